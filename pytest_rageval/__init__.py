@@ -1,0 +1,45 @@
+"""pytest-rageval: tells in a pull request whether a RAG retriever got worse."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_rageval.errors import RagevalError
+    from pytest_rageval.model import Document, EvalSet, Example, Gold, Ranking
+    from pytest_rageval.plugin.facade import Rageval
+    from pytest_rageval.retrievers.bm25 import BM25Retriever
+    from pytest_rageval.scores import Score
+
+__all__ = [
+    "BM25Retriever",
+    "Document",
+    "EvalSet",
+    "Example",
+    "Gold",
+    "Rageval",
+    "RagevalError",
+    "Ranking",
+    "Score",
+]
+
+_HOMES = {
+    "BM25Retriever": "pytest_rageval.retrievers.bm25",
+    "Document": "pytest_rageval.model",
+    "EvalSet": "pytest_rageval.model",
+    "Example": "pytest_rageval.model",
+    "Gold": "pytest_rageval.model",
+    "RagevalError": "pytest_rageval.errors",
+    "Rageval": "pytest_rageval.plugin.facade",
+    "Ranking": "pytest_rageval.model",
+    "Score": "pytest_rageval.scores",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # pytest imports this file in every run of every project that has the plugin installed; the
+    # names that users import are found when they are asked for.
+    if name not in _HOMES:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    from importlib import import_module  # noqa: PLC0415
+
+    return getattr(import_module(_HOMES[name]), name)

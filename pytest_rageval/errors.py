@@ -1,0 +1,66 @@
+"""What can go wrong, by who can mend it.
+
+Every message is complete for the person who reads it: what was found, where,
+what is allowed, what to do. The plugin prints it as it stands, without a
+traceback of this package.
+"""
+
+import traceback
+from pathlib import Path
+from typing import Final
+
+__all__ = [
+    "CallableError",
+    "InputError",
+    "RagevalError",
+    "ServerError",
+    "StoreError",
+    "TooManyUnscoredError",
+    "Unscored",
+]
+
+HERE: Final = Path(__file__).parent
+FRAMES: Final = 5
+"""How many of the user's own frames an error shows, the innermost."""
+
+
+class RagevalError(Exception):
+    """Base of all errors that end a test; its text is meant for the user."""
+
+
+class InputError(RagevalError):
+    """A file, marker, option or argument of the user's cannot be used as it is."""
+
+
+class CallableError(RagevalError):
+    """The user's retriever, generator or judge raised or returned something unusable."""
+
+    @classmethod
+    def raised(cls, what: str, error: Exception) -> "CallableError":
+        """What was being done, what was raised, and where in the user's code."""
+        frames = [
+            f"\n  {frame.filename}:{frame.lineno} in {frame.name}"
+            for frame in traceback.extract_tb(error.__traceback__)
+            if not Path(frame.filename).is_relative_to(HERE)
+        ]
+        return cls(f"{what}: {type(error).__name__}: {error}{''.join(frames[-FRAMES:])}")
+
+
+class ServerError(RagevalError):
+    """No model answers at all: no server, a wrong key, an unknown model."""
+
+
+class StoreError(RagevalError):
+    """The reply cache or the cassette cannot be read or written."""
+
+
+class TooManyUnscoredError(RagevalError):
+    """So many examples have no score that their mean would mislead."""
+
+
+class Unscored(Exception):  # noqa: N818 - a condition of one example, not an error of the run
+    """One example cannot be scored; the text is the reason that reports show.
+
+    Raised anywhere below an evaluation and caught at the boundary of the
+    example, so that the other examples go on.
+    """

@@ -1,0 +1,92 @@
+"""Every prompt the package sends, as plain functions from texts to text.
+
+A prompt is part of each request, so a changed word asks anew: `VERSION` names
+the set for reports and fingerprints.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+__all__ = ["ABSTENTION", "VERSION", "answer_prompt", "few_shot_prompt", "same_answer_prompt"]
+
+VERSION: Final = "1"
+
+ABSTENTION: Final = "no answer in the documents"
+"""What a generator is asked to say when the passages do not hold the answer."""
+
+
+def answer_prompt(question: str, passages: Sequence[str]) -> str:
+    """Ask an instruction-tuned model for a short answer from passages.
+
+    The question stands before and after the passages: a model that reads once
+    then knows what to look for, and what was asked when it has read.
+    """
+    return (
+        "Answer a question from passages. Use only what they say. Give the answer alone, in as few "
+        f"words as it takes. If they do not hold it, reply exactly: {ABSTENTION}\n\n"
+        f"{_both_ways(question, passages)}"
+    )
+
+
+def few_shot_prompt(question: str, passages: Sequence[str]) -> str:
+    """Ask a small base model to continue a page of answered questions.
+
+    Four worked examples, each with several passages, because a base model
+    copies the pattern it sees: among one passage it learns to copy, among
+    several to choose. All facts in them are invented, so that what the model
+    knows of the world neither helps nor misleads.
+    """
+    shots = "".join(f"{_both_ways(shot, page)} {answer}\n\n" for shot, page, answer in _SHOTS)
+    return (
+        "Each question is answered from the passages, in as few words as possible.\n\n"
+        f"{shots}{_both_ways(question, passages)}"
+    )
+
+
+def same_answer_prompt(question: str, references: Sequence[str], prediction: str) -> str:
+    """Ask a judge whether a prediction says what one of the references says: yes or no.
+
+    The rule is that of LLM-retEval: all information of at least one reference,
+    numbers and dates included, nothing that contradicts it; more is allowed.
+    """
+    listed = "\n".join(f"- {reference}" for reference in references)
+    return (
+        "Decide whether an answer to a question is right, given reference answers.\n"
+        "It is right if it contains everything that at least one reference answer says, with the same "
+        "numbers, dates and names, and says nothing that contradicts that reference. Other wording and "
+        "additional information are fine.\n\n"
+        f"Question: {question}\n\n"
+        f"Reference answers:\n{listed}\n\n"
+        f"Answer to check: {prediction}\n\n"
+        "Is the answer right? Reply with one word, yes or no."
+    )
+
+
+def _both_ways(question: str, passages: Sequence[str]) -> str:
+    numbered = "\n".join(f"[{n}] {' '.join(p.split())}" for n, p in enumerate(passages, 1)) or "(none)"
+    return f"Question: {question}\n\nPassages:\n{numbered}\n\nQuestion: {question}\nAnswer:"
+
+
+_CABLE_CAR: Final = (
+    "The cable car Aurelie climbs from Brack to the Senn plateau in eleven minutes. Dogs ride along for "
+    "2 crowns, skis for nothing."
+)
+_BATHS: Final = (
+    "The swimming baths of Brack are closed on Tuesdays. A season ticket costs 45 crowns and is sold at "
+    "the kiosk by the gate."
+)
+_OBSERVATORY: Final = (
+    "Brack observatory was finished in 1962. Its dome is copper, and on clear nights the keeper, Ilse "
+    "Corvin, shows visitors the moon."
+)
+_HUTS: Final = (
+    "The Senn plateau has three huts. The lowest, Fern Hut, is open all year; the others close in "
+    "October when the first snow comes."
+)
+
+_SHOTS: Final = (
+    ("What is the cable car to the Senn plateau called?", (_HUTS, _CABLE_CAR, _OBSERVATORY), "Aurelie"),
+    ("How much is a season ticket for the baths?", (_BATHS, _HUTS, _CABLE_CAR), "45 crowns"),
+    ("When was the observatory in Brack finished?", (_CABLE_CAR, _BATHS, _OBSERVATORY), "1962"),
+    ("Which hut can be visited in winter?", (_OBSERVATORY, _HUTS, _BATHS), "Fern Hut"),
+)

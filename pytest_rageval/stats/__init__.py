@@ -1,0 +1,31 @@
+"""Statistics over per-example scores: numbers in, numbers out."""
+
+from collections.abc import Sequence
+
+__all__ = ["mean_interval"]
+
+
+def mean_interval(values: Sequence[float], *, seed: int = 0) -> tuple[float, float] | None:
+    """95% interval of the mean of independent scores.
+
+    Args:
+        values: one score an example, any real numbers.
+        seed: of the bootstrap; not used for proportions.
+
+    Returns:
+        `(low, high)`: Wilson's interval where all scores are 0 or 1, the BCa
+        bootstrap otherwise. None where fewer than two scores say nothing of
+        their spread and are no proportion either, or where there is none.
+    """
+    if not values:
+        return None
+    if all(value in {0.0, 1.0} for value in values):
+        from pytest_rageval.stats.proportion import wilson  # noqa: PLC0415 - see below
+
+        return wilson(sum(value == 1.0 for value in values), len(values))
+    if len(values) < 2:  # noqa: PLR2004 - a spread needs two
+        return None
+    # numpy and scipy cost a fifth of a second, which a run of 0/1 scores need not pay.
+    from pytest_rageval.stats.bootstrap import bca_mean  # noqa: PLC0415
+
+    return bca_mean(values, seed=seed)
