@@ -1,0 +1,1 @@
+"""Ranking measures, and the grammar of score names."""

@@ -1,0 +1,185 @@
+"""What an evaluation gives: an outcome an example, and their mean as a number to assert on."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import fsum
+from typing import Any, Self
+
+from pytest_rageval.errors import InputError, TooManyUnscoredError
+from pytest_rageval.model import Example, Ranking
+from pytest_rageval.stats import mean_interval
+
+__all__ = ["Evidence", "Outcome", "Score"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a person needs to see to believe a score of one example.
+
+    Attributes:
+        ranking: what was retrieved, or None where nothing was.
+        answer: what the generator said to it, or None.
+        expected: what the answer was compared with; empty where no answers were.
+        expected_as: what these are, such as "reference" or "with gold".
+    """
+
+    ranking: Ranking | None = None
+    answer: str | None = None
+    expected: tuple[str, ...] = ()
+    expected_as: str = "reference"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The score of one example.
+
+    Attributes:
+        example: what was scored.
+        value: the score, or None where there is none.
+        unscored: why there is none; None where there is one.
+        evidence: what was retrieved and answered.
+    """
+
+    example: Example
+    value: float | None
+    unscored: str | None = None
+    evidence: Evidence = field(default_factory=Evidence)
+
+
+class Score(float):
+    """The mean over the scored examples: a float that remembers where it comes from.
+
+    Attributes:
+        spec: its name, such as "recall@5".
+        outcomes: one for every example, in the eval set's order, unscored ones included.
+        slice: the tags it is limited to; empty for the whole set.
+        max_unscored: the share of unscored examples above which there is no score.
+        seed: of the interval's bootstrap.
+    """
+
+    spec: str
+    outcomes: tuple[Outcome, ...]
+    slice: Mapping[str, Any]
+    max_unscored: float
+    seed: int
+
+    def __new__(
+        cls,
+        spec: str,
+        outcomes: Sequence[Outcome],
+        *,
+        slice: Mapping[str, Any] | None = None,  # noqa: A002 - what it is
+        max_unscored: float = 1.0,
+        seed: int = 0,
+    ) -> Self:
+        """Average the scored outcomes.
+
+        Raises:
+            TooManyUnscoredError: more than `max_unscored` of them have no score, or all of them.
+        """
+        values = [outcome.value for outcome in outcomes if outcome.value is not None]
+        unscored = len(outcomes) - len(values)
+        if not values or unscored > max_unscored * len(outcomes):
+            raise TooManyUnscoredError(_too_many(spec, outcomes, slice or {}, max_unscored))
+        self = super().__new__(cls, fsum(values) / len(values))
+        self.spec = spec
+        self.outcomes = tuple(outcomes)
+        self.slice = dict(slice or {})
+        self.max_unscored = max_unscored
+        self.seed = seed
+        return self
+
+    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        named = {"slice": self.slice, "max_unscored": self.max_unscored, "seed": self.seed}
+        return (self.spec, self.outcomes), named
+
+    @property
+    def values(self) -> list[float]:
+        """The scores of the scored examples."""
+        return [outcome.value for outcome in self.outcomes if outcome.value is not None]
+
+    @property
+    def n(self) -> int:
+        """How many examples have a score."""
+        return len(self.values)
+
+    @property
+    def unscored(self) -> int:
+        """How many have none."""
+        return len(self.outcomes) - self.n
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """Why they have none, with counts."""
+        return _reasons(self.outcomes)
+
+    @property
+    def ci95(self) -> tuple[float, float] | None:
+        """95% interval of the mean over examples like these; None for a single real score."""
+        return mean_interval(self.values, seed=self.seed)
+
+    def where(self, **tags: Any) -> "Score":
+        """The same score over the examples with all of these tags.
+
+        A tag's value matches when equal, or when it is in a list, tuple or set that is given;
+        an example whose tag is itself a list matches when one of its items does.
+
+        Raises:
+            InputError: no example has such a tag; the message lists those there are.
+            TooManyUnscoredError: as for the whole.
+        """
+        chosen = [outcome for outcome in self.outcomes if _matches(outcome.example, tags)]
+        if not chosen:
+            raise InputError(_no_such_slice([outcome.example for outcome in self.outcomes], tags))
+        return Score(
+            self.spec,
+            chosen,
+            slice={**self.slice, **tags},
+            max_unscored=self.max_unscored,
+            seed=self.seed,
+        )
+
+
+def _matches(example: Example, tags: Mapping[str, Any]) -> bool:
+    for name, wanted in tags.items():
+        if name not in example.tags:
+            return False
+        options = wanted if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
+        found = example.tags[name]
+        if not any(item in options for item in (found if isinstance(found, list) else [found])):
+            return False
+    return True
+
+
+def _no_such_slice(examples: Sequence[Example], tags: Mapping[str, Any]) -> str:
+    known: dict[str, set[str]] = {}
+    for example in examples:
+        for name, value in example.tags.items():
+            known.setdefault(name, set()).add(repr(value))
+    asked = ", ".join(f"{name}={value!r}" for name, value in tags.items())
+    if not known:
+        return f"No example has {asked}: the examples have no tags."
+    listed = "\n".join(f"  {name}: {', '.join(sorted(found))}" for name, found in known.items())
+    return f"No example has {asked}. The tags there are:\n{listed}"
+
+
+def _reasons(outcomes: Sequence[Outcome]) -> Counter[str]:
+    return Counter(outcome.unscored for outcome in outcomes if outcome.unscored is not None)
+
+
+def _too_many(spec: str, outcomes: Sequence[Outcome], tags: Mapping[str, Any], max_unscored: float) -> str:
+    unscored = sum(outcome.value is None for outcome in outcomes)
+    where = "".join(f" where {name}={value!r}" for name, value in tags.items())
+    lines = [
+        f"{spec}{where}: {unscored} of {len(outcomes)} examples have no score, "
+        f"more than the allowed share of {max_unscored:.0%}:"
+        if unscored < len(outcomes)
+        else f"{spec}{where}: none of {len(outcomes)} examples has a score:"
+    ]
+    for reason, count in _reasons(outcomes).most_common(5):
+        ids = [outcome.example.id for outcome in outcomes if outcome.unscored == reason]
+        listed = ", ".join(ids[:3]) + (", …" if len(ids) > 3 else "")  # noqa: PLR2004 - a few do
+        lines.append(f"  {count} × {reason} ({listed})")
+    lines.append("Mend what the reasons name, or allow a larger share with --rageval-max-unscored SHARE.")
+    return "\n".join(lines)
