@@ -1,0 +1,1 @@
+"""Comparing answers: by their words, in canonical form, by a judge."""

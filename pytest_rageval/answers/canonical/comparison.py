@@ -1,0 +1,143 @@
+"""Whether a prediction states a reference."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from pytest_rageval.answers.canonical.coverage import mostly_stated
+from pytest_rageval.answers.canonical.dates import Date
+from pytest_rageval.answers.canonical.figures import Figure, figure_states
+from pytest_rageval.answers.canonical.folding import fold
+from pytest_rageval.answers.canonical.negation import is_negated
+from pytest_rageval.answers.canonical.parsing import Token, parse
+from pytest_rageval.answers.canonical.phrases import Phrase, phrase_spans
+from pytest_rageval.answers.canonical.polarity import polarity, said_outright
+from pytest_rageval.answers.canonical.quantities import Quantity
+from pytest_rageval.answers.canonical.questions import Question, ask
+from pytest_rageval.answers.canonical.references import Demand, demands_of, versions
+from pytest_rageval.answers.canonical.words import Word
+
+__all__ = ["states"]
+
+# Between the parts of one reference a prediction may say this many tokens.
+_REACH = 12
+
+
+def _with_counted_unit(figure: Figure, question: Question) -> Figure:
+    """Give a bare number the unit that the question asks for ("how many kilograms")."""
+    value = figure.value
+    if isinstance(value, Quantity) and not value.units and question.counted:
+        return replace(figure, value=replace(value, units=question.counted))
+    return figure
+
+
+def _without_given_parts(figure: Figure, question: Question) -> Figure:
+    """Take the parts of a date that the question names, or does not ask for, off the figure."""
+    date = figure.value
+    if not isinstance(date, Date) or date.day is date.month is None:
+        return figure
+    if question.year and date.year is not None:
+        return replace(figure, value=Date(date.year))
+    named = {other.value.year for other in question.figures if isinstance(other.value, Date)}
+    return replace(figure, value=replace(date, year=None, swapped=None)) if date.year in named else figure
+
+
+def _figure_places(tokens: Sequence[Token], figure: Figure, question: Question) -> Iterator[int]:
+    wanted = _without_given_parts(_with_counted_unit(figure, question), question)
+    for at, token in enumerate(tokens):
+        if isinstance(token, Figure) and figure_states(wanted, token, question.understood):
+            yield at
+
+
+def _figure_stated(tokens: Sequence[Token], figure: Figure, question: Question, *, negated: bool) -> bool:
+    return any(
+        question.negated or is_negated(tokens, at, at + 1) == negated
+        for at in _figure_places(tokens, figure, question)
+    )
+
+
+def _phrase_stated(tokens: Sequence[Token], phrase: Phrase, question: Question) -> bool:
+    return any(
+        question.negated or is_negated(tokens, *span) == phrase.negated
+        for span in phrase_spans(tokens, phrase, question)
+    )
+
+
+def _phrases_stated(tokens: Sequence[Token], demand: Demand, question: Question) -> bool:
+    def stated(phrase: Phrase) -> bool:
+        return _phrase_stated(tokens, phrase, question)
+
+    if all(map(stated, demand.phrases)):
+        return True
+    # A person's name has its own short forms; a part of it may be someone else.
+    return not question.person and mostly_stated(tokens, demand.phrases, stated, itemised=demand.itemised)
+
+
+def _miscounts(tokens: Sequence[Token], demand: Demand, question: Question) -> bool:
+    """Tell whether the prediction counts another number of what the reference counts."""
+    for figure, noun in demand.counted:
+        said = [
+            token
+            for token, following in pairwise(tokens)
+            if isinstance(token, Figure) and isinstance(following, Word) and following.stem == noun
+        ]
+        if said and not any(figure_states(figure, token, question.understood) for token in said):
+            return True
+    return False
+
+
+def _version_stated(tokens: Sequence[Token], reference: str, question: Question) -> bool:
+    wanted = polarity(parse(reference), question)
+    said = polarity(tokens, question)
+    outright = said_outright(parse(reference)) is not None
+    if wanted is not None and (outright or said_outright(tokens) is not None) and said is not wanted:
+        return False
+    demand = demands_of(reference, question)
+    if not demand:
+        return wanted is not None and said is wanted
+    return (
+        all(_figure_stated(tokens, figure, question, negated=negated) for figure, negated in demand.figures)
+        and _phrases_stated(tokens, demand, question)
+        and not _miscounts(tokens, demand, question)
+    )
+
+
+def states(prediction: str, reference: str, *, question: str = "") -> bool:
+    """Tell whether a prediction states a reference answer.
+
+    A prediction states a reference when it gives every figure of it (number,
+    date, time; units converted where that is exact) and its content words, as
+    phrases in order, neither denied nor put as one of several choices. More
+    information is allowed. What the question gives away need not be repeated;
+    a question for a person admits the family name alone.
+
+    `prediction` is the answer to judge, a phrase or some sentences;
+    `reference` one correct answer; `question` what both answer: without it,
+    nothing is given away.
+
+    Edge cases: a blank prediction states nothing; a reference of signs only
+    ("?!") is compared as it stands; of a reference with three or more content
+    words, two thirds suffice (see `coverage`). Case, surrounding space, accents
+    and the writing of numbers never matter.
+
+    Meant for short factual answers in English. Names and words of other
+    languages and scripts are compared by equality and containment. Synonyms
+    are not known.
+
+    >>> states("The period is half a year.", "six months")
+    True
+    >>> states("York", "New York"), states("It is not allowed", "allowed")
+    (False, False)
+    >>> states("Shelley", "Mary Shelley", question="Who wrote Frankenstein?")
+    True
+    """
+    if not prediction.strip():
+        return False
+    said, wanted = fold(prediction), fold(reference)
+    if said == wanted:
+        return bool(said) or prediction.strip().casefold() == reference.strip().casefold()
+    if not parse(reference):
+        return False
+    asked = ask(question)
+    tokens = parse(prediction)
+    return any(_version_stated(tokens, version, asked) for version in versions(reference, place=asked.place))

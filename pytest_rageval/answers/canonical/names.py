@@ -1,0 +1,135 @@
+"""How people shorten names: titles, initials, short given names, family names alone."""
+
+from pytest_rageval.answers.canonical.inflection import stem
+from pytest_rageval.answers.canonical.word_lists import listed
+from pytest_rageval.answers.canonical.words import (
+    DISTINGUISHING,
+    PARTICLES,
+    Word,
+    same_word,
+)
+
+__all__ = ["ROLES", "TITLES", "name_variants", "same_given_name"]
+
+# Forms of address: left out without loss before any name.
+TITLES = listed("mr mrs ms miss dr sir dame lady lord madam mme prof professor rev reverend fr hon")
+# Offices: left out before a person's name, but no family names themselves.
+ROLES = listed(
+    "president king queen prince princess emperor empress pope saint st bishop archbishop cardinal duke duchess earl "
+    "count countess baron baroness general captain colonel major lieutenant sergeant admiral marshal commander chief "
+    "senator governor mayor minister secretary chancellor judge justice congressman congresswoman representative "
+    "director manager officer chairman chair chairwoman head leader coach doctor nurse teacher engineer partner owner "
+    "founder author writer actor actress singer artist player team company department committee council board "
+    "authority agency association organization organisation government court office bank club group army party"
+)
+# The last word of an office or a body is no family name, in either number.
+_NO_FAMILY = frozenset(map(stem, ROLES)) | {"jr", "sr", "junior", "senior", "esq"}
+_SUFFIXES = listed("jr sr junior senior esq inc ltd llc plc corp corporation company gmbh fc afc")
+_SHORTEST_CLIPPING = 3
+_FULL_NAME = 2
+
+_SHORT_NAMES = frozenset(
+    (short, full)
+    for full, names in {
+        "robert": "bob bobby rob robbie bert",
+        "william": "bill billy will willie",
+        "richard": "dick rick ricky",
+        "james": "jim jimmy jamie",
+        "john": "jack johnny",
+        "edward": "ed eddie ted teddy ned",
+        "theodore": "ted teddy theo",
+        "charles": "charlie chuck",
+        "henry": "harry hank",
+        "thomas": "tom tommy",
+        "michael": "mike mick mickey",
+        "joseph": "joe joey",
+        "anthony": "tony",
+        "andrew": "andy drew",
+        "lawrence": "larry",
+        "margaret": "maggie meg peggy",
+        "elizabeth": "liz lizzie beth betty eliza",
+        "katherine": "kate katie kathy",
+        "catherine": "kate cathy",
+        "rebecca": "becky",
+        "dorothy": "dolly dot",
+        "stephen": "steve",
+        "steven": "steve",
+        "francis": "frank",
+        "franklin": "frank",
+    }.items()
+    for short in names.split()
+)
+
+
+def _initial(one: Word, other: Word) -> bool:
+    return len(one.form) == 1 and other.form.startswith(one.form)
+
+
+def _short(one: Word, other: Word) -> bool:
+    return (one.form, other.form) in _SHORT_NAMES
+
+
+def same_given_name(one: Word, other: Word, *, person: bool) -> bool:
+    """Tell whether two words may be one given name before the same family name.
+
+    An initial stands for a name, a customary short form for the full one
+    and, where the question asks for a person, any clipping of three letters
+    or more.
+
+    >>> from pytest_rageval.answers.canonical.words import word_of
+    >>> bob, robert, dan, daniel = map(word_of, ("bob", "robert", "dan", "daniel"))
+    >>> same_given_name(bob, robert, person=False), same_given_name(dan, daniel, person=True)
+    (True, True)
+    >>> same_given_name(dan, daniel, person=False), same_given_name(bob, daniel, person=True)
+    (False, False)
+    """
+    if (
+        same_word(one, other)
+        or _initial(one, other)
+        or _initial(other, one)
+        or _short(one, other)
+        or _short(other, one)
+    ):
+        return True
+    short, full = sorted((one.form, other.form), key=len)
+    return person and len(short) >= _SHORTEST_CLIPPING and full.startswith(short)
+
+
+def _without_titles(words: tuple[Word, ...], *, person: bool) -> tuple[Word, ...]:
+    first = 0
+    while first < len(words) - 1 and (
+        words[first].form in TITLES or (person and len(words) - first > 1 and words[first].form in ROLES)
+    ):
+        first += 1
+    last = len(words)
+    while last - first > 1 and words[last - 1].form in _SUFFIXES:
+        last -= 1
+    return words[first:last]
+
+
+def name_variants(words: tuple[Word, ...], *, person: bool) -> tuple[tuple[Word, ...], ...]:
+    """Give the shorter forms that state the same name, longest first, itself included.
+
+    Everywhere forms of address, "junior" and middle initials may go. Of a
+    person, also the office, the middle names and all but the family name.
+
+    >>> from pytest_rageval.answers.canonical.words import word_of
+    >>> name = tuple(map(word_of, ("general", "george", "h", "thomas")))
+    >>> [" ".join(word.form for word in variant) for variant in name_variants(name, person=True)]
+    ['general george h thomas', 'george h thomas', 'george thomas', 'thomas']
+    >>> [" ".join(word.form for word in variant) for variant in name_variants(name[1:], person=False)]
+    ['george h thomas', 'george thomas']
+    """
+    variants = [words, bare := _without_titles(words, person=person)]
+    if len(bare) > _FULL_NAME:
+        inner = tuple(word for word in bare[1:-1] if len(word.form) > 1 and word.form not in PARTICLES)
+        variants.append((bare[0], *inner, bare[-1]))
+        if person:
+            variants.append((bare[0], bare[-1]))
+    family = bare[-1]
+    shortened = (
+        len(bare) >= _FULL_NAME and bare[0].form not in DISTINGUISHING | TITLES and len(family.form) > 1
+    )
+    if person and shortened and family.stem not in _NO_FAMILY:
+        variants.append((family,))
+    return tuple(dict.fromkeys(variants))

@@ -1,0 +1,62 @@
+"""A model as judge: yes or no, and nothing else counts."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pytest_rageval.errors import Unscored
+from pytest_rageval.llm.door import Door
+from pytest_rageval.llm.request import Request
+from pytest_rageval.llm.servers import Server
+from pytest_rageval.prompts import same_answer_prompt
+
+__all__ = ["LLMJudge", "parse_yes_no"]
+
+_VERDICT: Final = re.compile(
+    r"[\s*_\"'`(]*(yes|no)\b(?![-\w])[\s.!*_\"'`)]*(?:[,.:;\u2014-].*)?", re.IGNORECASE | re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LLMJudge:
+    """A model that says whether an answer holds what a reference says (LLM-retEval, step 3)."""
+
+    door: Door
+    server: Server
+    model: str
+
+    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """1.0 for yes, 0.0 for no.
+
+        Raises:
+            Unscored: the reply is neither.
+        """
+        # One reference a line, each once: repeated samples of the same answer add nothing.
+        prompt = same_answer_prompt(question, list(dict.fromkeys(references)), prediction)
+        request = Request(
+            base_url=self.server.base_url,
+            model=self.model,
+            messages=({"role": "user", "content": prompt},),
+            parameters={"temperature": 0.0},
+        )
+        reply = await self.door.ask(self.server, request)
+        return parse_yes_no(reply.text)
+
+
+def parse_yes_no(reply: str) -> float:
+    """1.0 for a reply that begins with yes, 0.0 with no, as a word of its own.
+
+    Raises:
+        Unscored: it begins with anything else; a verdict is never looked for in the middle.
+
+    >>> parse_yes_no("**Yes.**"), parse_yes_no("no, the year differs")
+    (1.0, 0.0)
+    """
+    match = _VERDICT.fullmatch(reply)
+    if match is None:
+        shown = " ".join(reply.split())
+        shown = shown if len(shown) <= 60 else f"{shown[:59]}…"  # noqa: PLR2004 - fits a line
+        reason = f"the judge's reply is neither yes nor no: {shown!r}"
+        raise Unscored(reason)
+    return float(match[1].lower() == "yes")

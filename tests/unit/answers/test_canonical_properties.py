@@ -1,0 +1,47 @@
+"""What holds for every text."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_rageval.answers.canonical import states
+
+_WORDS = (
+    "the a not no half second may 1974 1,200 $ % - / . , ( ) or of New York 3rd to past pm bc th 's n't 1/0 1/2 12:70 "
+    "99/99/2000 II once every per minus c million 1960s late up at least who \u6771 \u0418"
+)
+_PIECES = st.sampled_from(_WORDS.split())
+_TEXTS = st.one_of(
+    st.text(),
+    st.lists(_PIECES, max_size=10).map(" ".join),
+    st.lists(_PIECES, max_size=10).map("".join),
+)
+
+
+@given(prediction=_TEXTS, reference=_TEXTS, question=_TEXTS)
+def test_any_texts_can_be_compared(prediction: str, reference: str, question: str) -> None:
+    """Comparing never fails, whatever the texts are."""
+    assert states(prediction, reference, question=question) in {True, False}
+
+
+@given(text=_TEXTS.filter(str.strip), question=_TEXTS)
+def test_every_text_states_itself(text: str, question: str) -> None:
+    """An answer equal to the reference is accepted, to every question."""
+    assert states(text, text, question=question)
+
+
+@given(prediction=_TEXTS, reference=_TEXTS, question=_TEXTS)
+def test_case_and_surrounding_space_do_not_matter(prediction: str, reference: str, question: str) -> None:
+    """Upper case and space around a text change no verdict."""
+    verdict = states(prediction, reference, question=question)
+    assert states(f" {prediction}\n", f"\t{reference} ", question=f" {question} ") is verdict
+    loud, lower = prediction.upper(), prediction.casefold()
+    # Some letters have no upper case that leads back to them.
+    if loud.casefold() == lower:
+        assert states(loud, reference, question=question) is verdict
+    assert states(prediction, reference.casefold(), question=question.casefold()) is verdict
+
+
+@given(text=_TEXTS)
+def test_a_blank_prediction_states_nothing(text: str) -> None:
+    """Saying nothing is never correct."""
+    assert not states(" ", text)
