@@ -1,0 +1,1 @@
+"""Evaluations: from examples to outcomes, one file a method."""

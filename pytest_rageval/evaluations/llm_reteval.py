@@ -1,0 +1,50 @@
+"""LLM-retEval: would this generator have given the same answer with an ideal retriever?"""
+
+import asyncio
+from collections.abc import Sequence
+
+from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.errors import Unscored
+from pytest_rageval.evaluations.run import Run, score_each
+from pytest_rageval.measures.spec import Spec
+from pytest_rageval.model import Example
+from pytest_rageval.scores import Evidence, Outcome
+
+__all__ = ["evaluate_llm_reteval"]
+
+
+async def evaluate_llm_reteval(
+    run: Run,
+    examples: Sequence[Example],
+    spec: Spec,  # noqa: ARG001 - one signature for all
+    k: int,
+) -> list[Outcome]:
+    """Compare the answer from the retrieved passages with those from the gold passages.
+
+    The score of an example is the comparator's verdict, in [0, 1]; of the set,
+    its mean: the share of questions that the retriever did not lose.
+
+    Unscored: an example without gold passages or without their text; one whose
+    semi-gold answers all abstain, since the generator cannot answer it even
+    with an ideal retriever; one for which a model gave no usable reply. An
+    abstention from the retrieved passages is 0 where the gold ones gave an answer.
+
+    Source: Alinejad et al. (2024), section 2.2; three semi-gold samples at
+    temperature 0.5.
+    """
+
+    async def score(example: Example) -> tuple[float, Evidence]:
+        if not example.relevant:
+            # Said before anything is asked, so that such an example costs nothing.
+            reason = "no gold passages"
+            raise Unscored(reason)
+        semi_gold, answer = await asyncio.gather(run.semi_gold(example), run.answer(example.question, k))
+        references = tuple(dict.fromkeys(said for said in semi_gold if not abstains(said)))
+        if not references:
+            reason = "the generator abstains even with the gold passages"
+            raise Unscored(reason)
+        same = 0.0 if abstains(answer) else await run.same(example.question, references, answer)
+        ranking = await run.ranking(example.question, k)
+        return same, Evidence(ranking, answer, references, "with gold")
+
+    return await score_each(examples, score)

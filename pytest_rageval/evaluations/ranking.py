@@ -1,0 +1,39 @@
+"""Ranking measures against the gold passages: `recall@5`, `ndcg@5` and their like."""
+
+from collections.abc import Sequence
+
+from pytest_rageval.evaluations.run import Run, all_of
+from pytest_rageval.measures.labels import gold_labels, ideal_labels
+from pytest_rageval.measures.spec import Spec
+from pytest_rageval.model import Example
+from pytest_rageval.scores import Evidence, Outcome
+
+__all__ = ["evaluate_ranking"]
+
+
+async def evaluate_ranking(run: Run, examples: Sequence[Example], spec: Spec, k: int) -> list[Outcome]:
+    """Score what the retriever returns for k against the gold passages, all examples at once.
+
+    An example without relevant gold passages is unscored: none of these
+    measures is defined for it.
+    """
+    import numpy as np  # noqa: PLC0415 - 0.2 s, which a run without ranking measures need not pay
+
+    from pytest_rageval.measures.ranking import MEASURES  # noqa: PLC0415
+
+    asked = [example for example in examples if example.relevant]
+    rankings = await all_of(run.ranking(example.question, k) for example in asked)
+
+    ideals = [ideal_labels(example.gold) for example in asked]
+    labels = np.zeros((len(asked), k))
+    ideal = np.zeros((len(asked), max(map(len, ideals), default=1)))
+    for row, (example, ranking) in enumerate(zip(asked, rankings, strict=True)):
+        labels[row, : len(ranking)] = gold_labels(ranking, example.gold)
+        ideal[row, : len(ideals[row])] = ideals[row]
+    scores = MEASURES[spec.name](labels, ideal, k).tolist()
+
+    scored = {
+        example.id: Outcome(example, score, None, Evidence(ranking))
+        for example, score, ranking in zip(asked, scores, rankings, strict=True)
+    }
+    return [scored.get(example.id) or Outcome(example, None, "no gold passages") for example in examples]

@@ -1,0 +1,134 @@
+"""What the evaluations of a run share: rankings, answers and verdicts, each computed once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+from pytest_rageval.answers.compare import Comparator
+from pytest_rageval.errors import CallableError, Unscored
+from pytest_rageval.generator import Generator
+from pytest_rageval.model import Document, Example, Ranking
+from pytest_rageval.retrievers.adapt import Retriever
+from pytest_rageval.scores import Evidence, Outcome
+
+__all__ = ["Run", "all_of", "score_each"]
+
+T = TypeVar("T")
+
+SEMI_GOLD_SAMPLES: Final = 3
+"""How often the answer with gold passages is drawn (LLM-retEval, section 3.2)."""
+
+
+class Run:
+    """One retriever, generator and comparator, and what they have said so far.
+
+    All methods are for one event loop. Whatever several scores need is computed
+    when the first of them asks, and the others wait for it. Nothing outlives
+    the run: the retriever is under test, so every run asks it anew.
+    """
+
+    def __init__(self, retriever: Retriever, generator: Generator, comparator: Comparator) -> None:
+        self._retriever = retriever
+        self._generator = generator
+        self._comparator = comparator
+        self._tasks: dict[Hashable, asyncio.Future[Any]] = {}
+        self._broken: dict[object, CallableError] = {}
+        self.done: int = 0
+        """Pieces finished, for a progress display."""
+
+    async def ranking(self, question: str, k: int) -> Ranking:
+        """What the retriever returns for a question when asked for k documents."""
+        return await self._once(
+            ("ranking", question, k), self._retriever, lambda: self._retriever.retrieve(question, k)
+        )
+
+    async def answer(self, question: str, k: int) -> str:
+        """The generator's answer from the first k retrieved documents."""
+        ranking = await self.ranking(question, k)
+        return await self._generated(question, ranking.documents, 0)
+
+    async def semi_gold(self, example: Example) -> tuple[str, ...]:
+        """The generator's answers from the gold passages, drawn three times.
+
+        The first draw and `answer` are the same request where the retriever
+        returned exactly the gold passages, so an ideal retriever is no
+        different from itself.
+
+        Raises:
+            Unscored: there are no gold passages, or one of them has no text.
+        """
+        if not example.relevant:
+            reason = "no gold passages"
+            raise Unscored(reason)
+        passages = [Document(gold.text, gold.id) for gold in example.relevant if gold.text is not None]
+        if len(passages) < len(example.relevant):
+            reason = 'a gold passage has no "text" for the generator to read'
+            raise Unscored(reason)
+        samples = range(SEMI_GOLD_SAMPLES)
+        drawn = (self._generated(example.question, passages, sample) for sample in samples)
+        return tuple(await asyncio.gather(*drawn))
+
+    async def same(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """How far the prediction says what one of the references says, in [0, 1]."""
+        return await self._once(
+            ("same", question, tuple(references), prediction),
+            self._comparator,
+            lambda: self._comparator.compare(question, references, prediction),
+        )
+
+    async def _generated(self, question: str, passages: Sequence[Document], sample: int) -> str:
+        texts = tuple(passage.text for passage in passages)
+        return await self._once(
+            ("answer", question, texts, sample),
+            self._generator,
+            lambda: self._generator.generate(question, passages, sample=sample),
+        )
+
+    async def _once(self, key: Hashable, part: object, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        if key not in self._tasks:
+            self._tasks[key] = asyncio.ensure_future(self._unless_broken(part, make))
+        # Shielded: a cancelled test must not cancel what the next one finds here.
+        return await asyncio.shield(self._tasks[key])
+
+    async def _unless_broken(self, part: object, make: Callable[[], Awaitable[T]]) -> T:
+        """Ask a part of the user's, unless it has failed: a broken one fails once, not 400 times."""
+        if id(part) in self._broken:
+            raise self._broken[id(part)]
+        try:
+            return await make()
+        except CallableError as error:
+            self._broken[id(part)] = error
+            raise
+        finally:
+            self.done += 1
+
+
+async def score_each(
+    examples: Iterable[Example],
+    score: Callable[[Example], Awaitable[tuple[float, Evidence]]],
+) -> list[Outcome]:
+    """Score all examples at once; one that raises `Unscored` is an outcome with that reason.
+
+    Any other exception is raised, but only when all the others have come to
+    their end: what they were paying for meanwhile is in the cache.
+    """
+
+    async def outcome(example: Example) -> Outcome:
+        try:
+            value, evidence = await score(example)
+        except Unscored as unscored:
+            return Outcome(example, None, str(unscored))
+        return Outcome(example, value, None, evidence)
+
+    return await all_of(map(outcome, examples))
+
+
+async def all_of(awaitables: Iterable[Awaitable[T]]) -> list[T]:
+    """Await all at once; an exception is raised when all have come to their end."""
+    ended = await asyncio.gather(*awaitables, return_exceptions=True)
+    results = []
+    for result in ended:
+        if isinstance(result, BaseException):
+            raise result
+        results.append(result)
+    return results

@@ -1,0 +1,1 @@
+"""The gate: thresholds, and what a score says to them."""

@@ -1,0 +1,72 @@
+"""A threshold as the marker declares it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from pytest_rageval.errors import InputError
+
+__all__ = ["Threshold"]
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Bounds on the mean of a score.
+
+    Attributes:
+        spec: the score's name, such as "recall@5".
+        min: the mean must not be below; None for no such bound.
+        max: the mean must not be above; None for no such bound.
+        where: tags that limit it to a slice, such as `{"topic": "billing"}`.
+    """
+
+    spec: str
+    min: float | None = None
+    max: float | None = None
+    where: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def words(cls) -> tuple[str, ...]:
+        """The keywords there are."""
+        return tuple(f.name for f in fields(cls) if f.name != "spec")
+
+    @classmethod
+    def parse(cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "Threshold":
+        """From the marker's arguments.
+
+        Raises:
+            InputError: a word is unknown, a bound is no number, or there is none.
+        """
+        form = 'rageval_threshold("recall@5", min=0.75)'
+        unknown = sorted(set(kwargs) - set(cls.words()))
+        if unknown:
+            message = (
+                f"rageval_threshold has no keyword {', '.join(map(repr, unknown))}. "
+                f"It knows: {', '.join(cls.words())}."
+            )
+            raise InputError(message)
+        if len(args) != 1 or not isinstance(args[0], str):
+            message = f"rageval_threshold wants the name of one score, found {args!r}. Write {form}."
+            raise InputError(message)
+        spec = args[0]
+        for word in ("min", "max"):
+            bound = kwargs.get(word)
+            if bound is not None and (
+                isinstance(bound, bool) or not isinstance(bound, int | float) or bound != bound  # noqa: PLR0124 - NaN
+            ):
+                message = f"rageval_threshold({spec!r}): {word}={bound!r} is not a number."
+                raise InputError(message)
+        low, high, where = kwargs.get("min"), kwargs.get("max"), kwargs.get("where") or {}
+        if low is None and high is None:
+            message = f"rageval_threshold({spec!r}) bounds nothing: give min, max or both, as in {form}."
+            raise InputError(message)
+        if low is not None and high is not None and low > high:
+            message = f"rageval_threshold({spec!r}): min={low} is above max={high}."
+            raise InputError(message)
+        if not isinstance(where, Mapping):
+            message = (
+                f"rageval_threshold({spec!r}): where={where!r} is not a dict of tags, "
+                'such as where={"topic": "billing"}.'
+            )
+            raise InputError(message)
+        return cls(spec, low, high, dict(where))

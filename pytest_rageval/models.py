@@ -1,0 +1,98 @@
+"""The models in force: what generates and what compares where the user's fixtures do not say."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pytest_rageval.answers.compare import CanonicalComparator, Comparator
+from pytest_rageval.answers.judge import LLMJudge
+from pytest_rageval.config import EMBEDDED, Settings
+from pytest_rageval.errors import InputError
+from pytest_rageval.generator import EmbeddedGenerator, Generator, LLMGenerator
+from pytest_rageval.llm.door import Door
+from pytest_rageval.llm.servers import DEFAULT_BASE_URL, EmbeddedServer, RemoteServer
+from pytest_rageval.llm.weights import weights_in_force
+from pytest_rageval.model import Document
+
+__all__ = ["DefaultGenerator", "DefaultJudge", "Models"]
+
+
+@dataclass(frozen=True)
+class Models:
+    """Built from the options, each at its first use: a test of ranking measures needs none."""
+
+    settings: Settings
+    door: Door
+
+    @cached_property
+    def generator(self) -> Generator:
+        """The model that answers.
+
+        Raises:
+            InputError: a key or a base URL is set, but no model is named.
+        """
+        settings = self.settings
+        if settings.embedded:
+            server = self.embedded_server
+            model = f"{server.weights.name}@{server.weights.fingerprint[:12]}"
+            return EmbeddedGenerator(self.door, server, model, seed=settings.seed)
+        if settings.model is None:
+            found = "--rageval-base-url or OPENAI_BASE_URL" if settings.base_url else "OPENAI_API_KEY"
+            message = (
+                f"{found} is set, but no model is named.\n"
+                f"Name one with --rageval-model NAME or rageval_model in the ini file; "
+                f"'{EMBEDDED}' is the local model."
+            )
+            raise InputError(message)
+        return LLMGenerator(self.door, self.remote_server, settings.model)
+
+    @cached_property
+    def judge(self) -> Comparator:
+        """What compares answers.
+
+        Raises:
+            InputError: as for the generator.
+        """
+        if self.settings.llm_judge is not None:
+            return LLMJudge(self.door, self.remote_server, self.settings.llm_judge)
+        if not self.settings.embedded:
+            # No model is named at all; the generator's error says what to do.
+            _ = self.generator
+        return CanonicalComparator()
+
+    @cached_property
+    def embedded_server(self) -> EmbeddedServer:
+        """The local model's server; its process starts when it is first asked."""
+        return EmbeddedServer(weights_in_force(self.settings.gguf))
+
+    @cached_property
+    def remote_server(self) -> RemoteServer:
+        """The server that the options name."""
+        return RemoteServer(self.settings.base_url or DEFAULT_BASE_URL, self.settings.api_key)
+
+    def close(self) -> None:
+        """End the local model's process, if one was started."""
+        if "embedded_server" in self.__dict__:
+            self.embedded_server.close()
+
+
+@dataclass(frozen=True)
+class DefaultGenerator:
+    """What the fixture `rageval_generator` gives unless a conftest says otherwise."""
+
+    models: Models
+
+    async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
+        """See `pytest_rageval.generator.Generator`."""
+        return await self.models.generator.generate(question, passages, sample=sample)
+
+
+@dataclass(frozen=True)
+class DefaultJudge:
+    """What the fixture `rageval_judge` gives unless a conftest says otherwise."""
+
+    models: Models
+
+    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """See `pytest_rageval.answers.compare.Comparator`."""
+        return await self.models.judge.compare(question, references, prediction)

@@ -1,0 +1,54 @@
+"""The pytest plugin. Importing it imports pytest and little else: it is loaded by every test run."""
+
+import os
+
+import pytest
+
+from pytest_rageval.errors import InputError
+from pytest_rageval.plugin.fixtures import (
+    rageval,
+    rageval_generator,
+    rageval_judge,
+    rageval_retriever,
+)
+from pytest_rageval.plugin.gate import GatePlugin
+from pytest_rageval.plugin.options import add_options, settings_of
+from pytest_rageval.plugin.outcome import OutcomePlugin, WorkerPlugin
+
+__all__ = [
+    "pytest_addoption",
+    "pytest_configure",
+    "rageval",
+    "rageval_generator",
+    "rageval_judge",
+    "rageval_retriever",
+]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of `pytest_rageval.config`, for the command line and the ini file."""
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers, and the run's state as a plugin of its own."""
+    config.addinivalue_line(
+        "markers",
+        "rageval_evalset(path): the eval set that scores of this test are computed on; "
+        "from the root directory or from the test file's folder.",
+    )
+    config.addinivalue_line(
+        "markers",
+        "rageval_threshold(spec, *, min=None, max=None, where=None): bounds on the mean of a score, "
+        'such as rageval_threshold("recall@5", min=0.8, where={"topic": "billing"}).',
+    )
+    try:
+        settings = settings_of(config, os.environ)
+    except InputError as error:
+        raise pytest.UsageError(str(error)) from None
+    register = config.pluginmanager.register
+    register(GatePlugin(config, settings), GatePlugin.NAME)
+    if hasattr(config, "workerinput"):
+        register(WorkerPlugin(config), WorkerPlugin.NAME)
+    else:
+        register(OutcomePlugin(config, settings), OutcomePlugin.NAME)

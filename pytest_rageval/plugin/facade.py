@@ -1,0 +1,183 @@
+"""The object that tests receive as `rageval`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeVar
+
+import pytest
+
+from pytest_rageval.errors import InputError, RagevalError
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import Verdict, verdict_on
+from pytest_rageval.model import EvalSet, Example, Ranking
+from pytest_rageval.reports.entries import error_entry, score_entry
+from pytest_rageval.reports.failure import failure_lines
+from pytest_rageval.scores import Score
+from pytest_rageval.session import Parts, Session
+
+__all__ = ["Rageval"]
+
+T = TypeVar("T")
+
+MARKER: Final = "rageval_evalset"
+
+
+class Rageval:
+    """One test's view of the session: its eval set, its parts, its results."""
+
+    def __init__(
+        self,
+        session: Session,
+        parts: Parts,
+        item: pytest.Item,
+        *,
+        limit: int | None,
+        finished: Callable[[], None],
+    ) -> None:
+        self._session = session
+        self._parts = parts
+        self._item = item
+        self._limit = limit
+        self._finished = finished
+        self._entries: dict[str, dict[str, Any]] = {}
+        self._rulings: list[tuple[Threshold, Score, Verdict]] = []
+
+    @property
+    def examples(self) -> tuple[Example, ...]:
+        """The examples of the test's eval set."""
+        __tracebackhide__ = True
+        return self._shielded(lambda: self._evalset().examples)
+
+    def score(self, spec: str, **words: Any) -> Score:
+        """A score of the test's eval set: its mean as a float, with all that led to it.
+
+        Args:
+            spec: its name, such as "recall@5".
+            words: those of the marker `rageval_threshold`; with `min` or `max` the test fails when
+                the mean is out of these bounds, with `where` the score is that of the slice.
+
+        Raises:
+            RagevalError: it cannot be computed; what to do.
+        """
+        __tracebackhide__ = True
+        return self._shielded(lambda: self._score(spec, words))
+
+    def retrieve(self, query: str, k: int) -> Ranking:
+        """What the retriever under test returns for a query when asked for k documents."""
+        __tracebackhide__ = True
+        return self._shielded(lambda: self._session.retrieve(self._parts, query, k))
+
+    def answer(self, question: str, k: int) -> str:
+        """The generator's answer from the first k documents for the question."""
+        __tracebackhide__ = True
+        return self._shielded(lambda: self._session.answer(self._parts, question, k))
+
+    def measure(self) -> None:
+        """Compute every score that the test's markers bound, all at once.
+
+        Any that cannot be had ends the test as an error, which is not a verdict on the retriever.
+        """
+        __tracebackhide__ = True
+        # The closest marker comes first; read from top to bottom they were written the other way.
+        markers = reversed(list(self._item.iter_markers("rageval_threshold")))
+        thresholds = self._shielded(lambda: [Threshold.parse(m.args, m.kwargs) for m in markers])
+        if not thresholds:
+            return
+        evalset = self._shielded(self._evalset)
+        specs = list(dict.fromkeys(threshold.spec for threshold in thresholds))
+        scores = self._shielded(lambda: self._session.score(self._parts, evalset, specs))
+        problems = []
+        for threshold in thresholds:
+            try:
+                score = _sliced(scores[threshold.spec], threshold)
+            except RagevalError as error:
+                problems.append(str(error))
+                self._record(error_entry(threshold.spec, threshold, str(error)))
+            else:
+                verdict = verdict_on(score, threshold)
+                self._record(score_entry(score, threshold, verdict))
+                self._rulings.append((threshold, score, verdict))
+        if problems:
+            pytest.fail("\n\n".join(dict.fromkeys(problems)), pytrace=False)
+
+    def enforce(self) -> None:
+        """Fail the test when a score is out of its bounds."""
+        __tracebackhide__ = True
+        lines = [
+            line
+            for threshold, score, verdict in self._rulings
+            if verdict.status == "fail"
+            for line in [*failure_lines(score, threshold, verdict, limit=self._limit), ""]
+        ]
+        if lines:
+            pytest.fail("\n".join(lines).rstrip(), pytrace=False)
+
+    def results(self) -> dict[str, Any]:
+        """The test's part of the JSON report."""
+        evalset = None
+        if self._entries and self._item.get_closest_marker(MARKER):
+            try:
+                loaded = self._evalset()
+                evalset = {"name": loaded.name, "size": len(loaded), "digest": loaded.digest}
+            except InputError:
+                evalset = None
+        return {
+            "nodeid": self._item.nodeid,
+            "evalset": evalset,
+            "scores": list(self._entries.values()),
+        }
+
+    def _score(self, spec: str, words: dict[str, Any]) -> Score:
+        bounded = words.get("min") is not None or words.get("max") is not None
+        # A slice alone bounds nothing; everything else about the words is checked in one place.
+        threshold = Threshold.parse((spec,), words if bounded else {**words, "min": float("-inf")})
+        score = _sliced(self._session.score(self._parts, self._evalset(), [spec])[spec], threshold)
+        verdict = verdict_on(score, threshold) if bounded else None
+        self._record(score_entry(score, threshold if bounded else None, verdict))
+        if verdict is not None and verdict.status == "fail":
+            pytest.fail(
+                "\n".join(failure_lines(score, threshold, verdict, limit=self._limit)),
+                pytrace=False,
+            )
+        return score
+
+    def _evalset(self) -> EvalSet:
+        marker = self._item.get_closest_marker(MARKER)
+        form = 'pytest.mark.rageval_evalset("evals/support.jsonl")'
+        if marker is None:
+            message = f"This test has no eval set to score. Mark it, its class or its module with {form}."
+            raise InputError(message)
+        if len(marker.args) != 1 or marker.kwargs:
+            given = [*map(repr, marker.args), *(f"{k}={v!r}" for k, v in marker.kwargs.items())]
+            message = f"{MARKER} wants one path, found ({', '.join(given)}). Write {form}."
+            raise InputError(message)
+        bases = (self._item.config.rootpath, Path(self._item.path).parent)
+        return self._session.evalset(marker.args[0], bases=bases)
+
+    def _record(self, entry: dict[str, Any]) -> None:
+        name = entry["spec"] + "".join(f" {tag}={value}" for tag, value in entry["where"].items())
+        key = f"{name} {entry['threshold']}"
+        if key not in self._entries:
+            self._item.user_properties.append((f"rageval {name}", entry["mean"]))
+        self._entries[key] = entry
+
+    def _shielded(self, work: Callable[[], T]) -> T:
+        """Do it; an error of ours goes on without the frames it came through."""
+        __tracebackhide__ = True
+        try:
+            return work()
+        except RagevalError as error:
+            _raise(error)
+        finally:
+            self._finished()
+
+
+def _sliced(score: Score | RagevalError, threshold: Threshold) -> Score:
+    if isinstance(score, RagevalError):
+        raise score
+    return score.where(**threshold.where) if threshold.where else score
+
+
+def _raise(error: RagevalError) -> NoReturn:
+    __tracebackhide__ = True
+    raise error.with_traceback(None) from None

@@ -1,0 +1,54 @@
+"""The fixtures: three that users may supply, and the one they receive."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_rageval.plugin.gate import GatePlugin
+
+if TYPE_CHECKING:
+    from pytest_rageval.plugin.facade import Rageval
+
+__all__ = ["rageval", "rageval_generator", "rageval_judge", "rageval_retriever"]
+
+NO_RETRIEVER = """\
+There is no fixture rageval_retriever, so there is nothing to evaluate. Write in conftest.py:
+
+    import pytest
+    from your_application import search
+
+    @pytest.fixture(scope="session")
+    def rageval_retriever():
+        return search  # (query, k) -> documents
+"""
+
+
+@pytest.fixture(scope="session")
+def rageval_retriever() -> object:
+    """The retriever under test: a callable (query, k) -> documents, sync or async. Override it."""
+    pytest.fail(NO_RETRIEVER, pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def rageval_generator(pytestconfig: pytest.Config) -> object:
+    """The generator: a callable (question, passages) -> str, sync or async. Default: the model in force."""
+    return GatePlugin.of(pytestconfig).default_generator()
+
+
+@pytest.fixture(scope="session")
+def rageval_judge(pytestconfig: pytest.Config) -> object:
+    """The judge: an object with compare(question, references, prediction). Default: as in the header."""
+    return GatePlugin.of(pytestconfig).default_judge()
+
+
+@pytest.fixture
+def rageval(
+    request: pytest.FixtureRequest,
+    rageval_retriever: object,
+    rageval_generator: object,
+    rageval_judge: object,
+) -> "Rageval":
+    """Scores of the retriever under test: score(spec), retrieve(query, k), answer(question, k), examples."""
+    return GatePlugin.of(request.config).open(
+        request.node, rageval_retriever, rageval_generator, rageval_judge
+    )

@@ -1,0 +1,145 @@
+"""Marked tests: their scores are computed at setup and held against the thresholds at call.
+
+So pytest's own words fit: a score out of its bounds is a failure, a score that
+cannot be had is an error.
+"""
+
+from collections.abc import Generator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import pytest
+
+from pytest_rageval.config import Settings
+from pytest_rageval.plugin.progress import Progress
+
+if TYPE_CHECKING:
+    from pytest_rageval.llm.door import Usage
+    from pytest_rageval.plugin.facade import Rageval
+    from pytest_rageval.session import Session
+
+__all__ = ["GatePlugin"]
+
+SHOWN: Final = {0: 10, 1: 25}
+"""How many lost questions a failure shows, by verbosity: 3 below these, all above."""
+
+
+class GatePlugin:
+    """The hooks of a process that runs tests, and what its tests share."""
+
+    NAME: ClassVar[str] = "rageval-gate"
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self.config = config
+        self.settings = settings
+        self._session: Session | None = None
+        self._progress: Progress | None = None
+        self._benches: dict[str, tuple[Rageval, Usage]] = {}
+
+    @classmethod
+    def of(cls, config: pytest.Config) -> "GatePlugin":
+        """The one of this process."""
+        plugin = config.pluginmanager.get_plugin(cls.NAME)
+        if not isinstance(plugin, cls):
+            message = "the rageval plugin is not active in this process"
+            raise pytest.UsageError(message)
+        return plugin
+
+    @property
+    def session(self) -> "Session":
+        """What the tests share, made for the first that asks: here the heavy imports happen."""
+        if self._session is None:
+            from pytest_rageval.session import Session  # noqa: PLC0415
+
+            self._progress = Progress(self.config, self._progress_line)
+            self._session = Session(self.settings, tick=self._progress.tick)
+        return self._session
+
+    def default_generator(self) -> object:
+        """What generates unless a conftest says otherwise."""
+        from pytest_rageval.models import DefaultGenerator  # noqa: PLC0415 - see session
+
+        return DefaultGenerator(self.session.models)
+
+    def default_judge(self) -> object:
+        """What compares answers unless a conftest says otherwise."""
+        from pytest_rageval.models import DefaultJudge  # noqa: PLC0415 - see session
+
+        return DefaultJudge(self.session.models)
+
+    def open(self, item: pytest.Item, retriever: object, generator: object, judge: object) -> "Rageval":
+        """The object that a test receives, with the scores of its markers computed."""
+        from pytest_rageval.plugin.facade import Rageval  # noqa: PLC0415 - see session
+        from pytest_rageval.session import Parts  # noqa: PLC0415
+
+        verbosity = self.config.get_verbosity()
+        bench = Rageval(
+            self.session,
+            Parts(retriever, generator, judge),
+            item,
+            limit=SHOWN.get(verbosity, 3 if verbosity < 0 else None),
+            finished=self._progress.clear if self._progress else lambda: None,
+        )
+        self._benches[item.nodeid] = (
+            bench,
+            self.session.door.usage + type(self.session.door.usage)(),
+        )
+        bench.measure()
+        return bench
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pycollect_makeitem(
+        self, collector: pytest.Module | pytest.Class, name: str, obj: object
+    ) -> None:
+        """Give a test with thresholds the fixture `rageval`, which it need not name.
+
+        As a mark, and before the item is made: then pytest knows the fixture's
+        own fixtures, and a parametrized retriever multiplies the test.
+        """
+        if not (callable(obj) and collector.funcnamefilter(name)):
+            return
+        own = getattr(obj, "pytestmark", [])
+        if any(mark.name == "rageval_threshold" for mark in [*own, *collector.iter_markers()]):
+            pytest.mark.usefixtures("rageval")(obj)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        """Hold the scores against the thresholds, before the test's own statements."""
+        if item.nodeid in self._benches:
+            self._benches[item.nodeid][0].enforce()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Send the results with the last of the test's reports: it also crosses to xdist's controller."""
+        report = yield
+        if report.when == "teardown" and item.nodeid in self._benches:
+            bench, before = self._benches.pop(item.nodeid)
+            llm = asdict(self.session.door.usage - before)
+            report.rageval = {**bench.results(), "llm": llm}  # type: ignore[attr-defined]
+        return report
+
+    def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> list[str] | None:
+        """Explain a failed assertion on a score or a ranking by the questions behind it."""
+        if self._session is None:
+            return None
+        from pytest_rageval.reports.assertion import explain  # noqa: PLC0415 - loaded by now
+
+        verbosity = self.config.get_verbosity()
+        return explain(op, left, right, limit=SHOWN.get(verbosity, 3 if verbosity < 0 else None))
+
+    def pytest_sessionfinish(self) -> None:
+        """Let go of connections and processes; hand the replies to record to the reports."""
+        if self._session is not None:
+            self._session.close()
+
+    def recorded(self) -> dict[str, str]:
+        """The replies that this process used, as text, where they are to be recorded."""
+        if self._session is None:
+            return {}
+        return {key: reply.dumps() for key, reply in self._session.door.used.items()}
+
+    def _progress_line(self) -> str:
+        usage = self.session.door.usage
+        return f"{usage.requests} replies asked for, {usage.cached} from the cache, {usage.live} live"

@@ -1,0 +1,1 @@
+"""Reports: results in, text out; nothing here computes or asks."""

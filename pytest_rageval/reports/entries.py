@@ -1,0 +1,58 @@
+"""Results as plain data: the entries of the JSON report, which also travel between workers."""
+
+from typing import Any
+
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import Verdict
+from pytest_rageval.scores import Outcome, Score
+
+__all__ = ["error_entry", "score_entry"]
+
+
+def score_entry(score: Score, threshold: Threshold | None, verdict: Verdict | None) -> dict[str, Any]:
+    """One score as data; `threshold` and `verdict` are None where a test only asked for it."""
+    interval = score.ci95
+    return {
+        "spec": score.spec,
+        "where": dict(score.slice),
+        "mean": float(score),
+        "ci95": None if interval is None else list(interval),
+        "n": score.n,
+        "unscored": score.unscored,
+        "duplicates": sum(
+            outcome.evidence.ranking.duplicates
+            for outcome in score.outcomes
+            if outcome.evidence.ranking is not None
+        ),
+        "threshold": None if threshold is None else _bounds(threshold),
+        "baseline": None,
+        "verdict": None if verdict is None else verdict.status,
+        "reason": None if verdict is None else verdict.reason,
+        "examples": [_example(outcome) for outcome in score.outcomes],
+    }
+
+
+def error_entry(spec: str, threshold: Threshold | None, reason: str) -> dict[str, Any]:
+    """A score that could not be had, in the same form."""
+    return {
+        "spec": spec,
+        "where": {} if threshold is None else dict(threshold.where),
+        "mean": None,
+        "ci95": None,
+        "n": 0,
+        "unscored": 0,
+        "duplicates": 0,
+        "threshold": None if threshold is None else _bounds(threshold),
+        "baseline": None,
+        "verdict": "error",
+        "reason": reason,
+        "examples": [],
+    }
+
+
+def _bounds(threshold: Threshold) -> dict[str, float | None]:
+    return {"min": threshold.min, "max": threshold.max, "max_drop": None, "alpha": None}
+
+
+def _example(outcome: Outcome) -> dict[str, Any]:
+    return {"id": outcome.example.id, "score": outcome.value, "unscored": outcome.unscored}

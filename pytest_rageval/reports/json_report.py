@@ -1,0 +1,37 @@
+"""The JSON report, schema 1."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+__all__ = ["SCHEMA", "json_report"]
+
+SCHEMA: Final = 1
+
+
+def json_report(
+    tests: Sequence[Mapping[str, Any]],
+    *,
+    llm: Mapping[str, Any],
+    package: str,
+    started: str,
+    duration_s: float,
+) -> str:
+    """All results of a run as a JSON document.
+
+    Args:
+        tests: a test's node id, eval set and score entries each.
+        llm: what was asked of models.
+        package: version of this package.
+        started: date and time in ISO 8601, with the offset.
+        duration_s: of the whole test run, in seconds.
+    """
+    document = {
+        "schema": SCHEMA,
+        "package": package,
+        "started": started,
+        "duration_s": round(duration_s, 3),
+        "llm": dict(llm),
+        "tests": [dict(test) for test in tests],
+    }
+    return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"

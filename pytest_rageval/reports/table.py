@@ -1,0 +1,69 @@
+"""The table of scores at the end of a run."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+__all__ = ["table_lines", "usage_line"]
+
+HEAD: Final = ("score", "mean", "95% interval", "n", "unscored", "threshold", "verdict")
+
+
+def table_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A block a test: its name, then a row a score; no trailing spaces.
+
+    Args:
+        tests: as in the JSON report.
+    """
+    blocks = [(str(test["nodeid"]), [_cells(entry) for entry in test["scores"]]) for test in tests]
+    rows = [HEAD, *(row for _, rows in blocks for row in rows)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    lines = [_line(HEAD, widths)]
+    for (nodeid, cells), test in zip(blocks, tests, strict=True):
+        evalset = test.get("evalset")
+        lines.append(f"{nodeid}  ({evalset['name']}, {evalset['size']})" if evalset else nodeid)
+        lines.extend(_line(row, widths) for row in cells)
+        lines.extend(
+            f"    {entry['spec']}: {entry['duplicates']} duplicated documents counted once"
+            for entry in test["scores"]
+            if entry["duplicates"]
+        )
+    return lines
+
+
+def usage_line(llm: Mapping[str, Any]) -> str:
+    """What was asked of models, in a line."""
+    parts = [f"{llm['requests']} replies: {llm['cached']} cached, {llm['live']} live"]
+    if llm["failed"]:
+        parts.append(f"{llm['failed']} failed")
+    if llm["live"]:
+        parts.append(f"{llm['tokens_in']} tokens in, {llm['tokens_out']} out")
+    return ", ".join(parts)
+
+
+def _cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    where = "".join(f" [{name}={value}]" for name, value in entry["where"].items())
+    interval = entry["ci95"]
+    return (
+        f"{entry['spec']}{where}",
+        "-" if entry["mean"] is None else f"{entry['mean']:.3f}",
+        "-" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
+        str(entry["n"]),
+        str(entry["unscored"]),
+        _threshold(entry["threshold"]),
+        entry["verdict"] or "-",
+    )
+
+
+def _threshold(bounds: Mapping[str, Any] | None) -> str:
+    given = [(sign, (bounds or {}).get(word)) for word, sign in (("min", "≥"), ("max", "≤"))]
+    return " ".join(f"{sign} {value:g}" for sign, value in given if value is not None) or "-"
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    # Numbers to the right, words to the left.
+    numeric = {"mean", "n", "unscored"}
+    padded = [
+        cell.rjust(width) if name in numeric else cell.ljust(width)
+        for name, cell, width in zip(HEAD, cells, widths, strict=True)
+    ]
+    return f"  {'  '.join(padded)}".rstrip()

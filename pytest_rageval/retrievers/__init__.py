@@ -1,0 +1,1 @@
+"""Retrievers: the user's own, adapted, and a built-in one."""

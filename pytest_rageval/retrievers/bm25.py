@@ -1,0 +1,50 @@
+"""BM25, as a baseline and for examples."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from rank_bm25 import BM25Okapi
+
+from pytest_rageval.errors import InputError
+from pytest_rageval.model import Document
+from pytest_rageval.retrievers.documents import document_from
+from pytest_rageval.retrievers.words import words
+
+__all__ = ["BM25Retriever"]
+
+
+class BM25Retriever:
+    """Okapi BM25 over passages, by the package rank-bm25 with its k1 = 1.5, b = 0.75.
+
+    Args:
+        documents: strings, dicts or Documents, as a retriever may return them; at least one.
+
+    Raises:
+        InputError: there are no documents, or none of them has a word.
+        CallableError: a document has no text.
+
+    >>> search = BM25Retriever(["the cat sat", "a dog ran", "birds sing"])
+    >>> [document.text for document in search("DOG!", 1)]
+    ['a dog ran']
+    """
+
+    def __init__(self, documents: Iterable[object]) -> None:
+        self.documents: Sequence[Document] = tuple(document_from(item) for item in documents)
+        tokens = [words(document.text) for document in self.documents]
+        if not any(tokens):
+            message = (
+                f"BM25 needs passages with words, found {len(self.documents)} documents without any.\n"
+                "Give it the corpus: strings, dicts with a text, or Documents."
+            )
+            raise InputError(message)
+        self._index = BM25Okapi(tokens)
+
+    def __call__(self, query: str, k: int) -> list[Document]:
+        """The k best documents, best first; of equal ones the earlier in the corpus."""
+        scores = self._index.get_scores(words(query))
+        order = np.argsort(-scores, kind="stable")[:k]
+        return [
+            Document(document.text, document.id, float(scores[i]), document.metadata)
+            for i in order
+            for document in (self.documents[i],)
+        ]

@@ -1,0 +1,62 @@
+"""From what a retriever returns to documents: text and id are found in the usual places."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pytest_rageval.errors import CallableError
+from pytest_rageval.model import Document
+
+__all__ = ["document_from"]
+
+TEXT: Final = ("text", "page_content", "content", "passage", "body")
+ID: Final = ("id", "_id", "id_", "doc_id", "document_id", "passage_id", "chunk_id")
+SCORE: Final = ("score", "similarity")
+METADATA: Final = ("metadata", "meta")
+
+
+def document_from(item: object) -> Document:
+    """One retrieved item as a document.
+
+    A string is a text without an id. A dict or an object is read by key or
+    attribute: the text under `text`, `page_content`, `content`, `passage` or
+    `body`; the id under `id`, `_id`, `id_`, `doc_id`, `document_id`,
+    `passage_id` or `chunk_id`, there or in its metadata. The first that is
+    there counts.
+
+    Raises:
+        CallableError: no text was found; what the item is, and what would do.
+    """
+    if isinstance(item, Document):
+        return item
+    if isinstance(item, str):
+        return Document(item)
+    text = _first(item, TEXT)
+    if not isinstance(text, str):
+        shown = ", ".join(map(str, item)) if isinstance(item, Mapping) else ""
+        what = f"{type(item).__name__}" + (f" with the keys {shown or '(none)'}" if shown else "")
+        message = (
+            f"has no text: {what}.\n"
+            f"Return strings, or dicts or objects with the text under one of: {', '.join(TEXT)}."
+        )
+        raise CallableError(message)
+    metadata = _first(item, METADATA)
+    metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
+    identifier = _first(item, ID)
+    if identifier is None:
+        identifier = _first(metadata, ID)
+    score = _first(item, SCORE)
+    return Document(
+        text=text,
+        id=None if identifier is None else str(identifier),
+        score=float(score) if isinstance(score, int | float) else None,
+        metadata=metadata,
+    )
+
+
+def _first(item: object, names: tuple[str, ...]) -> Any:
+    """The value under the first of the names that is there and not None."""
+    for name in names:
+        value = item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
+        if value is not None and not callable(value):
+            return value
+    return None
