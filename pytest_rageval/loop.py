@@ -36,6 +36,7 @@ class PrivateLoop:
         self._tick = tick or (lambda: None)
         self._pool = ThreadPoolExecutor(threads, "rageval") if threads > 1 else None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -86,23 +87,30 @@ class PrivateLoop:
         return self._loop is not None
 
     def close(self) -> None:
-        """Stop the thread; a closed loop starts anew at the next `run`."""
+        """Cancel what still runs and end the thread; the next `run` starts another."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
-        if self._loop is not None:
+        if self._loop is not None and self._thread is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._loop = None
+            self._thread.join(timeout=5)
+            self._loop = self._thread = None
 
     def _started(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._serve, args=(self._loop,), name="rageval", daemon=True).start()
+            self._thread = threading.Thread(target=_serve, args=(self._loop,), name="rageval", daemon=True)
+            self._thread.start()
         return self._loop
 
-    @staticmethod
-    def _serve(loop: asyncio.AbstractEventLoop) -> None:
-        asyncio.set_event_loop(loop)
-        try:
-            loop.run_forever()
-        finally:
-            loop.close()
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()

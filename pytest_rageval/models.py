@@ -35,7 +35,7 @@ class Models:
         if settings.embedded:
             server = self.embedded_server
             model = f"{server.weights.name}@{server.weights.fingerprint[:12]}"
-            return EmbeddedGenerator(self.door, server, model, seed=settings.seed)
+            return EmbeddedGenerator(self.door, server, model)
         if settings.model is None:
             found = "--rageval-base-url or OPENAI_BASE_URL" if settings.base_url else "OPENAI_API_KEY"
             message = (

@@ -24,7 +24,7 @@ def answer_prompt(question: str, passages: Sequence[str]) -> str:
     return (
         "Answer a question from passages. Use only what they say. Give the answer alone, in as few "
         f"words as it takes. If they do not hold it, reply exactly: {ABSTENTION}\n\n"
-        f"{_both_ways(question, passages)}"
+        f"{_between(question, passages)}"
     )
 
 
@@ -36,10 +36,10 @@ def few_shot_prompt(question: str, passages: Sequence[str]) -> str:
     several to choose. All facts in them are invented, so that what the model
     knows of the world neither helps nor misleads.
     """
-    shots = "".join(f"{_both_ways(shot, page)} {answer}\n\n" for shot, page, answer in _SHOTS)
+    shots = "".join(f"{_exercise(shot, page)} {answer}\n\n" for shot, page, answer in _SHOTS)
     return (
-        "Each question is answered from the passages, in as few words as possible.\n\n"
-        f"{shots}{_both_ways(question, passages)}"
+        "Read each question and give a short answer (at most 5 words), copied from the text.\n\n"
+        f"{shots}{_exercise(question, passages)}"
     )
 
 
@@ -62,9 +62,17 @@ def same_answer_prompt(question: str, references: Sequence[str], prediction: str
     )
 
 
-def _both_ways(question: str, passages: Sequence[str]) -> str:
+def _between(question: str, passages: Sequence[str]) -> str:
     numbered = "\n".join(f"[{n}] {' '.join(p.split())}" for n, p in enumerate(passages, 1)) or "(none)"
     return f"Question: {question}\n\nPassages:\n{numbered}\n\nQuestion: {question}\nAnswer:"
+
+
+def _exercise(question: str, passages: Sequence[str]) -> str:
+    listed = "\n".join(f"- {' '.join(passage.split())}" for passage in passages) or "(none)"
+    return (
+        f"Question: {question}\n\n{listed}\n\n"
+        f"The question was: {question}\nThe answer, in a few words copied from above:"
+    )
 
 
 _CABLE_CAR: Final = (

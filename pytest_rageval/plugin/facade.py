@@ -77,26 +77,12 @@ class Rageval:
 
         Any that cannot be had ends the test as an error, which is not a verdict on the retriever.
         """
-        __tracebackhide__ = True
-        # The closest marker comes first; read from top to bottom they were written the other way.
-        markers = reversed(list(self._item.iter_markers("rageval_threshold")))
-        thresholds = self._shielded(lambda: [Threshold.parse(m.args, m.kwargs) for m in markers])
-        if not thresholds:
-            return
-        evalset = self._shielded(self._evalset)
-        specs = list(dict.fromkeys(threshold.spec for threshold in thresholds))
-        scores = self._shielded(lambda: self._session.score(self._parts, evalset, specs))
-        problems = []
-        for threshold in thresholds:
-            try:
-                score = _sliced(scores[threshold.spec], threshold)
-            except RagevalError as error:
-                problems.append(str(error))
-                self._record(error_entry(threshold.spec, threshold, str(error)))
-            else:
-                verdict = verdict_on(score, threshold)
-                self._record(score_entry(score, threshold, verdict))
-                self._rulings.append((threshold, score, verdict))
+        try:
+            problems = self._measure()
+        except RagevalError as error:
+            problems = [str(error)]
+        finally:
+            self._finished()
         if problems:
             pytest.fail("\n\n".join(dict.fromkeys(problems)), pytrace=False)
 
@@ -126,6 +112,28 @@ class Rageval:
             "evalset": evalset,
             "scores": list(self._entries.values()),
         }
+
+    def _measure(self) -> list[str]:
+        """Record every score and verdict; return what kept a score from being had."""
+        # The closest marker comes first; read from top to bottom they were written the other way.
+        markers = reversed(list(self._item.iter_markers("rageval_threshold")))
+        thresholds = [Threshold.parse(marker.args, marker.kwargs) for marker in markers]
+        if not thresholds:
+            return []
+        specs = list(dict.fromkeys(threshold.spec for threshold in thresholds))
+        scores = self._session.score(self._parts, self._evalset(), specs)
+        problems = []
+        for threshold in thresholds:
+            try:
+                score = _sliced(scores[threshold.spec], threshold)
+            except RagevalError as error:
+                problems.append(str(error))
+                self._record(error_entry(threshold.spec, threshold, str(error)))
+            else:
+                verdict = verdict_on(score, threshold)
+                self._record(score_entry(score, threshold, verdict))
+                self._rulings.append((threshold, score, verdict))
+        return problems
 
     def _score(self, spec: str, words: dict[str, Any]) -> Score:
         bounded = words.get("min") is not None or words.get("max") is not None

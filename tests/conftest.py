@@ -1,0 +1,42 @@
+"""What all tests share: no network beyond this machine, no key of the developer's."""
+
+import socket
+from collections.abc import Iterator
+
+import diskcache  # noqa: F401 - see below
+import numpy as np  # noqa: F401
+import openai  # noqa: F401
+import pytest
+import scipy.special  # noqa: F401
+
+# pytester takes every module away that a run inside imported, and numpy and its like cannot be
+# imported twice: so they are here before the first of them.
+
+pytest_plugins = ["pytester"]
+
+LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse connections that leave the machine, and forget the developer's own settings."""
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: object) -> None:
+        if isinstance(address, tuple) and address[0] not in LOOPBACK:
+            raise AssertionError(f"a test connects to {address}")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "RAGEVAL_GGUF", "CI"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def llm() -> Iterator["LLMServer"]:
+    """A running chat server with the scripted model."""
+    with LLMServer() as server:
+        yield server
+
+
+from tests.llm_server import LLMServer  # noqa: E402 - after the fixtures that it has no part in

@@ -1,0 +1,87 @@
+"""A small project of a user's, and runs of real pytest in it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.llm_server import LLMServer
+
+CONFTEST = """
+import pytest
+
+CORPUS = {f"doc-{n}": f"Of all things, item-{n} has the code c{n}x." for n in range(1, 21)}
+
+def search(query, k):
+    wanted = query.split("item-")[1].rstrip("?")
+    ranked = sorted(CORPUS, key=lambda name: (name != f"doc-{wanted}", name))
+    return [{"id": name, "text": CORPUS[name]} for name in ranked[:k]]
+
+@pytest.fixture(scope="session")
+def rageval_retriever():
+    return search
+"""
+
+
+class Project:
+    """A folder with a conftest, an eval set of n questions, and whatever a test adds."""
+
+    def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.pytester = pytester
+        self.path = pytester.path
+        self._monkeypatch = monkeypatch
+        # What other plugins of the developer's say is no part of these tests.
+        self.arguments = ["-p", "no:hypothesispytest", "-p", "no:cacheprovider", "-p", "no:asyncio"]
+        pytester.makeconftest(CONFTEST)
+        self.evalset(4)
+
+    def evalset(self, n: int, name: str = "evals.jsonl", **changes: object) -> Path:
+        """Write n questions; `changes` replaces fields of all records."""
+        lines = []
+        for i in range(1, n + 1):
+            record = {
+                "id": f"q{i}",
+                "question": f"What is the code of item-{i}?",
+                "answers": [f"c{i}x"],
+                "gold": [{"id": f"doc-{i}", "text": f"Of all things, item-{i} has the code c{i}x."}],
+                "tags": {"topic": "odd" if i % 2 else "even"},
+            }
+            lines.append(json.dumps(record | changes))
+        path = self.path / name
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return path
+
+    def lose(self, *numbers: int) -> None:
+        """Make the retriever miss the passages of these items."""
+        lost = ", ".join(f'"doc-{n}"' for n in numbers)
+        source = (self.path / "conftest.py").read_text(encoding="utf-8")
+        self.pytester.makeconftest(source + f"\nfor name in [{lost}]:\n    del CORPUS[name]\n")
+
+    def test(self, body: str, name: str = "test_it") -> None:
+        """Write a test module that is marked with the eval set."""
+        head = 'import pytest\npytestmark = pytest.mark.rageval_evalset("evals.jsonl")\n\n'
+        self.pytester.makepyfile(**{name: head + body})
+
+    def use(self, llm: LLMServer, model: str = "m1") -> None:
+        """Point the environment and the ini file at a server."""
+        self._monkeypatch.setenv("OPENAI_BASE_URL", llm.url)
+        self._monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+        self.ini(rageval_model=model)
+
+    def ini(self, **keys: str) -> None:
+        """Write the ini file."""
+        lines = "\n".join(f"{key} = {value}" for key, value in keys.items())
+        self.pytester.makeini(f"[pytest]\n{lines}\n")
+
+    def run(self, *arguments: str) -> pytest.RunResult:
+        """Run pytest in this process."""
+        return self.pytester.runpytest_inprocess(*self.arguments, *arguments)
+
+    def run_process(self, *arguments: str) -> pytest.RunResult:
+        """Run pytest in a process of its own."""
+        return self.pytester.runpytest_subprocess(*self.arguments, *arguments)
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A user's project with four questions and a retriever that finds them."""
+    return Project(pytester, monkeypatch)

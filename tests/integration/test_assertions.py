@@ -1,0 +1,81 @@
+"""Assert-style tests with the fixture `rageval`."""
+
+
+def test_a_failed_assertion_on_a_score_names_the_lost_questions(project):
+    """The assertion shows what a threshold would show."""
+    project.lose(3)
+    project.test("def test_own_words(rageval):\n    assert rageval.score('recall@2') >= 0.9\n")
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            ">*assert rageval.score('recall@2') >= 0.9",
+            "E*recall@2 >= 0.9",
+            "E*recall@2 = 0.750 (95% interval 0.301 to 0.954, n = 4)",
+            "E*1 of 4 questions are below 0.9:",
+            "E*q3  0.00  What is the code of item-3?",
+        ]
+    )
+
+
+def test_a_slice_of_a_score_is_a_score(project):
+    """`where` narrows a score, and the failed assertion speaks of the slice."""
+    project.lose(3)
+    project.test(
+        "def test_slices(rageval):\n"
+        "    score = rageval.score('recall@2')\n"
+        "    assert score.where(topic='even') == 1\n"
+        "    assert score.where(topic='odd') > 0.5\n"
+    )
+    project.run().stdout.fnmatch_lines(["E*recall@2 where topic='odd' = 0.500 *"])
+
+
+def test_retrieved_documents_are_asserted_on_by_id(project):
+    """`in` looks for an id; a failed assertion lists what was retrieved."""
+    project.test(
+        "def test_found(rageval):\n    assert 'doc-7' in rageval.retrieve('item-7?', k=3)\n"
+        "def test_lost(rageval):\n    assert 'doc-8' in rageval.retrieve('item-7?', k=2)\n"
+    )
+    result = project.run()
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        ["E*'doc-8' in the documents", "E*1. doc-7: Of all things, item-7 has the code c7x."]
+    )
+
+
+def test_retrieve_needs_no_eval_set(project):
+    """A test of single queries is an ordinary test."""
+    project.pytester.makepyfile("def test_one(rageval):\n    assert len(rageval.retrieve('item-1?', 3)) == 3")
+    project.run().assert_outcomes(passed=1)
+
+
+def test_answer_gives_what_the_generator_says(project, llm):
+    """`answer` retrieves, generates, and returns the text."""
+    project.use(llm)
+    project.test(
+        "def test_it(rageval):\n    assert rageval.answer('What is the code of item-2?', k=1) == 'c2x'"
+    )
+    project.run().assert_outcomes(passed=1)
+
+
+def test_score_takes_the_words_of_the_marker(project):
+    """With a bound, `score` fails by itself; an unknown word is an error that lists the known."""
+    project.lose(3)
+    project.test(
+        "def test_bound(rageval):\n    rageval.score('recall@2', min=0.9)\n"
+        "def test_where(rageval):\n    assert rageval.score('recall@2', where={'topic': 'even'}) == 1\n"
+        "def test_word(rageval):\n    rageval.score('recall@2', minimum=0.9)\n"
+    )
+    result = project.run()
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(
+        ["recall@2: 0.750 is below the minimum 0.9", "*no keyword 'minimum'. It knows: min, max, where*"]
+    )
+
+
+def test_scores_work_inside_async_tests(project):
+    """The private event loop does not meet the one that the test runs in."""
+    del project.arguments[-2:]  # the last of them switches pytest-asyncio off
+    project.ini(asyncio_mode="auto", asyncio_default_fixture_loop_scope="function")
+    project.test("async def test_it(rageval):\n    assert rageval.score('recall@2') == 1\n")
+    project.run().assert_outcomes(passed=1)

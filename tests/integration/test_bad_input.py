@@ -1,0 +1,223 @@
+"""Bad input: a clear error with a remedy, no traceback of ours, other tests unharmed."""
+
+import pytest
+from tests.llm_server import Fault, clerk
+
+GATE = '@pytest.mark.rageval_threshold("{spec}", min=0.1)\ndef test_gate(): pass\ndef test_other(): pass\n'
+
+
+def retriever(project, body):
+    """Replace the retriever by a function with this body."""
+    project.pytester.makeconftest(
+        f'import pytest\n@pytest.fixture(scope="session")\ndef rageval_retriever():\n'
+        f"    def search(query, k):\n        {body}\n    return search\n"
+    )
+
+
+def errors_with(result, *lines):
+    """One test is an error and says these lines; the other passes; none of our frames is shown."""
+    result.assert_outcomes(errors=1, passed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(list(lines))
+    result.stdout.no_fnmatch_line("*pytest_rageval/*")
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_a_missing_retriever_shows_the_lines_to_write(project):
+    """The error is the fixture to write."""
+    project.pytester.makeconftest("")
+    project.test(GATE.format(spec="recall@2"))
+    errors_with(
+        project.run(),
+        "There is no fixture rageval_retriever, *",
+        '    @pytest.fixture(scope="session")',
+        "    def rageval_retriever():",
+        "        return search  # (query, k) -> documents",
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("recal@2", "There is no score 'recal'. Did you mean recall?"),
+        ("answer.bleurt@2", "There is no score 'answer.bleurt'.*"),
+        ("recall", "'recall' has no cut-off*"),
+        ("recall@0", "'recall@0': the cut-off k is 0, *"),
+        ("recall@-1", "'recall@-1': the cut-off k is -1, *"),
+        ("recall at 5", "'recall at 5' is no score. *"),
+    ],
+)
+def test_a_score_that_is_none_is_named(project, spec, said):
+    """Unknown names list the known ones; a cut-off is an integer of at least 1."""
+    project.test(GATE.format(spec=spec))
+    errors_with(project.run(), said)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "evals.jsonl holds no examples."),
+        ("{]\n", "evals.jsonl line 1 is not JSON: *"),
+        ('{"id": "a"}\n', 'evals.jsonl line 1: "question" is missing. Found: id.'),
+        ('\n{"id": "a", "question": 7}\n', 'evals.jsonl line 2: "question" is 7, expected text.'),
+    ],
+)
+def test_a_broken_eval_set_is_named_with_its_line(project, content, said):
+    """File, line, what was found."""
+    project.test(GATE.format(spec="recall@2"))
+    (project.path / "evals.jsonl").write_text(content, encoding="utf-8")
+    errors_with(project.run(), said)
+
+
+def test_a_missing_eval_set_says_where_it_was_looked_for(project):
+    """The path is taken from the root directory, then from the test's folder."""
+    project.test(GATE.format(spec="recall@2"))
+    (project.path / "evals.jsonl").unlink()
+    errors_with(project.run(), "There is no eval set 'evals.jsonl'. Looked for:", "  */evals.jsonl")
+
+
+def test_a_threshold_without_an_eval_set_shows_the_mark(project):
+    """Nothing can be scored on nothing."""
+    project.pytester.makepyfile("import pytest\n" + GATE.format(spec="recall@2"))
+    errors_with(project.run(), 'This test has no eval set to score. *rageval_evalset("evals/support.jsonl").')
+
+
+@pytest.mark.parametrize(
+    ("marker", "said"),
+    [
+        ('"recall@2"', "*bounds nothing: give min, max or both, *"),
+        ('"recall@2", minimum=1', "*no keyword 'minimum'. It knows: min, max, where."),
+        ('"recall@2", min="1"', "*min='1' is not a number."),
+        ('"recall@2", min=0.9, max=0.1', "*min=0.9 is above max=0.1."),
+        ("min=0.9", "*wants the name of one score, *"),
+        ('"recall@2", min=1, where={"topic": "none"}', "No example has topic='none'. The tags there are:"),
+    ],
+)
+def test_a_threshold_that_makes_no_sense_is_named(project, marker, said):
+    """Unknown words list the known ones."""
+    project.test(f"@pytest.mark.rageval_threshold({marker})\ndef test_gate(): pass\ndef test_other(): pass\n")
+    errors_with(project.run(), said)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return None", "rageval_retriever returned NoneType for 'What is the code of item-1?'."),
+        ("return 'doc'", "rageval_retriever returned str for *"),
+        ("return {'id': 'doc'}", "rageval_retriever returned dict for *"),
+        ("return [{'id': 'doc'}]", "rageval_retriever, for *: the document at rank 1 has no text: *"),
+        ("return [3]", "rageval_retriever, for *: the document at rank 1 has no text: int."),
+        ("return 1 / 0", "rageval_retriever raised for *: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_retriever_that_returns_nonsense_or_raises_is_named(project, body, said):
+    """The query, what came back, and where in the user's code it was raised."""
+    retriever(project, body)
+    project.test(GATE.format(spec="recall@2"))
+    result = project.run()
+    errors_with(result, said)
+    if "/" in body:
+        result.stdout.fnmatch_lines(["  *conftest.py:5 in search"])
+
+
+def test_a_retriever_that_is_no_callable_is_named(project):
+    """The fixture must return the function, not what it returns."""
+    project.pytester.makeconftest(
+        'import pytest\n@pytest.fixture(scope="session")\ndef rageval_retriever():\n    return ["doc"]\n'
+    )
+    project.test(GATE.format(spec="recall@2"))
+    errors_with(project.run(), "rageval_retriever is list, which cannot be called.")
+
+
+def test_an_error_in_an_assert_style_test_shows_the_line_and_not_our_frames(project):
+    """The traceback is the user's own line."""
+    project.test("def test_it(rageval):\n    assert rageval.score('recal@2') > 0\n")
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([">*rageval.score('recal@2')*", "E*There is no score 'recal'.*"])
+    result.stdout.no_fnmatch_line("*pytest_rageval/*")
+
+
+def test_k_below_one_is_an_error_in_retrieve(project):
+    """As in a score's name."""
+    project.test("def test_it(rageval):\n    rageval.retrieve('item-1?', k=0)\n")
+    project.run().stdout.fnmatch_lines(["E*k = 0: the number of documents is an integer, at least 1."])
+
+
+def test_a_judge_without_its_method_is_named(project, llm):
+    """The missing method is written out."""
+    project.use(llm)
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(
+        source + '\n@pytest.fixture(scope="session")\ndef rageval_judge():\n    return object()\n'
+    )
+    project.test(GATE.format(spec="llm_reteval@1"))
+    errors_with(
+        project.run(),
+        "rageval_judge is object, which lacks the method compare(question, references, prediction).",
+    )
+
+
+def test_no_server_is_an_error_that_says_so_once(project, monkeypatch):
+    """The address, and what to do; ranking measures of the same set are unharmed."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    project.ini(rageval_model="m1", rageval_retries="0")
+    project.test(
+        '@pytest.mark.rageval_threshold("recall@2", min=0.1)\n'
+        '@pytest.mark.rageval_threshold("llm_reteval@2", min=0.1)\n'
+        "def test_gate(): pass\ndef test_other(): pass\n"
+    )
+    result = project.run()
+    errors_with(result, "No server answers at http://127.0.0.1:9/v1 (*", "Start it, or name another with *")
+    result.stdout.fnmatch_lines(["  recall@2 *1.000*pass", "  llm_reteval@2 *error"])
+
+
+def test_a_wrong_key_is_an_error_that_names_the_variable_and_not_the_key(project, llm):
+    """One request is refused, not one an example; the key is not printed."""
+    llm.model = lambda _: Fault(401)
+    project.use(llm)
+    project.evalset(20)
+    project.test(GATE.format(spec="llm_reteval@1"))
+    result = project.run("--rageval-concurrency=2")
+    errors_with(result, "The server at * refused the key in OPENAI_API_KEY (status 401).")
+    result.stdout.no_fnmatch_line("*sk-secret*")
+    assert len(llm.requests) <= 2
+
+
+def test_an_unknown_model_is_named(project, llm):
+    """The server's 404 is put in words."""
+    llm.model = lambda _: Fault(404, message="model not found")
+    project.use(llm, model="gtp-4")
+    project.test(GATE.format(spec="llm_reteval@1"))
+    errors_with(project.run(), "The server at * does not know the model 'gtp-4' or the path: *")
+
+
+def test_a_key_without_a_model_is_an_error_for_what_needs_one_alone(project, monkeypatch):
+    """No model is guessed, since it would be paid; ranking measures need none."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    project.test(
+        '@pytest.mark.rageval_threshold("recall@2", min=0.1)\ndef test_ranking(): pass\n'
+        '@pytest.mark.rageval_threshold("llm_reteval@2", min=0.1)\ndef test_answers(): pass\n'
+    )
+    errors_with(project.run(), "OPENAI_API_KEY is set, but no model is named.")
+
+
+def test_what_was_paid_before_an_error_is_in_the_cache(project, llm):
+    """After the server went away half way, the next run asks only for the rest."""
+    project.use(llm)
+    project.evalset(6)
+    served = []
+
+    def dies(prompt):
+        if len(served) >= 5:
+            return Fault(401)
+        served.append(prompt)
+        return clerk(prompt)
+
+    llm.model = dies
+    project.test('@pytest.mark.rageval_threshold("llm_reteval@1", min=0.1)\ndef test_gate(): pass\n')
+    project.run("--rageval-concurrency=1").assert_outcomes(errors=1)
+    first = len(llm.requests)
+    llm.model = clerk
+    project.run().assert_outcomes(passed=1)
+    assert len(llm.requests) - first == 6 * 3 + 6 - 5  # three samples and a verdict each, less the paid

@@ -1,0 +1,190 @@
+"""Replies: the cache, the cassette, retries, and what happens to unusable ones."""
+
+import json
+
+import pytest
+from tests.llm_server import Fault, clerk
+
+GATE = '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(): pass\n'
+
+
+def test_every_reply_is_paid_once(project, llm):
+    """The second run asks nothing; a changed model asks anew."""
+    project.use(llm)
+    project.test(GATE)
+    project.run().assert_outcomes(passed=1)
+    asked = len(llm.requests)
+    # Four questions: three samples with gold, of which the first is also the answer to what was
+    # retrieved, and one verdict.
+    assert asked == 4 * (3 + 1)
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["16 replies: 16 cached, 0 live"])
+    assert len(llm.requests) == asked
+    project.run("--rageval-model=m2")
+    assert len(llm.requests) == 2 * asked
+
+
+def test_refresh_asks_again(project, llm):
+    """Whatever is in the cache."""
+    project.use(llm)
+    project.test(GATE)
+    project.run()
+    asked = len(llm.requests)
+    project.run("--rageval-refresh")
+    assert len(llm.requests) == 2 * asked
+
+
+def test_a_changed_retriever_asks_only_about_what_it_changed(project, llm):
+    """Gold passages and the other questions stay as they are."""
+    project.use(llm)
+    project.test(GATE)
+    project.run()
+    asked = len(llm.requests)
+    project.lose(2)
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    assert len(llm.requests) == asked + 1  # the answer from another passage: an abstention, not judged
+    result.stdout.fnmatch_lines(
+        [
+            "  q2  0.00  What is the code of item-2?",
+            "      gold        doc-2",
+            "      retrieved   doc-1",
+            "      answer      no answer in the documents",
+            "      with gold   c2x",
+        ]
+    )
+
+
+def test_a_cassette_replaces_the_server(project, llm):
+    """What was recorded is found where there is neither cache nor server."""
+    project.use(llm)
+    project.test(GATE)
+    tape = project.path / "tape.jsonl"
+    project.run("--rageval-cassette=tape.jsonl", "--rageval-record").stdout.fnmatch_lines(
+        ["cassette: *tape.jsonl (16 replies used, 16 of them new; 0 kept unused)"]
+    )
+    keys = [json.loads(line)["key"] for line in tape.read_text(encoding="utf-8").splitlines()]
+    assert keys == sorted(keys)
+    assert "sk-secret" not in tape.read_text(encoding="utf-8")
+    asked = len(llm.requests)
+    result = project.run("--rageval-cassette=tape.jsonl", "--rageval-cache-dir=empty")
+    result.assert_outcomes(passed=1)
+    assert len(llm.requests) == asked
+
+
+def test_recording_keeps_what_other_runs_recorded(project, llm):
+    """A run of some tests does not take away the replies of the others."""
+    project.use(llm)
+    project.test(GATE)
+    arguments = ("--rageval-cassette=tape.jsonl", "--rageval-record")
+    project.run(*arguments)
+    project.run(*arguments, "--rageval-model=m2").stdout.fnmatch_lines(
+        ["cassette: * (16 replies used, 16 of them new; 16 kept unused)"]
+    )
+    assert len((project.path / "tape.jsonl").read_text(encoding="utf-8").splitlines()) == 32
+
+
+def test_a_cassette_that_is_missing_or_broken_is_an_error(project, llm):
+    """It is named, with the line, before anything is asked."""
+    project.use(llm)
+    project.test(GATE)
+    project.run("--rageval-cassette=tape.jsonl").stdout.fnmatch_lines(
+        ["The cassette *tape.jsonl cannot be read: *"]
+    )
+    (project.path / "tape.jsonl").write_text("<<<<<<< HEAD\n", encoding="utf-8")
+    project.run("--rageval-cassette=tape.jsonl").stdout.fnmatch_lines(
+        ["*tape.jsonl line 1 is no recorded reply: *"]
+    )
+    assert not llm.requests
+
+
+def test_passing_failures_of_the_server_do_not_change_the_score(project, llm):
+    """429 with Retry-After, 500 and 503 are tried again."""
+    count = iter(range(10_000))
+    faults = {0: Fault(429, {"retry-after": "0.01"}), 3: Fault(500), 5: Fault(503), 8: Fault(409)}
+    llm.model = lambda prompt: faults.get(next(count)) or clerk(prompt)
+    project.use(llm)
+    project.test(GATE)
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    assert len(llm.requests) == 16 + len(faults)
+
+
+def test_a_request_that_keeps_failing_is_unscored_with_its_reason(project, llm):
+    """One of twenty is within the allowed share; the rest is scored, and the one is counted."""
+    llm.model = lambda prompt: (
+        Fault(500, message="boom") if "item-7 " in prompt.split("Passages:")[-1] else clerk(prompt)
+    )
+    project.use(llm)
+    project.evalset(20)
+    project.test(GATE)
+    result = project.run("--rageval-retries=0")
+    result.assert_outcomes(passed=1)
+    result.stdout.re_match_lines([r"  llm_reteval@1\s+1\.000\s.*\s19\s+1\s+≥ 0\.9\s+pass"])
+
+
+def test_too_many_unscored_are_an_error(project, llm):
+    """No mean is made of the few that are left; the reasons are counted."""
+    llm.model = lambda prompt: "perhaps" if "Answer to check" in prompt else clerk(prompt)
+    project.use(llm)
+    project.test(GATE)
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "llm_reteval@1: none of 4 examples has a score:",
+            "  4 × the judge's reply is neither yes nor no: 'perhaps' (q1, q2, q3, …)",
+        ]
+    )
+
+
+def test_a_server_that_is_too_slow_is_unscored(project, llm):
+    """A reply that does not come in time is a reason, not a hang."""
+    llm.latency_s = 5
+    project.use(llm)
+    project.test(GATE)
+    result = project.run("--rageval-timeout=0.1", "--rageval-retries=0")
+    result.stdout.fnmatch_lines(["*4 × no reply in 0.1 s, 1 times *"])
+
+
+def test_an_unusable_cache_folder_is_an_error(project, llm):
+    """It is named before anything is paid."""
+    project.use(llm)
+    project.test(GATE)
+    (project.path / "taken").write_text("a file", encoding="utf-8")
+    result = project.run("--rageval-cache-dir=taken")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["The reply cache in *taken cannot be used: *"])
+    assert not llm.requests
+
+
+def test_no_key_is_written_anywhere(project, llm):
+    """Not into the cache, the cassette or the report."""
+    project.use(llm)
+    project.test(GATE)
+    project.run("--rageval-cassette=tape.jsonl", "--rageval-record", "--rageval-report=out.json")
+    assert llm.keys == {"Bearer sk-secret"}
+    written = [path for path in project.path.rglob("*") if path.is_file()]
+    assert len(written) > 5
+    assert not [path for path in written if b"sk-secret" in path.read_bytes()]
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_results_are_the_same_under_xdist(project, llm, processes):
+    """Workers share the cache; table, report and cassette hold everything."""
+    project.use(llm)
+    project.evalset(8)
+    project.test(GATE + GATE.replace("test_gate", "test_again").replace("llm_reteval@1", "answer.em@2"))
+    result = project.run_process(
+        "-n", str(processes), "--rageval-report=out.json", "--rageval-cassette=tape.jsonl", "--rageval-record"
+    )
+    result.assert_outcomes(passed=2)
+    report = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    assert {score["spec"]: score["mean"] for test in report["tests"] for score in test["scores"]} == {
+        "llm_reteval@1": 1.0,
+        "answer.em@2": 1.0,
+    }
+    assert report["llm"]["requests"] == 8 * 4 + 8
+    assert len((project.path / "tape.jsonl").read_text(encoding="utf-8").splitlines()) == 8 * 4 + 8
+    result.stdout.fnmatch_lines(["  llm_reteval@1 *", "  answer.em@2 *", "40 replies: 0 cached, 40 live*"])

@@ -1,0 +1,118 @@
+"""The markers are the test: thresholds on scores of an eval set."""
+
+import pytest
+
+GATE = """
+@pytest.mark.rageval_threshold("recall@2", min=0.9)
+def test_gate():
+    pass
+"""
+
+
+def test_a_score_within_its_bound_passes(project):
+    """The test needs no argument and no statement; the table shows the score and the verdict."""
+    project.test(GATE)
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.re_match_lines([r"  recall@2\s+1\.000\s+0\.510 to 1\.000\s+4\s+0\s+≥ 0\.9\s+pass"])
+
+
+def test_a_score_below_its_minimum_fails_the_build_and_names_the_lost_questions(project):
+    """The failure shows score, interval and, for each lost question, its gold and what came instead."""
+    project.lose(3)
+    project.test(GATE)
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "recall@2: 0.750 is below the minimum 0.9",
+            "recall@2 = 0.750 (95% interval 0.301 to 0.954, n = 4)",
+            "1 of 4 questions are below 0.9:",
+            "  q3  0.00  What is the code of item-3?",
+            "      gold        doc-3",
+            "      retrieved   doc-1, doc-10",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*pytest_rageval/*")
+
+
+def test_a_score_above_its_maximum_fails(project):
+    """`max` bounds from above, for scores that should be low."""
+    project.test('@pytest.mark.rageval_threshold("precision@2", max=0.4)\ndef test_gate(): pass')
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["precision@2: 0.500 is above the maximum 0.4"])
+
+
+def test_where_limits_a_threshold_to_a_slice(project):
+    """Only the examples with the tag count; the others may be lost."""
+    project.lose(1, 3)
+    project.test(
+        '@pytest.mark.rageval_threshold("recall@2", min=1.0, where={"topic": "even"})\n'
+        "def test_even(): pass\n"
+        '@pytest.mark.rageval_threshold("recall@2", min=0.1, where={"topic": "odd"})\n'
+        "def test_odd(): pass\n"
+    )
+    result = project.run()
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["recall@2 where topic='odd' = 0.000 *"])
+
+
+def test_all_thresholds_of_a_test_are_reported_together(project):
+    """A second failing threshold is not hidden by the first."""
+    project.lose(1)
+    project.test(
+        '@pytest.mark.rageval_threshold("recall@2", min=1.0)\n'
+        '@pytest.mark.rageval_threshold("mrr@2", min=0.99)\n'
+        "def test_gate(): pass\n"
+    )
+    result = project.run()
+    result.stdout.fnmatch_lines(["recall@2: 0.750 is below *", "mrr@2: 0.750 is below *"])
+
+
+def test_markers_on_a_class_and_on_a_module_hold_for_every_test(project):
+    """Thresholds are inherited as other markers are."""
+    project.lose(1)
+    project.test(
+        'pytestmark = [pytestmark, pytest.mark.rageval_threshold("hit@2", min=0.1)]\n'
+        '@pytest.mark.rageval_threshold("recall@2", min=1.0)\n'
+        "class TestAll:\n    def test_one(self): pass\n    def test_two(self): pass\n"
+        "def test_three(): pass\n"
+    )
+    project.run().assert_outcomes(failed=2, passed=1)
+
+
+def test_the_statements_of_a_marked_test_run_after_its_thresholds(project):
+    """A test may say more than its markers."""
+    project.test(
+        '@pytest.mark.rageval_threshold("recall@2", min=0.5)\n'
+        "def test_more(rageval):\n    assert len(rageval.examples) == 5\n"
+    )
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E*assert 4 == 5*"])
+
+
+def test_lost_questions_are_counted_where_they_are_too_many_to_show(project):
+    """Ten are shown, three with -q, all with -vv; the rest is named by id."""
+    project.evalset(20)
+    project.lose(*range(1, 16))
+    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate(): pass')
+    project.run().stdout.fnmatch_lines(["  and 5 more (-vv shows them): q11, q12, q13, q14, q15"])
+    project.run("-q").stdout.fnmatch_lines(["  and 12 more *"])
+    project.run("-vv").stdout.fnmatch_lines(["  q15  0.00  *"])
+
+
+def test_a_parametrized_retriever_multiplies_the_test(project):
+    """Each retriever is scored by itself, though the test names no fixture."""
+    source = (project.path / "conftest.py").read_text(encoding="utf-8").split("@pytest.fixture")[0]
+    project.pytester.makeconftest(
+        source + '@pytest.fixture(scope="session", params=["good", "empty"])\n'
+        "def rageval_retriever(request):\n"
+        '    return search if request.param == "good" else lambda query, k: []\n'
+    )
+    project.test(GATE)
+    result = project.run("-v")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*test_gate?good? PASSED*", "*test_gate?empty? FAILED*"])

@@ -1,0 +1,160 @@
+"""An OpenAI-compatible chat server on 127.0.0.1, for tests: real HTTP, scripted replies.
+
+In a test it runs in a thread (`with LLMServer() as server`); benchmarks run it as a
+process of its own: `python tests/llm_server.py --latency-ms 200`.
+"""
+
+import argparse
+import asyncio
+import json
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Fault:
+    """A status instead of a reply."""
+
+    status: int
+    headers: dict[str, str] = field(default_factory=dict)
+    message: str = "scripted fault"
+
+
+def clerk(prompt: str) -> str:
+    """The scripted model: answers `item-N` questions with the code that a passage gives for it.
+
+    As a judge it says yes where the checked answer is one of the references.
+    """
+    if "Answer to check: " in prompt:
+        references = re.findall(r"^- (.*)$", prompt, re.M)
+        checked = re.search(r"^Answer to check: (.*)$", prompt, re.M)
+        return "yes" if checked and checked[1] in references else "no"
+    item = re.search(r"item-\d+", prompt)
+    code = re.search(rf"{item[0]} has the code (\w+)", prompt) if item else None
+    return code[1] if code else "no answer in the documents"
+
+
+class LLMServer:
+    """Answers POST /v1/chat/completions.
+
+    Attributes:
+        model: from the prompt to the reply's text, or to a fault.
+        latency_s: before each reply, in seconds.
+        requests: the bodies received, in order.
+        keys: the Authorization headers received.
+    """
+
+    def __init__(self, model: Callable[[str], str | Fault] = clerk, latency_s: float = 0.0) -> None:
+        self.model = model
+        self.latency_s = latency_s
+        self.requests: list[dict[str, Any]] = []
+        self.keys: set[str] = set()
+        self.in_flight = 0
+        self.most_in_flight = 0
+        self.url = ""
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._connections: set[asyncio.Task[None] | None] = set()
+
+    def __enter__(self) -> "LLMServer":
+        self._thread = threading.Thread(target=self._serve_in_thread, daemon=True)
+        self._thread.start()
+        self._ready.wait(5)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(5)
+
+    def _serve_in_thread(self) -> None:
+        self._loop.run_until_complete(self.serve(0))
+        self._loop.close()
+
+    @property
+    def prompts(self) -> list[str]:
+        """The last message of each request."""
+        return [body["messages"][-1]["content"] for body in self.requests]
+
+    async def serve(self, port: int) -> None:
+        """Serve until told to stop."""
+        self._stop = asyncio.Event()
+        server = await asyncio.start_server(self._connection, "127.0.0.1", port, backlog=1024)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        self._ready.set()
+        if not threading.current_thread().daemon:
+            print(self.url, flush=True)  # noqa: T201 - the protocol of the process
+        await self._stop.wait()
+        server.close()
+        connections = [task for task in self._connections if task is not None]
+        for task in connections:
+            task.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._connections.add(task)
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                length = re.search(r"(?im)^content-length: *(\d+)", head)
+                body = json.loads(await reader.readexactly(int(length[1]) if length else 0) or b"{}")
+                key = re.search(r"(?im)^authorization: *(.*?)\r", head)
+                self.keys.add(key[1] if key else "")
+                writer.write(await self._reply(body))
+                await writer.drain()
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
+            pass  # the client is gone, or the server is told to stop
+        finally:
+            writer.transport.abort()
+            self._connections.discard(task)
+
+    async def _reply(self, body: dict[str, Any]) -> bytes:
+        self.requests.append(body)
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            await asyncio.sleep(self.latency_s)
+            prompt = body["messages"][-1]["content"]
+            said = self.model(prompt)
+        finally:
+            self.in_flight -= 1
+        if isinstance(said, Fault):
+            return _http(said.status, {"error": {"message": said.message}}, said.headers)
+        usage = {
+            "prompt_tokens": len(prompt) // 4,
+            "completion_tokens": 1,
+            "total_tokens": len(prompt) // 4 + 1,
+        }
+        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": said}}
+        return _http(
+            200,
+            {
+                "id": "chatcmpl-1",
+                "object": "chat.completion",
+                "created": 1,
+                "model": body["model"],
+                "choices": [choice],
+                "usage": usage,
+            },
+        )
+
+
+def _http(status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> bytes:
+    data = json.dumps(body).encode()
+    lines = [
+        f"HTTP/1.1 {status} X",
+        "content-type: application/json",
+        f"content-length: {len(data)}",
+        *(f"{name}: {value}" for name, value in (headers or {}).items()),
+    ]
+    return "\r\n".join([*lines, "", ""]).encode() + data
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--latency-ms", type=float, default=0.0)
+    asyncio.run(LLMServer(latency_s=parser.parse_args().latency_ms / 1000).serve(0))
