@@ -1,5 +1,6 @@
 """One test run: what was asked for, what came out, and the resources in between."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, RagevalError
 from pytest_rageval.evalsets import from_records, load_jsonl
 from pytest_rageval.evaluations.registry import evaluation_of
-from pytest_rageval.evaluations.run import Run, all_of
+from pytest_rageval.evaluations.run import Run
 from pytest_rageval.generator import adapt_generator
 from pytest_rageval.llm.door import Access, Door
 from pytest_rageval.loop import PrivateLoop
@@ -122,7 +123,7 @@ class Session:
                 return error
 
         async def each() -> list[Score | RagevalError]:
-            return await all_of(map(one, specs))
+            return await asyncio.gather(*map(one, specs))
 
         return dict(zip(specs, self.loop.run(each()), strict=True))
 

@@ -3,7 +3,9 @@
 import socket
 from collections.abc import Iterator
 
-import diskcache  # noqa: F401 - see below
+import anyio._backends._asyncio  # noqa: F401 - see below
+import diskcache  # noqa: F401
+import httpcore2  # noqa: F401
 import numpy as np  # noqa: F401
 import openai  # noqa: F401
 import pytest

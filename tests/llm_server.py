@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass
@@ -29,8 +29,8 @@ def clerk(prompt: str) -> str:
     As a judge it says yes where the checked answer is one of the references.
     """
     if "Answer to check: " in prompt:
-        references = re.findall(r"^- (.*)$", prompt, re.M)
-        checked = re.search(r"^Answer to check: (.*)$", prompt, re.M)
+        references = re.findall(r"^- (.*)$", prompt, re.MULTILINE)
+        checked = re.search(r"^Answer to check: (.*)$", prompt, re.MULTILINE)
         return "yes" if checked and checked[1] in references else "no"
     item = re.search(r"item-\d+", prompt)
     code = re.search(rf"{item[0]} has the code (\w+)", prompt) if item else None
@@ -59,7 +59,7 @@ class LLMServer:
         self._ready = threading.Event()
         self._connections: set[asyncio.Task[None] | None] = set()
 
-    def __enter__(self) -> "LLMServer":
+    def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._serve_in_thread, daemon=True)
         self._thread.start()
         self._ready.wait(5)

@@ -59,7 +59,7 @@ class OutcomePlugin:
             from pytest_rageval.reports.json_report import json_report  # noqa: PLC0415 - few runs do
 
             text = json_report(
-                list(self._tests.values()),
+                self._sorted,
                 llm={**self._llm, "cost_usd": 0.0},
                 package=version("pytest-rageval"),
                 started=self._started,
@@ -76,6 +76,11 @@ class OutcomePlugin:
             self._recorded.update(GatePlugin.of(self._config).recorded())
             self._write_cassette()
 
+    @property
+    def _sorted(self) -> list[dict[str, Any]]:
+        """The tests by node id: xdist's workers end them in any order."""
+        return [self._tests[nodeid] for nodeid in sorted(self._tests)]
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the table, and what was written."""
         if not (self._tests or self._notes) or terminalreporter.verbosity < 0:
@@ -84,7 +89,7 @@ class OutcomePlugin:
 
         terminalreporter.section("rageval")
         if self._tests:
-            for line in table_lines(list(self._tests.values())):
+            for line in table_lines(self._sorted):
                 terminalreporter.line(line)
         if self._llm["requests"]:
             terminalreporter.line(usage_line(self._llm))

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from tests.llm_server import LLMServer
 
 CONFTEST = """

@@ -1,6 +1,7 @@
 """Bad input: a clear error with a remedy, no traceback of ours, other tests unharmed."""
 
 import pytest
+
 from tests.llm_server import Fault, clerk
 
 GATE = '@pytest.mark.rageval_threshold("{spec}", min=0.1)\ndef test_gate(): pass\ndef test_other(): pass\n'

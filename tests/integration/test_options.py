@@ -1,6 +1,7 @@
 """Options: command line over ini over environment over default."""
 
 import pytest
+
 from tests.llm_server import LLMServer
 
 GATE = '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.1)\ndef test_gate(): pass\n'

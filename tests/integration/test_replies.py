@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from tests.llm_server import Fault, clerk
 
 GATE = '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(): pass\n'
@@ -187,4 +188,4 @@ def test_results_are_the_same_under_xdist(project, llm, processes):
     }
     assert report["llm"]["requests"] == 8 * 4 + 8
     assert len((project.path / "tape.jsonl").read_text(encoding="utf-8").splitlines()) == 8 * 4 + 8
-    result.stdout.fnmatch_lines(["  llm_reteval@1 *", "  answer.em@2 *", "40 replies: 0 cached, 40 live*"])
+    result.stdout.fnmatch_lines(["  answer.em@2 *", "  llm_reteval@1 *", "40 replies: 0 cached, 40 live*"])

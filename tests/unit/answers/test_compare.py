@@ -1,0 +1,102 @@
+"""Comparators: by rule, and the user's own."""
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_rageval.answers.compare import CanonicalComparator, adapt_judge
+from pytest_rageval.errors import CallableError, InputError, Unscored
+from pytest_rageval.loop import PrivateLoop
+
+
+def _compare(loop: PrivateLoop, method: Any, *references: str) -> float:
+    judge = adapt_judge(SimpleNamespace(compare=method), loop)
+    return loop.run(judge.compare("How far?", references or ("5 km",), "five kilometres"))
+
+
+@pytest.mark.parametrize(
+    ("references", "prediction", "expected"),
+    [
+        (["5 km"], "five kilometres", 1.0),
+        (["6 km", "5 km"], "5 kilometres", 1.0),
+        (["6 km"], "5 km", 0.0),
+        ([], "5 km", 0.0),
+    ],
+)
+def test_canonical_comparison_wants_one_of_the_references(
+    loop: PrivateLoop, references: list[str], prediction: str, expected: float
+) -> None:
+    """Any one of them, in canonical form."""
+    assert loop.run(CanonicalComparator().compare("How far?", references, prediction)) == expected
+
+
+@pytest.mark.parametrize(("returned", "score"), [(True, 1.0), (False, 0.0), (1, 1.0), (0, 0.0), (0.25, 0.25)])
+def test_a_verdict_is_a_bool_or_a_number(loop: PrivateLoop, returned: float, score: float) -> None:
+    """Sync or async, the score is a float."""
+
+    async def judge(*_: object) -> float:
+        return returned
+
+    for method in (lambda *_: returned, judge):
+        found = _compare(loop, method)
+        assert (found, type(found)) == (score, float)
+
+
+def test_question_references_and_prediction_are_handed_over(loop: PrivateLoop) -> None:
+    """By position, the references as a list, in the test's thread."""
+    seen: list[object] = []
+
+    def judge(*arguments: object) -> bool:
+        seen.extend([*arguments, threading.get_ident()])
+        return True
+
+    _compare(loop, judge, "5 km", "5000 m")
+    assert seen == ["How far?", ["5 km", "5000 m"], "five kilometres", threading.get_ident()]
+
+
+def test_none_is_no_verdict(loop: PrivateLoop) -> None:
+    """The example is unscored, not scored 0."""
+    with pytest.raises(Unscored, match="the judge gave no verdict"):
+        _compare(loop, lambda *_: None)
+
+
+@pytest.mark.parametrize("returned", ["yes", 1.5, -0.1, float("nan"), [True]])
+def test_anything_else_is_an_error(loop: PrivateLoop, returned: object) -> None:
+    """It shows what came back, and what would do."""
+    with pytest.raises(CallableError) as caught:
+        _compare(loop, lambda *_: returned)
+    assert f"rageval_judge returned {returned!r} for the question 'How far?'" in str(caught.value)
+    assert "Return True or False, a number between 0 and 1, or None" in str(caught.value)
+
+
+def test_what_the_judge_raises_is_told_with_the_question(loop: PrivateLoop) -> None:
+    """The user's exception is the cause."""
+
+    def judge(*_: object) -> bool:
+        raise LookupError("no model")
+
+    with pytest.raises(
+        CallableError, match="rageval_judge raised for the question 'How far\\?': LookupError"
+    ):
+        _compare(loop, judge)
+
+
+@pytest.mark.parametrize("error", [Unscored("too long"), InputError("no key")])
+def test_our_own_errors_pass(loop: PrivateLoop, error: Exception) -> None:
+    """A judge may say itself that there is no verdict."""
+
+    async def judge(*_: object) -> bool:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        _compare(loop, judge)
+    assert caught.value is error
+
+
+@pytest.mark.parametrize("judge", [None, object(), SimpleNamespace(compare="yes"), lambda: True])
+def test_a_missing_method_is_named(loop: PrivateLoop, judge: object) -> None:
+    """The error says which method, with its arguments."""
+    with pytest.raises(CallableError, match=r"lacks the method compare\(question, references, prediction\)"):
+        adapt_judge(judge, loop)

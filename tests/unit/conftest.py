@@ -1,0 +1,37 @@
+"""What unit tests share: a private event loop that does not wait forever."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from pytest_rageval.loop import PrivateLoop
+
+PATIENCE_S = 5.0
+
+
+@pytest.fixture
+def loops() -> Iterator[Callable[..., PrivateLoop]]:
+    """Makes private loops that raise TimeoutError where they would hang, and closes them."""
+    made: list[PrivateLoop] = []
+
+    def make(*, threads: int = 1, tick: Callable[[], None] = lambda: None) -> PrivateLoop:
+        deadline = time.monotonic() + PATIENCE_S
+
+        def guarded() -> None:
+            tick()
+            if time.monotonic() > deadline:
+                raise TimeoutError("the loop waits for something that never comes")
+
+        made.append(PrivateLoop(threads=threads, tick=guarded))
+        return made[-1]
+
+    yield make
+    for loop in made:
+        loop.close()
+
+
+@pytest.fixture
+def loop(loops: Callable[..., PrivateLoop]) -> PrivateLoop:
+    """A private loop that calls synchronous functions in the test's thread."""
+    return loops()

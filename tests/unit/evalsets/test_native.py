@@ -1,0 +1,152 @@
+"""Eval sets in JSON lines."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_rageval.errors import InputError
+from pytest_rageval.evalsets import load_jsonl
+from pytest_rageval.model import EvalSet, Example, Gold
+
+ONE, TWO = '{"id": "a", "question": "Q1"}', '{"id": "b", "question": "Q2"}'
+
+
+def _load(folder: Path, content: str | bytes) -> EvalSet:
+    path = folder / "support.jsonl"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return load_jsonl(path)
+
+
+def _error(folder: Path, content: str | bytes) -> str:
+    with pytest.raises(InputError) as caught:
+        _load(folder, content)
+    return str(caught.value)
+
+
+def test_all_fields_of_the_native_form(tmp_path: Path) -> None:
+    """Every field is read, gold in each of its three forms; unknown keys are kept under extra."""
+    record = {
+        "id": "q17",
+        "question": "Where is it made?",
+        "answers": ["Tulsa, Oklahoma", "Tulsa"],
+        "answer_set": [["Tulsa"], ["Reno", "Reno, Nevada"]],
+        "gold": [
+            {"id": "doc-4", "text": "Made in Tulsa.", "grade": 2},
+            {"text": "Also in Reno."},
+            {"source": "handbook.md", "start": 120, "end": 310, "grade": 0},
+        ],
+        "reference": "It is made in Tulsa.",
+        "tags": {"topic": "billing", "hops": 2, "kinds": ["a", "b"]},
+        "author": "Ann",
+        "difficulty": {"level": 3},
+    }
+    evalset = _load(tmp_path, json.dumps(record))
+    assert evalset.name == "support.jsonl"
+    assert evalset.examples == (
+        Example(
+            id="q17",
+            question="Where is it made?",
+            answers=("Tulsa, Oklahoma", "Tulsa"),
+            answer_set=(("Tulsa",), ("Reno", "Reno, Nevada")),
+            gold=(
+                Gold(id="doc-4", text="Made in Tulsa.", grade=2),
+                Gold(text="Also in Reno."),
+                Gold(source="handbook.md", start=120, end=310, grade=0),
+            ),
+            reference="It is made in Tulsa.",
+            tags={"topic": "billing", "hops": 2, "kinds": ["a", "b"]},
+            extra={"author": "Ann", "difficulty": {"level": 3}},
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"{ONE}\n{TWO}\n",
+        f"{ONE}\n{TWO}",
+        f"\ufeff{ONE}\n{TWO}\n",
+        f"{ONE}\r\n{TWO}\r\n",
+        f"\n\n{ONE}\n  \t\n{TWO}\n\n",
+        f"  {ONE}  \n\t{TWO}",
+    ],
+    ids=["plain", "no newline at the end", "BOM", "CRLF", "blank lines", "spaces around"],
+)
+def test_how_lines_end_does_not_matter(tmp_path: Path, content: str) -> None:
+    """Byte-order marks, Windows line ends and blank lines are no part of the examples."""
+    assert [example.id for example in _load(tmp_path, content)] == ["a", "b"]
+
+
+def test_every_script_is_read(tmp_path: Path) -> None:
+    """UTF-8 is read as such, and line separators within a text do not end the line."""
+    question = "東京はどこ？ 🗼 a\u2028b\x85c"
+    line = json.dumps({"id": "a", "question": question}, ensure_ascii=False)
+    assert _load(tmp_path, line).examples[0].question == question
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("{'id': 'b', 'question': 'Q'}", "is not JSON"),
+        ('{"id": "b", "question": ', "is not JSON"),
+        ('{"id": "b", "question": "Q"} {"id": "c"}', "is not JSON"),
+        ('{"id": "b", "question": "Q", "tags": {"x": NaN}}', "NaN is not a JSON number"),
+        ('{"id": "b", "question": "Q", "tags": {"x": -Infinity}}', "-Infinity is not a JSON number"),
+        ("[" * 100_000, "is not JSON"),
+        ('"just text"', "an example is an object"),
+        ("[1, 2]", "an example is an object"),
+        ("null", "an example is an object"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, line: str, found: str) -> None:
+    """File and line are those of the file, blank lines counted, and a remedy follows."""
+    message = _error(tmp_path, f"{ONE}\n\n{line}\n")
+    first, remedy = message.split("\n", 1)
+    assert first.startswith("support.jsonl line 3")
+    assert found in first
+    assert remedy
+
+
+def test_numbers_beyond_all_bounds_are_refused(tmp_path: Path) -> None:
+    """1e999 reads as infinity, which no digest or report can hold: it is an error with its line."""
+    message = _error(tmp_path, '{"id": "a", "question": "Q", "tags": {"x": 1e999}}')
+    assert "support.jsonl line 1" in message
+
+
+@pytest.mark.parametrize(
+    ("content", "byte"),
+    [(f"{ONE}\n".encode() + b'{"id": "b", "question": "caf\xe9"}', "0xe9"), (ONE.encode("utf-16"), "0xff")],
+)
+def test_another_encoding_is_named(tmp_path: Path, content: bytes, byte: str) -> None:
+    """A file that is not UTF-8 says so, with the byte and the remedy."""
+    message = _error(tmp_path, content)
+    assert "support.jsonl is not UTF-8" in message
+    assert byte in message
+    assert "Save it in UTF-8." in message
+
+
+def test_another_encoding_is_named_with_its_line(tmp_path: Path) -> None:
+    """As for every record that cannot be used, the line is said."""
+    assert "line 2" in _error(tmp_path, f"{ONE}\n".encode() + b'{"id": "b", "question": "caf\xe9"}')
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "\ufeff"])
+def test_an_empty_file_shows_what_to_write(tmp_path: Path, content: str) -> None:
+    """No examples at all is an error with the form of one."""
+    message = _error(tmp_path, content)
+    assert message.startswith("support.jsonl holds no examples.\n")
+    assert '{"id": "q1", "question"' in message
+
+
+def test_an_id_that_comes_twice_names_both_lines(tmp_path: Path) -> None:
+    """Both places are in the message."""
+    message = _error(tmp_path, f"{ONE}\n{TWO}\n\n{ONE}\n")
+    assert message.startswith('support.jsonl line 4: the id "a" is already that of support.jsonl line 1.\n')
+
+
+@pytest.mark.parametrize("name", ["missing.jsonl", "."])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
+    """A missing file and a folder are errors with the path and the reason."""
+    with pytest.raises(InputError, match=r"The eval set .* cannot be read: "):
+        load_jsonl(tmp_path / name)

@@ -1,0 +1,127 @@
+"""From records to examples: what fits, and what is said of what does not."""
+
+from typing import Any
+
+import pytest
+
+from pytest_rageval.errors import InputError
+from pytest_rageval.evalsets.records import example_from, from_records
+from pytest_rageval.model import Gold
+
+PLACE = "support.jsonl line 3"
+
+
+def _record(**fields: Any) -> dict[str, Any]:
+    return {"id": "q1", "question": "Q?"} | fields
+
+
+def _error(record: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        example_from(record, place=PLACE)
+    return str(caught.value)
+
+
+def test_id_and_question_are_enough() -> None:
+    """Everything else may be left out, be null or be empty."""
+    least = example_from(_record(), place=PLACE)
+    nulls = dict.fromkeys(("answers", "answer_set", "gold", "reference", "tags"))
+    empty: dict[str, Any] = {"answers": [], "answer_set": [], "gold": [], "tags": {}}
+    assert example_from(_record(**nulls), place=PLACE) == least
+    assert example_from(_record(**empty), place=PLACE) == least
+    assert (least.answers, least.gold, least.reference) == ((), (), None)
+
+
+@pytest.mark.parametrize(("given", "expected"), [(17, "17"), (0, "0"), ("q 17", "q 17")])
+def test_ids_may_be_whole_numbers(given: object, expected: str) -> None:
+    """An integer id is read as its digits, of examples and of gold passages."""
+    example = example_from({"id": given, "question": "Q?", "gold": [{"id": given}]}, place=PLACE)
+    assert (example.id, example.gold) == (expected, (Gold(id=expected),))
+
+
+@pytest.mark.parametrize("grade", [0, 1, 3, 2.0, None])
+def test_grades_are_whole_numbers(grade: float | None) -> None:
+    """A grade may be written 2.0; null is the default, 1."""
+    gold = example_from(_record(gold=[{"id": "d", "grade": grade}]), place=PLACE).gold[0]
+    assert gold.grade == (1 if grade is None else int(grade))
+    assert isinstance(gold.grade, int)
+
+
+@pytest.mark.parametrize(
+    ("record", "found"),
+    [
+        ({}, '"id" is missing. Found: nothing'),
+        ({"id": "q1"}, '"question" is missing. Found: id'),
+        ({"qid": 1, "query": "x"}, '"id" is missing. Found: qid, query'),
+        (_record(id=None), '"id" is null, expected text'),
+        (_record(id=True), '"id" is True, expected text'),
+        (_record(id=1.5), '"id" is 1.5, expected text'),
+        (_record(id=" "), '"id" is an empty text, expected text'),
+        (_record(question=""), '"question" is an empty text, expected text'),
+        (_record(question=5), '"question" is 5, expected text'),
+        (_record(question=["Q?"]), '"question" is a list, expected text'),
+        (_record(answers="Tulsa"), "\"answers\" is the text 'Tulsa', expected a list"),
+        (_record(answers=["Tulsa", None]), '"answers"[1] is null, expected text'),
+        (_record(answers=[{"text": "Tulsa"}]), '"answers"[0] is an object, expected text'),
+        (_record(answer_set=["Tulsa"]), "\"answer_set\"[0] is the text 'Tulsa', expected a list"),
+        (_record(answer_set=[["a"], []]), '"answer_set"[1] is an empty list'),
+        (_record(answer_set=[["a", 1]]), '"answer_set"[0][1] is 1, expected text'),
+        (_record(reference=["a"]), '"reference" is a list, expected text'),
+        (_record(tags=["billing"]), '"tags" is a list, expected an object'),
+        (_record(tags=float("nan")), '"tags" is not a number, expected an object'),
+        (_record(gold={"id": "d"}), '"gold" is an object, expected a list'),
+        (_record(gold=["doc-4"]), "\"gold\"[0] is the text 'doc-4', expected an object"),
+        (_record(gold=[{"id": "d"}, {}]), '"gold"[1] does not say which passage it is'),
+        (_record(gold=[None]), '"gold"[0] does not say which passage it is'),
+        (_record(gold=[{"grade": 1}]), '"gold"[0] does not say which passage it is'),
+        (_record(gold=[{"docid": "d", "rel": 1}]), '"gold"[0] has unknown keys: docid, rel'),
+        (_record(gold=[{"id": ""}]), '"gold"[0] "id" is an empty text'),
+        (_record(gold=[{"text": 3}]), '"gold"[0] "text" is 3, expected text'),
+        (_record(gold=[{"id": "d", "grade": -1}]), '"gold"[0] "grade" is -1, expected an integer'),
+        (_record(gold=[{"id": "d", "grade": 0.5}]), '"gold"[0] "grade" is 0.5, expected an integer'),
+        (_record(gold=[{"id": "d", "grade": True}]), '"gold"[0] "grade" is True, expected an integer'),
+        (_record(gold=[{"id": "d", "grade": "high"}]), '"gold"[0] "grade" is the text \'high\''),
+        (_record(gold=[{"source": "a.md"}]), '"gold"[0] has an incomplete or empty span'),
+        (_record(gold=[{"source": "a.md", "start": 3}]), '"gold"[0] has an incomplete or empty span'),
+        (
+            _record(gold=[{"source": "a.md", "start": 3, "end": 3}]),
+            '"gold"[0] has an incomplete or empty span',
+        ),
+        (_record(gold=[{"id": "d", "start": 3, "end": 9}]), '"gold"[0] has an incomplete or empty span'),
+        (_record(gold=[{"source": "a.md", "start": -1, "end": 3}]), '"gold"[0] "start" is -1'),
+        (
+            _record(gold=[{"id": "d"}, {"id": "d", "grade": 2}]),
+            '"gold"[1] is the same passage as one before it',
+        ),
+        (_record(gold=[{"text": "t"}, {"text": "t"}]), '"gold"[1] is the same passage as one before it'),
+        (
+            _record(gold=[{"source": "a", "start": 0, "end": 2}] * 2),
+            '"gold"[1] is the same passage as one before it',
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named_with_place_and_remedy(record: dict[str, Any], found: str) -> None:
+    """The first line says where and what, the second what to do."""
+    first, remedy = _error(record).split("\n", 1)
+    assert first.startswith(f"{PLACE}: {found}")
+    assert first.endswith(".")
+    assert remedy.endswith((".", "}", "]", '"'))
+
+
+def test_records_come_with_their_places() -> None:
+    """Several records make a set in their order; an error names the place of its own."""
+    good = [("record 1", _record(id="a")), ("record 2", _record(id="b"))]
+    assert [example.id for example in from_records(good, name="records")] == ["a", "b"]
+    with pytest.raises(InputError, match=r"^record 3: the id \"a\" is already that of record 1\."):
+        from_records([*good, ("record 3", _record(id="a"))], name="records")
+
+
+def test_the_id_1_is_the_id_one_as_text() -> None:
+    """1 and "1" are the same id, so they are refused together."""
+    with pytest.raises(InputError, match="already that of record 1"):
+        from_records([("record 1", _record(id=1)), ("record 2", _record(id="1"))], name="records")
+
+
+def test_a_set_without_records_is_an_error() -> None:
+    """Nothing to score is an error that names the set."""
+    with pytest.raises(InputError, match=r"^records holds no examples\."):
+        from_records([], name="records")

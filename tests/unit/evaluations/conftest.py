@@ -1,0 +1,87 @@
+"""A small world: a corpus, a retriever, a generator and a comparator, in memory."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from pytest_rageval.errors import Unscored
+from pytest_rageval.evaluations.registry import evaluation_of
+from pytest_rageval.evaluations.run import Run
+from pytest_rageval.loop import PrivateLoop
+from pytest_rageval.model import Document, Example, Gold
+from pytest_rageval.retrievers.adapt import adapt_retriever
+from pytest_rageval.scores import Outcome
+
+
+class World:
+    """What there is to ask, and how often it was asked.
+
+    Attributes:
+        rankings: by question, the passages' texts; nothing for any other.
+        answers: by the passages shown, joined by "|": what the generator says; a tuple gives one a
+            sample, an exception is raised. Else the first passage is the answer.
+        verdicts: by the prediction: what the comparator says; else whether it equals a reference.
+        asked: counts of ("retrieve" | "generate" | "compare", …).
+    """
+
+    def __init__(self, loop: PrivateLoop) -> None:
+        self.loop = loop
+        self.rankings: dict[str, list[str]] = {}
+        self.answers: dict[str, str | tuple[str, ...] | Exception] = {}
+        self.verdicts: dict[str, float | Exception] = {}
+        self.asked: Counter[tuple[str, ...]] = Counter()
+        self.run = Run(adapt_retriever(self.retrieve, loop), self, self)
+
+    def retrieve(self, question: str, k: int) -> list[str]:
+        """The user's retriever."""
+        self.asked["retrieve", question, str(k)] += 1
+        return self.rankings.get(question, [])[:k]
+
+    async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
+        """The generator."""
+        shown = "|".join(passage.text for passage in passages)
+        self.asked["generate", question, shown, str(sample)] += 1
+        said = self.answers.get(shown, passages[0].text if passages else "no answer in the documents")
+        if isinstance(said, Exception):
+            raise said
+        return said[sample] if isinstance(said, tuple) else said
+
+    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """The comparator."""
+        self.asked["compare", question, *references, prediction] += 1
+        verdict = self.verdicts.get(prediction, float(prediction in references))
+        if isinstance(verdict, Exception):
+            raise verdict
+        return verdict
+
+    def evaluate(self, spec: str, *examples: Example) -> list[Outcome]:
+        """Score examples as a test does."""
+        parsed, k, evaluate = evaluation_of(spec)
+        return self.loop.run(evaluate(self.run, examples, parsed, k))
+
+    def asked_of(self, part: str) -> int:
+        """How often a part was asked."""
+        return sum(count for what, count in self.asked.items() if what[0] == part)
+
+
+@pytest.fixture
+def world(loop: PrivateLoop) -> World:
+    """An empty world."""
+    return World(loop)
+
+
+@pytest.fixture
+def example() -> Callable[..., Example]:
+    """Makes an example: its question, the texts of its gold passages, other fields."""
+
+    def make(question: str, *gold: str, **fields: object) -> Example:
+        return Example(question, question, gold=tuple(Gold(text=text) for text in gold), **fields)
+
+    return make
+
+
+@pytest.fixture
+def unscored() -> type[Unscored]:
+    """The exception that leaves an example without a score."""
+    return Unscored

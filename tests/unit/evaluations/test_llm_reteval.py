@@ -1,0 +1,161 @@
+"""LLM-retEval, on numbers that can be checked by hand."""
+
+import asyncio
+import threading
+
+import pytest
+
+from pytest_rageval.errors import Unscored
+from pytest_rageval.evaluations.llm_reteval import evaluate_llm_reteval
+from pytest_rageval.evaluations.run import Run
+from pytest_rageval.generator import adapt_generator
+from pytest_rageval.measures.spec import Spec
+from pytest_rageval.model import Example, Gold
+from pytest_rageval.retrievers.adapt import adapt_retriever
+from pytest_rageval.scores import Score
+
+NOTHING = "no answer in the documents"
+
+
+def test_a_worked_example(world, example) -> None:
+    """Five questions of which three survive retrieval: 3/5.
+
+    found: the gold passage is retrieved. elsewhere: another passage gives the same answer. second:
+    the answer is that of the third semi-gold sample. lost: another answer. silent: an abstention.
+    """
+    world.rankings = {
+        "found": ["Reno"],
+        "elsewhere": ["Reno too"],
+        "second": ["May 3"],
+        "lost": ["Elko"],
+        "silent": [],
+    }
+    world.answers = {"Reno too": "Reno", "in May": ("May", "in May", "May 3")}
+    outcomes = world.evaluate(
+        "llm_reteval@5",
+        example("found", "Reno"),
+        example("elsewhere", "Reno"),
+        example("second", "in May"),
+        example("lost", "Ely"),
+        example("silent", "Ely"),
+    )
+    assert [outcome.value for outcome in outcomes] == [1.0, 1.0, 1.0, 0.0, 0.0]
+    assert Score("llm_reteval@5", outcomes) == 3 / 5
+
+
+def test_only_the_first_k_are_read(world, example) -> None:
+    """The gold passage at rank 2 does not help at k = 1."""
+    world.rankings = {"q": ["Elko", "Reno"]}
+    world.answers = {"Elko|Reno": "Reno"}
+    assert world.evaluate("llm_reteval@1", example("q", "Reno"))[0].value == 0.0
+    assert world.evaluate("llm_reteval@2", example("q", "Reno"))[0].value == 1.0
+
+
+def test_graded_verdicts_are_kept(world, example) -> None:
+    """A comparator with a finer scale gives a finer score."""
+    world.rankings = {"q": ["partly"]}
+    world.verdicts = {"partly": 0.25}
+    assert world.evaluate("llm_reteval@1", example("q", "Reno"))[0].value == 0.25
+
+
+def test_three_samples_are_drawn_from_the_relevant_gold_passages(world) -> None:
+    """All of them at once, in the eval set's order; passages of grade 0 are left out."""
+    gold = (Gold(text="a"), Gold(text="bad", grade=0), Gold(text="b", grade=2))
+    world.evaluate("llm_reteval@1", Example("q", "q", gold=gold))
+    assert {what for what in world.asked if what[:3] == ("generate", "q", "a|b")} == {
+        ("generate", "q", "a|b", str(sample)) for sample in range(3)
+    }
+
+
+def test_the_judge_sees_each_semi_gold_answer_once_without_abstentions(world, example) -> None:
+    """References are the different answers with gold."""
+    world.rankings = {"q": ["x"]}
+    world.answers = {"gold": ("Reno", NOTHING, "Reno")}
+    world.evaluate("llm_reteval@1", example("q", "gold"))
+    assert [what for what in world.asked if what[0] == "compare"] == [("compare", "q", "Reno", "x")]
+
+
+@pytest.mark.parametrize(
+    ("gold", "reason"),
+    [
+        ((), "no gold passages"),
+        ((Gold(text="a", grade=0),), "no gold passages"),
+        ((Gold(id="d1"),), 'a gold passage has no "text" for the generator to read'),
+        ((Gold(text="a"), Gold(id="d1")), 'a gold passage has no "text" for the generator to read'),
+        ((Gold(text="hopeless"),), "the generator abstains even with the gold passages"),
+        ((Gold(text="empty"),), "the generator's reply is empty"),
+        ((Gold(text="unclear"),), "the judge's reply is neither yes nor no: 'maybe'"),
+    ],
+)
+def test_what_cannot_be_compared_is_unscored(world, gold: tuple[Gold, ...], reason: str) -> None:
+    """Not 0 and not 1: no gold, no text, nothing but abstentions, no reply, no verdict."""
+    world.rankings = {"q": ["x"]}
+    world.answers = {"hopeless": NOTHING, "empty": Unscored("the generator's reply is empty")}
+    world.verdicts = {"x": Unscored("the judge's reply is neither yes nor no: 'maybe'")}
+    (outcome,) = world.evaluate("llm_reteval@1", Example("q", "q", gold=gold))
+    assert (outcome.value, outcome.unscored) == (None, reason)
+
+
+def test_two_abstentions_are_no_agreement(world, example) -> None:
+    """Where gold and retrieved passages both give none, there is no hit, and the judge is not asked."""
+    world.answers = {"hopeless": NOTHING}
+    world.verdicts = {NOTHING: 1.0}
+    (outcome,) = world.evaluate("llm_reteval@1", example("q", "hopeless"))
+    assert outcome.value is None
+    assert world.asked_of("compare") == 0
+
+
+def test_an_abstention_where_gold_gave_an_answer_is_0_without_asking_the_judge(world, example) -> None:
+    """A judge that would let it pass is not asked."""
+    world.verdicts = {NOTHING: 1.0}
+    (outcome,) = world.evaluate("llm_reteval@1", example("q", "Reno"))
+    assert outcome.value == 0.0
+    assert world.asked_of("compare") == 0
+
+
+def test_an_example_without_gold_costs_nothing(world, example) -> None:
+    """It is known to be unscored before anything is asked."""
+    world.evaluate("llm_reteval@1", example("q"))
+    assert not world.asked
+
+
+def test_an_ideal_retriever_scores_1_though_answers_vary(world, example) -> None:
+    """The prediction from exactly the gold passages is the first semi-gold answer, not a fourth draw."""
+    world.rankings = {"q": ["a", "b"]}
+    world.answers = {"a|b": ("one", "two", "three")}
+    assert world.evaluate("llm_reteval@5", example("q", "a", "b"))[0].value == 1.0
+    assert world.asked_of("generate") == 3
+
+
+def test_the_evidence_shows_the_answers_with_gold(world, example) -> None:
+    """Beside what was said without."""
+    world.rankings = {"q": ["Elko"]}
+    (outcome,) = world.evaluate("llm_reteval@1", example("q", "Reno"))
+    evidence = outcome.evidence
+    assert (evidence.answer, evidence.expected, evidence.expected_as) == ("Elko", ("Reno",), "with gold")
+
+
+def test_an_example_given_up_early_does_not_stall_a_later_score(loop) -> None:
+    """What an unscored example had begun to ask is answered, or asked anew, when another score needs it."""
+    given_up = threading.Event()
+
+    def search(_question: str, _k: int) -> list[str]:
+        given_up.wait(5)
+        return ["Reno"]
+
+    generator = adapt_generator(lambda _question, _passages: "Reno", loop)
+    run = Run(adapt_retriever(search, loop), generator, None)
+    by_id = Example("q", "q", gold=(Gold(id="d1"),))
+
+    async def evaluate() -> None:
+        await evaluate_llm_reteval(run, [by_id], Spec("llm_reteval", None, 5), 5)
+        given_up.set()
+
+    async def settle() -> None:
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+    loop.run(evaluate())
+    # The test goes on with something else, while the loop comes to rest.
+    asyncio.run_coroutine_threadsafe(settle(), loop._loop).result(5)
+    assert loop.run(run.answer("q", 5)) == "Reno"

@@ -1,0 +1,64 @@
+"""Which scores there are."""
+
+import pytest
+
+from pytest_rageval.errors import InputError
+from pytest_rageval.evaluations.answer import evaluate_answer
+from pytest_rageval.evaluations.llm_reteval import evaluate_llm_reteval
+from pytest_rageval.evaluations.ranking import evaluate_ranking
+from pytest_rageval.evaluations.registry import EVALUATIONS, evaluation_of
+from pytest_rageval.measures.ranking import MEASURES
+from pytest_rageval.measures.spec import Spec
+
+KNOWN = {
+    "recall@5": evaluate_ranking,
+    "precision@5": evaluate_ranking,
+    "f1@5": evaluate_ranking,
+    "map@5": evaluate_ranking,
+    "mrr@5": evaluate_ranking,
+    "ndcg@5": evaluate_ranking,
+    "hit@5": evaluate_ranking,
+    "llm_reteval@5": evaluate_llm_reteval,
+    "answer.correct@5": evaluate_answer,
+    "answer.em@5": evaluate_answer,
+    "answer.f1@5": evaluate_answer,
+}
+
+
+@pytest.mark.parametrize(("text", "evaluate"), KNOWN.items())
+def test_a_known_score_is_found(text: str, evaluate: object) -> None:
+    """By its name without the cut-off."""
+    assert evaluation_of(text) == (Spec.parse(text), 5, evaluate)
+
+
+def test_every_ranking_measure_is_a_score() -> None:
+    """None is defined and then forgotten."""
+    assert MEASURES.keys() <= EVALUATIONS.keys()
+
+
+@pytest.mark.parametrize("text", ["bleu@5", "recal@5", "answer@5", "answer.xyz@5", "recall.f1@5", "nonsense"])
+def test_an_unknown_score_lists_the_known_ones(text: str) -> None:
+    """All of them, by the names that can be typed."""
+    with pytest.raises(InputError) as caught:
+        evaluation_of(text)
+    first, known = str(caught.value).split("\n")
+    assert first.startswith(f"There is no score {text.partition('@')[0]!r}.")
+    assert known == f"There are: {', '.join(EVALUATIONS)}."
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [("recal@5", "recall"), ("llm_retval@5", "llm_reteval"), ("answer.corect@5", "answer.correct")],
+)
+def test_a_misspelt_score_gets_a_hint(text: str, meant: str) -> None:
+    """The nearest name is suggested."""
+    with pytest.raises(InputError, match=rf"Did you mean {meant}\?"):
+        evaluation_of(text)
+
+
+@pytest.mark.parametrize("text", ["recall", "answer.f1"])
+def test_a_missing_cut_off_shows_how_to_write_it(text: str) -> None:
+    """How many documents count must be said."""
+    with pytest.raises(InputError, match=rf"'{text}' has no cut-off") as caught:
+        evaluation_of(text)
+    assert f"Write {text}@5" in str(caught.value)

@@ -1,0 +1,138 @@
+"""What the evaluations of a run share."""
+
+import asyncio
+
+import pytest
+
+from pytest_rageval.errors import CallableError, Unscored
+from pytest_rageval.evaluations.run import Run, all_of, score_each
+from pytest_rageval.model import Example
+from pytest_rageval.retrievers.adapt import adapt_retriever
+from pytest_rageval.scores import Evidence
+
+
+def test_the_same_piece_is_computed_once(world, example) -> None:
+    """Rankings, answers and verdicts are shared by scores, repeated or at the same time."""
+    world.rankings = {"q": ["Elko"]}
+    item = example("q", "Reno", answers=("Reno",))
+    for spec in ("llm_reteval@1", "answer.correct@1", "recall@1", "llm_reteval@1"):
+        world.evaluate(spec, item, item)
+    # One retrieval; three semi-gold answers and a prediction; semi-gold and reference are the same text.
+    assert set(world.asked.values()) == {1}
+    assert [world.asked_of(part) for part in ("retrieve", "generate", "compare")] == [1, 4, 1]
+
+
+def test_pieces_are_told_apart_by_all_that_matters(world) -> None:
+    """Another k, another question and another sample are other pieces."""
+    world.rankings = {"q": ["a", "b"], "r": ["a", "b"]}
+    run = world.run
+
+    async def ask() -> list[str]:
+        return [await run.answer("q", 1), await run.answer("q", 2), await run.answer("r", 1)]
+
+    assert world.loop.run(ask()) == ["a", "a", "a"]
+    assert world.asked_of("generate") == 3
+
+
+def test_pieces_are_counted_as_they_end(world) -> None:
+    """A progress display sees retrievals and answers."""
+    world.loop.run(world.run.answer("q", 1))
+    assert world.run.done == 2
+
+
+def test_a_failed_piece_fails_again_without_being_asked(world) -> None:
+    """Unscored once is unscored for every score of the run."""
+    world.answers = {"a": Unscored("too long")}
+    world.rankings = {"q": ["a"]}
+    for _ in range(2):
+        with pytest.raises(Unscored, match="too long"):
+            world.loop.run(world.run.answer("q", 1))
+    assert world.asked_of("generate") == 1
+
+
+def _broken(loop) -> tuple[Run, list[str]]:
+    asked: list[str] = []
+
+    def search(question: str, _k: int) -> list[str]:
+        asked.append(question)
+        raise LookupError("no index")
+
+    return Run(adapt_retriever(search, loop), None, None), asked
+
+
+def test_a_broken_retriever_is_not_asked_again(loop) -> None:
+    """The first failure is that of every later question."""
+    run, asked = _broken(loop)
+    for question in ("one", "two"):
+        with pytest.raises(CallableError, match="raised for 'one'"):
+            loop.run(run.ranking(question, 5))
+    assert asked == ["one"]
+
+
+def test_a_broken_retriever_is_asked_once_for_many_questions_at_once(loop) -> None:
+    """It fails once, not four hundred times."""
+    run, asked = _broken(loop)
+    with pytest.raises(CallableError):
+        loop.run(all_of(run.ranking(f"q{n}", 5) for n in range(20)))
+    assert asked == ["q0"]
+
+
+def test_a_question_can_be_asked_again_after_an_interruption(loop) -> None:
+    """A test that was interrupted (a timeout, a skip in the retriever) leaves nothing that hangs the next."""
+    interrupted: list[str] = []
+
+    def search(question: str, _k: int) -> list[str]:
+        if not interrupted:
+            interrupted.append(question)
+            raise KeyboardInterrupt
+        return ["Reno"]
+
+    run = Run(adapt_retriever(search, loop), None, None)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(run.ranking("q", 1))
+    assert len(loop.run(run.ranking("q", 1))) == 1
+
+
+def test_one_unscored_example_does_not_stop_the_others(loop) -> None:
+    """Outcomes are in the order of the examples, the unscored one with its reason."""
+    examples = [Example(str(n), "q") for n in range(3)]
+
+    async def score(example: Example) -> tuple[float, Evidence]:
+        if example.id == "1":
+            raise Unscored("too long")
+        return 0.5, Evidence(answer=example.id)
+
+    outcomes = loop.run(score_each(examples, score))
+    assert [(o.example, o.value, o.unscored) for o in outcomes] == [
+        (examples[0], 0.5, None),
+        (examples[1], None, "too long"),
+        (examples[2], 0.5, None),
+    ]
+    assert [o.evidence.answer for o in outcomes] == ["0", None, "2"]
+
+
+def test_an_error_is_raised_when_all_have_ended(loop) -> None:
+    """What the others were paying for is not thrown away."""
+    ended: list[int] = []
+
+    async def work(number: int) -> int:
+        if number == 0:
+            raise LookupError("first")
+        await asyncio.sleep(0)
+        ended.append(number)
+        return number
+
+    with pytest.raises(LookupError, match="first"):
+        loop.run(all_of(map(work, range(4))))
+    assert ended == [1, 2, 3]
+
+
+def test_results_are_in_order(loop) -> None:
+    """Whichever ends first."""
+
+    async def work(turns: int) -> int:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return turns
+
+    assert loop.run(all_of(map(work, (3, 0, 2)))) == [3, 0, 2]

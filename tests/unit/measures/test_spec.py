@@ -1,0 +1,64 @@
+"""The grammar of score names."""
+
+import pytest
+
+from pytest_rageval.errors import InputError
+from pytest_rageval.measures.spec import Spec
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "part", "k"),
+    [
+        ("recall@5", "recall", None, 5),
+        ("llm_reteval@10", "llm_reteval", None, 10),
+        ("answer.rougeL@5", "answer", "rougeL", 5),
+        ("rel.citation_precision@1", "rel", "citation_precision", 1),
+        ("f1", "f1", None, None),
+        ("erag.p", "erag", "p", None),
+    ],
+)
+def test_a_score_is_taken_apart_and_put_together(
+    text: str, name: str, part: str | None, k: int | None
+) -> None:
+    """Name, part and cut-off are found, and give the text again."""
+    spec = Spec.parse(text)
+    assert spec == Spec(name, part, k)
+    assert str(spec) == text
+    assert spec.measure == text.partition("@")[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "@5",
+        "Recall@5",
+        "recall@",
+        "recall@x",
+        "recall@5.0",
+        "recall 5",
+        " recall@5",
+        "recall@5\n",
+        "recall@\u0665",
+        "a.b.c@5",
+        ".f1@5",
+        "answer.@5",
+        "recall@5@5",
+        None,
+        5,
+        b"recall@5",
+    ],
+)
+def test_another_form_is_refused_with_examples(text: object) -> None:
+    """The error shows what was written and how a score is written."""
+    with pytest.raises(InputError) as caught:
+        Spec.parse(text)
+    assert str(caught.value).startswith(f"{text!r} is no score.")
+    assert "such as recall@5" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["recall@0", "answer.f1@-1"])
+def test_a_cut_off_below_1_is_refused(text: str) -> None:
+    """There is no rank 0."""
+    with pytest.raises(InputError, match="a ranking has at least rank 1"):
+        Spec.parse(text)

@@ -1,0 +1,53 @@
+"""The built-in BM25 retriever."""
+
+import pytest
+
+from pytest_rageval.errors import CallableError, InputError
+from pytest_rageval.model import Document
+from pytest_rageval.retrievers.bm25 import BM25Retriever
+
+CORPUS = [
+    {"id": "cat", "text": "The cat sat on the mat."},
+    {"id": "dog", "text": "A dog ran home.", "metadata": {"page": 2}},
+    {"id": "bird", "text": "Birds sing at dawn."},
+]
+
+
+def test_the_best_match_comes_first_with_its_score() -> None:
+    """Documents keep id, text and metadata, and get the score of the query."""
+    best, second = BM25Retriever(CORPUS)("Whose DOG?", 2)
+    assert (best.id, best.text, best.metadata) == ("dog", "A dog ran home.", {"page": 2})
+    assert best.score is not None
+    assert second.score is not None
+    assert best.score > second.score
+
+
+def test_equal_scores_keep_the_order_of_the_corpus() -> None:
+    """A query that matches nothing gives the first k."""
+    assert [document.id for document in BM25Retriever(CORPUS)("zebra", 3)] == ["cat", "dog", "bird"]
+    assert [document.id for document in BM25Retriever(CORPUS)("", 1)] == ["cat"]
+
+
+@pytest.mark.parametrize(("k", "n"), [(1, 1), (3, 3), (10, 3)])
+def test_at_most_k_documents_come_back(k: int, n: int) -> None:
+    """Fewer where the corpus is smaller."""
+    assert len(BM25Retriever(CORPUS)("cat", k)) == n
+
+
+def test_corpora_of_strings_and_documents() -> None:
+    """Whatever a retriever may return can be indexed; an empty text among them is allowed."""
+    search = BM25Retriever(["", "one fish", Document("two birds", "b")])
+    assert search("birds", 1)[0].id == "b"
+
+
+@pytest.mark.parametrize(("corpus", "n"), [([], 0), (["", "?!"], 2)])
+def test_a_corpus_without_words_is_refused(corpus: list[str], n: int) -> None:
+    """There is nothing to search in."""
+    with pytest.raises(InputError, match=f"BM25 needs passages with words, found {n} documents without any"):
+        BM25Retriever(corpus)
+
+
+def test_an_item_without_text_is_refused() -> None:
+    """The corpus is read as a retriever's documents are."""
+    with pytest.raises(CallableError, match="has no text: int"):
+        BM25Retriever(["a", 7])

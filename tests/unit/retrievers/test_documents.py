@@ -1,0 +1,87 @@
+"""From what a retriever returns to documents."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_rageval.errors import CallableError
+from pytest_rageval.model import Document
+from pytest_rageval.retrievers.documents import ID, TEXT, document_from
+
+
+class _Method:
+    """An object that has its text under a later name, and methods in the usual places."""
+
+    content = "t"
+
+    def text(self) -> str:
+        return "not this"
+
+    def id(self) -> str:
+        return "not this"
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        ("t", Document("t")),
+        ("", Document("")),
+        (Document("t", "a", 0.5, {"m": 1}), Document("t", "a", 0.5, {"m": 1})),
+        ({"text": "t"}, Document("t")),
+        ({"text": "t", "id": 0}, Document("t", "0")),
+        ({"text": "t", "content": "other", "id": "a", "_id": "b"}, Document("t", "a")),
+        ({"text": None, "content": "t", "id": None, "doc_id": "a"}, Document("t", "a")),
+        ({"text": "t", "score": 2}, Document("t", score=2.0)),
+        ({"text": "t", "similarity": 0.5}, Document("t", score=0.5)),
+        ({"text": "t", "score": "high"}, Document("t")),
+        ({"text": "t", "metadata": {"doc_id": 7}}, Document("t", "7", metadata={"doc_id": 7})),
+        ({"text": "t", "id": "a", "meta": {"id": "b"}}, Document("t", "a", metadata={"id": "b"})),
+        ({"text": "t", "metadata": "none"}, Document("t")),
+        (
+            SimpleNamespace(page_content="t", metadata={"source": "s"}),
+            Document("t", metadata={"source": "s"}),
+        ),
+        (SimpleNamespace(text="t", id_="n1", score=0.25, metadata={}), Document("t", "n1", 0.25)),
+        (_Method(), Document("t")),
+    ],
+)
+def test_text_id_score_and_metadata_are_found(item: Any, expected: Document) -> None:
+    """Strings, dicts, Documents and the objects of frameworks all become documents."""
+    assert document_from(item) == expected
+
+
+@pytest.mark.parametrize("name", TEXT)
+@pytest.mark.parametrize("make", [dict, SimpleNamespace])
+def test_every_usual_name_of_the_text(name: str, make: Any) -> None:
+    """By key or by attribute."""
+    assert document_from(make(**{name: "t"})).text == "t"
+
+
+@pytest.mark.parametrize("name", ID)
+@pytest.mark.parametrize("make", [dict, SimpleNamespace])
+def test_every_usual_name_of_the_id(name: str, make: Any) -> None:
+    """By key or by attribute, or in the metadata."""
+    assert document_from(make(text="t", **{name: "a"})).id == "a"
+    assert document_from(make(text="t", metadata={name: "a"})).id == "a"
+
+
+@pytest.mark.parametrize(
+    ("item", "what"),
+    [
+        (None, "NoneType"),
+        (7, "int"),
+        (b"t", "bytes"),
+        (("t", 0.5), "tuple"),
+        ({"txt": "t", "n": 1}, "dict with the keys txt, n"),
+        ({"text": 5}, "dict with the keys text"),
+        (SimpleNamespace(txt="t"), "SimpleNamespace"),
+    ],
+)
+def test_an_item_without_text_is_named(item: Any, what: str) -> None:
+    """The error says what the item is and where a text would be found."""
+    with pytest.raises(CallableError) as caught:
+        document_from(item)
+    first, remedy = str(caught.value).split("\n")
+    assert first == f"has no text: {what}."
+    assert all(name in remedy for name in TEXT)

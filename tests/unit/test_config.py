@@ -1,0 +1,200 @@
+"""The options: one precedence, one message for each bad value."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_rageval.config import OPTIONS, Settings, resolve
+from pytest_rageval.errors import InputError
+
+HERE, ROOT = Path("/typed/here"), Path("/project")
+
+
+def _resolve(
+    flags: dict[str, Any] | None = None, ini: dict[str, Any] | None = None, **environ: str
+) -> Settings:
+    return resolve(flags or {}, ini or {}, environ, invoked_in=HERE, root=ROOT)
+
+
+def test_nothing_said_is_the_default() -> None:
+    """Without options, the defaults hold; the cache is under the root directory."""
+    assert _resolve() == Settings(cache_dir=ROOT / ".rageval_cache")
+
+
+@pytest.mark.parametrize(
+    ("name", "flag", "ini", "expected"),
+    [
+        ("model", "f", "i", ("f", "i", None)),
+        ("judge_model", "f", "i", ("f", "i", None)),
+        ("concurrency", "3", "4", (3, 4, 16)),
+        ("timeout", "1.5", "2", (1.5, 2.0, 60.0)),
+        ("retries", "0", "2", (0, 2, 4)),
+        ("threads", "2", "3", (2, 3, 1)),
+        ("refresh", "true", "no", (True, False, False)),
+        ("max_unscored", "0", "1", (0.0, 1.0, 0.05)),
+        ("seed", "7", "8", (7, 8, 0)),
+        (
+            "report",
+            ["a.json", "b.json"],
+            ["c.json"],
+            ((HERE / "a.json", HERE / "b.json"), (ROOT / "c.json",), ()),
+        ),
+        ("cassette", "f.jsonl", "i.jsonl", (HERE / "f.jsonl", ROOT / "i.jsonl", None)),
+        ("cache_dir", "f", "i", (HERE / "f", ROOT / "i", ROOT / ".rageval_cache")),
+    ],
+)
+def test_the_command_line_overrules_the_ini_file(
+    name: str, flag: Any, ini: Any, expected: tuple[Any, ...]
+) -> None:
+    """Flag over ini over default; a relative path starts where it was written."""
+    found = [
+        getattr(_resolve({name: flag}, {name: ini}), name),
+        getattr(_resolve({name: None}, {name: ini}), name),
+        getattr(_resolve({name: None}, {name: None}), name),
+    ]
+    assert tuple(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("flag", "ini", "environ", "expected"),
+    [
+        ("http://f/v1", "http://i/v1", "http://e/v1", "http://f/v1"),
+        (None, "http://i/v1", "http://e/v1", "http://i/v1"),
+        (None, None, "http://e/v1", "http://e/v1"),
+        (None, "", "http://e/v1/", "http://e/v1"),
+        ("http://f/v1/", None, "", "http://f/v1"),
+        (None, None, "", None),
+    ],
+)
+def test_the_base_url_may_come_from_the_environment(
+    flag: str | None, ini: str | None, environ: str, expected: str | None
+) -> None:
+    """OPENAI_BASE_URL is below flag and ini; a slash at the end does not count."""
+    assert _resolve({"base_url": flag}, {"base_url": ini}, OPENAI_BASE_URL=environ).base_url == expected
+
+
+def test_the_environment_gives_key_and_weights() -> None:
+    """OPENAI_API_KEY and RAGEVAL_GGUF are read; empty ones are not set."""
+    settings = _resolve(OPENAI_API_KEY="k", RAGEVAL_GGUF="/m.gguf")
+    assert (settings.api_key, settings.gguf) == ("k", "/m.gguf")
+    empty = _resolve(OPENAI_API_KEY="", RAGEVAL_GGUF="")
+    assert (empty.api_key, empty.gguf) == (None, None)
+
+
+def test_absolute_paths_stay() -> None:
+    """Only relative paths get a base."""
+    assert _resolve({"cassette": "/elsewhere/c.jsonl"}).cassette == Path("/elsewhere/c.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("concurrency", "0", "a whole number, at least 1"),
+        ("concurrency", "many", "a whole number, at least 1"),
+        ("concurrency", "1.5", "a whole number, at least 1"),
+        ("threads", "-1", "a whole number, at least 1"),
+        ("retries", "-1", "a whole number, at least 0"),
+        ("retries", "x", "a whole number, at least 0"),
+        ("timeout", "0", "a number of seconds above 0"),
+        ("timeout", "inf", "a number of seconds above 0"),
+        ("timeout", "nan", "a number of seconds above 0"),
+        ("timeout", "1s", "a number of seconds above 0"),
+        ("max_unscored", "5", "a share between 0 and 1"),
+        ("max_unscored", "-0.1", "a share between 0 and 1"),
+        ("max_unscored", "nan", "a share between 0 and 1"),
+        ("max_unscored", "5%", "a share between 0 and 1"),
+        ("refresh", "maybe", "true or false"),
+        ("record", "2", "true or false"),
+        ("seed", "x", "a whole number"),
+        ("seed", "-1", "a whole number"),
+    ],
+)
+def test_a_bad_value_names_the_option_and_what_is_allowed(name: str, value: str, allowed: str) -> None:
+    """The message begins with the option as it was written there, and says what would do."""
+    for source, written in (("flag", f"--rageval-{name.replace('_', '-')}"), ("ini", f"rageval_{name}")):
+        given = ({name: value}, None) if source == "flag" else (None, {name: value})
+        with pytest.raises(InputError) as caught:
+            _resolve(*given)
+        assert str(caught.value).startswith(f"{written} is {value!r}: expected {allowed}")
+
+
+def test_a_report_needs_a_known_suffix() -> None:
+    """A report in a form that there is not is an error before anything runs."""
+    with pytest.raises(
+        InputError, match=r"--rageval-report is .*: expected a file name that ends in \.json\."
+    ):
+        _resolve({"report": ["a.json", "b.xml"]})
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("true", True),
+        ("YES", True),
+        ("on", True),
+        ("1", True),
+        ("False", False),
+        ("off", False),
+        ("0", False),
+    ],
+)
+def test_a_switch_reads_usual_words(word: str, *, expected: bool) -> None:
+    """In the ini file a switch is on or off, in any of the usual words."""
+    assert _resolve(ini={"refresh": word}).refresh is expected
+
+
+def test_recording_needs_a_cassette() -> None:
+    """Without a file to write to, recording is an error that says which option to add."""
+    with pytest.raises(InputError, match=r"add --rageval-cassette FILE"):
+        _resolve({"record": "true"})
+    assert _resolve({"record": "true"}, {"cassette": "c.jsonl"}).record
+
+
+CANONICAL = "answers compared in canonical form"
+SMOKE = "[embedded models: smoke-test quality]"
+
+
+@pytest.mark.parametrize(
+    ("given", "embedded", "judge", "line"),
+    [
+        ({}, True, None, f"generator embedded model, {CANONICAL} {SMOKE}"),
+        ({"gguf": "/models/tiny.gguf"}, True, None, f"generator embedded model tiny, {CANONICAL} {SMOKE}"),
+        ({"model": "embedded", "api_key": "k"}, True, None, f"generator embedded model, {CANONICAL} {SMOKE}"),
+        (
+            {"model": "embedded", "judge_model": "j"},
+            True,
+            "j",
+            f"generator embedded model, answers judged by j {SMOKE}",
+        ),
+        ({"model": "m"}, False, "m", "generator m, answers judged by m"),
+        ({"model": "m", "judge_model": "j"}, False, "j", "generator m, answers judged by j"),
+        (
+            {"model": "m", "base_url": "http://x/v1"},
+            False,
+            "m",
+            "generator m at http://x/v1, answers judged by m",
+        ),
+        ({"api_key": "k"}, False, None, f"generator no model named (--rageval-model), {CANONICAL}"),
+    ],
+)
+def test_what_is_in_force(given: dict[str, Any], judge: str | None, line: str, *, embedded: bool) -> None:
+    """The report header says what generates and what compares, and warns of the embedded model."""
+    settings = Settings(**given)
+    assert (settings.embedded, settings.llm_judge, settings.in_force()) == (embedded, judge, line)
+
+
+def test_the_key_is_never_in_the_header() -> None:
+    """What is printed does not hold the secret."""
+    settings = Settings(model="m", api_key="sk-secret", base_url="http://x/v1")
+    assert "sk-secret" not in settings.in_force()
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_every_option_is_a_setting_with_a_flag_an_ini_key_and_help(option) -> None:
+    """The table and the settings agree, and all names begin with rageval."""
+    assert hasattr(Settings(), option.name)
+    assert option.default == getattr(Settings(), option.name)
+    assert option.flag.startswith("--rageval-")
+    assert option.ini.startswith("rageval_")
+    assert option.help

@@ -1,0 +1,34 @@
+"""Errors of the user's own code, told with where they come from."""
+
+from pytest_rageval.errors import FRAMES, CallableError
+
+
+def _deep(depth: int) -> None:
+    if depth:
+        _deep(depth - 1)
+    else:
+        raise ValueError("no index")
+
+
+def _raised(depth: int) -> str:
+    try:
+        _deep(depth)
+    except ValueError as error:
+        return str(CallableError.raised("rageval_retriever raised for 'q'", error))
+    return ""
+
+
+def test_the_users_error_is_told_with_its_type_and_text() -> None:
+    """What was being done comes first, then the type and the text of what was raised."""
+    assert _raised(0).startswith("rageval_retriever raised for 'q': ValueError: no index\n")
+
+
+def test_the_users_own_frames_are_shown() -> None:
+    """The innermost frame of the user's code is the last line."""
+    assert _raised(0).splitlines()[-1].endswith(" in _deep")
+    assert __file__ in _raised(0).splitlines()[-1]
+
+
+def test_deep_stacks_are_cut_to_the_innermost_frames() -> None:
+    """However deep the user's code is, only a few frames are shown."""
+    assert len(_raised(50).splitlines()) == 1 + FRAMES

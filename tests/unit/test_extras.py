@@ -1,0 +1,51 @@
+"""Optional packages."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_rageval.errors import InputError
+from pytest_rageval.extras import installed, require
+
+
+def test_a_missing_package_is_named_with_its_remedy() -> None:
+    """The error says what needs the package and what to install."""
+    with pytest.raises(InputError) as caught:
+        require("rageval_no_such_package", extra="dense", purpose="Embedding retrieval")
+    assert str(caught.value) == (
+        "Embedding retrieval needs the package 'rageval_no_such_package', which is not installed.\n"
+        "Install it with: pip install 'pytest-rageval[dense]'"
+    )
+
+
+def test_an_installed_package_is_imported() -> None:
+    """What is there is given as the module."""
+    assert require("json", extra="dense", purpose="A test").loads("1") == 1
+
+
+def test_a_package_that_lacks_its_own_dependency_is_not_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the package itself is reported as not installed, not what it fails to import."""
+    (tmp_path / "rageval_half_installed.py").write_text("import rageval_absent_part\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="rageval_absent_part"):
+        require("rageval_half_installed", extra="dense", purpose="A test")
+
+
+@pytest.mark.parametrize(
+    ("modules", "expected"),
+    [(("json",), True), (("json", "rageval_no_such_package"), False), ((), True)],
+)
+def test_installed_asks_for_all_of_them(modules: tuple[str, ...], *, expected: bool) -> None:
+    """Installed means that every one can be imported."""
+    assert installed(*modules) is expected
+
+
+def test_asking_does_not_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To see whether a package is there costs no import of it."""
+    (tmp_path / "rageval_heavy.py").write_text("raise AssertionError('imported')\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert installed("rageval_heavy")
+    assert "rageval_heavy" not in sys.modules

@@ -1,0 +1,45 @@
+"""The digest by which contents are compared."""
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from pytest_rageval.fingerprint import digest
+
+
+def test_a_digest_is_sha256_of_the_canonical_json() -> None:
+    """Keys are sorted and nothing stands between the parts; the form never changes by accident."""
+    assert digest({"b": [1, None], "a": "é"}) == hashlib.sha256('{"a":"é","b":[1,null]}'.encode()).hexdigest()
+
+
+def test_the_order_of_keys_does_not_matter() -> None:
+    """Objects with the same members are equal, at every depth."""
+    assert digest({"a": 1, "b": {"c": 2, "d": 3}}) == digest({"b": {"d": 3, "c": 2}, "a": 1})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [([1, 2], [2, 1]), ("1", 1), (None, ""), ({}, []), (["a", "b"], ["ab"]), ("a", "A"), (True, 1)],
+)
+def test_different_values_have_different_digests(one: Any, other: Any) -> None:
+    """Order of lists, types and letters all count."""
+    assert digest(one) != digest(other)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), [float("-inf")]])
+def test_what_json_has_no_number_for_is_refused(value: Any) -> None:
+    """NaN and infinities are a ValueError."""
+    with pytest.raises(ValueError, match="Out of range"):
+        digest(value)
+
+
+def test_what_json_cannot_express_is_refused() -> None:
+    """A set is a TypeError."""
+    with pytest.raises(TypeError):
+        digest({1, 2})
+
+
+def test_a_lone_surrogate_has_a_digest() -> None:
+    """Texts that are no valid Unicode are still told apart."""
+    assert digest("\ud800") != digest("\ud801")

@@ -1,0 +1,146 @@
+"""From a question and passages to an answer."""
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from pytest_rageval.errors import CallableError, InputError, Unscored
+from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator, adapt_generator
+from pytest_rageval.llm.reply import Reply
+from pytest_rageval.llm.request import Request
+from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.loop import PrivateLoop
+from pytest_rageval.model import Document
+
+PASSAGES = [Document("one", "1"), Document("two")]
+SERVER = RemoteServer("http://here/v1")
+
+
+class _Door:
+    """Stands where the door to models is: notes what is asked, says what it is told to."""
+
+    def __init__(self, text: str = " c7\n") -> None:
+        self.text = text
+        self.requests: list[Request] = []
+
+    async def ask(self, server: object, request: Request) -> Reply:
+        assert server is SERVER
+        self.requests.append(request)
+        return Reply(self.text)
+
+
+def _generate(loop: PrivateLoop, generator: object, sample: int = 0) -> str:
+    return loop.run(adapt_generator(generator, loop).generate("Which?", PASSAGES, sample=sample))
+
+
+def _sync(question: str, passages: Sequence[Document]) -> str:
+    return f" {question} {'+'.join(map(str, passages))}\n"
+
+
+async def _async(question: str, passages: Sequence[Document]) -> str:
+    return _sync(question, passages)
+
+
+class _AsyncCallable:
+    """A generator that is an object with an asynchronous call."""
+
+    async def __call__(self, question: str, passages: Sequence[Document]) -> str:
+        return _sync(question, passages)
+
+
+@pytest.mark.parametrize("generator", [_sync, _async, partial(_async), _AsyncCallable()])
+def test_functions_are_generators(loop: PrivateLoop, generator: Callable[..., Any]) -> None:
+    """Sync and async; the passages are Documents, and the answer is stripped."""
+    assert _generate(loop, generator) == "Which? one+two"
+
+
+def test_a_sync_function_is_called_in_the_tests_thread(loop: PrivateLoop) -> None:
+    """As a retriever is."""
+    assert _generate(loop, lambda _q, _p: str(threading.get_ident())) == str(threading.get_ident())
+
+
+def test_an_object_that_generates_is_taken_as_it_is(loop: PrivateLoop) -> None:
+    """One of ours is recognised by its method."""
+    ours = LLMGenerator(_Door(), SERVER, "m")
+    assert adapt_generator(ours, loop) is ours
+
+
+def _fail(question: str, passages: Sequence[Document]) -> str:
+    raise LookupError(question, len(passages))
+
+
+async def _fail_async(question: str, passages: Sequence[Document]) -> str:
+    return _fail(question, passages)
+
+
+@pytest.mark.parametrize("generator", [_fail, _fail_async])
+def test_what_the_function_raises_is_told_with_the_question(
+    loop: PrivateLoop, generator: Callable[..., Any]
+) -> None:
+    """The user's exception is the cause, and the line in the user's code is shown."""
+    with pytest.raises(CallableError) as caught:
+        _generate(loop, generator)
+    assert str(caught.value).startswith("rageval_generator raised for the question 'Which?': LookupError: ")
+    assert str(caught.value).endswith(" in _fail")
+    assert isinstance(caught.value.__cause__, LookupError)
+
+
+@pytest.mark.parametrize("error", [Unscored("too long"), InputError("no key")])
+def test_our_own_errors_pass(loop: PrivateLoop, error: Exception) -> None:
+    """A generator may say that this one has no answer, or that the run is wrong."""
+
+    def generate(_question: str, _passages: Sequence[Document]) -> str:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        _generate(loop, generate)
+    assert caught.value is error
+
+
+@pytest.mark.parametrize(
+    ("returned", "name"), [(None, "NoneType"), (["a"], "list"), (b"a", "bytes"), (7, "int")]
+)
+def test_an_answer_is_text(loop: PrivateLoop, returned: object, name: str) -> None:
+    """Anything else is an error that names the question."""
+    with pytest.raises(CallableError, match=f"rageval_generator returned {name} for the question 'Which\\?'"):
+        _generate(loop, lambda _q, _p: returned)
+
+
+@pytest.mark.parametrize("empty", ["", " \n"])
+def test_an_empty_answer_is_unscored(loop: PrivateLoop, empty: str) -> None:
+    """Saying nothing is no answer, of functions and of models."""
+    for generator in (lambda _q, _p: empty, LLMGenerator(_Door(empty), SERVER, "m")):
+        with pytest.raises(Unscored, match="the generator's reply is empty"):
+            _generate(loop, generator)
+
+
+@pytest.mark.parametrize("value", [None, "model", 5])
+def test_what_cannot_be_called_is_refused(loop: PrivateLoop, value: object) -> None:
+    """The error says what the fixture gave and what it should give."""
+    with pytest.raises(CallableError, match="which cannot be called") as caught:
+        adapt_generator(value, loop)
+    assert type(value).__name__ in str(caught.value)
+    assert "(question, passages) -> str" in str(caught.value)
+
+
+def test_a_models_request_has_prompt_temperature_and_sample(loop: PrivateLoop) -> None:
+    """Samples of one prompt are different requests, at the paper's temperature."""
+    door = _Door()
+    generator = LLMGenerator(door, SERVER, "m")
+    assert [_generate(loop, generator, sample) for sample in (0, 1)] == ["c7", "c7"]
+    first, second = door.requests
+    assert (first.base_url, first.model, first.parameters) == ("http://here/v1", "m", {"temperature": 0.5})
+    assert "one" in first.messages[0]["content"]
+    assert (first.messages, first.sample, second.sample) == (second.messages, 0, 1)
+
+
+def test_the_embedded_model_has_a_seed_for_each_sample(loop: PrivateLoop) -> None:
+    """Its draws are reproducible: the run's seed plus the sample's number is sent."""
+    door = _Door()
+    generator = EmbeddedGenerator(door, SERVER, "m", seed=10)
+    for sample in (0, 2):
+        _generate(loop, generator, sample)
+    assert [request.parameters["seed"] for request in door.requests] == [10, 12]

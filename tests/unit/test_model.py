@@ -1,0 +1,154 @@
+"""The nouns: documents, gold passages, examples, eval sets, rankings."""
+
+from typing import Any
+
+import pytest
+
+from pytest_rageval.model import Document, EvalSet, Example, Gold, Ranking, excerpt
+
+A, B = Document("alpha", "a"), Document("beta", "b")
+
+
+def test_a_document_reads_as_its_text() -> None:
+    """Prompts can be joined from documents as from strings."""
+    assert "\n".join(map(str, (A, B))) == "alpha\nbeta"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (Document("x", "1"), Document("y", "1", 0.5, {"page": 2}), True),
+        (Document("x", "1"), Document("x", "2"), False),
+        (Document("x"), Document("x", score=0.5), True),
+        (Document("x"), Document("y"), False),
+        (Document("1"), Document("x", "1"), False),
+    ],
+)
+def test_identity_is_the_id_or_else_the_text(one: Document, other: Document, *, same: bool) -> None:
+    """Ids decide; texts do where there is no id, and an id never equals a text."""
+    assert (one.identity == other.identity) is same
+
+
+def test_documents_with_metadata_can_be_hashed() -> None:
+    """A document goes into a set whatever its metadata hold."""
+    assert (
+        len({Document("x", "1", metadata={"pages": [1]}), Document("x", "1", metadata={"pages": [1]})}) == 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("thing", "label"),
+    [
+        (Document("text", "kb-1"), "kb-1"),
+        (Document("a  text\nof two lines"), '"a text of two lines"'),
+        (Gold(id="kb-1", text="text"), "kb-1"),
+        (Gold(text="text"), '"text"'),
+        (Gold(source="a.md", start=3, end=9), "a.md[3:9]"),
+    ],
+)
+def test_reports_name_things_by_what_they_have(thing: Document | Gold, label: str) -> None:
+    """The id, else the beginning of the text, else the span."""
+    assert thing.label == label
+
+
+@pytest.mark.parametrize(("length", "cut"), [(57, False), (58, False), (59, True), (500, True)])
+def test_an_excerpt_is_never_wider_than_asked(length: int, *, cut: bool) -> None:
+    """Sixty characters with the quotes; an ellipsis marks what was cut."""
+    shown = excerpt("x" * length)
+    assert len(shown) == min(length + 2, 60)
+    assert ("…" in shown) is cut
+
+
+def test_passages_of_grade_0_are_not_relevant() -> None:
+    """They are judged, but no score is taken from them."""
+    gold = (Gold("a", grade=0), Gold("b"), Gold("c", grade=2))
+    assert Example("1", "q", gold=gold).relevant == gold[1:]
+
+
+def _set(**fields: Any) -> EvalSet:
+    return EvalSet("s.jsonl", (Example(**({"id": "1", "question": "q"} | fields)),))
+
+
+def test_the_digest_does_not_depend_on_the_order_of_keys_or_the_name() -> None:
+    """The same examples are the same set, however their records were written and called."""
+    one = _set(tags={"a": 1, "b": 2}, extra={"x": {"p": 1, "q": 2}})
+    other = _set(tags={"b": 2, "a": 1}, extra={"x": {"q": 2, "p": 1}})
+    assert one.digest == other.digest
+    assert one.digest == EvalSet("other.jsonl", one.examples).digest
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"id": "2"},
+        {"question": "Q"},
+        {"answers": ("a",)},
+        {"answer_set": (("a",),)},
+        {"gold": (Gold("d"),)},
+        {"gold": (Gold("d", grade=2),)},
+        {"gold": (Gold(source="d", start=0, end=2),)},
+        {"reference": "r"},
+        {"tags": {"a": 1}},
+        {"extra": {"a": 1}},
+    ],
+)
+def test_the_digest_depends_on_every_field(change: dict[str, Any]) -> None:
+    """A change of anything in an example is another set."""
+    assert _set(**change).digest != _set().digest
+
+
+def test_the_digest_depends_on_the_order_of_examples() -> None:
+    """Examples are compared in the file's order."""
+    one, two = Example("1", "q"), Example("2", "q")
+    assert EvalSet("s", (one, two)).digest != EvalSet("s", (two, one)).digest
+
+
+def test_an_eval_set_is_its_examples() -> None:
+    """It has a length and is iterated in order."""
+    examples = (Example("1", "q"), Example("2", "q"))
+    evalset = EvalSet("s", examples)
+    assert (len(evalset), tuple(evalset)) == (2, examples)
+
+
+def test_a_document_that_comes_twice_stands_at_its_best_rank() -> None:
+    """The others are dropped and counted, before the ranking is cut."""
+    ranking = Ranking.of("q", [A, A, B, Document("other text", "a"), Document("c"), Document("c")], 3)
+    assert ranking.documents == (A, B, Document("c"))
+    assert ranking.duplicates == 3
+
+
+def test_a_ranking_is_cut_at_k() -> None:
+    """The first k stay; without k all do."""
+    documents = [Document(str(n)) for n in range(5)]
+    assert [len(Ranking.of("q", documents, k)) for k in (1, 3, 9, None)] == [1, 3, 5, 5]
+
+
+def test_a_ranking_reads_as_a_sequence() -> None:
+    """Ranks, slices, iteration, ids and emptiness are those of a tuple."""
+    ranking = Ranking.of("q", [A, B])
+    assert (ranking[0], ranking[-1], ranking[:1], list(ranking)) == (A, B, (A,), [A, B])
+    assert ranking.ids == ("a", "b")
+    assert not Ranking.of("q", [])
+
+
+@pytest.mark.parametrize(
+    ("item", "found"),
+    [
+        ("a", True),
+        ("alpha", False),
+        (Document("whatever", "a"), True),
+        (Document("alpha", "z"), False),
+        (Document("gamma"), True),
+        (Document("delta"), False),
+        (None, False),
+        (7, False),
+    ],
+)
+def test_membership_asks_for_ids_and_documents(item: object, *, found: bool) -> None:
+    """A string is an id, never a text; a document is found by id or, without one, by text."""
+    assert (item in Ranking.of("q", [A, B, Document("gamma")])) is found
+
+
+def test_a_document_without_an_id_is_found_by_its_text() -> None:
+    """So a test can ask for a text, though the retriever gives ids."""
+    assert Document("alpha") in Ranking.of("q", [A, B])

@@ -1,0 +1,143 @@
+"""A score: a mean that remembers its examples."""
+
+from typing import Any
+
+import pytest
+
+from pytest_rageval.errors import InputError, TooManyUnscoredError
+from pytest_rageval.model import Example
+from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.stats.proportion import wilson
+
+
+def _outcome(number: int, value: float | None, reason: str | None = None, **tags: Any) -> Outcome:
+    return Outcome(Example(f"q{number}", f"question {number}", tags=tags), value, reason)
+
+
+def _score(*values: float | None, **words: Any) -> Score:
+    outcomes = [
+        _outcome(i, v, None if v is not None else "no gold passages") for i, v in enumerate(values, 1)
+    ]
+    return Score("recall@5", outcomes, **words)
+
+
+BILLING = Score(
+    "recall@5",
+    [
+        _outcome(1, 1.0, topic="billing", kinds=["fact", "date"]),
+        _outcome(2, 0.5, topic="billing", hops=2),
+        _outcome(3, 0.0, topic="account", kinds=["fact"]),
+        _outcome(4, None, "no gold passages", topic="account"),
+        _outcome(5, 0.0),
+    ],
+    seed=3,
+)
+
+
+def test_a_score_is_the_mean_of_the_scored_examples() -> None:
+    """It is a float, and unscored examples are counted beside it, not in it."""
+    score = _score(1.0, None, 0.5, None)
+    assert isinstance(score, float)
+    assert score == 0.75
+    assert (score.n, score.unscored, score.values) == (2, 2, [1.0, 0.5])
+    assert score.reasons == {"no gold passages": 2}
+    assert len(score.outcomes) == 4
+
+
+def test_the_mean_is_exact() -> None:
+    """Ten times 0.1 is 0.1: the sum is not rounded on the way."""
+    assert _score(*[0.1] * 10) == 0.1
+
+
+@pytest.mark.parametrize(("values", "interval"), [((1.0, 0.0, 1.0), wilson(2, 3)), ((0.4,), None)])
+def test_the_interval_is_that_of_the_scored(
+    values: tuple[float, ...], interval: tuple[float, float] | None
+) -> None:
+    """Unscored examples do not make the interval narrower."""
+    assert _score(*values, None).ci95 == interval
+
+
+@pytest.mark.parametrize(
+    ("tags", "ids"),
+    [
+        ({"topic": "billing"}, ["q1", "q2"]),
+        ({"topic": "account"}, ["q3", "q4"]),
+        ({"topic": ["billing", "account"]}, ["q1", "q2", "q3", "q4"]),
+        ({"topic": {"billing", "sales"}}, ["q1", "q2"]),
+        ({"kinds": "fact"}, ["q1", "q3"]),
+        ({"kinds": "date"}, ["q1"]),
+        ({"kinds": ("date", "name")}, ["q1"]),
+        ({"topic": "billing", "hops": 2}, ["q2"]),
+        ({}, ["q1", "q2", "q3", "q4", "q5"]),
+    ],
+)
+def test_a_slice_has_the_examples_with_all_tags(tags: dict[str, Any], ids: list[str]) -> None:
+    """A value, one of several, or one in a list of the example's own; unscored examples stay in."""
+    found = BILLING.where(**tags)
+    assert [outcome.example.id for outcome in found.outcomes] == ids
+    assert (found.spec, found.slice, found.seed) == ("recall@5", tags, 3)
+
+
+def test_slices_can_be_sliced() -> None:
+    """The tags add up."""
+    found = BILLING.where(topic="billing").where(hops=2)
+    assert found == 0.5
+    assert found.slice == {"topic": "billing", "hops": 2}
+
+
+def test_a_slice_of_nothing_lists_the_tags_there_are() -> None:
+    """A misspelt tag is an error that shows what could be meant."""
+    with pytest.raises(InputError) as caught:
+        BILLING.where(topic="biling")
+    assert str(caught.value) == (
+        "No example has topic='biling'. The tags there are:\n"
+        "  topic: 'account', 'billing'\n  kinds: ['fact', 'date'], ['fact']\n  hops: 2"
+    )
+
+
+def test_a_slice_of_a_set_without_tags_says_so() -> None:
+    """Where there are no tags there is nothing to list."""
+    with pytest.raises(InputError, match="No example has topic='x': the examples have no tags"):
+        _score(1.0).where(topic="x")
+
+
+def test_too_many_unscored_are_an_error_with_reasons() -> None:
+    """The text says how many, why, which, and how to allow them."""
+    values = [_outcome(n, 1.0) for n in range(10)]
+    gone = [_outcome(n, None, "no gold passages") for n in range(10, 14)]
+    gone.append(_outcome(14, None, "the judge gave no verdict"))
+    with pytest.raises(TooManyUnscoredError) as caught:
+        Score("llm_reteval@5", [*values, *gone], max_unscored=0.05)
+    assert str(caught.value) == (
+        "llm_reteval@5: 5 of 15 examples have no score, more than the allowed share of 5%:\n"
+        "  4 × no gold passages (q10, q11, q12, …)\n"
+        "  1 × the judge gave no verdict (q14)\n"
+        "Mend what the reasons name, or allow a larger share with --rageval-max-unscored SHARE."
+    )
+
+
+def test_no_scored_example_is_an_error_whatever_is_allowed() -> None:
+    """A mean of nothing is no number."""
+    with pytest.raises(TooManyUnscoredError, match=r"^recall@5: none of 2 examples has a score:"):
+        _score(None, None, max_unscored=1.0)
+
+
+@pytest.mark.parametrize(("unscored", "share"), [(1, 0.05), (2, 0.1), (29, 0.29), (57, 0.57), (0, 0.0)])
+def test_the_allowed_share_itself_is_allowed(unscored: int, share: float) -> None:
+    """Only more than the share is too many, free of rounding."""
+    n = 100 if unscored > 2 else 20
+    assert _score(*[None] * unscored, *[1.0] * (n - unscored), max_unscored=share).unscored == unscored
+
+
+def test_one_more_than_the_allowed_share_is_too_many() -> None:
+    """Two of twenty are more than 5%."""
+    with pytest.raises(TooManyUnscoredError, match="2 of 20"):
+        _score(None, None, *[1.0] * 18, max_unscored=0.05)
+
+
+def test_a_slice_is_held_to_the_same_share() -> None:
+    """A slice may be unscored too often though the whole is not."""
+    outcomes = [_outcome(1, None, "no gold passages", topic="a"), *(_outcome(n, 1.0) for n in range(2, 21))]
+    score = Score("recall@5", outcomes, max_unscored=0.05)
+    with pytest.raises(TooManyUnscoredError, match=r"^recall@5 where topic='a': none of 1"):
+        score.where(topic="a")
