@@ -31,8 +31,25 @@ class Threshold:
         return tuple(f.name for f in fields(cls) if f.name != "spec")
 
     @classmethod
-    def parse(cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "Threshold":
+    def signature(cls) -> str:
+        """How the marker is written, for its help."""
+        return f"spec, *, {', '.join(f'{word}=None' for word in cls.words())}"
+
+    @property
+    def bounds(self) -> bool:
+        """Whether there is a bound at all."""
+        return self.min is not None or self.max is not None
+
+    @classmethod
+    def parse(
+        cls, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, optional: bool = False
+    ) -> "Threshold":
         """From the marker's arguments.
+
+        Args:
+            args: the score's name.
+            kwargs: the keywords.
+            optional: whether there may be no bound, as where a score is only asked for.
 
         Raises:
             InputError: a word is unknown, a bound is no number, or there is none.
@@ -57,7 +74,7 @@ class Threshold:
                 message = f"rageval_threshold({spec!r}): {word}={bound!r} is not a number."
                 raise InputError(message)
         low, high, where = kwargs.get("min"), kwargs.get("max"), kwargs.get("where") or {}
-        if low is None and high is None:
+        if low is None and high is None and not optional:
             message = f"rageval_threshold({spec!r}) bounds nothing: give min, max or both, as in {form}."
             raise InputError(message)
         if low is not None and high is not None and low > high:

@@ -7,6 +7,7 @@ the test run, and a crash of the one is not a crash of the other.
 """
 
 import sys
+from pathlib import Path
 
 import xllamacpp
 
@@ -22,6 +23,8 @@ def main(model: str, threads: int) -> None:
     """Serve until standard input ends."""
     params = xllamacpp.CommonParams()
     params.model.path = model
+    # Without a name of its own the model is named by its path, in every reply that is kept.
+    params.model_alias = {Path(model).stem}
     params.port = 0
     params.n_gpu_layers = 0
     params.n_ctx = CONTEXT_TOKENS

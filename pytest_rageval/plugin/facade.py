@@ -136,17 +136,16 @@ class Rageval:
         return problems
 
     def _score(self, spec: str, words: dict[str, Any]) -> Score:
-        bounded = words.get("min") is not None or words.get("max") is not None
-        # A slice alone bounds nothing; everything else about the words is checked in one place.
-        threshold = Threshold.parse((spec,), words if bounded else {**words, "min": float("-inf")})
+        threshold = Threshold.parse((spec,), words, optional=True)
         score = _sliced(self._session.score(self._parts, self._evalset(), [spec])[spec], threshold)
-        verdict = verdict_on(score, threshold) if bounded else None
-        self._record(score_entry(score, threshold if bounded else None, verdict))
-        if verdict is not None and verdict.status == "fail":
-            pytest.fail(
-                "\n".join(failure_lines(score, threshold, verdict, limit=self._limit)),
-                pytrace=False,
-            )
+        if not threshold.bounds:
+            self._record(score_entry(score, None, None))
+            return score
+        verdict = verdict_on(score, threshold)
+        self._record(score_entry(score, threshold, verdict))
+        if verdict.status == "fail":
+            lines = failure_lines(score, threshold, verdict, limit=self._limit)
+            pytest.fail("\n".join(lines), pytrace=False)
         return score
 
     def _evalset(self) -> EvalSet:

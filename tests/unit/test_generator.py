@@ -137,10 +137,11 @@ def test_a_models_request_has_prompt_temperature_and_sample(loop: PrivateLoop) -
     assert (first.messages, first.sample, second.sample) == (second.messages, 0, 1)
 
 
-def test_the_embedded_model_has_a_seed_for_each_sample(loop: PrivateLoop) -> None:
-    """Its draws are reproducible: the run's seed plus the sample's number is sent."""
+def test_the_embedded_model_draws_once(loop: PrivateLoop) -> None:
+    """It is not sampled: all draws of a prompt are one request, without chance and of one line."""
     door = _Door()
-    generator = EmbeddedGenerator(door, SERVER, "m", seed=10)
     for sample in (0, 2):
-        _generate(loop, generator, sample)
-    assert [request.parameters["seed"] for request in door.requests] == [10, 12]
+        assert _generate(loop, EmbeddedGenerator(door, SERVER, "m"), sample) == "c7"
+    first, second = door.requests
+    assert first.key == second.key
+    assert (first.parameters["temperature"], first.parameters["stop"]) == (0.0, ["\n"])

@@ -1,0 +1,124 @@
+"""What users hand in: retrievers, generators and judges of several shapes."""
+
+GATE = '@pytest.mark.rageval_threshold("{spec}", min=1.0)\ndef test_gate(): pass\n'
+
+
+def test_an_async_retriever_is_called_for_all_questions_at_once(project):
+    """Each waits until all have been called."""
+    project.pytester.makeconftest(
+        "import asyncio, pytest\n"
+        "together = asyncio.Barrier(4)\n"
+        "async def search(query, k):\n"
+        "    await asyncio.wait_for(together.wait(), 5)\n"
+        "    n = query.split('item-')[1].rstrip('?')\n"
+        "    return [{'id': f'doc-{n}', 'text': 'x'}]\n"
+        "@pytest.fixture(scope='session')\n"
+        "def rageval_retriever(): return search\n"
+    )
+    project.test(GATE.format(spec="recall@1"))
+    project.run().assert_outcomes(passed=1)
+
+
+def test_a_retriever_bound_to_its_thread_works(project):
+    """A SQLite connection may be used only in the thread that opened it: the test's own."""
+    project.pytester.makeconftest(
+        "import pytest, sqlite3\n"
+        "@pytest.fixture(scope='session')\n"
+        "def rageval_retriever():\n"
+        "    db = sqlite3.connect(':memory:')\n"
+        "    db.execute('create table d (id, text)')\n"
+        "    db.executemany('insert into d values (?, ?)', [(f'doc-{n}', f'item-{n}?') for n in range(9)])\n"
+        "    def search(query, k):\n"
+        "        rows = db.execute('select id, text from d where ? like \"%\" || text', (query,))\n"
+        "        return [dict(id=i, text=t) for i, t in rows][:k]\n"
+        "    yield search\n"
+        "    db.close()\n"
+    )
+    project.test(GATE.format(spec="recall@1"))
+    project.run().assert_outcomes(passed=1)
+
+
+def test_threads_are_used_where_they_are_allowed(project):
+    """With --rageval-threads a sync retriever is called from that many threads."""
+    project.pytester.makeconftest(
+        "import threading, pytest\n"
+        "together = threading.Barrier(4)\n"
+        "def search(query, k):\n"
+        "    together.wait(5)\n"
+        "    return [{'id': 'doc-' + query.split('item-')[1].rstrip('?'), 'text': 'x'}]\n"
+        "@pytest.fixture(scope='session')\n"
+        "def rageval_retriever(): return search\n"
+    )
+    project.test(GATE.format(spec="recall@1"))
+    project.run("--rageval-threads=4").assert_outcomes(passed=1)
+
+
+def test_a_retriever_of_plain_texts_is_matched_by_text(project):
+    """Gold passages without a common id are found by what they say."""
+    project.pytester.makeconftest(
+        "import pytest\n"
+        "def search(query, k):\n"
+        "    n = query.split('item-')[1].rstrip('?')\n"
+        "    return ['nothing', f'Of all things,  ITEM-{n} has the code c{n}x.']\n"
+        "@pytest.fixture(scope='session')\n"
+        "def rageval_retriever(): return search\n"
+    )
+    project.test("def test_it(rageval):\n    assert rageval.score('mrr@2') == 0.5\n")
+    project.run().assert_outcomes(passed=1)
+
+
+def test_the_retriever_is_asked_anew_in_every_run_and_once_in_a_run(project):
+    """It is under test: nothing of it is cached on disk."""
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(
+        source.replace(
+            "def search(query, k):",
+            "def search(query, k):\n    with open('asked', 'a') as log: log.write('.')",
+        )
+    )
+    project.test(GATE.format(spec="recall@2") + GATE.format(spec="mrr@2").replace("test_gate", "test_again"))
+    project.run().assert_outcomes(passed=2)
+    assert len((project.path / "asked").read_text()) == 4
+    project.run()
+    assert len((project.path / "asked").read_text()) == 8
+
+
+def test_a_generator_and_a_judge_of_the_users_need_no_server(project):
+    """A function of strings and an object with `compare`, sync or async."""
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(
+        source + "\n"
+        "@pytest.fixture(scope='session')\n"
+        "def rageval_generator():\n"
+        "    def answer(question, passages): return ' '.join(map(str, passages)).split()[-1]\n"
+        "    return answer\n"
+        "class Judge:\n"
+        "    async def compare(self, question, references, prediction): return prediction in references\n"
+        "@pytest.fixture(scope='session')\n"
+        "def rageval_judge(): return Judge()\n"
+    )
+    project.test(GATE.format(spec="llm_reteval@1"))
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*replies:*")
+
+
+def test_a_generator_that_raises_is_named_with_the_place(project):
+    """The user's own line, not ours."""
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(
+        source + "\n@pytest.fixture(scope='session')\n"
+        "def rageval_generator():\n"
+        "    def answer(question, passages): raise RuntimeError('no more tokens')\n"
+        "    return answer\n"
+    )
+    project.test(GATE.format(spec="answer.em@1"))
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "rageval_generator raised for the question *: RuntimeError: no more tokens",
+            "  *conftest.py:* in answer",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*pytest_rageval/*")

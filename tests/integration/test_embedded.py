@@ -1,0 +1,39 @@
+"""The embedded model itself, where nobody set a key: real weights, real answers."""
+
+import pytest
+
+pytest.importorskip("xllamacpp", reason="the embedded model is in the extra 'local'")
+
+GATE = '@pytest.mark.rageval_threshold("llm_reteval@2", min=0.6)\ndef test_gate(): pass\n'
+
+
+def test_without_a_key_the_embedded_model_answers(project):
+    """The table is real, the second run asks nothing and starts no server."""
+    project.evalset(3)
+    project.test(GATE)
+    first = project.run_process()
+    first.assert_outcomes(passed=1)
+    first.stdout.fnmatch_lines(["rageval: generator embedded model, *", "* live, * tokens in, *"])
+    second = project.run_process()
+    second.assert_outcomes(passed=1)
+    second.stdout.fnmatch_lines(["*cached, 0 live*"])
+
+
+def test_a_file_that_is_no_model_is_named(project, monkeypatch):
+    """RAGEVAL_GGUF names the file; the server's own words follow."""
+    broken = project.path / "broken.gguf"
+    broken.write_bytes(b"no model" * 100)
+    monkeypatch.setenv("RAGEVAL_GGUF", str(broken))
+    project.test(GATE)
+    result = project.run_process()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*generator embedded model broken*", "The embedded model did not start from *broken.gguf: *"]
+    )
+
+
+def test_a_missing_model_file_is_named(project, monkeypatch):
+    """Before anything starts."""
+    monkeypatch.setenv("RAGEVAL_GGUF", "nowhere.gguf")
+    project.test(GATE)
+    project.run().stdout.fnmatch_lines(["RAGEVAL_GGUF names 'nowhere.gguf', which is not a file."])

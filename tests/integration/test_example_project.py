@@ -1,0 +1,56 @@
+"""The example that ships: green as it is, red after the documented change, and without a model."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).parents[2] / "example_project"
+GOOD = "index.get_scores(tokenize(query))"
+WORSE = "index.get_scores(query.split())"
+
+
+@pytest.fixture
+def example(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the example, in which nothing has run yet."""
+    folder = pytester.path / "example"
+    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def run(pytester: pytest.Pytester) -> pytest.RunResult:
+    """Run the example's tests as its readers do."""
+    return pytester.runpytest_subprocess(
+        "-p", "no:hypothesispytest", "-p", "no:asyncio", "-p", "no:cacheprovider"
+    )
+
+
+@pytest.mark.usefixtures("example")
+def test_the_example_is_green_from_the_shipped_replies(pytester):
+    """Nothing is asked of a model."""
+    result = run(pytester)
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["* replies: * cached, 0 live"])
+
+
+def test_the_documented_change_turns_it_red_and_names_the_lost_questions(example, pytester):
+    """One line, still without a model; the README shows this change."""
+    source = example / "support_bot" / "search.py"
+    text = source.read_text(encoding="utf-8")
+    assert text.count(GOOD) == 1
+    source.write_text(text.replace(GOOD, WORSE), encoding="utf-8")
+    result = run(pytester)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "recall@3: 0.593 is below the minimum 0.85",
+            "  account-* 0.00  *",
+            "      gold        account#*",
+            "llm_reteval@3: * is below the minimum *",
+            "* replies: * cached, 0 live",
+        ]
+    )
+    readme = (EXAMPLE.parent / "README.md").read_text(encoding="utf-8")
+    assert GOOD in readme
+    assert WORSE in readme

@@ -1,0 +1,122 @@
+"""What a run leaves behind: the terminal, the JSON report, JUnit XML."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+GATE = (
+    '@pytest.mark.rageval_threshold("recall@2", min=0.9)\n'
+    '@pytest.mark.rageval_threshold("llm_reteval@2", max=0.5, where={"topic": "odd"})\n'
+    "def test_gate(): pass\n"
+    "def test_own(rageval): assert rageval.score('mrr@2') > 0\n"
+)
+
+
+def test_the_json_report_is_of_schema_1(project, llm):
+    """Every key of the schema, with what the table shows."""
+    project.use(llm)
+    project.lose(3)
+    project.test(GATE)
+    project.run("--rageval-report=out/report.json").assert_outcomes(failed=1, passed=1)
+    report = json.loads((project.path / "out" / "report.json").read_text(encoding="utf-8"))
+    assert report.keys() == {"schema", "package", "started", "duration_s", "llm", "tests"}
+    assert report["schema"] == 1
+    assert report["llm"].keys() == {
+        *("requests", "cached", "live", "failed", "tokens_in", "tokens_out", "cost_usd")
+    }
+    gate, own = report["tests"]
+    assert gate["nodeid"] == "test_it.py::test_gate"
+    assert gate["evalset"]["name"] == "evals.jsonl"
+    assert gate["evalset"]["size"] == 4
+    assert len(gate["evalset"]["digest"]) == 64
+    recall, reteval = gate["scores"]
+    assert recall["spec"] == "recall@2"
+    assert recall["mean"] == 0.75
+    assert [round(bound, 3) for bound in recall["ci95"]] == [0.301, 0.954]
+    assert recall["n"] == 4
+    assert recall["unscored"] == 0
+    assert recall["threshold"] == {"min": 0.9, "max": None, "max_drop": None, "alpha": None}
+    assert recall["baseline"] is None
+    assert recall["verdict"] == "fail"
+    assert recall["reason"] == "0.750 is below the minimum 0.9"
+    assert recall["examples"][2] == {"id": "q3", "score": 0.0, "unscored": None}
+    assert reteval["where"] == {"topic": "odd"}
+    assert reteval["verdict"] == "pass"
+    assert [example["id"] for example in reteval["examples"]] == ["q1", "q3"]
+    assert own["scores"][0]["verdict"] is None
+
+
+def test_a_report_that_cannot_be_written_is_said_and_harms_nothing(project):
+    """The verdicts of the tests stand."""
+    project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
+    (project.path / "taken").write_text("a file", encoding="utf-8")
+    result = project.run("--rageval-report=taken/report.json")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["The report *taken/report.json cannot be written: *"])
+
+
+def test_scores_are_in_junit_xml(project):
+    """As properties of the test case, with no option of ours."""
+    project.test('@pytest.mark.rageval_threshold("recall@2", min=0.9)\ndef test_gate(): pass\n')
+    project.run("--junitxml=junit.xml")
+    xml = (project.path / "junit.xml").read_text(encoding="utf-8")
+    assert '<property name="rageval recall@2" value="1.0"' in xml
+
+
+def test_a_run_without_scores_prints_no_table(project):
+    """Other tests are none of ours."""
+    project.pytester.makepyfile("def test_plain(): pass")
+    project.run().stdout.no_fnmatch_line("*= rageval =*")
+
+
+def test_quiet_runs_print_no_table(project):
+    """-q means what it says."""
+    project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
+    project.run("-q").stdout.no_fnmatch_line("*mrr@2*")
+
+
+def test_duplicates_are_counted_once_and_reported(project):
+    """A document that comes twice stands at its best rank."""
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(source.replace("ranked[:k]]", "[ranked[0], ranked[0], ranked[1]][:k]]"))
+    project.test("def test_own(rageval): assert rageval.score('precision@2') == 0.5\n")
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["    precision@2: 4 duplicated documents counted once"])
+
+
+def on_a_terminal(project, *arguments: str) -> str:
+    """What pytest prints on a pseudo terminal."""
+    controller, terminal = pty.openpty()
+    command = [sys.executable, "-m", "pytest", *project.arguments, *arguments]
+    process = subprocess.Popen(command, cwd=project.path, stdout=terminal, stderr=terminal, env=os.environ)
+    os.close(terminal)
+    chunks = []
+    while True:
+        try:
+            chunk = os.read(controller, 4096)
+        except OSError:  # how a pseudo terminal ends
+            break
+        if not chunk:
+            break
+        chunks.append(chunk)
+    os.close(controller)
+    assert process.wait() == 0
+    return b"".join(chunks).decode()
+
+
+def test_a_long_run_shows_progress_on_a_terminal_alone(project, llm):
+    """A line that counts replies; not with -q, and not where output goes to a file."""
+    llm.latency_s = 0.2
+    project.use(llm)
+    project.evalset(12)
+    project.test('@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(): pass\n')
+    shown = on_a_terminal(project, "--rageval-concurrency=4", "--rageval-refresh")
+    assert "replies asked for" in shown
+    assert "replies asked for" not in on_a_terminal(
+        project, "-q", "--rageval-concurrency=4", "--rageval-refresh"
+    )
+    piped = project.run_process("--rageval-concurrency=4", "--rageval-refresh")
+    piped.stdout.no_fnmatch_line("*replies asked for*")

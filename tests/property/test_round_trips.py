@@ -1,0 +1,176 @@
+"""What is written is read again."""
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_rageval.errors import StoreError
+from pytest_rageval.evalsets import load_jsonl
+from pytest_rageval.llm.cassette import read_cassette, write_cassette
+from pytest_rageval.llm.reply import Reply
+from pytest_rageval.llm.request import Request
+from pytest_rageval.llm.store import Store
+from pytest_rageval.measures.spec import Spec
+from pytest_rageval.model import EvalSet, Example, Gold
+
+UNICODE = st.text()
+WITH_SURROGATES = st.text(st.characters())
+WORDS = UNICODE.filter(str.strip)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | UNICODE,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(UNICODE, inner, max_size=3),
+    max_leaves=8,
+)
+SPANS = st.tuples(WORDS, st.integers(0, 99), st.integers(100, 999))
+GOLD = st.builds(
+    lambda name, text, span, grade: Gold(name, text, *(span or (None, None, None)), grade=grade),
+    st.none() | WORDS,
+    st.none() | WORDS,
+    st.none() | SPANS,
+    st.integers(0, 3),
+).filter(lambda gold: gold.id is not None or gold.text is not None or gold.source is not None)
+KNOWN = {"id", "question", "answers", "answer_set", "gold", "reference", "tags"}
+EXAMPLES = st.builds(
+    Example,
+    id=WORDS,
+    question=WORDS,
+    answers=st.lists(WORDS, max_size=3).map(tuple),
+    answer_set=st.lists(st.lists(WORDS, min_size=1, max_size=2).map(tuple), max_size=2).map(tuple),
+    gold=st.lists(GOLD, max_size=1).map(tuple),
+    reference=st.none() | WORDS,
+    tags=st.dictionaries(UNICODE, JSON, max_size=2),
+    extra=st.dictionaries(UNICODE.filter(lambda key: key not in KNOWN), JSON, max_size=2),
+)
+REPLIES = st.builds(Reply, UNICODE, UNICODE, UNICODE, st.integers(0, 10**9), st.integers(0, 10**9))
+
+
+def _record(example: Example) -> dict[str, Any]:
+    gold = [{name: getattr(g, name) for name in g.__dataclass_fields__} for g in example.gold]
+    return {**example.extra, **{name: getattr(example, name) for name in KNOWN}, "gold": gold}
+
+
+@given(
+    examples=st.lists(EXAMPLES, min_size=1, max_size=4, unique_by=lambda example: example.id),
+    ascii_only=st.booleans(),
+    end=st.sampled_from(["\n", "\r\n", "\n\n"]),
+)
+def test_an_eval_set_is_read_as_it_was_written(
+    examples: list[Example], end: str, *, ascii_only: bool
+) -> None:
+    """Every text, number and tag is the same, however the JSON was escaped and its lines ended."""
+    text = "".join(json.dumps(_record(example), ensure_ascii=ascii_only) + end for example in examples)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "s.jsonl"
+        path.write_bytes(text.encode())
+        loaded = load_jsonl(path)
+    written = EvalSet("s.jsonl", tuple(examples))
+    assert loaded == written
+    assert loaded.digest == written.digest
+
+
+@given(line=UNICODE | JSON.map(json.dumps) | st.binary().map(lambda raw: raw.decode("latin-1")))
+def test_any_line_is_an_example_or_an_error_with_its_place(line: str) -> None:
+    """Whatever a file holds, nothing else is raised."""
+    from pytest_rageval.errors import InputError
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "s.jsonl"
+        path.write_bytes(line.encode())
+        with pytest.raises(InputError, match=r"^(s\.jsonl|The eval set .*s\.jsonl)"):
+            load_jsonl(path)
+
+
+@given(
+    content=WITH_SURROGATES,
+    parameters=st.dictionaries(UNICODE, JSON, min_size=1, max_size=3),
+    sample=st.integers(0, 5),
+)
+def test_a_requests_key_is_of_its_content(content: str, parameters: dict[str, Any], sample: int) -> None:
+    """The order of parameters does not matter, any other difference does."""
+
+    def key(content: str, parameters: dict[str, Any], sample: int) -> str:
+        return Request("u", "m", ({"role": "user", "content": content},), parameters, sample).key
+
+    asked = key(content, parameters, sample)
+    assert asked == key(content, dict(reversed(parameters.items())), sample)
+    others = [
+        key(f"{content}x", parameters, sample),
+        key(content, {**parameters, "another": 1, "one more": 2}, sample),
+        key(content, {}, sample),
+        key(content, parameters, sample + 1),
+    ]
+    assert len({asked, *others}) == 5
+
+
+@given(one=st.dictionaries(UNICODE, JSON, max_size=2), other=st.dictionaries(UNICODE, JSON, max_size=2))
+def test_requests_of_one_key_have_the_same_json(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """Two keys are equal exactly where the parameters are the same JSON."""
+    keys = [Request("u", "m", (), parameters).key for parameters in (one, other)]
+    same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    assert (keys[0] == keys[1]) == same
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory):
+    """A store for all examples of a test."""
+    opened = Store(tmp_path_factory.mktemp("cache"))
+    yield opened
+    opened.close()
+
+
+@given(key=UNICODE, reply=REPLIES)
+def test_the_store_gives_back_every_reply(store: Store, key: str, reply: Reply) -> None:
+    """Control characters, every script, empty texts and keys."""
+    store.put(key, reply)
+    assert store.get(key) == reply
+
+
+@given(text=WITH_SURROGATES)
+def test_the_store_gives_back_every_text_or_refuses_it(store: Store, text: str) -> None:
+    """A text that is no Unicode is kept or a StoreError."""
+    try:
+        store.put("k", Reply(text))
+    except StoreError:
+        return
+    assert store.get("k") == Reply(text)
+
+
+@given(replies=st.dictionaries(UNICODE, REPLIES, max_size=4))
+def test_a_cassette_is_read_as_it_was_written(replies: dict[str, Reply]) -> None:
+    """Every reply under its key."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "c.jsonl"
+        write_cassette(path, replies)
+        assert read_cassette(path) == replies
+
+
+@given(text=WITH_SURROGATES)
+def test_a_cassette_gives_back_every_text_or_refuses_it(text: str) -> None:
+    """A text that is no Unicode is written or a StoreError."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "c.jsonl"
+        try:
+            write_cassette(path, {"k": Reply(text)})
+        except StoreError:
+            return
+        assert read_cassette(path) == {"k": Reply(text)}
+
+
+@given(
+    name=st.from_regex(r"[a-z][a-z0-9_]*", fullmatch=True),
+    part=st.none() | st.from_regex(r"[a-zA-Z][a-zA-Z0-9_]*", fullmatch=True),
+    k=st.none() | st.integers(1, 10**6),
+)
+def test_a_score_name_is_read_as_it_is_written(name: str, part: str | None, k: int | None) -> None:
+    """Parsing undoes writing."""
+    spec = Spec(name, part, k)
+    assert Spec.parse(str(spec)) == spec

@@ -1,0 +1,42 @@
+"""Our BM25 scores are those of rank_bm25 with the same words."""
+
+import gzip
+import json
+
+import pytest
+from rank_bm25 import BM25Okapi
+
+from pytest_rageval.retrievers.bm25 import BM25Retriever
+from pytest_rageval.retrievers.words import words
+
+CORPUS = [
+    "The cat sat on the mat with another cat.",
+    "A dog ran home; the dog was tired.",
+    "Birds sing at dawn.",
+    "",
+    "The cat and the dog are friends, birds are not.",
+    "Größe: 5 kg, 東京",
+]
+QUERIES = ["cat", "the dog", "DAWN birds!", "grösse 東", "zebra", "", "cat cat dog"]
+
+
+def _check(corpus: list[str], queries: list[str]) -> None:
+    theirs = BM25Okapi([words(text) for text in corpus])
+    search = BM25Retriever({"id": n, "text": text} for n, text in enumerate(corpus))
+    for query in queries:
+        expected = dict(enumerate(theirs.get_scores(words(query)).tolist()))
+        ours = {int(document.id or -1): document.score for document in search(query, len(corpus))}
+        assert ours == pytest.approx(expected, abs=1e-12, rel=0)
+        assert list(ours.values()) == sorted(ours.values(), reverse=True)
+
+
+def test_scores_of_a_small_corpus() -> None:
+    """Every document of every query, to 1e-12, best first."""
+    _check(CORPUS, QUERIES)
+
+
+def test_scores_of_real_passages(data) -> None:
+    """Five hundred passages, forty questions."""
+    with gzip.open(data("lost_in_the_middle") / "nq-open-oracle.jsonl.gz", "rt", encoding="utf-8") as lines:
+        records = [json.loads(line) for line, _ in zip(lines, range(500), strict=False)]
+    _check([record["ctxs"][0]["text"] for record in records], [record["question"] for record in records[:40]])

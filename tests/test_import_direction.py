@@ -1,0 +1,150 @@
+"""The house: which room may import which.
+
+A room is a module or a package right under `pytest_rageval`. It stands on one
+floor and imports only from the floors below; a new room must choose its floor.
+Imports for the type checker count: they too say who knows of whom.
+"""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import pytest_rageval
+
+PACKAGE = Path(pytest_rageval.__file__).parent
+FLOORS = {
+    7: {"plugin"},
+    6: {"session"},
+    5: {"evaluations", "reports", "models"},
+    4: {"generator", "retrievers", "answers", "gate"},
+    3: {"evalsets", "measures", "llm", "scores"},
+    2: {"model", "prompts", "extras", "config"},
+    1: {"stats", "errors", "fingerprint", "loop"},
+}
+FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
+PYTEST = {"pytest", "_pytest", "xdist", "pytester"}
+HEAVY = ("numpy", "scipy", "openai", "diskcache", "asyncio", "torch", "pydantic", "rank_bm25", "sqlite3")
+
+
+def _room(module: str) -> str:
+    """The room of a dotted module of the package; empty for the package's own front."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def _imported(source: str, module: str, *, is_package: bool) -> Iterator[str]:
+    """The dotted names that a module imports; of `from a import b`, `a.b`, since b may be a module."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = module.split(".")
+                parts = parts[: len(parts) - node.level + is_package]
+                base = ".".join([*parts, base] if base else parts)
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def _violations(source: str, module: str, *, is_package: bool = False) -> list[str]:
+    """What in a module goes upward or sideways, or imports pytest outside the plugin."""
+    room, found = _room(module), []
+    for name in _imported(source, module, is_package=is_package):
+        top, _, rest = name.partition(".")
+        if top in PYTEST and room != "plugin":
+            found.append(f"{module} imports {top}, which plugin/ alone may")
+        if top != "pytest_rageval" or not room:
+            continue
+        other = rest.partition(".")[0]
+        if other not in FLOOR_OF:
+            found.append(f"{module} imports {name}, which stands on no floor below it")
+        elif other != room and FLOOR_OF[other] >= FLOOR_OF[room]:
+            found.append(f"{module} (floor {FLOOR_OF[room]}) imports {name} (floor {FLOOR_OF[other]})")
+    return found
+
+
+def _modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def _dotted(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_every_room_has_chosen_its_floor() -> None:
+    """A module or package that is on no floor fails here, and so does a floor's entry that is gone."""
+    rooms = {_room(_dotted(path)) for path in _modules()} - {""}
+    assert rooms == FLOOR_OF.keys()
+
+
+def test_no_room_has_two_floors() -> None:
+    """The table above is a partition."""
+    assert sum(map(len, FLOORS.values())) == len(FLOOR_OF)
+
+
+@pytest.mark.parametrize("path", _modules(), ids=_dotted)
+def test_imports_go_downward(path: Path) -> None:
+    """No module imports from its own floor or above it, and only the plugin imports pytest."""
+    source = path.read_text(encoding="utf-8")
+    assert not _violations(source, _dotted(path), is_package=path.name == "__init__.py")
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("pytest_rageval.scores", "from pytest_rageval.session import Session"),
+        ("pytest_rageval.scores", "import pytest_rageval.evalsets.native"),
+        ("pytest_rageval.scores", "from pytest_rageval import session"),
+        ("pytest_rageval.scores", "from pytest_rageval import Document"),
+        ("pytest_rageval.scores", "from .llm.store import Store"),
+        ("pytest_rageval.llm.store", "from ..scores import Score"),
+        ("pytest_rageval.llm.store", "from .. import scores"),
+        ("pytest_rageval.scores", "def f():\n    from pytest_rageval.gate import verdict"),
+        ("pytest_rageval.scores", "if TYPE_CHECKING:\n    from pytest_rageval.plugin.facade import Rageval"),
+        ("pytest_rageval.model", "from pytest_rageval.newcomer import x"),
+        ("pytest_rageval.session", "import pytest"),
+        ("pytest_rageval.session", "from _pytest.config import Config"),
+    ],
+)
+def test_the_check_sees_what_is_forbidden(module: str, source: str) -> None:
+    """Upward, sideways, relative, late and type-only imports are all found."""
+    assert len(_violations(source, module)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("pytest_rageval.session", "from pytest_rageval.scores import Score\nimport json, numpy"),
+        ("pytest_rageval.llm.store", "from pytest_rageval.llm.reply import Reply\nfrom .reply import Reply"),
+        ("pytest_rageval.plugin.gate", "import pytest\nfrom pytest_rageval.session import Session"),
+        ("pytest_rageval", "from pytest_rageval.plugin.facade import Rageval"),
+    ],
+)
+def test_the_check_lets_pass_what_is_allowed(module: str, source: str) -> None:
+    """Downward, within a room, pytest in the plugin, and the package's front."""
+    assert not _violations(source, module)
+
+
+@pytest.mark.parametrize("module", ["pytest_rageval", "pytest_rageval.plugin", "pytest_rageval.config"])
+def test_importing_the_plugin_is_cheap(module: str) -> None:
+    """Every test run of every project imports it: nothing heavy comes along."""
+    script = f"import sys, {module}\nprint(*sorted(sys.modules), sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert module.partition(".")[0] in loaded
+    assert not loaded & set(HEAVY)
+
+
+def test_the_heavy_ones_are_modules_of_the_session() -> None:
+    """The list above names modules that are really imported later, so that the test above can fail."""
+    from pytest_rageval import loop, retrievers
+    from pytest_rageval.llm import store
+    from pytest_rageval.retrievers import bm25
+
+    assert all(isinstance(module, ModuleType) for module in (loop, retrievers, store, bm25))
+    assert {"numpy", "diskcache", "asyncio", "rank_bm25", "sqlite3"} <= sys.modules.keys()

@@ -1,0 +1,40 @@
+"""The README is held against what it describes."""
+
+import re
+from pathlib import Path
+
+from pytest_rageval.config import OPTIONS, Option
+from pytest_rageval.evalsets.records import example_from
+from pytest_rageval.evaluations.registry import EVALUATIONS
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def row(option: Option) -> str:
+    """An option as the README's table shows it."""
+    value = f" {option.metavar}" if option.metavar else ""
+    default = option.default
+    shown = "" if default in {None, False, ()} else f"`{default}`"
+    return f"| `{option.flag}{value}` | {option.help} | {shown} |"
+
+
+def test_the_table_of_options_is_the_table_of_options():
+    """Every option with its help and default, in order, and none besides."""
+    rows = [line for line in README.splitlines() if line.startswith("| `--rageval-")]
+    assert rows == [row(option) for option in OPTIONS]
+
+
+def test_every_score_is_in_the_table_of_scores():
+    """No score is hidden, none is promised."""
+    promised = set(re.findall(r"`([a-z_.\d]+)@k`", README))
+    assert promised == set(EVALUATIONS)
+
+
+def test_the_example_record_can_be_used():
+    """What readers copy is a record of the native form."""
+    import json
+
+    line = next(line for line in README.splitlines() if line.startswith('{"id": "q17"'))
+    example = example_from(json.loads(line), place="README")
+    assert example.relevant[0].id == "doc-4"
+    assert not example.extra

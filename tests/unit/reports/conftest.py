@@ -1,0 +1,34 @@
+"""A score to report: five examples, of which one is unscored."""
+
+import pytest
+
+from pytest_rageval.model import Document, Example, Gold, Ranking
+from pytest_rageval.scores import Evidence, Outcome, Score
+
+
+@pytest.fixture
+def score() -> Score:
+    """Three lost questions with a value each, one right, one unscored."""
+    ranking = Ranking("q", (Document("alpha", "kb-1"), Document("beta without an id")), duplicates=2)
+    long = "What does the extended warranty cover in the second year, and who pays for the courier then?"
+    return Score(
+        "llm_reteval@2",
+        [
+            Outcome(
+                Example("q1", "Half right?", gold=(Gold("kb-9"),), tags={"topic": "billing"}),
+                0.5,
+                None,
+                Evidence(ranking, "ten days\nor so", ("five days", "a week"), "with gold"),
+            ),
+            Outcome(Example("q2", "Right?", tags={"topic": "billing"}), 1.0),
+            Outcome(
+                Example("q3", long, gold=(Gold("kb-2"), Gold("kb-3", grade=0))),
+                0.0,
+                None,
+                Evidence(Ranking("q", ()), "the courier pays"),
+            ),
+            Outcome(Example("q4", "No gold?"), None, "no gold passages"),
+            Outcome(Example("q5", "Slightly right?"), 0.25),
+        ],
+        max_unscored=0.5,
+    )

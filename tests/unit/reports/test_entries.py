@@ -1,0 +1,75 @@
+"""Results as plain data."""
+
+import json
+from typing import Any
+
+import pytest
+
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import verdict_on
+from pytest_rageval.reports.entries import error_entry, score_entry
+from pytest_rageval.scores import Score
+
+DESIGNED = {
+    "spec",
+    "where",
+    "mean",
+    "ci95",
+    "n",
+    "unscored",
+    "threshold",
+    "baseline",
+    "verdict",
+    "reason",
+    "examples",
+}
+BOUND = Threshold("llm_reteval@2", min=0.75)
+
+
+def test_an_entry_says_everything_about_a_score(score: Score) -> None:
+    """The keys of the report's schema, with the numbers of the score."""
+    entry = score_entry(score, BOUND, verdict_on(score, BOUND))
+    assert entry.keys() >= DESIGNED
+    assert (entry["spec"], entry["where"], entry["mean"]) == ("llm_reteval@2", {}, 0.4375)
+    assert (entry["n"], entry["unscored"], entry["duplicates"]) == (4, 1, 2)
+    assert entry["ci95"] == list(score.ci95 or ())
+    assert entry["threshold"].keys() == {"min", "max", "max_drop", "alpha"}
+    assert (entry["threshold"]["min"], entry["threshold"]["max"]) == (0.75, None)
+    assert (entry["verdict"], entry["reason"]) == ("fail", "0.438 is below the minimum 0.75")
+
+
+def test_every_example_is_in_the_entry(score: Score) -> None:
+    """In their order, with a score or the reason why there is none."""
+    found = [(e["id"], e["score"], e["unscored"]) for e in score_entry(score, None, None)["examples"]]
+    assert found == [
+        ("q1", 0.5, None),
+        ("q2", 1.0, None),
+        ("q3", 0.0, None),
+        ("q4", None, "no gold passages"),
+        ("q5", 0.25, None),
+    ]
+
+
+def test_a_score_that_was_only_asked_for_has_no_verdict(score: Score) -> None:
+    """Threshold, verdict and reason are null."""
+    entry = score_entry(score, None, None)
+    assert (entry["threshold"], entry["verdict"], entry["reason"]) == (None, None, None)
+
+
+def test_an_error_has_the_same_form(score: Score) -> None:
+    """A score that could not be had is an entry like any other, without numbers."""
+    bound = Threshold("llm_reteval@2", min=0.75, where={"topic": "billing"})
+    entry = error_entry("llm_reteval@2", bound, "no model")
+    assert entry.keys() == score_entry(score, None, None).keys()
+    assert (entry["verdict"], entry["reason"], entry["where"]) == ("error", "no model", {"topic": "billing"})
+    assert (entry["mean"], entry["n"], entry["examples"]) == (None, 0, [])
+    assert error_entry("llm_reteval@2", None, "no model")["threshold"] is None
+
+
+@pytest.mark.parametrize("tags", [{}, {"topic": "billing"}, {"topic": ["billing"]}, {"topic": {"billing"}}])
+def test_entries_are_plain_data(score: Score, tags: dict[str, Any]) -> None:
+    """They can be written as JSON, whatever kind of slice it is."""
+    entry = score_entry(score.where(**tags), BOUND, verdict_on(score, BOUND))
+    assert json.loads(json.dumps(entry))["spec"] == "llm_reteval@2"
+    error = error_entry("llm_reteval@2", Threshold("llm_reteval@2", min=0.5, where=tags), "no model")
+    assert json.loads(json.dumps(error))["verdict"] == "error"

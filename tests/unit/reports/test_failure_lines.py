@@ -1,0 +1,103 @@
+"""Why a score is out of its bounds."""
+
+import pytest
+
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import verdict_on
+from pytest_rageval.model import Document, Example, Ranking
+from pytest_rageval.reports.failure import failure_lines, lost_questions, ranking_lines, score_line
+from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.stats.bootstrap import bca_mean
+
+
+def _failure(score: Score, limit: int | None = None, **bounds: float) -> list[str]:
+    threshold = Threshold(score.spec, **bounds)
+    return failure_lines(score, threshold, verdict_on(score, threshold), limit=limit)
+
+
+def test_the_whole_text_of_a_failure(score: Score) -> None:
+    """Verdict, score, then each lost question with gold, retrieved and answers: worst first."""
+    low, high = bca_mean([0.5, 1.0, 0.0, 0.25])
+    assert _failure(score, min=0.75) == [
+        "llm_reteval@2: 0.438 is below the minimum 0.75",
+        f"llm_reteval@2 = 0.438 (95% interval {low:.3f} to {high:.3f}, n = 4, 1 unscored)",
+        "3 of 4 questions are below 0.75:",
+        "  q3  0.00  What does the extended warranty cover in the second year, and who",
+        "      pays for the courier then?",
+        "      gold        kb-2",
+        "      retrieved   (nothing)",
+        "      answer      the courier pays",
+        "  q5  0.25  Slightly right?",
+        "  q1  0.50  Half right?",
+        "      gold        kb-9",
+        '      retrieved   kb-1, "beta without an id"',
+        "      answer      ten days or so",
+        "      with gold   five days | a week",
+        "1 unscored:",
+        "  1 × no gold passages",
+    ]
+
+
+def test_above_a_maximum_the_highest_are_worst(score: Score) -> None:
+    """Examples above the bound are listed from the top."""
+    lines = _failure(score, max=0.2)
+    assert lines[0] == "llm_reteval@2: 0.438 is above the maximum 0.2"
+    assert lines[2] == "3 of 4 questions are above 0.2:"
+    assert [line[2:4] for line in lines if line.startswith("  q")] == ["q2", "q1", "q5"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "shown", "rest"), [(0, [], "q3, q5, q1"), (1, ["q3"], "q5, q1"), (3, None, "")]
+)
+def test_what_is_not_shown_is_named(score: Score, limit: int, shown: list[str] | None, rest: str) -> None:
+    """Beyond the limit only the ids are listed, with the option that shows more."""
+    lines = lost_questions(score, 0.75, below=True, limit=limit)
+    assert [line[2:4] for line in lines if line.startswith("  q")] == (shown or ["q3", "q5", "q1"])[:limit]
+    more = [line for line in lines if "more (-vv shows them)" in line]
+    assert more == ([f"  and {3 - limit} more (-vv shows them): {rest}"] if rest else [])
+
+
+def test_lines_fit_a_terminal() -> None:
+    """Eighty columns, however long questions, answers, ids and reasons are."""
+    words = "a question of many words " * 20
+    outcomes = [
+        Outcome(Example(f"example-with-a-long-id-{n}", words), 0.0 if n else None, None if n else words)
+        for n in range(40)
+    ]
+    outcomes.append(Outcome(Example("right", words), 0.5))
+    lines = _failure(Score("recall@5", outcomes), limit=10, min=0.75)
+    assert max(map(len, lines)) <= 80
+    assert any(len(line) > 60 for line in lines)
+
+
+def test_a_ranking_is_one_document_a_line() -> None:
+    """Rank, id where there is one, and the beginning of the text."""
+    ranking = Ranking("how?", (Document("Alpha\n beta", "kb-1"), Document("Gamma")))
+    assert ranking_lines(ranking) == ["retrieved for 'how?':", "  1. kb-1: Alpha beta", "  2. Gamma"]
+    assert ranking_lines(Ranking("how?", ())) == ["nothing was retrieved for 'how?'"]
+
+
+@pytest.mark.parametrize(
+    "text", ["many words " * 30, " ".join(["four"] * 100), "x" * 300, "東京都の人口は" * 40]
+)
+def test_a_documents_line_shows_the_beginning_of_its_text(text: str) -> None:
+    """Cut to eighty columns, in scripts with and without spaces."""
+    line = ranking_lines(Ranking("q", (Document(text),)))[1]
+    assert len(line) <= 80
+    assert text[:20] in line
+    assert line.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("values", "tags", "line"),
+    [
+        ([1.0, 1.0, 0.0], {}, "recall@5 = 0.667 (95% interval 0.208 to 0.939, n = 3)"),
+        ([0.4], {}, "recall@5 = 0.400 (n = 1)"),
+        ([0.4, None], {}, "recall@5 = 0.400 (n = 1, 1 unscored)"),
+        ([0.4], {"topic": "a"}, "recall@5 where topic='a' = 0.400 (n = 1)"),
+    ],
+)
+def test_a_score_in_a_line(values: list[float | None], tags: dict[str, str], line: str) -> None:
+    """With its slice, its interval, how many examples it has and how many are unscored."""
+    outcomes = [Outcome(Example(str(n), "q"), value) for n, value in enumerate(values)]
+    assert score_line(Score("recall@5", outcomes, slice=tags)) == line

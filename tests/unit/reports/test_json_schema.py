@@ -1,0 +1,48 @@
+"""The JSON report, schema 1."""
+
+import json
+
+from pytest_rageval.reports.entries import score_entry
+from pytest_rageval.reports.json_report import json_report
+from pytest_rageval.scores import Score
+
+LLM = {"requests": 4, "cached": 3, "live": 1, "failed": 0, "tokens_in": 90, "tokens_out": 2, "cost_usd": 0.0}
+
+
+def _report(score: Score) -> str:
+    test = {
+        "nodeid": "test_a.py::test_ümlaut",
+        "evalset": {"name": "s.jsonl", "size": 5, "digest": "0" * 64},
+        "scores": [score_entry(score, None, None)],
+    }
+    started = "2026-01-01T12:00:00+01:00"
+    return json_report([test], llm=LLM, package="0.1.0", started=started, duration_s=1.23456)
+
+
+def test_the_report_has_the_keys_of_schema_1(score: Score) -> None:
+    """Run, models, tests, scores and examples, as they are documented."""
+    report = json.loads(_report(score))
+    assert report.keys() == {"schema", "package", "started", "duration_s", "llm", "tests"}
+    assert (report["schema"], report["package"], report["duration_s"]) == (1, "0.1.0", 1.235)
+    assert report["started"] == "2026-01-01T12:00:00+01:00"
+    assert report["llm"] == LLM
+    (test,) = report["tests"]
+    assert test.keys() == {"nodeid", "evalset", "scores"}
+    assert test["evalset"].keys() == {"name", "size", "digest"}
+    (entry,) = test["scores"]
+    assert entry["mean"] == float(score)
+    assert {"id", "score", "unscored"} <= entry["examples"][0].keys()
+
+
+def test_the_report_is_readable_text(score: Score) -> None:
+    """Letters stay letters, lines are short enough to compare, and the last one ends."""
+    text = _report(score)
+    assert "test_ümlaut" in text
+    assert text.endswith("}\n")
+    assert text.count("\n") > 20
+
+
+def test_a_run_without_scores_has_an_empty_list() -> None:
+    """The report is written all the same."""
+    report = json.loads(json_report([], llm=LLM, package="0", started="", duration_s=0.0))
+    assert report["tests"] == []

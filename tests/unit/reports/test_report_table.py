@@ -1,0 +1,71 @@
+"""The table of scores at the end of a run."""
+
+from typing import Any
+
+import pytest
+
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.reports.entries import error_entry
+from pytest_rageval.reports.table import table_lines, usage_line
+
+USAGE = {"requests": 4, "cached": 4, "live": 0, "failed": 0, "tokens_in": 90, "tokens_out": 2}
+
+
+def _entry(**changes: Any) -> dict[str, Any]:
+    return {
+        "spec": "recall@5",
+        "where": {},
+        "mean": 0.7634,
+        "ci95": [0.708, 0.813],
+        "n": 238,
+        "unscored": 2,
+        "duplicates": 0,
+        "threshold": {"min": 0.75, "max": None},
+        "verdict": "pass",
+    } | changes
+
+
+def test_the_whole_table() -> None:
+    """A block a test, a row a score, numbers to the right, no trailing spaces."""
+    tests = [
+        {
+            "nodeid": "test_a.py::test_support",
+            "evalset": {"name": "support.jsonl", "size": 240},
+            "scores": [
+                _entry(duplicates=3),
+                _entry(spec="mrr@5", where={"topic": "billing"}, n=9, threshold={"min": 0.5, "max": 0.6}),
+            ],
+        },
+        {
+            "nodeid": "test_a.py::test_other",
+            "evalset": None,
+            "scores": [
+                _entry(threshold=None, verdict=None, ci95=None),
+                error_entry("hit@1", Threshold("hit@1", max=1.0), "no gold"),
+            ],
+        },
+    ]
+    assert table_lines(tests) == [
+        "  score                   mean  95% interval      n  unscored  threshold    verdict",
+        "test_a.py::test_support  (support.jsonl, 240)",
+        "  recall@5               0.763  0.708 to 0.813  238         2  ≥ 0.75       pass",
+        "  mrr@5 [topic=billing]  0.763  0.708 to 0.813    9         2  ≥ 0.5 ≤ 0.6  pass",
+        "    recall@5: 3 duplicated documents counted once",
+        "test_a.py::test_other",
+        "  recall@5               0.763  -               238         2  -            -",
+        "  hit@1                      -  -                 0         0  ≤ 1          error",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, "4 replies: 4 cached, 0 live"),
+        ({"live": 1}, "4 replies: 4 cached, 1 live, 90 tokens in, 2 out"),
+        ({"failed": 2}, "4 replies: 4 cached, 0 live, 2 failed"),
+        ({"live": 1, "failed": 2}, "4 replies: 4 cached, 1 live, 2 failed, 90 tokens in, 2 out"),
+    ],
+)
+def test_what_was_asked_of_models(changes: dict[str, int], line: str) -> None:
+    """Tokens are those of live replies, failures are told where there are any."""
+    assert usage_line(USAGE | changes) == line
