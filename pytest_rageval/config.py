@@ -240,5 +240,5 @@ OPTIONS: Final = (
         "SHARE",
     ),
     Option("report", _report, "write results to this file (.json); repeatable", "FILE", many=True),
-    Option("seed", int, "seed of bootstrap intervals", "N"),
+    Option("seed", _count, "seed of bootstrap intervals", "N"),
 )

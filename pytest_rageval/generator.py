@@ -1,17 +1,17 @@
 """From a question and passages to an answer: a model's, or the user's own function."""
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from pytest_rageval.errors import CallableError, RagevalError, Unscored
+from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.llm.door import Door
 from pytest_rageval.llm.request import Request
 from pytest_rageval.llm.servers import Server
 from pytest_rageval.loop import PrivateLoop
 from pytest_rageval.model import Document
 from pytest_rageval.prompts import answer_prompt, few_shot_prompt
+from pytest_rageval.usercode import UserCallable
 
 __all__ = ["CallableGenerator", "EmbeddedGenerator", "Generator", "LLMGenerator", "adapt_generator"]
 
@@ -82,12 +82,11 @@ class EmbeddedGenerator:
         return await _answer(self.door, self.server, request)
 
 
-@dataclass(frozen=True)
 class CallableGenerator:
-    """The user's function `(question, passages) -> str`, sync or async."""
+    """The user's function `(question, passages) -> str`, as `UserCallable` calls it."""
 
-    function: Callable[[str, Sequence[Document]], Any]
-    loop: PrivateLoop
+    def __init__(self, answer: UserCallable) -> None:
+        self._answer = answer
 
     async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:  # noqa: ARG002 - a function is simply called again
         """See `Generator`.
@@ -95,25 +94,10 @@ class CallableGenerator:
         Raises:
             CallableError: the function raised, or returned something else than text.
         """
-        try:
-            answer = (
-                self.function(question, list(passages))
-                if inspect.iscoroutinefunction(self.function)
-                else await self.loop.call(self.function, question, list(passages))
-            )
-            if inspect.isawaitable(answer):
-                answer = await answer
-        except (RagevalError, Unscored):
-            raise
-        except Exception as error:
-            message = f"rageval_generator raised for the question {question!r}"
-            raise CallableError.raised(message, error) from error
+        answer = await self._answer.call(question, list(passages))
         if not isinstance(answer, str):
-            message = (
-                f"rageval_generator returned {type(answer).__name__} for the question {question!r}.\n"
-                "Return the answer as a string."
-            )
-            raise CallableError(message)
+            message = f"returned {type(answer).__name__} for {question!r}.\nReturn the answer as a string."
+            raise self._answer.fail(message)
         return _spoken(answer)
 
 
@@ -126,7 +110,7 @@ def adapt_generator(generator: object, loop: PrivateLoop) -> Generator:
     if callable(getattr(generator, "generate", None)):
         return generator  # type: ignore[return-value]  # the Protocol, recognised by its method
     if callable(generator):
-        return CallableGenerator(generator, loop)
+        return CallableGenerator(UserCallable("rageval_generator", generator, loop))
     message = (
         f"rageval_generator is {type(generator).__name__}, which cannot be called.\n"
         "Return a function (question, passages) -> str from the fixture, sync or async."

@@ -13,7 +13,7 @@ import queue
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 __all__ = ["PrivateLoop"]
 
@@ -34,7 +34,8 @@ class PrivateLoop:
 
     def __init__(self, *, threads: int = 1, tick: Callable[[], None] | None = None) -> None:
         self._tick = tick or (lambda: None)
-        self._pool = ThreadPoolExecutor(threads, "rageval") if threads > 1 else None
+        self._threads = threads
+        self._pool: ThreadPoolExecutor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -43,40 +44,55 @@ class PrivateLoop:
         """Run to completion, and return or raise what the coroutine does.
 
         An exception in the calling thread meanwhile (Ctrl-C, a timeout plugin)
-        cancels the coroutine and goes on upwards.
+        cancels the coroutine and goes on upwards. Tasks that it started and
+        left go on; calls that they want are served by the next run.
         """
-        # A queue of its own for every run: what a cancelled run left is not served by the next.
-        jobs = self._jobs = queue.SimpleQueue()
         future = asyncio.run_coroutine_threadsafe(coroutine, self._started())
-        future.add_done_callback(lambda _: jobs.put(lambda: None))
+        future.add_done_callback(lambda _: self._jobs.put(lambda: None))
         try:
             while not future.done():
                 with contextlib.suppress(queue.Empty):
-                    jobs.get(timeout=TICK_S)()
+                    self._jobs.get(timeout=TICK_S)()
                 self._tick()
         except BaseException:
             future.cancel()
+            # Once round the loop: then it is cancelled, and so are the calls that it waited for.
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._started()).result(timeout=TICK_S)
             raise
         return future.result()
 
     async def call(self, function: Callable[..., T], *args: Any) -> T:
         """Call a synchronous function from a coroutine: in the thread that waits in `run`."""
         loop = asyncio.get_running_loop()
-        if self._pool is not None:
-            return await loop.run_in_executor(self._pool, function, *args)
-        future: asyncio.Future[T] = loop.create_future()
+        if self._threads > 1:
+            self._pool = self._pool or ThreadPoolExecutor(self._threads, "rageval")
+            outcome = await loop.run_in_executor(self._pool, _outcome, function, args)
+        else:
+            outcome = await self._called_back(loop, function, args)
+        result, error = outcome
+        if error is not None:
+            raise error
+        return cast("T", result)
 
-        def deliver(setter: Callable[[Any], None], outcome: Any) -> None:
+    async def _called_back(
+        self, loop: asyncio.AbstractEventLoop, function: Callable[..., T], args: tuple[Any, ...]
+    ) -> "Outcome[T]":
+        future: asyncio.Future[Outcome[T]] = loop.create_future()
+
+        def deliver(outcome: "Outcome[T]") -> None:
             if not future.done():
-                setter(outcome)
+                future.set_result(outcome)
 
         def job() -> None:
+            if future.done():
+                return
             try:
-                result = function(*args)
-            except Exception as error:  # noqa: BLE001 - handed on to the coroutine that asked
-                loop.call_soon_threadsafe(deliver, future.set_exception, error)
-            else:
-                loop.call_soon_threadsafe(deliver, future.set_result, result)
+                outcome = _outcome(function, args)
+            except BaseException:
+                # It ends the run in the calling thread; who waits here must not wait for ever.
+                loop.call_soon_threadsafe(future.cancel)
+                raise
+            loop.call_soon_threadsafe(deliver, outcome)
 
         self._jobs.put(job)
         return await future
@@ -90,6 +106,7 @@ class PrivateLoop:
         """Cancel what still runs and end the thread; the next `run` starts another."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None
         if self._loop is not None and self._thread is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(timeout=5)
@@ -103,14 +120,30 @@ class PrivateLoop:
         return self._loop
 
 
+Outcome = tuple[T | None, Exception | None]
+
+
+def _outcome(function: Callable[..., T], args: tuple[Any, ...]) -> Outcome[T]:
+    """What a call returned or raised, as a value: a future does not carry every exception."""
+    try:
+        return function(*args), None
+    except Exception as error:  # noqa: BLE001 - handed on to the coroutine that asked
+        return None, error
+
+
+async def _cancel_others() -> None:
+    """Cancel everything else in the loop, and wait for its end."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(_cancel_others())
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()

@@ -163,7 +163,9 @@ class Ranking(Sequence[Document]):
         if isinstance(item, str):
             return item in self.ids
         if isinstance(item, Document):
-            return any(item.identity == document.identity for document in self.documents)
+            if item.id is not None:
+                return item.id in self.ids
+            return any(item.text == document.text for document in self.documents)
         return False
 
 

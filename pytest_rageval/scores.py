@@ -4,13 +4,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pytest_rageval.errors import InputError, TooManyUnscoredError
 from pytest_rageval.model import Example, Ranking
 from pytest_rageval.stats import mean_interval
 
 __all__ = ["Evidence", "Outcome", "Score"]
+
+ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ class Score(float):
         """
         values = [outcome.value for outcome in outcomes if outcome.value is not None]
         unscored = len(outcomes) - len(values)
-        if not values or unscored > max_unscored * len(outcomes):
+        # The share itself is allowed, and 0.29 * 100 is a little less than 29.
+        if not values or unscored > max_unscored * len(outcomes) + ROUNDING:
             raise TooManyUnscoredError(_too_many(spec, outcomes, slice or {}, max_unscored))
         self = super().__new__(cls, fsum(values) / len(values))
         self.spec = spec
@@ -173,7 +176,7 @@ def _too_many(spec: str, outcomes: Sequence[Outcome], tags: Mapping[str, Any], m
     where = "".join(f" where {name}={value!r}" for name, value in tags.items())
     lines = [
         f"{spec}{where}: {unscored} of {len(outcomes)} examples have no score, "
-        f"more than the allowed share of {max_unscored:.0%}:"
+        f"more than the allowed {100 * max_unscored:g}%:"
         if unscored < len(outcomes)
         else f"{spec}{where}: none of {len(outcomes)} examples has a score:"
     ]

@@ -25,10 +25,12 @@ _FORMS: Final = tuple(
         rf"\b{_SOURCE}\b.{{0,30}}\b(?:do|does|did){_NOT}{_GIVES}",
         # "The date is not given in the text."
         rf"\b(?:is|are|was|were){_NOT}{_GIVEN}\b.*\b(?:in|by|from) (?:the|these|this|any)\b",
+        # "The answer is not in the passages."
+        rf"\bnot in (?:the|these|any) {_SOURCE}\b",
         # "Sorry, I could not find an answer."
         rf"^(?:sorry\W+)?(?:i|we) {_UNABLE}(?: \w+){{0,2}} {_FINDS}\b",
         # The whole answer is a word for "none".
-        rf"^(?:unknown|unanswerable|n/?a|no answer|not (?:{_GIVEN}|enough information))\W*$",
+        rf"^(?:unknown|unanswerable|n/a|no answer|not (?:{_GIVEN}|enough information))\W*$",
         r"^cannot be (?:determined|answered)\W*$",
     )
 )

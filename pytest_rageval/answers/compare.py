@@ -1,12 +1,12 @@
 """Whether an answer says what one of several references says: by rules, or by the user's judge."""
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from pytest_rageval.errors import CallableError, RagevalError, Unscored
+from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.loop import PrivateLoop
+from pytest_rageval.usercode import UserCallable
 
 __all__ = ["CanonicalComparator", "Comparator", "ObjectComparator", "adapt_judge"]
 
@@ -41,15 +41,14 @@ class CanonicalComparator:
         return float(any(states(prediction, reference, question=question) for reference in references))
 
 
-@dataclass(frozen=True, slots=True)
 class ObjectComparator:
-    """Any object with a method `compare(question, references, prediction)`, sync or async.
+    """A method `compare(question, references, prediction)`, as `UserCallable` calls it.
 
-    The method returns a bool, or a number in [0, 1], or None for "no verdict".
+    It returns a bool, or a number in [0, 1], or None for "no verdict".
     """
 
-    judge: Any
-    loop: PrivateLoop
+    def __init__(self, method: UserCallable) -> None:
+        self._method = method
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
         """See `Comparator`.
@@ -57,30 +56,21 @@ class ObjectComparator:
         Raises:
             CallableError: the method raised, or returned something else.
         """
-        method, arguments = self.judge.compare, (question, list(references), prediction)
-        try:
-            verdict = (
-                method(*arguments)
-                if inspect.iscoroutinefunction(method)
-                else await self.loop.call(method, *arguments)
-            )
-            if inspect.isawaitable(verdict):
-                verdict = await verdict
-        except (RagevalError, Unscored):
-            raise
-        except Exception as error:
-            message = f"rageval_judge raised for the question {question!r}"
-            raise CallableError.raised(message, error) from error
+        verdict = await self._method.call(question, list(references), prediction)
         if verdict is None:
             reason = "the judge gave no verdict"
             raise Unscored(reason)
-        if not isinstance(verdict, bool | int | float) or not 0 <= verdict <= 1:
+        try:
+            score = float(verdict) if not isinstance(verdict, str) else -1.0
+        except (TypeError, ValueError):
+            score = -1.0
+        if not 0 <= score <= 1:
             message = (
-                f"rageval_judge returned {verdict!r} for the question {question!r}.\n"
+                f"returned {verdict!r} for {question!r}.\n"
                 "Return True or False, a number between 0 and 1, or None for no verdict."
             )
-            raise CallableError(message)
-        return float(verdict)
+            raise self._method.fail(message)
+        return score
 
 
 def adapt_judge(judge: object, loop: PrivateLoop) -> Comparator:
@@ -98,4 +88,4 @@ def adapt_judge(judge: object, loop: PrivateLoop) -> Comparator:
             "or leave the fixture out for the default judge."
         )
         raise CallableError(message)
-    return ObjectComparator(judge, loop)
+    return ObjectComparator(UserCallable("rageval_judge", method, loop))

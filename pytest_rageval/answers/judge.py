@@ -14,7 +14,9 @@ from pytest_rageval.prompts import same_answer_prompt
 __all__ = ["LLMJudge", "parse_yes_no"]
 
 _VERDICT: Final = re.compile(
-    r"[\s*_\"'`(]*(yes|no)\b(?![-\w])[\s.!*_\"'`)]*(?:[,.:;\u2014-].*)?", re.IGNORECASE | re.DOTALL
+    r"""[\s*_"'`(]* (yes|no) (?!-\w) [*_"'`)]*      # the word, perhaps in bold or in quotes, then
+    (?: \s*$ | \s*[.,:;!(\u2013\u2014-] | [ \t]*\n | \s+because\b )  # its end, or a reason set apart""",
+    re.IGNORECASE | re.VERBOSE,
 )
 
 
@@ -33,7 +35,8 @@ class LLMJudge:
             Unscored: the reply is neither.
         """
         # One reference a line, each once: repeated samples of the same answer add nothing.
-        prompt = same_answer_prompt(question, list(dict.fromkeys(references)), prediction)
+        listed = list(dict.fromkeys(" ".join(reference.split()) for reference in references))
+        prompt = same_answer_prompt(question, listed, prediction)
         request = Request(
             base_url=self.server.base_url,
             model=self.model,
@@ -53,7 +56,7 @@ def parse_yes_no(reply: str) -> float:
     >>> parse_yes_no("**Yes.**"), parse_yes_no("no, the year differs")
     (1.0, 0.0)
     """
-    match = _VERDICT.fullmatch(reply)
+    match = _VERDICT.match(reply)
     if match is None:
         shown = " ".join(reply.split())
         shown = shown if len(shown) <= 60 else f"{shown[:59]}…"  # noqa: PLR2004 - fits a line

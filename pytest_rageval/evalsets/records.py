@@ -1,5 +1,6 @@
 """From records, as files and users have them, to examples; the one place where they are checked."""
 
+import json
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NoReturn
@@ -71,8 +72,8 @@ def example_from(record: Any, *, place: str) -> Example:
         ),
         gold=_gold(record.get("gold"), check),
         reference=None if record.get("reference") is None else check.text(record["reference"], '"reference"'),
-        tags=check.object(record.get("tags"), '"tags"'),
-        extra={str(key): value for key, value in record.items() if key not in KNOWN},
+        tags=check.plain(check.object(record.get("tags"), '"tags"'), '"tags"'),
+        extra=check.plain({str(key): value for key, value in record.items() if key not in KNOWN}, "it"),
     )
 
 
@@ -168,6 +169,14 @@ class _Check:
         if not isinstance(value, Mapping):
             self.fail(f"{where} is {_kind(value)}, expected an object", 'Write {"name": value}.')
         return {str(key): item for key, item in value.items()}
+
+    def plain(self, value: dict[str, Any], where: str) -> dict[str, Any]:
+        """What JSON can hold: a digest is made of it, and reports show it."""
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            self.fail(f"{where} holds what JSON cannot ({error})", "Give text, numbers, lists and objects.")
+        return value
 
     def natural(self, value: Any, where: str) -> int | None:
         if value is None:

@@ -27,9 +27,12 @@ async def evaluate_answer(run: Run, examples: Sequence[Example], spec: Spec, k: 
 
     async def score(example: Example) -> tuple[float, Evidence]:
         references = _references(example)
+        # Looked at before anything is asked: an example that cannot be scored costs nothing.
         if not references and not example.answer_set:
-            # Said before anything is asked, so that such an example costs nothing.
             reason = "no reference answers"
+            raise Unscored(reason)
+        if not references and spec.part != "correct":
+            reason = "several answers are wanted, which this measure does not compare"
             raise Unscored(reason)
         answer = await run.answer(example.question, k)
         value = await measure(run, example, answer)
@@ -49,11 +52,11 @@ async def _correct(run: Run, example: Example, answer: str) -> float:
 
 
 async def _exact_match(run: Run, example: Example, answer: str) -> float:  # noqa: ARG001
-    return exact_match(answer, _needed(example))
+    return exact_match(answer, _references(example))
 
 
 async def _token_f1(run: Run, example: Example, answer: str) -> float:  # noqa: ARG001
-    return token_f1(answer, _needed(example))
+    return token_f1(answer, _references(example))
 
 
 PARTS: Final[Mapping[str, Measure]] = {"correct": _correct, "em": _exact_match, "f1": _token_f1}
@@ -62,11 +65,3 @@ PARTS: Final[Mapping[str, Measure]] = {"correct": _correct, "em": _exact_match, 
 
 def _references(example: Example) -> tuple[str, ...]:
     return example.answers or ((example.reference,) if example.reference is not None else ())
-
-
-def _needed(example: Example) -> tuple[str, ...]:
-    references = _references(example)
-    if not references:
-        reason = "several answers are wanted, which this measure does not compare"
-        raise Unscored(reason)
-    return references

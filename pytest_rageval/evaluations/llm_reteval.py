@@ -1,11 +1,10 @@
 """LLM-retEval: would this generator have given the same answer with an ideal retriever?"""
 
-import asyncio
 from collections.abc import Sequence
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import Unscored
-from pytest_rageval.evaluations.run import Run, score_each
+from pytest_rageval.evaluations.run import Run, both, gold_passages, score_each
 from pytest_rageval.measures.spec import Spec
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome
@@ -34,11 +33,9 @@ async def evaluate_llm_reteval(
     """
 
     async def score(example: Example) -> tuple[float, Evidence]:
-        if not example.relevant:
-            # Said before anything is asked, so that such an example costs nothing.
-            reason = "no gold passages"
-            raise Unscored(reason)
-        semi_gold, answer = await asyncio.gather(run.semi_gold(example), run.answer(example.question, k))
+        # Looked at before anything is asked: an example that cannot be scored costs nothing.
+        gold_passages(example)
+        semi_gold, answer = await both(run.semi_gold(example), run.answer(example.question, k))
         references = tuple(dict.fromkeys(said for said in semi_gold if not abstains(said)))
         if not references:
             reason = "the generator abstains even with the gold passages"

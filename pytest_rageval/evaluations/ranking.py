@@ -15,13 +15,14 @@ async def evaluate_ranking(run: Run, examples: Sequence[Example], spec: Spec, k:
     """Score what the retriever returns for k against the gold passages, all examples at once.
 
     An example without relevant gold passages is unscored: none of these
-    measures is defined for it.
+    measures is defined for it. So is one whose gold is given by span alone.
     """
     import numpy as np  # noqa: PLC0415 - 0.2 s, which a run without ranking measures need not pay
 
     from pytest_rageval.measures.ranking import MEASURES  # noqa: PLC0415
 
-    asked = [example for example in examples if example.relevant]
+    reasons = {example.id: _unscorable(example) for example in examples}
+    asked = [example for example in examples if reasons[example.id] is None]
     rankings = await all_of(run.ranking(example.question, k) for example in asked)
 
     ideals = [ideal_labels(example.gold) for example in asked]
@@ -36,4 +37,13 @@ async def evaluate_ranking(run: Run, examples: Sequence[Example], spec: Spec, k:
         example.id: Outcome(example, score, None, Evidence(ranking))
         for example, score, ranking in zip(asked, scores, rankings, strict=True)
     }
-    return [scored.get(example.id) or Outcome(example, None, "no gold passages") for example in examples]
+    return [scored.get(example.id) or Outcome(example, None, reasons[example.id]) for example in examples]
+
+
+def _unscorable(example: Example) -> str | None:
+    """Why no ranking can be held against this example's gold passages; None where one can."""
+    if not example.relevant:
+        return "no gold passages"
+    if any(gold.id is None and gold.text is None for gold in example.relevant):
+        return "a gold passage is given by its span alone, which retrieved documents are not matched by"
+    return None

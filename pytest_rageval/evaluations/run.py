@@ -2,18 +2,19 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.answers.compare import Comparator
-from pytest_rageval.errors import CallableError, Unscored
+from pytest_rageval.errors import Unscored
 from pytest_rageval.generator import Generator
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.retrievers.adapt import Retriever
 from pytest_rageval.scores import Evidence, Outcome
 
-__all__ = ["Run", "all_of", "score_each"]
+__all__ = ["Run", "all_of", "both", "gold_passages", "score_each"]
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 SEMI_GOLD_SAMPLES: Final = 3
 """How often the answer with gold passages is drawn (LLM-retEval, section 3.2)."""
@@ -32,15 +33,10 @@ class Run:
         self._generator = generator
         self._comparator = comparator
         self._tasks: dict[Hashable, asyncio.Future[Any]] = {}
-        self._broken: dict[object, CallableError] = {}
-        self.done: int = 0
-        """Pieces finished, for a progress display."""
 
     async def ranking(self, question: str, k: int) -> Ranking:
         """What the retriever returns for a question when asked for k documents."""
-        return await self._once(
-            ("ranking", question, k), self._retriever, lambda: self._retriever.retrieve(question, k)
-        )
+        return await self._once(("ranking", question, k), lambda: self._retriever.retrieve(question, k))
 
     async def answer(self, question: str, k: int) -> str:
         """The generator's answer from the first k retrieved documents."""
@@ -55,24 +51,17 @@ class Run:
         different from itself.
 
         Raises:
-            Unscored: there are no gold passages, or one of them has no text.
+            Unscored: see `gold_passages`.
         """
-        if not example.relevant:
-            reason = "no gold passages"
-            raise Unscored(reason)
-        passages = [Document(gold.text, gold.id) for gold in example.relevant if gold.text is not None]
-        if len(passages) < len(example.relevant):
-            reason = 'a gold passage has no "text" for the generator to read'
-            raise Unscored(reason)
+        passages = gold_passages(example)
         samples = range(SEMI_GOLD_SAMPLES)
         drawn = (self._generated(example.question, passages, sample) for sample in samples)
-        return tuple(await asyncio.gather(*drawn))
+        return tuple(await all_of(drawn))
 
     async def same(self, question: str, references: Sequence[str], prediction: str) -> float:
         """How far the prediction says what one of the references says, in [0, 1]."""
         return await self._once(
             ("same", question, tuple(references), prediction),
-            self._comparator,
             lambda: self._comparator.compare(question, references, prediction),
         )
 
@@ -80,27 +69,31 @@ class Run:
         texts = tuple(passage.text for passage in passages)
         return await self._once(
             ("answer", question, texts, sample),
-            self._generator,
             lambda: self._generator.generate(question, passages, sample=sample),
         )
 
-    async def _once(self, key: Hashable, part: object, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        if key not in self._tasks:
-            self._tasks[key] = asyncio.ensure_future(self._unless_broken(part, make))
-        # Shielded: a cancelled test must not cancel what the next one finds here.
+    async def _once(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        # What an interrupted run left is cancelled and asked for again.
+        if key not in self._tasks or self._tasks[key].cancelled():
+            self._tasks[key] = asyncio.ensure_future(make())
+        # Shielded: one who no longer waits must not cancel what others wait for.
         return await asyncio.shield(self._tasks[key])
 
-    async def _unless_broken(self, part: object, make: Callable[[], Awaitable[T]]) -> T:
-        """Ask a part of the user's, unless it has failed: a broken one fails once, not 400 times."""
-        if id(part) in self._broken:
-            raise self._broken[id(part)]
-        try:
-            return await make()
-        except CallableError as error:
-            self._broken[id(part)] = error
-            raise
-        finally:
-            self.done += 1
+
+def gold_passages(example: Example) -> list[Document]:
+    """The relevant gold passages, as the generator reads them.
+
+    Raises:
+        Unscored: there are none, or one of them has no text.
+    """
+    if not example.relevant:
+        reason = "no gold passages"
+        raise Unscored(reason)
+    passages = [Document(gold.text, gold.id) for gold in example.relevant if gold.text is not None]
+    if len(passages) < len(example.relevant):
+        reason = 'a gold passage has no "text" for the generator to read'
+        raise Unscored(reason)
+    return passages
 
 
 async def score_each(
@@ -132,3 +125,9 @@ async def all_of(awaitables: Iterable[Awaitable[T]]) -> list[T]:
             raise result
         results.append(result)
     return results
+
+
+async def both(one: Awaitable[T], other: Awaitable[U]) -> tuple[T, U]:
+    """`all_of` for two of different types."""
+    first, second = await all_of([cast("Awaitable[Any]", one), cast("Awaitable[Any]", other)])
+    return first, second

@@ -25,7 +25,13 @@ def verdict_on(score: Score, threshold: Threshold) -> Verdict:
     """
     slack = 1e-12
     if threshold.min is not None and score < threshold.min - slack:
-        return Verdict("fail", f"{score:.3f} is below the minimum {threshold.min:g}")
+        return Verdict("fail", f"{_beside(score, threshold.min)} is below the minimum {threshold.min:g}")
     if threshold.max is not None and score > threshold.max + slack:
-        return Verdict("fail", f"{score:.3f} is above the maximum {threshold.max:g}")
+        return Verdict("fail", f"{_beside(score, threshold.max)} is above the maximum {threshold.max:g}")
     return Verdict("pass", f"{score:.3f} is within bounds")
+
+
+def _beside(score: float, bound: float) -> str:
+    """The score in three digits, or in as many as tell it from the bound."""
+    shown = (f"{score:.{digits}f}" for digits in range(3, 12))
+    return next((text for text in shown if float(text) != bound), f"{score:.12f}")

@@ -1,7 +1,6 @@
 """Replies in a text file that belongs in git: one a line, sorted by key."""
 
 import json
-import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -48,18 +47,14 @@ def write_cassette(path: Path, replies: Mapping[str, Reply]) -> None:
     Raises:
         StoreError: the file cannot be written; the file of before still stands.
     """
-    lines = [
-        json.dumps({"key": key, **json.loads(reply.dumps())}, ensure_ascii=False)
-        for key, reply in sorted(replies.items())
-    ]
+    lines = (f"{reply.dumps(key=key)}\n" for key, reply in sorted(replies.items()))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in lines)
-        # mkstemp makes files for their owner alone; a file for git has the usual rights.
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
+        # In a folder beside it: on the same file system, and gone whatever happens.
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=path.name) as folder:
+            whole = Path(folder) / path.name
+            whole.write_text("".join(lines), encoding="utf-8")
+            whole.replace(path)
     except OSError as error:
         message = f"The cassette {path} cannot be written: {error}."
         raise StoreError(message) from error

@@ -24,9 +24,16 @@ class Reply:
     tokens_in: int = 0
     tokens_out: int = 0
 
-    def dumps(self) -> str:
-        """One line of JSON, keys sorted."""
-        return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True)
+    def dumps(self, **before: str) -> str:
+        """One line of JSON: what is given, then the fields by name."""
+        record = {**before, **dict(sorted(asdict(self).items()))}
+        line = json.dumps(record, ensure_ascii=False)
+        try:
+            line.encode()
+        except UnicodeEncodeError:
+            # Half of a surrogate pair, as a reply that was cut may end in; JSON has a form for it.
+            line = json.dumps(record)
+        return line
 
     @classmethod
     def loads(cls, line: str) -> "Reply":

@@ -38,7 +38,8 @@ def precision(labels: Labels, ideal: Labels, k: int) -> Scores:  # noqa: ARG001 
 
 def recall(labels: Labels, ideal: Labels, k: int) -> Scores:
     """R@k: the share of the relevant documents that the first k hold, `Σ_{i≤k} l_i / Σ ideal`."""
-    score: Scores = _relevance(labels, k).sum(axis=1) / _wanted(ideal)
+    # Fractional labels, summed in another order than the ideal ones, may differ in the last bit.
+    score: Scores = np.minimum(_relevance(labels, k).sum(axis=1) / _wanted(ideal), 1.0)
     return score
 
 

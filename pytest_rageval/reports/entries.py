@@ -1,5 +1,6 @@
 """Results as plain data: the entries of the JSON report, which also travel between workers."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pytest_rageval.gate.threshold import Threshold
@@ -14,7 +15,7 @@ def score_entry(score: Score, threshold: Threshold | None, verdict: Verdict | No
     interval = score.ci95
     return {
         "spec": score.spec,
-        "where": dict(score.slice),
+        "where": _plain(score.slice),
         "mean": float(score),
         "ci95": None if interval is None else list(interval),
         "n": score.n,
@@ -36,7 +37,7 @@ def error_entry(spec: str, threshold: Threshold | None, reason: str) -> dict[str
     """A score that could not be had, in the same form."""
     return {
         "spec": spec,
-        "where": {} if threshold is None else dict(threshold.where),
+        "where": {} if threshold is None else _plain(threshold.where),
         "mean": None,
         "ci95": None,
         "n": 0,
@@ -47,6 +48,14 @@ def error_entry(spec: str, threshold: Threshold | None, reason: str) -> dict[str
         "verdict": "error",
         "reason": reason,
         "examples": [],
+    }
+
+
+def _plain(tags: Mapping[str, Any]) -> dict[str, Any]:
+    """Tags in JSON's kinds: a choice of values is a list, whatever it was given as."""
+    return {
+        name: sorted(value, key=str) if isinstance(value, list | tuple | set | frozenset) else value
+        for name, value in tags.items()
     }
 
 

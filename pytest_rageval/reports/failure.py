@@ -71,8 +71,9 @@ def ranking_lines(ranking: Ranking) -> list[str]:
     lines = [f"retrieved for {ranking.query!r}:"]
     for rank, document in enumerate(ranking, 1):
         name = f"{document.id}: " if document.id is not None else ""
-        lines.append(textwrap.shorten(f"  {rank}. {name}{document.text}", WIDTH, placeholder=" …"))
-    return [line if line.startswith("retrieved") else f"  {line}" for line in lines]
+        line = f"  {rank}. {name}{' '.join(document.text.split())}"
+        lines.append(line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…")
+    return lines
 
 
 def _question(outcome: Outcome) -> Iterator[str]:

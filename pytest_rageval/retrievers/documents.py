@@ -32,8 +32,9 @@ def document_from(item: object) -> Document:
         return Document(item)
     text = _first(item, TEXT)
     if not isinstance(text, str):
-        shown = ", ".join(map(str, item)) if isinstance(item, Mapping) else ""
-        what = f"{type(item).__name__}" + (f" with the keys {shown or '(none)'}" if shown else "")
+        what = type(item).__name__
+        if isinstance(item, Mapping):
+            what += f" with the keys {', '.join(map(str, item)) or '(none)'}"
         message = (
             f"has no text: {what}.\n"
             f"Return strings, or dicts or objects with the text under one of: {', '.join(TEXT)}."
@@ -48,7 +49,7 @@ def document_from(item: object) -> Document:
     return Document(
         text=text,
         id=None if identifier is None else str(identifier),
-        score=float(score) if isinstance(score, int | float) else None,
+        score=_number(score),
         metadata=metadata,
     )
 
@@ -60,3 +61,11 @@ def _first(item: object, names: tuple[str, ...]) -> Any:
         if value is not None and not callable(value):
             return value
     return None
+
+
+def _number(value: Any) -> float | None:
+    """A score of any numeric kind, numpy's among them; other things are none."""
+    try:
+        return None if value is None or isinstance(value, str) else float(value)
+    except (TypeError, ValueError):
+        return None

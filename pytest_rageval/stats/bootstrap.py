@@ -40,7 +40,7 @@ def bca_mean(values: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
     below = (np.sum(means < mean) + np.sum(means <= mean)) / (2 * RESAMPLES)
     bias = ndtri(below)
     # The jackknife means of a mean differ from it by (mean - x) / (n - 1); the factor cancels.
-    influence = x - mean
+    influence = (x - mean) / np.abs(x - mean).max()
     acceleration = np.sum(influence**3) / (6 * np.sum(influence**2) ** 1.5)
     z = bias + ndtri([0.025, 0.975])
     low, high = np.quantile(means, ndtr(bias + z / (1 - acceleration * z)))

@@ -106,8 +106,11 @@ def test_a_threshold_that_makes_no_sense_is_named(project, marker, said):
         ("return None", "rageval_retriever returned NoneType for 'What is the code of item-1?'."),
         ("return 'doc'", "rageval_retriever returned str for *"),
         ("return {'id': 'doc'}", "rageval_retriever returned dict for *"),
-        ("return [{'id': 'doc'}]", "rageval_retriever, for *: the document at rank 1 has no text: *"),
-        ("return [3]", "rageval_retriever, for *: the document at rank 1 has no text: int."),
+        (
+            "return [{'id': 'doc'}]",
+            "*, at rank 1, a document that has no text: dict with the keys id.",
+        ),
+        ("return [3]", "*, at rank 1, a document that has no text: int."),
         ("return 1 / 0", "rageval_retriever raised for *: ZeroDivisionError: division by zero"),
     ],
 )

@@ -117,7 +117,7 @@ def test_a_generator_that_raises_is_named_with_the_place(project):
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
-            "rageval_generator raised for the question *: RuntimeError: no more tokens",
+            "rageval_generator raised for *: RuntimeError: no more tokens",
             "  *conftest.py:* in answer",
         ]
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_rageval.errors import StoreError
@@ -78,7 +78,7 @@ def test_an_eval_set_is_read_as_it_was_written(
 
 
 @given(line=UNICODE | JSON.map(json.dumps) | st.binary().map(lambda raw: raw.decode("latin-1")))
-def test_any_line_is_an_example_or_an_error_with_its_place(line: str) -> None:
+def test_a_line_that_is_no_example_is_an_error_with_its_place(line: str) -> None:
     """Whatever a file holds, nothing else is raised."""
     from pytest_rageval.errors import InputError
 
@@ -135,6 +135,7 @@ def test_the_store_gives_back_every_reply(store: Store, key: str, reply: Reply) 
 
 
 @given(text=WITH_SURROGATES)
+@example(text="\ud83d")
 def test_the_store_gives_back_every_text_or_refuses_it(store: Store, text: str) -> None:
     """A text that is no Unicode is kept or a StoreError."""
     try:
@@ -154,6 +155,7 @@ def test_a_cassette_is_read_as_it_was_written(replies: dict[str, Reply]) -> None
 
 
 @given(text=WITH_SURROGATES)
+@example(text="\ud83d")
 def test_a_cassette_gives_back_every_text_or_refuses_it(text: str) -> None:
     """A text that is no Unicode is written or a StoreError."""
     with tempfile.TemporaryDirectory() as folder:

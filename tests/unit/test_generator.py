@@ -83,7 +83,7 @@ def test_what_the_function_raises_is_told_with_the_question(
     """The user's exception is the cause, and the line in the user's code is shown."""
     with pytest.raises(CallableError) as caught:
         _generate(loop, generator)
-    assert str(caught.value).startswith("rageval_generator raised for the question 'Which?': LookupError: ")
+    assert str(caught.value).startswith("rageval_generator raised for 'Which?': LookupError: ")
     assert str(caught.value).endswith(" in _fail")
     assert isinstance(caught.value.__cause__, LookupError)
 
@@ -105,7 +105,7 @@ def test_our_own_errors_pass(loop: PrivateLoop, error: Exception) -> None:
 )
 def test_an_answer_is_text(loop: PrivateLoop, returned: object, name: str) -> None:
     """Anything else is an error that names the question."""
-    with pytest.raises(CallableError, match=f"rageval_generator returned {name} for the question 'Which\\?'"):
+    with pytest.raises(CallableError, match=f"rageval_generator returned {name} for 'Which\\?'"):
         _generate(loop, lambda _q, _p: returned)
 
 

@@ -109,7 +109,7 @@ def test_too_many_unscored_are_an_error_with_reasons() -> None:
     with pytest.raises(TooManyUnscoredError) as caught:
         Score("llm_reteval@5", [*values, *gone], max_unscored=0.05)
     assert str(caught.value) == (
-        "llm_reteval@5: 5 of 15 examples have no score, more than the allowed share of 5%:\n"
+        "llm_reteval@5: 5 of 15 examples have no score, more than the allowed 5%:\n"
         "  4 × no gold passages (q10, q11, q12, …)\n"
         "  1 × the judge gave no verdict (q14)\n"
         "Mend what the reasons name, or allow a larger share with --rageval-max-unscored SHARE."

@@ -67,7 +67,7 @@ def test_anything_else_is_an_error(loop: PrivateLoop, returned: object) -> None:
     """It shows what came back, and what would do."""
     with pytest.raises(CallableError) as caught:
         _compare(loop, lambda *_: returned)
-    assert f"rageval_judge returned {returned!r} for the question 'How far?'" in str(caught.value)
+    assert f"rageval_judge returned {returned!r} for 'How far?'" in str(caught.value)
     assert "Return True or False, a number between 0 and 1, or None" in str(caught.value)
 
 
@@ -77,9 +77,7 @@ def test_what_the_judge_raises_is_told_with_the_question(loop: PrivateLoop) -> N
     def judge(*_: object) -> bool:
         raise LookupError("no model")
 
-    with pytest.raises(
-        CallableError, match="rageval_judge raised for the question 'How far\\?': LookupError"
-    ):
+    with pytest.raises(CallableError, match="rageval_judge raised for 'How far\\?': LookupError"):
         _compare(loop, judge)
 
 

@@ -1,6 +1,7 @@
 """Eval sets in JSON lines."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -91,8 +92,11 @@ def test_every_script_is_read(tmp_path: Path) -> None:
         ("{'id': 'b', 'question': 'Q'}", "is not JSON"),
         ('{"id": "b", "question": ', "is not JSON"),
         ('{"id": "b", "question": "Q"} {"id": "c"}', "is not JSON"),
-        ('{"id": "b", "question": "Q", "tags": {"x": NaN}}', "NaN is not a JSON number"),
-        ('{"id": "b", "question": "Q", "tags": {"x": -Infinity}}', "-Infinity is not a JSON number"),
+        ('{"id": "b", "question": "Q", "tags": {"x": NaN}}', "NaN is no number that a computer holds"),
+        (
+            '{"id": "b", "question": "Q", "tags": {"x": -Infinity}}',
+            "-Infinity is no number that a computer holds",
+        ),
         ("[" * 100_000, "is not JSON"),
         ('"just text"', "an example is an object"),
         ("[1, 2]", "an example is an object"),
@@ -121,9 +125,9 @@ def test_numbers_beyond_all_bounds_are_refused(tmp_path: Path) -> None:
 def test_another_encoding_is_named(tmp_path: Path, content: bytes, byte: str) -> None:
     """A file that is not UTF-8 says so, with the byte and the remedy."""
     message = _error(tmp_path, content)
-    assert "support.jsonl is not UTF-8" in message
+    assert re.search(r"support.jsonl line [12] is not UTF-8", message)
     assert byte in message
-    assert "Save it in UTF-8." in message
+    assert "Save the file in UTF-8." in message
 
 
 def test_another_encoding_is_named_with_its_line(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pytest_rageval.errors import Unscored
 from pytest_rageval.evaluations.registry import evaluation_of
 from pytest_rageval.evaluations.run import Run
 from pytest_rageval.loop import PrivateLoop
@@ -79,9 +78,3 @@ def example() -> Callable[..., Example]:
         return Example(question, question, gold=tuple(Gold(text=text) for text in gold), **fields)
 
     return make
-
-
-@pytest.fixture
-def unscored() -> type[Unscored]:
-    """The exception that leaves an example without a score."""
-    return Unscored

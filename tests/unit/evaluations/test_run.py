@@ -34,12 +34,6 @@ def test_pieces_are_told_apart_by_all_that_matters(world) -> None:
     assert world.asked_of("generate") == 3
 
 
-def test_pieces_are_counted_as_they_end(world) -> None:
-    """A progress display sees retrievals and answers."""
-    world.loop.run(world.run.answer("q", 1))
-    assert world.run.done == 2
-
-
 def test_a_failed_piece_fails_again_without_being_asked(world) -> None:
     """Unscored once is unscored for every score of the run."""
     world.answers = {"a": Unscored("too long")}

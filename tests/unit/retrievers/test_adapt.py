@@ -158,7 +158,7 @@ def test_an_async_generator_is_named(loop: PrivateLoop) -> None:
 
 def test_an_item_without_text_is_named_with_its_rank(loop: PrivateLoop) -> None:
     """The error says which of the documents it is."""
-    with pytest.raises(CallableError, match="for 'q': the document at rank 2 has no text: int"):
+    with pytest.raises(CallableError, match="for 'q', at rank 2, a document that has no text: int"):
         _retrieve(loop, lambda _query, _k: ["a", 7])
 
 

@@ -1,0 +1,30 @@
+"""Checked by mypy, run by nobody: what users' typed tests may write."""
+
+from collections.abc import Sequence
+from typing import assert_type
+
+from pytest_rageval import BM25Retriever, Document, EvalSet, Example, Gold, Rageval, Ranking, Score
+
+
+def uses_the_fixture(rageval: Rageval) -> None:
+    """The object that tests receive."""
+    score = rageval.score("recall@5", where={"topic": "billing"})
+    assert_type(score, Score)
+    assert_type(score.where(topic="billing"), Score)
+    assert_type(score >= 0.5, bool)
+    assert_type(score.ci95, tuple[float, float] | None)
+    assert_type(rageval.retrieve("query", k=3), Ranking)
+    assert_type(rageval.retrieve("query", k=3)[0], Document)
+    assert_type(rageval.answer("question", k=3), str)
+    assert_type(rageval.examples, tuple[Example, ...])
+
+
+def is_a_retriever(query: str, k: int) -> Sequence[Document]:
+    """A retriever over the built-in one."""
+    return BM25Retriever(["a text", {"id": "1", "text": "another"}])(query, k)
+
+
+def is_an_eval_set() -> EvalSet:
+    """An eval set made in Python."""
+    example = Example("q1", "question?", answers=("yes",), gold=(Gold(id="doc-1", grade=2),), tags={"a": 1})
+    return EvalSet("mine", (example,))
