@@ -13,6 +13,8 @@ __all__ = ["failure_lines", "lost_questions", "ranking_lines", "score_line"]
 
 WIDTH: Final = 80
 LABEL: Final = 12
+NAMED: Final = 8
+"""How many of the questions that are not shown are at least named."""
 
 
 def score_line(score: Score) -> str:
@@ -54,9 +56,10 @@ def lost_questions(score: Score, bound: float, *, below: bool, limit: int | None
     lines = [f"{len(wrong)} of {score.n} questions are {'below' if below else 'above'} {bound:g}:"]
     for outcome in shown:
         lines.extend(_question(outcome))
-    if len(shown) < len(wrong):
-        rest = ", ".join(outcome.example.id for outcome in wrong[len(shown) :])
-        lines.extend(_wrapped(f"  and {len(wrong) - len(shown)} more (-vv shows them): {rest}", 4))
+    rest = [outcome.example.id for outcome in wrong[len(shown) :]]
+    if rest:
+        named = ", ".join(rest[:NAMED]) + (", …" if len(rest) > NAMED else "")
+        lines.extend(_wrapped(f"  and {len(rest)} more (-vv shows them): {named}", 4))
     if score.unscored:
         lines.append(f"{score.unscored} unscored:")
         for reason, count in score.reasons.most_common():
