@@ -1,8 +1,10 @@
 """BM25, as a baseline and for examples."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
 from pytest_rageval.errors import InputError
@@ -38,13 +40,25 @@ class BM25Retriever:
             )
             raise InputError(message)
         self._index = BM25Okapi(tokens)
+        self._postings: dict[str, tuple[NDArray[np.intp], NDArray[np.float64]]] = {}
 
     def __call__(self, query: str, k: int) -> list[Document]:
         """The k best documents, best first; of equal ones the earlier in the corpus."""
-        scores = self._index.get_scores(words(query))
+        scores = np.zeros(len(self.documents))
+        for word in words(query):
+            at, weights = self._posting(word)
+            scores[at] += weights
         order = np.argsort(-scores, kind="stable")[:k]
-        return [
-            Document(document.text, document.id, float(scores[i]), document.metadata)
-            for i in order
-            for document in (self.documents[i],)
-        ]
+        return [replace(self.documents[i], score=float(scores[i])) for i in order]
+
+    def _posting(self, word: str) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """The documents with a word, and what it adds to their scores.
+
+        The package goes through all documents for every word of every query;
+        its answer for a word is the same each time, so it is asked once.
+        """
+        if word not in self._postings:
+            weights = self._index.get_scores([word])
+            at = np.flatnonzero(weights)
+            self._postings[word] = at, weights[at]
+        return self._postings[word]
