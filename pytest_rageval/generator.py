@@ -18,6 +18,9 @@ __all__ = ["CallableGenerator", "EmbeddedGenerator", "Generator", "LLMGenerator"
 TEMPERATURE: Final = 0.5
 """The paper's (LLM-retEval, section 3.2): enough for several correct answers to appear."""
 
+ONE_LINE: Final = r'root ::= [^\n] [^\n]* "\n"*'
+"""A grammar in llama.cpp's form: not an empty line, which a base model gives now and then."""
+
 
 class Generator(Protocol):
     """What the evaluations ask for answers."""
@@ -77,7 +80,12 @@ class EmbeddedGenerator:
             base_url=self.server.base_url,
             model=self.model,
             messages=({"role": "user", "content": prompt},),
-            parameters={"temperature": 0.0, "max_tokens": self.max_tokens, "stop": ["\n"]},
+            parameters={
+                "temperature": 0.0,
+                "max_tokens": self.max_tokens,
+                "stop": ["\n"],
+                "extra_body": {"grammar": ONE_LINE},
+            },
         )
         return await _answer(self.door, self.server, request)
 

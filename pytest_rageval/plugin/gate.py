@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import pytest
 
 from pytest_rageval.config import Settings
-from pytest_rageval.plugin.progress import Progress
 
 if TYPE_CHECKING:
     from pytest_rageval.llm.door import Usage
     from pytest_rageval.plugin.facade import Rageval
+    from pytest_rageval.plugin.progress import Progress
     from pytest_rageval.session import Session
 
 __all__ = ["GatePlugin"]
@@ -49,6 +49,7 @@ class GatePlugin:
     def session(self) -> "Session":
         """What the tests share, made for the first that asks: here the heavy imports happen."""
         if self._session is None:
+            from pytest_rageval.plugin.progress import Progress  # noqa: PLC0415
             from pytest_rageval.session import Session  # noqa: PLC0415
 
             self._progress = Progress(self.config, self._progress_line)
