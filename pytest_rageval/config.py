@@ -1,9 +1,9 @@
 """The options: one table for the command line, the ini file, the README and their one precedence."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pytest_rageval.errors import InputError
 
@@ -15,7 +15,7 @@ EMBEDDED: Final = "embedded"
 """The name under which the local model is asked for."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Settings:
     """All options of a run, resolved.
 
@@ -55,8 +55,10 @@ class Settings:
             generator = "embedded model"
             if self.gguf:
                 generator += f" {Path(self.gguf).stem}"
+        elif self.model is None:
+            return "no model is named (--rageval-model), ranking measures alone can be scored"
         else:
-            generator = f"{self.model or 'no model named (--rageval-model)'}{self._where()}"
+            generator = f"{self.model}{self._where()}"
         judge = f"judged by {self.llm_judge}" if self.llm_judge else "compared in canonical form"
         quality = " [embedded models: smoke-test quality]" if self.embedded else ""
         return f"generator {generator}, answers {judge}{quality}"
@@ -65,8 +67,7 @@ class Settings:
         return f" at {self.base_url}" if self.base_url else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """One option: `--rageval-NAME` and `rageval_NAME` in the ini file.
 
     Attributes:
@@ -96,7 +97,7 @@ class Option:
     @property
     def default(self) -> Any:
         """What holds when nobody says anything."""
-        return next(f.default for f in fields(Settings) if f.name == self.name)
+        return getattr(Settings, self.name)
 
 
 def resolve(
@@ -121,8 +122,8 @@ def resolve(
         InputError: a value is none of those allowed; it names the option and where it was set.
     """
     values: dict[str, Any] = {
-        "cache_dir": root / Settings().cache_dir,
-        "base_url": _url(environ.get("OPENAI_BASE_URL", "")) or None,
+        "cache_dir": root / Settings.cache_dir,
+        "base_url": environ.get("OPENAI_BASE_URL", "").rstrip("/") or None,
         "api_key": environ.get("OPENAI_API_KEY") or None,
         "gguf": environ.get("RAGEVAL_GGUF") or None,
     }
@@ -131,12 +132,13 @@ def resolve(
             raw = given.get(option.name)
             if raw is None or raw in ("", []):
                 continue
-            try:
-                parsed = [option.parse(str(text)) for text in (raw if option.many else [raw])]
-            except ValueError as error:
-                name = getattr(option, source)
-                message = f"{name} is {raw!r}: {error}."
-                raise InputError(message) from None
+            parsed = []
+            for text in raw if option.many else [raw]:
+                try:
+                    parsed.append(option.parse(str(text)))
+                except ValueError as error:
+                    message = f"{getattr(option, source)} is {text!r}: {error}."
+                    raise InputError(message) from None
             placed = [base / item if isinstance(item, Path) else item for item in parsed]
             values[option.name] = tuple(placed) if option.many else placed[0]
     settings = Settings(**values)
@@ -182,6 +184,9 @@ def _switch(text: str) -> bool:
 
 
 def _url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        message = "expected a URL that begins with http:// or https://"
+        raise ValueError(message)
     return text.rstrip("/")
 
 

@@ -36,7 +36,7 @@ class CallableError(RagevalError):
     """The user's retriever, generator or judge raised or returned something unusable."""
 
     @classmethod
-    def raised(cls, what: str, error: Exception) -> "CallableError":
+    def raised(cls, what: str, error: BaseException) -> "CallableError":
         """What was being done, what was raised, and where in the user's code."""
         frames = [
             f"\n  {frame.filename}:{frame.lineno} in {frame.name}"

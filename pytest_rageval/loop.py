@@ -13,7 +13,7 @@ import queue
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 __all__ = ["PrivateLoop"]
 
@@ -38,26 +38,29 @@ class PrivateLoop:
         self._pool: ThreadPoolExecutor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_Call] = queue.SimpleQueue()
+        self.runs = 0
+        """How often `run` was called: tells what happened in this one from what is past."""
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run to completion, and return or raise what the coroutine does.
 
         An exception in the calling thread meanwhile (Ctrl-C, a timeout plugin)
-        cancels the coroutine and goes on upwards. Tasks that it started and
-        left go on; calls that they want are served by the next run.
+        cancels the coroutine and goes on upwards. Calls that nobody served are
+        cancelled too: they must not be made in the middle of a later test.
         """
+        self._drop_calls()
+        self.runs += 1
         future = asyncio.run_coroutine_threadsafe(coroutine, self._started())
-        future.add_done_callback(lambda _: self._jobs.put(lambda: None))
+        future.add_done_callback(lambda _: self._jobs.put(_WAKE_UP))
         try:
             while not future.done():
                 with contextlib.suppress(queue.Empty):
-                    self._jobs.get(timeout=TICK_S)()
+                    self._jobs.get(timeout=TICK_S).make()
                 self._tick()
         except BaseException:
             future.cancel()
-            # Once round the loop: then it is cancelled, and so are the calls that it waited for.
-            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._started()).result(timeout=TICK_S)
+            self._drop_calls()
             raise
         return future.result()
 
@@ -94,8 +97,21 @@ class PrivateLoop:
                 raise
             loop.call_soon_threadsafe(deliver, outcome)
 
-        self._jobs.put(job)
+        self._jobs.put(_Call(job, lambda: loop.call_soon_threadsafe(future.cancel)))
         return await future
+
+    def _drop_calls(self) -> None:
+        dropped = False
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._jobs.get_nowait().drop()
+                dropped = True
+        if dropped:
+            # Twice round the loop: then those who waited for the calls know. A loop that is held up
+            # by the user's code is not waited for.
+            with contextlib.suppress(TimeoutError):
+                twice = asyncio.run_coroutine_threadsafe(_twice_round(), self._started())
+                twice.result(timeout=TICK_S)
 
     @property
     def started(self) -> bool:
@@ -118,6 +134,21 @@ class PrivateLoop:
             self._thread = threading.Thread(target=_serve, args=(self._loop,), name="rageval", daemon=True)
             self._thread.start()
         return self._loop
+
+
+class _Call(NamedTuple):
+    """A call for the waiting thread: how to make it, and how to tell that it is not made."""
+
+    make: Callable[[], None]
+    drop: Callable[[], object]
+
+
+_WAKE_UP: Final = _Call(lambda: None, lambda: None)
+
+
+async def _twice_round() -> None:
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
 
 
 Outcome = tuple[T | None, Exception | None]

@@ -80,6 +80,7 @@ class Score(float):
         Raises:
             TooManyUnscoredError: more than `max_unscored` of them have no score, or all of them.
         """
+        __tracebackhide__ = True
         values = [outcome.value for outcome in outcomes if outcome.value is not None]
         unscored = len(outcomes) - len(values)
         # The share itself is allowed, and 0.29 * 100 is a little less than 29.
@@ -132,6 +133,7 @@ class Score(float):
             InputError: no example has such a tag; the message lists those there are.
             TooManyUnscoredError: as for the whole.
         """
+        __tracebackhide__ = True
         chosen = [outcome for outcome in self.outcomes if _matches(outcome.example, tags)]
         if not chosen:
             raise InputError(_no_such_slice([outcome.example for outcome in self.outcomes], tags))

@@ -1,7 +1,8 @@
 """The user's own callables: sync or async, called where they may be, and not again once they failed."""
 
+import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pytest_rageval.errors import CallableError, RagevalError, Unscored
@@ -28,47 +29,62 @@ class UserCallable:
         self._function = function
         self._loop = loop
         self._async = _is_async(function)
-        self._failed: CallableError | None = None
+        self._failed: tuple[int, CallableError] | None = None
 
     async def call(self, *args: Any) -> Any:
         """Call it with the question first, and return what it returns.
 
         Raises:
-            CallableError: it raised, now or in an earlier call: 400 examples are one error.
+            CallableError: it raised, now or in an earlier call of this run: 400 examples are one error.
         """
-        if self._failed is not None:
-            raise self._failed
+        self._raise_if_failed()
         result = self._guarded(*args) if self._async else await self._loop.call(self._guarded, *args)
         if inspect.isawaitable(result):
             try:
-                result = await result
+                result = _read(await result)
             except (RagevalError, Unscored):
                 raise
-            except Exception as error:
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                raise self._raised(args[0], error) from error
+            except (Exception, SystemExit) as error:
+                # SystemExit would end the thread of the loop and leave everybody waiting.
                 raise self._raised(args[0], error) from error
         return result
 
     def fail(self, message: str) -> CallableError:
         """The error for an unusable result, after which it is called no more."""
-        self._failed = self._failed or CallableError(f"{self.name} {message}")
-        return self._failed
+        error = CallableError(f"{self.name} {message}")
+        self._failed = self._loop.runs, error
+        return error
+
+    def _raise_if_failed(self) -> None:
+        # Only in the same run: a later test may find that the trouble has passed.
+        if self._failed is not None and self._failed[0] == self._loop.runs:
+            raise self._failed[1]
 
     def _guarded(self, *args: Any) -> Any:
         # Looked at again where it is called: while a sync call waited for its turn, another may have failed.
-        if self._failed is not None:
-            raise self._failed
+        self._raise_if_failed()
         try:
-            result = self._function(*args)
-            # A generator runs as it is read, so it is read here, where its function may be called.
-            return list(result) if inspect.isgenerator(result) else result
+            return _read(self._function(*args))
         except (RagevalError, Unscored):
             raise
         except Exception as error:
             raise self._raised(args[0], error) from error
 
-    def _raised(self, question: object, error: Exception) -> CallableError:
-        self._failed = CallableError.raised(f"{self.name} raised for {question!r}", error)
-        return self._failed
+    def _raised(self, question: object, error: BaseException) -> CallableError:
+        raised = CallableError.raised(f"{self.name} raised for {question!r}", error)
+        self._failed = self._loop.runs, raised
+        return raised
+
+
+def _read(result: Any) -> Any:
+    """The result, with a lazy series of documents read: it runs as it is read, here where it may."""
+    lazy = isinstance(result, Iterable) and not isinstance(result, str | bytes | Mapping | list | tuple)
+    return list(result) if lazy and not inspect.isawaitable(result) else result
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

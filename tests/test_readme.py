@@ -14,7 +14,7 @@ def row(option: Option) -> str:
     """An option as the README's table shows it."""
     value = f" {option.metavar}" if option.metavar else ""
     default = option.default
-    shown = "" if default in {None, False, ()} else f"`{default}`"
+    shown = "" if default is None or default is False or default == () else f"`{default}`"
     return f"| `{option.flag}{value}` | {option.help} | {shown} |"
 
 

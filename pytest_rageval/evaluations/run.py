@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, 
 from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.answers.compare import Comparator
-from pytest_rageval.errors import Unscored
+from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.generator import Generator
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.retrievers.adapt import Retriever
@@ -73,11 +73,15 @@ class Run:
         )
 
     async def _once(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        # What an interrupted run left is cancelled and asked for again.
-        if key not in self._tasks or self._tasks[key].cancelled():
+        if key not in self._tasks or _may_be_tried_again(self._tasks[key]):
             self._tasks[key] = asyncio.ensure_future(make())
         # Shielded: one who no longer waits must not cancel what others wait for.
         return await asyncio.shield(self._tasks[key])
+
+
+def _may_be_tried_again(task: "asyncio.Future[Any]") -> bool:
+    """What an interrupted run left, or what the user's own code failed at, which a later test may not."""
+    return task.done() and (task.cancelled() or isinstance(task.exception(), CallableError))
 
 
 def gold_passages(example: Example) -> list[Document]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_rageval.errors import RagevalError, Unscored
+from pytest_rageval.errors import RagevalError, StoreError, Unscored
 from pytest_rageval.llm.cassette import read_cassette
 from pytest_rageval.llm.client import Client
 
@@ -124,12 +124,16 @@ class Door:
         return reply
 
     def _kept(self, key: str) -> "Reply | None":
-        reply = self._open_store().get(key)
-        if reply is None and self.access.cassette is not None:
-            if self._cassette is None:
-                self._cassette = self._read_cassette(self.access.cassette)
-            reply = self._cassette.get(key)
-        return reply
+        if self.access.cassette is not None and self._cassette is None:
+            self._cassette = self._read_cassette(self.access.cassette)
+        recorded = None if self._cassette is None else self._cassette.get(key)
+        try:
+            return self._open_store().get(key) or recorded
+        except StoreError:
+            # A folder that cannot be written does no harm where everything is recorded.
+            if recorded is None:
+                raise
+            return recorded
 
     def _read_cassette(self, path: Path) -> "Mapping[str, Reply]":
         # The first recording has no file to read yet; without recording a missing file is an error.
@@ -142,7 +146,10 @@ class Door:
                 self.usage.failed += 1
                 raise self._broken[where]
             try:
+                # Opened first, so that no reply is paid that cannot be kept.
+                store = self._open_store()
                 reply = await self._client(server).complete(request)
+                store.put(request.key, reply)
             except Unscored:
                 self.usage.failed += 1
                 raise
@@ -150,7 +157,6 @@ class Door:
                 self.usage.failed += 1
                 self._broken[where] = error
                 raise
-            self._open_store().put(request.key, reply)
         self.usage.live += 1
         self.usage.tokens_in += reply.tokens_in
         self.usage.tokens_out += reply.tokens_out

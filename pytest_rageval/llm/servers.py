@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from pytest_rageval.errors import ServerError
 from pytest_rageval.extras import require
-from pytest_rageval.llm.weights import Weights
+from pytest_rageval.llm.weights import PURPOSE, Weights
 
 __all__ = ["DEFAULT_BASE_URL", "EmbeddedServer", "RemoteServer", "Server"]
 
@@ -98,7 +98,7 @@ class EmbeddedServer:
             self._process = None
 
     def _start(self) -> str:
-        require("xllamacpp", extra="local", purpose="The embedded model")
+        require("xllamacpp", extra="local", purpose=PURPOSE)
         model = self.weights.path()
         script = Path(__file__).with_name("llama_server.py")
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:

@@ -10,7 +10,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any, Final
 
-from diskcache import Cache, Disk
+from diskcache import Cache, Disk, Timeout
 from diskcache.core import MODE_RAW
 
 from pytest_rageval.errors import StoreError
@@ -85,14 +85,14 @@ class Store:
                 # Where they are kept elsewhere, more than these settings would be overruled.
                 disk_min_file_size=NEVER,
             )
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, Timeout) as error:
             raise self._unusable(error) from error
 
     def get(self, key: str) -> Reply | None:
         """The reply kept under a key, or None."""
         try:
             text = self._cache.get(key)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, Timeout) as error:
             raise self._unusable(error) from error
         if text is None:
             return None
@@ -105,7 +105,7 @@ class Store:
         """Keep a reply, durably for other processes once this returns."""
         try:
             self._cache.set(key, reply.dumps())
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, Timeout) as error:
             raise self._unusable(error) from error
 
     def close(self) -> None:

@@ -17,6 +17,9 @@ PACKAGED_MODEL: Final = "gemma-3-270m-q4_k_m"
 PACKAGED_SHA256: Final = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
 PACKAGED_BYTES: Final = 253_115_648
 
+PURPOSE: Final = (
+    "A reply is neither in the cache nor in a cassette, and the embedded model that would give it"
+)
 SAMPLES: Final = 64
 SAMPLE_BYTES: Final = 1 << 16
 
@@ -38,7 +41,7 @@ class PackagedWeights:
         Raises:
             InputError: the `local` extra is not installed.
         """
-        package = require(PACKAGE, extra="local", purpose="The embedded model")
+        package = require(PACKAGE, extra="local", purpose=PURPOSE)
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rageval"
         target = cache / f"{self.name}.gguf"
         if not target.exists():

@@ -5,7 +5,6 @@ import os
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.plugin.fixtures import (
     rageval,
     rageval_generator,
@@ -40,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
-        f"rageval_threshold({Threshold.signature()}): bounds on the mean of a score, "
+        "rageval_threshold(spec, *, min=None, max=None, where=None): bounds on the mean of a score, "
         'such as rageval_threshold("recall@5", min=0.8, where={"topic": "billing"}).',
     )
     try:

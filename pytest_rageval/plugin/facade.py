@@ -84,19 +84,15 @@ class Rageval:
         finally:
             self._finished()
         if problems:
-            pytest.fail("\n\n".join(dict.fromkeys(problems)), pytrace=False)
+            # What is out of its bounds is not hidden by what could not be had.
+            pytest.fail("\n\n".join([*dict.fromkeys(problems), *self._failures()]), pytrace=False)
 
     def enforce(self) -> None:
         """Fail the test when a score is out of its bounds."""
         __tracebackhide__ = True
-        lines = [
-            line
-            for threshold, score, verdict in self._rulings
-            if verdict.status == "fail"
-            for line in [*failure_lines(score, threshold, verdict, limit=self._limit), ""]
-        ]
-        if lines:
-            pytest.fail("\n".join(lines).rstrip(), pytrace=False)
+        failures = self._failures()
+        if failures:
+            pytest.fail("\n\n".join(failures), pytrace=False)
 
     def results(self) -> dict[str, Any]:
         """The test's part of the JSON report."""
@@ -112,6 +108,13 @@ class Rageval:
             "evalset": evalset,
             "scores": list(self._entries.values()),
         }
+
+    def _failures(self) -> list[str]:
+        return [
+            "\n".join(failure_lines(score, threshold, verdict, limit=self._limit))
+            for threshold, score, verdict in self._rulings
+            if verdict.status == "fail"
+        ]
 
     def _measure(self) -> list[str]:
         """Record every score and verdict; return what kept a score from being had."""
@@ -164,7 +167,7 @@ class Rageval:
     def _record(self, entry: dict[str, Any]) -> None:
         name = entry["spec"] + "".join(f" {tag}={value}" for tag, value in entry["where"].items())
         key = f"{name} {entry['threshold']}"
-        if key not in self._entries:
+        if key not in self._entries and entry["mean"] is not None:
             self._item.user_properties.append((f"rageval {name}", entry["mean"]))
         self._entries[key] = entry
 

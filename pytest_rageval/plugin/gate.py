@@ -4,8 +4,9 @@ So pytest's own words fit: a score out of its bounds is a failure, a score that
 cannot be had is an error.
 """
 
+import inspect
 from collections.abc import Generator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import pytest
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pytest_rageval.session import Session
 
 __all__ = ["GatePlugin"]
+
+MARKER: Final = "rageval_threshold"
 
 SHOWN: Final = {0: 10, 1: 25}
 """How many lost questions a failure shows, by verbosity: 3 below these, all above."""
@@ -83,7 +86,7 @@ class GatePlugin:
         )
         self._benches[item.nodeid] = (
             bench,
-            self.session.door.usage + type(self.session.door.usage)(),
+            replace(self.session.door.usage),
         )
         bench.measure()
         return bench
@@ -97,11 +100,20 @@ class GatePlugin:
         As a mark, and before the item is made: then pytest knows the fixture's
         own fixtures, and a parametrized retriever multiplies the test.
         """
-        if not (callable(obj) and collector.funcnamefilter(name)):
+        if not (inspect.isfunction(obj) and collector.funcnamefilter(name)):
             return
         own = getattr(obj, "pytestmark", [])
-        if any(mark.name == "rageval_threshold" for mark in [*own, *collector.iter_markers()]):
+        if any(mark.name == MARKER for mark in own) or collector.get_closest_marker(MARKER):
             pytest.mark.usefixtures("rageval")(obj)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Give the fixture to tests whose mark came later: from a parameter, or from another plugin."""
+        names = getattr(item, "fixturenames", None)
+        if names is None or not item.get_closest_marker(MARKER):
+            return
+        if "rageval" not in names:
+            names.append("rageval")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:

@@ -44,5 +44,5 @@ def settings_of(config: pytest.Config, environ: Mapping[str, str]) -> Settings:
 
 def _help(option: Option) -> str:
     default = option.default
-    told = "" if default in (None, False, ()) else f" (default: {default})"
+    told = "" if default is None or default is False or default == () else f" (default: {default})"
     return f"{option.help}{told}".replace("%", "%%")

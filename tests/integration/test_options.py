@@ -47,7 +47,7 @@ def test_a_judge_model_of_its_own_judges(project, llm):
         ("--rageval-max-unscored=7", "--rageval-max-unscored is '7': expected a share between 0 and 1."),
         (
             "--rageval-report=out.txt",
-            "--rageval-report is ['out.txt']: expected a file name that ends in .json.",
+            "--rageval-report is 'out.txt': expected a file name that ends in .json.",
         ),
         ("--rageval-record", "--rageval-record writes a cassette, but none is named: *"),
     ],
@@ -93,3 +93,12 @@ def test_requests_in_flight_are_limited(project, llm):
 def test_the_header_says_what_is_in_force(project, arguments, said):
     """Before anything is asked."""
     project.run("--collect-only", *arguments).stdout.fnmatch_lines([said])
+
+
+def test_markers_are_listed_with_every_word_that_they_take(project):
+    """The text is written out, since importing what it describes would slow down every run."""
+    from pytest_rageval.gate.threshold import Threshold
+
+    project.run("--markers").stdout.fnmatch_lines(
+        [f"@pytest.mark.rageval_threshold({Threshold.signature()}): *".replace("[", "[[]")]
+    )

@@ -175,7 +175,12 @@ SMOKE = "[embedded models: smoke-test quality]"
             "m",
             "generator m at http://x/v1, answers judged by m",
         ),
-        ({"api_key": "k"}, False, None, f"generator no model named (--rageval-model), {CANONICAL}"),
+        (
+            {"api_key": "k"},
+            False,
+            None,
+            "no model is named (--rageval-model), ranking measures alone can be scored",
+        ),
     ],
 )
 def test_what_is_in_force(given: dict[str, Any], judge: str | None, line: str, *, embedded: bool) -> None:

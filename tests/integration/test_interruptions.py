@@ -1,0 +1,135 @@
+"""Tests that end early, or whose marks come late, do not harm the others."""
+
+import pytest
+
+CONFTEST = """
+import pytest
+
+asked = []
+
+def search(query, k):
+    asked.append((query, k))
+    if k == 3:
+        {body}
+    return [{{"id": "doc-1", "text": "x"}}]
+
+@pytest.fixture(scope="session")
+def rageval_retriever():
+    return search
+"""
+
+
+@pytest.mark.parametrize("body", ["pytest.skip('not today')", "pytest.fail('too slow')"])
+def test_what_an_interrupted_test_asked_for_is_not_asked_in_the_next(project, body):
+    """As with a skip in the retriever, or a timeout plugin: the next test is its own."""
+    project.pytester.makeconftest(CONFTEST.format(body=body))
+    project.evalset(10)
+    project.test(
+        "from conftest import asked\n"
+        '@pytest.mark.rageval_threshold("recall@3", min=0.9)\ndef test_first(): pass\n'
+        "def test_second(rageval):\n"
+        "    asked.clear()\n"
+        "    rageval.retrieve('another', k=1)\n"
+        "    assert asked == [('another', 1)]\n"
+        '@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_third(): pass\n'
+    )
+    result = project.run("-p", "no:randomly", "--import-mode=prepend")
+    outcomes = result.parseoutcomes()
+    assert outcomes["passed"] == 1
+    assert outcomes["failed"] == 1
+    result.stdout.fnmatch_lines(["FAILED test_it.py::test_third*"])
+
+
+def test_a_retriever_that_exits_is_an_error_and_no_hang(project):
+    """Neither the run nor its event loop ends."""
+    project.pytester.makeconftest(
+        "import pytest, sys\n"
+        "async def search(query, k): sys.exit(3)\n"
+        "@pytest.fixture(scope='session')\n"
+        "def rageval_retriever(): return search\n"
+    )
+    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate(): pass\n')
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["rageval_retriever raised for *: SystemExit: 3"])
+
+
+def test_a_retriever_that_failed_in_one_test_is_asked_again_in_the_next(project):
+    """A test may expect an error of the retriever; that is no error of the others."""
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(
+        source.replace("    wanted =", "    if not query: raise ValueError('empty query')\n    wanted =", 1)
+    )
+    project.test(
+        "def test_own(rageval):\n"
+        "    with pytest.raises(Exception, match='empty query'):\n"
+        "        rageval.retrieve('', k=1)\n"
+        '@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate(): pass\n'
+    )
+    project.run().assert_outcomes(passed=2)
+
+
+def test_a_threshold_on_a_parameter_is_enforced(project):
+    """The mark is not on the function, and holds all the same."""
+    project.test(
+        '@pytest.mark.parametrize("n", [0, pytest.param(1, marks='
+        'pytest.mark.rageval_threshold("precision@2", min=0.99))])\n'
+        "def test_gate(n): pass\n"
+    )
+    project.run().assert_outcomes(passed=1, failed=1)
+
+
+def test_a_threshold_on_a_unittest_case_is_enforced(project):
+    """Such tests take no fixtures as arguments; the mark holds all the same."""
+    project.test(
+        "import unittest\n"
+        "class TestCase(unittest.TestCase):\n"
+        '    @pytest.mark.rageval_threshold("precision@2", min=0.99)\n'
+        "    def test_gate(self): pass\n"
+    )
+    project.run().assert_outcomes(failed=1)
+
+
+def test_odd_objects_in_other_peoples_modules_are_left_alone(project):
+    """Whatever is named like a test and has any kind of pytestmark."""
+    project.pytester.makepyfile(
+        "from unittest.mock import Mock\nimport pytest\n"
+        "test_client = Mock()\n"
+        "class test_helper:\n    pytestmark = pytest.mark.slow\n"
+        "def test_plain(): pass\n"
+    )
+    project.run("-W", "ignore").assert_outcomes(passed=1)
+
+
+def test_what_is_out_of_bounds_is_not_hidden_by_what_could_not_be_had(project, monkeypatch):
+    """One message says both."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    project.lose(1)
+    project.test(
+        '@pytest.mark.rageval_threshold("recall@1", min=0.9)\n'
+        '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\n'
+        "def test_gate(): pass\n"
+    )
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*but no model is named.", "recall@1: 0.750 is below the minimum 0.9"])
+
+
+def test_nothing_is_paid_that_cannot_be_kept(project, llm):
+    """The cache is opened before the first request, even where nothing is looked up."""
+    project.use(llm)
+    (project.path / "taken").write_text("a file", encoding="utf-8")
+    project.test('@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(): pass\n')
+    project.run("--rageval-cache-dir=taken", "--rageval-refresh").assert_outcomes(errors=1)
+    assert not llm.requests
+
+
+def test_a_complete_cassette_needs_no_cache(project, llm):
+    """A read-only checkout can be tested."""
+    project.use(llm)
+    project.test('@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(): pass\n')
+    project.run("--rageval-cassette=tape.jsonl", "--rageval-record")
+    (project.path / "taken").write_text("a file", encoding="utf-8")
+    asked = len(llm.requests)
+    project.run("--rageval-cassette=tape.jsonl", "--rageval-cache-dir=taken").assert_outcomes(passed=1)
+    assert len(llm.requests) == asked
