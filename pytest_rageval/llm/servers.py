@@ -110,10 +110,8 @@ class EmbeddedServer:
                 stderr=log,
                 text=True,
             )
-            if self._process.stdout is None:  # pragma: no cover - for the type checker
-                raise AssertionError
             # llama.cpp may print before it serves; the address is the line that is one.
-            for line in self._process.stdout:
+            for line in self._process.stdout or ():
                 if line.startswith("http://"):
                     return f"{line.strip()}/v1"
             log.seek(0)
