@@ -66,14 +66,13 @@ class UserCallable:
 
     @property
     def identity(self) -> str:
-        """What it is called: its attribute `fingerprint`, or else the name in its module, which no edit changes."""
-        told = getattr(self._function, "fingerprint", None) or getattr(
-            getattr(self._function, "__self__", None), "fingerprint", None
-        )
-        if isinstance(told, str):
-            return told
-        named = self._function if hasattr(self._function, "__qualname__") else type(self._function)
-        return f"{named.__module__}.{named.__qualname__}"
+        """What it is, for a baseline to tell it from others.
+
+        Its attribute `fingerprint`, or that of its object, where it is a text: the user's to change with what
+        the function does. Else its name in its module, which no edit changes; of a method with the class of
+        its object, of a partial with what is filled in.
+        """
+        return _identity(self._function)
 
     def fail(self, message: str) -> CallableError:
         """The error for an unusable result, after which it is called no more."""
@@ -135,6 +134,30 @@ class Uncalled:
         """
         self._count(self._told)
         raise Planned("not called in a plan")
+
+
+def _identity(function: Any) -> str:
+    owner = getattr(function, "__self__", None)
+    for told in (getattr(function, "fingerprint", None), getattr(owner, "fingerprint", None)):
+        if isinstance(told, str):
+            return told
+    if isinstance(function, partial):
+        filled = [_shown(value) for value in function.args]
+        filled += [f"{name}={_shown(value)}" for name, value in sorted(function.keywords.items())]
+        return f"{_identity(function.func)}({', '.join(filled)})"
+    if inspect.ismethod(function):
+        # Where the method is written says little: of two judges of one base class it is the same place.
+        return f"{_name(owner if isinstance(owner, type) else type(owner))}.{function.__name__}"
+    return _name(function if hasattr(function, "__qualname__") else type(function))
+
+
+def _name(thing: Any) -> str:
+    return f"{thing.__module__}.{thing.__qualname__}"
+
+
+def _shown(value: object) -> str:
+    """A value as it is written, where that is the same in every process; else its kind."""
+    return repr(value) if isinstance(value, str | int | float | bool | None) else _name(type(value))
 
 
 def _read(result: Any) -> Any:

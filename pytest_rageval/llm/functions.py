@@ -80,6 +80,8 @@ class Functions:
             else self._calling(function, name, version)
         )
         setattr(wrapper, MARK, True)
+        # As generator or judge it is another one in another version, and a baseline tells them apart by this.
+        wrapper.fingerprint = f"{name}@{version}"  # type: ignore[attr-defined]
         return cast("F", wrapper)
 
     def _awaiting(self, function: Callable[..., Any], name: str, version: str) -> Callable[..., Any]:

@@ -178,3 +178,56 @@ def _with_kinds(positional: str, /, *, named: str, **_: str) -> None:
 def test_which_words_a_function_takes(function: Callable[..., Any], name: str, taken: bool) -> None:  # noqa: FBT001
     """Those it names itself and that can be given by name."""
     assert takes(function, name) is taken
+
+
+class _Base:
+    def compare(self, question: str) -> str:
+        return question
+
+
+class _Strict(_Base):
+    """Overrides nothing that has a name of its own."""
+
+    @classmethod
+    def made(cls, question: str) -> str:
+        return question
+
+
+class _Set(_Base):
+    def __init__(self, fingerprint: object) -> None:
+        self.fingerprint = fingerprint
+
+    def __call__(self, question: str) -> str:
+        return question
+
+
+def _drawn(question: str, *, model: str = "m", **_: object) -> str:
+    return question + model
+
+
+@pytest.mark.parametrize(
+    ("function", "identity"),
+    [
+        (_sync, "_sync"),
+        (_Base().compare, "_Base.compare"),
+        (_Strict().compare, "_Strict.compare"),
+        (_Strict.made, "_Strict.made"),
+        (_AsyncObject(), "_AsyncObject"),
+        (partial(_drawn, model="m1"), "_drawn(model='m1')"),
+        (partial(_drawn, "q", top=_Base(), k=3), f"_drawn('q', k=3, top={__name__}._Base)"),
+        (partial(partial(_drawn, model="m1"), k=3), "_drawn(k=3, model='m1')"),
+        (_Set(None), "_Set"),
+        (_Set(3).compare, "_Set.compare"),
+    ],
+)
+def test_a_function_is_known_by_its_name_and_its_object(
+    loop: PrivateLoop, function: Callable[..., Any], identity: str
+) -> None:
+    """So that a baseline blames another judge on the judge, and the same one in another process on nobody."""
+    assert _user(loop, function).identity == f"{__name__}.{identity}"
+
+
+def test_a_function_may_say_what_it_is(loop: PrivateLoop) -> None:
+    """For what no name can tell: settings, weights, a prompt."""
+    assert _user(loop, _Set("m1, temperature 0")).identity == "m1, temperature 0"
+    assert _user(loop, _Set("m1, temperature 0").compare).identity == "m1, temperature 0"

@@ -21,6 +21,7 @@ from pytest_rageval.llm.door import Access, Door
 from pytest_rageval.llm.functions import Functions, is_cached
 from pytest_rageval.loop import PrivateLoop
 from pytest_rageval.model import Document
+from pytest_rageval.usercode import UserCallable
 from tests.unit.llm.scripted import until
 
 
@@ -105,6 +106,15 @@ def test_another_version_is_computed_anew(world: World) -> None:
     for version in ("1", "2", "1"):
         _call(functions, world.slow, "a", version=version)
     assert len(world.calls) == 2
+
+
+def test_the_version_is_part_of_what_a_baseline_knows_it_by(world: World) -> None:
+    """As generator or judge it is another one in another version."""
+    session = world.session()
+    loop = PrivateLoop()
+    one, two = (UserCallable("g", session.cached(world.slow, version=v), loop) for v in "12")
+    assert one.identity.endswith("slow@1")
+    assert two.identity.endswith("slow@2")
 
 
 @pytest.mark.parametrize("version", ["", 1])
