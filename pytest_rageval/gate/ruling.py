@@ -60,6 +60,8 @@ class Ruling:
 def rule(score: Score, threshold: Threshold, memory: Memory, *, alpha: float) -> Ruling:
     """Hold a threshold against a score.
 
+    A slice of which the baseline has no question is new, and has no baseline yet.
+
     Args:
         score: of the whole eval set.
         threshold: with its slice.
@@ -89,16 +91,9 @@ def rule(score: Score, threshold: Threshold, memory: Memory, *, alpha: float) ->
 
 
 def _slice(whole: Score, threshold: Threshold, memory: Memory, alpha: float) -> Ruling:
-    """The ruling on one value; what it cannot be had for is its verdict.
-
-    A value of which the baseline has no question is new, and has no baseline yet.
-    """
+    """The ruling on one value; what it cannot be had for is its verdict."""
     try:
-        score = whole.where(**threshold.where)
-        known = memory.before is not None and any(
-            outcome.example.id in memory.before.questions for outcome in score.outcomes
-        )
-        return _ruled(score, threshold, memory if known else replace(memory, before=None), alpha)
+        return _ruled(whole.where(**threshold.where), threshold, memory, alpha)
     except RagevalError as error:
         return Ruling(threshold, None, Verdict("error", str(error)))
 
@@ -111,17 +106,29 @@ def _ruled(score: Score, threshold: Threshold, memory: Memory, alpha: float) -> 
         if bounded.status == "pass":
             bounded = replace(bounded, reason=f"{score:.3f} is the new baseline")
         return Ruling(threshold, score, bounded)
-    missing = memory.before is None
+    before = None if _is_new(score, memory.before) else memory.before
     try:
-        drop = None if memory.before is None else _tested(score, threshold, memory, memory.before, alpha)
+        drop = None if before is None else _tested(score, threshold, memory, before, alpha)
     except RagevalError as error:
         # A bound that is passed is passed, whatever the baseline.
         bounded = verdict_on(score, replace(threshold, max_drop=None))
-        return Ruling(threshold, score, bounded if bounded.status == "fail" else Verdict("error", str(error)))
+        if bounded.status == "fail":
+            return Ruling(threshold, score, replace(bounded, warnings=(*bounded.warnings, str(error))))
+        return Ruling(threshold, score, Verdict("error", str(error)))
     verdict = verdict_on(score, threshold, drop)
-    if missing and memory.required and verdict.status == "pass":
+    if before is None and memory.required and verdict.status == "pass":
         verdict = Verdict("error", f"{score.spec}: {verdict.reason} (--rageval-require-baseline)")
     return Ruling(threshold, score, verdict, drop)
+
+
+def _is_new(score: Score, before: Before | None) -> bool:
+    """Whether it is of a slice of which the baseline knows no question.
+
+    Of the whole set that would be another set, which is never taken for a new one: nothing would be compared.
+    """
+    return bool(score.slice) and not any(
+        before is not None and outcome.example.id in before.questions for outcome in score.outcomes
+    )
 
 
 def _tested(score: Score, threshold: Threshold, memory: Memory, before: Before, alpha: float) -> DropTest:

@@ -28,11 +28,16 @@ def baseline_entry(drop: DropTest | None) -> dict[str, Any] | None:
 
 
 def baseline_text(entry: Mapping[str, Any]) -> str:
-    """A score's entry in a line: "baseline 0.792, drop 0.029 (p = 0.21)"; empty without a baseline."""
+    """A score's entry in a line, such as "baseline 0.792, drop 0.029 (p = 0.21)"; empty without a baseline.
+
+    Where these are not the examples of the score it says which were compared: "baseline 0.792 over 55 of 60, …".
+    """
     baseline = entry.get("baseline")
     if baseline is None:
         return ""
     drop = baseline["drop"]
     moved = f"drop {drop:.3f}" if drop > 0 else f"gain {-drop:.3f}" if drop < 0 else "no change"
+    over = f" over {baseline['n']} of {entry['n']}" if baseline["n"] != entry["n"] else ""
+    over += f", {baseline['left_out']} not the same" if baseline["left_out"] else ""
     worse = f", {len(baseline['worse'])} of {baseline['n']} worse" if baseline["worse"] else ""
-    return f"baseline {baseline['mean']:.3f}, {moved} (p = {baseline['p_value']:.2g}{worse})"
+    return f"baseline {baseline['mean']:.3f}{over}, {moved} (p = {baseline['p_value']:.2g}{worse})"

@@ -195,6 +195,7 @@ def test_a_stale_baseline_is_an_error_and_hides_no_failure() -> None:
         score_of(numbered(1, 19)), Threshold("recall@5", min=0.5, max_drop=0.02), memory, alpha=0.05
     )
     assert (ruling.verdict.status, ruling.verdict.reason) == ("fail", "0.050 is below the minimum 0.5")
+    assert "generator: m1 in the baseline, m2 now" in ruling.verdict.warnings[0]
 
 
 def test_the_drop_stands_beside_the_verdict() -> None:
@@ -219,3 +220,24 @@ def test_a_value_of_which_the_baseline_has_no_question_has_none_yet() -> None:
         "new": True,
         "old": False,
     }
+
+
+@pytest.mark.parametrize(("required", "status"), [(False, "pass"), (True, "error")])
+def test_where_and_by_are_of_one_mind_on_a_new_slice(status: str, *, required: bool) -> None:
+    """Both name the same slice, so both say the same of it; the rest of the set is compared."""
+    tags = {name: {"topic": "old"} for name in ALL} | {"new": {"topic": "new"}}
+    score = score_of({**ALL, "new": 1.0}, tags=tags)
+    memory = Memory({}, before_of(ALL), required=required)
+    threshold = Threshold("recall@5", max_drop=0.02, where={"topic": "new"})
+    ruling = rule(score, threshold, memory, alpha=0.05)
+    by = {each.threshold.where["topic"]: each.verdict for each in _by(score, memory, max_drop=0.02).slices}
+    assert ruling.verdict == by["new"]
+    assert ruling.verdict.status == status
+    assert "has no baseline yet" in ruling.verdict.reason
+
+
+def test_another_set_is_no_new_slice() -> None:
+    """Nothing could be compared ever after; that must not pass."""
+    score = score_of({f"other{n}": 1.0 for n in range(9)})
+    ruling = rule(score, Threshold("recall@5", max_drop=0.02), Memory({}, before_of(ALL)), alpha=0.05)
+    assert ruling.verdict.status == "error"

@@ -158,3 +158,20 @@ def test_what_a_reader_should_know_has_a_line_each() -> None:
         "2 × other",
         "1 × m refuses seed: asked without",
     ]
+
+
+@pytest.mark.parametrize(
+    ("n", "left_out", "told"),
+    [
+        (55, 0, "baseline 0.792, drop 0.029 (p = 0.21, 2 of 55 worse)"),
+        (60, 0, "baseline 0.792 over 55 of 60, drop 0.029 (p = 0.21, 2 of 55 worse)"),
+        (60, 7, "baseline 0.792 over 55 of 60, 7 not the same, drop 0.029 (p = 0.21, 2 of 55 worse)"),
+        (55, 3, "baseline 0.792, 3 not the same, drop 0.029 (p = 0.21, 2 of 55 worse)"),
+    ],
+)
+def test_a_comparison_says_how_much_it_compares(n: int, left_out: int, told: str) -> None:
+    """Also where it passes: a baseline of half of the questions says half as much."""
+    baseline = {"mean": 0.792, "drop": 0.029, "n": 55, "left_out": left_out, "unscored": 2}
+    entry = _entry(n=n, baseline={**baseline, "p_value": 0.21, "worse": ["q1", "q2"]})
+    lines = table_lines([{"nodeid": "test_a.py::test_support", "evalset": None, "scores": [entry]}])
+    assert " ".join(" ".join(lines[3:]).split()) == f"recall@5: {told}"
