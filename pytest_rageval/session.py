@@ -39,6 +39,7 @@ from pytest_rageval.model import EvalSet, Ranking
 from pytest_rageval.models import Models
 from pytest_rageval.retrievers.adapt import adapt_retriever
 from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.stats import UNIT
 from pytest_rageval.usercode import Uncalled, UserCallable, is_ours
 
 __all__ = ["Parts", "Session", "Together"]
@@ -162,6 +163,14 @@ class Session:
             self._labels[path] = load_labels(path)
         return self._labels[path]
 
+    def scale(self, wanted: Wanted) -> tuple[float, float] | None:
+        """The lowest and the highest value of a score; None where another plugin that added it does not say.
+
+        Raises:
+            InputError: there is no such score.
+        """
+        return scale_of(evaluation_of(wanted, self.registry.scores)[1])
+
     def calibrate(self, parts: Parts, labels: HumanLabels, comparator: str | None = None) -> Calibration:
         """Ask the judge what people were asked; in a plan, count what it would be asked.
 
@@ -222,7 +231,7 @@ class Session:
                     max_unscored=self.settings.max_unscored,
                     seed=self.settings.seed,
                     repeats=repeats,
-                    scale=scale_of(evaluate),
+                    scale=scale_of(evaluate) or UNIT,
                 )
             except RagevalError as error:
                 return error

@@ -7,7 +7,7 @@ from typing import Final
 from pytest_rageval.answers.overlap import bleu, meteor, rouge1, rouge2, rouge_l
 from pytest_rageval.answers.text import containment, exact_match, token_f1
 
-__all__ = ["MEASURES", "YES_OR_NO", "AnswerMeasure"]
+__all__ = ["EMBEDDED", "MEASURES", "YES_OR_NO", "AnswerMeasure"]
 
 AnswerMeasure = Callable[[str, Sequence[str]], float]
 """From an answer and its references, any one of which is right, to a number in [0, 1]."""
@@ -38,6 +38,9 @@ MEASURES: Final[Mapping[str, AnswerMeasure]] = {
     "cosine": _embedded("cosine"),
 }
 """By the name users type."""
+
+EMBEDDED: Final = frozenset({"bertscore", "bertscore_p", "bertscore_r", "cosine"})
+"""Those that rest on an encoder."""
 
 YES_OR_NO: Final = frozenset({"em", "containment"})
 """Those that are 0 or 1 and nothing between."""

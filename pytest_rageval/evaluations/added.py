@@ -4,7 +4,7 @@ import asyncio
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, Protocol
 
 from pytest_rageval.answers.compare import Comparator
@@ -99,11 +99,21 @@ class AddedScore:
     Args:
         name: that it was added by.
         evaluate: the async function.
+        asks: what it depends on of generator and judge; None where it may be anything.
+        scale: the lowest and the highest value; None where nobody said.
     """
 
-    def __init__(self, name: str, evaluate: _Evaluate) -> None:
+    def __init__(
+        self,
+        name: str,
+        evaluate: _Evaluate,
+        asks: frozenset[str] | None = None,
+        scale: tuple[float, float] | None = None,
+    ) -> None:
         self._name = f"score {name!r}"
         self._evaluate = evaluate
+        self.asks = asks
+        self.scale = scale
 
     async def __call__(self, run: Run, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
         """One outcome an example, in their order, each with a finite value or a reason.
@@ -138,14 +148,17 @@ class AddedScore:
         if outcome.value is None and (outcome.unscored or outcome.undefined) is not None:
             return outcome
         value = _number(outcome.value)
-        if value is None or not isfinite(value):
+        low, high = self.scale or (-inf, inf)
+        if value is None or not isfinite(value) or not low <= value <= high:
             raise self._unusable(f"gave {outcome.value!r} for example {outcome.example.id}")
         return replace(outcome, value=value)
 
     def _unusable(self, found: str) -> CallableError:
+        where = "" if self.scale is None else " from {:g} to {:g}".format(*self.scale)
         return CallableError(
             f"{self._name} {found}.\nIts function is async (run, examples, terms), and gives one Outcome an "
-            "example, in their order: with a finite value, or with None and the reason as `unscored` or `undefined`."
+            f"example, in their order: with a finite value{where}, or with None and the reason as `unscored` or "
+            "`undefined`."
         )
 
 

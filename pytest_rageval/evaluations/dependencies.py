@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pytest_rageval.answers.expression import ASKED_OF_JUDGE
+from pytest_rageval.answers.measures import EMBEDDED
+from pytest_rageval.evaluations.added import AddedScore
 from pytest_rageval.evaluations.answer import (
     evaluate_answer,
     evaluate_answer_abstained,
@@ -32,7 +34,7 @@ from pytest_rageval.evaluations.terms import Terms
 from pytest_rageval.prompts import CRITERIA
 from pytest_rageval.scores import SCORING
 
-__all__ = ["fingerprint", "words_of"]
+__all__ = ["ASKABLE", "fingerprint", "words_of"]
 
 ANSWERS, CITED, EXPLAINED = "generate", "cite", "explain"
 COMPARED, RELEVANT, PREFERRED = "compare", "relevant", "prefer"
@@ -56,20 +58,20 @@ ASKED: Final[Mapping[Evaluation, frozenset[str]]] = {
     evaluate_faithfulness: frozenset({ANSWERS, "rate faithfulness"}),
     evaluate_context_quality: frozenset({"rate context_quality"}),
 }
-"""What each evaluation asks of generator, comparator and judge; one that another plugin added may ask all."""
+"""What each of our evaluations asks of generator, comparator and judge."""
 
 RATED: Final = frozenset(f"rate {criterion}" for criterion in CRITERIA)
 
-ALL: Final = frozenset({ANSWERS, CITED, EXPLAINED, COMPARED, RELEVANT, PREFERRED}) | RATED
-
+ASKABLE: Final = frozenset({ANSWERS, CITED, EXPLAINED, COMPARED, LABELLED, RELEVANT, PREFERRED}) | RATED
+"""What an evaluation can ask: methods of generator and judge, and "label", the word for the answer from one passage."""
 
 WORDS: Final = {"comparator": COMPARED, "label": LABELLED, "order": CITED}
 """What each word changes: how answers are compared, from all passages or from one; the passages to cite from."""
 
 
 def words_of(evaluate: Evaluation) -> frozenset[str]:
-    """The words that change what an evaluation gives; all of them may, of one that another plugin added."""
-    asked = ASKED.get(evaluate, frozenset(WORDS.values()))
+    """The words that change what an evaluation gives."""
+    asked = _asked(evaluate)
     return frozenset(word for word, changed in WORDS.items() if changed in asked)
 
 
@@ -83,7 +85,7 @@ def fingerprint(run: Run, terms: Terms, evaluate: Evaluation, *, package: str) -
         package: the version of this package, which is noted and not compared: what of it moves scores
             is `scoring`.
     """
-    asked = ASKED.get(evaluate, ALL)
+    asked = _asked(evaluate)
     found: dict[str, Any] = {"package": package, "scoring": SCORING, "match_share": run.match_share}
     for method in sorted(asked & {ANSWERS, CITED, EXPLAINED}):
         found |= _named("generator", run.generator.identity(method))
@@ -94,6 +96,8 @@ def fingerprint(run: Run, terms: Terms, evaluate: Evaluation, *, package: str) -
         methods |= {ASKED_OF_JUDGE[name] for name in comparison.names & ASKED_OF_JUDGE.keys()}
     for method in sorted(methods):
         found |= _named("judge", run.judge.identity(method))
+    if not _measures(terms, evaluate, run).isdisjoint(EMBEDDED):
+        found["encoder"] = _encoder()
     if evaluate is evaluate_arena:
         found["both_orders"] = run.both_orders
     balanced = evaluate is evaluate_arena and not run.both_orders
@@ -107,7 +111,29 @@ def _ways(terms: Terms, evaluate: Evaluation) -> dict[str, str | None]:
     if evaluate is evaluate_erag:
         return {"comparator": terms.label or terms.comparator}
     compared = {"comparator": terms.comparator}
-    return compared if evaluate in ASKED or terms.label is None else {**compared, "label": terms.label}
+    return compared if terms.label is None else {**compared, "label": terms.label}
+
+
+def _measures(terms: Terms, evaluate: Evaluation, run: Run) -> frozenset[str]:
+    """The answer measures and comparators that the score rests on, by name."""
+    if evaluate is evaluate_answer:
+        return frozenset({terms.spec.part or ""})
+    compared = _ways(terms, evaluate).values() if COMPARED in _asked(evaluate) else ()
+    return frozenset().union(*(run.comparison(text).names for text in compared))
+
+
+def _encoder() -> str:
+    """The encoder of the embedding measures; imported here, since it brings numpy."""
+    from pytest_rageval.embeddings.encoder import shared_encoder  # noqa: PLC0415
+
+    return shared_encoder().fingerprint
+
+
+def _asked(evaluate: Evaluation) -> frozenset[str]:
+    """What an evaluation asks; one that another plugin added and that does not say may ask all."""
+    if isinstance(evaluate, AddedScore):
+        return ASKABLE if evaluate.asks is None else evaluate.asks
+    return ASKED[evaluate]
 
 
 def _named(part: str, identity: Mapping[str, Any]) -> dict[str, Any]:

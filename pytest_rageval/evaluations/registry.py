@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from pytest_rageval.answers.compare import Comparator
@@ -17,7 +17,7 @@ from pytest_rageval.evaluations.answer import (
     evaluate_answer_correct,
 )
 from pytest_rageval.evaluations.arena import LEAST, evaluate_arena
-from pytest_rageval.evaluations.dependencies import words_of
+from pytest_rageval.evaluations.dependencies import ASKABLE, words_of
 from pytest_rageval.evaluations.judged import (
     GRADES,
     evaluate_context_quality,
@@ -98,20 +98,43 @@ class Registry:
         self.adapters: list[Adapter] = list(ADAPTERS)
         self.formats: dict[str, Format] = dict(FORMATS)
 
-    def add_score(self, name: str, evaluate: Evaluation) -> None:
+    def add_score(
+        self,
+        name: str,
+        evaluate: Evaluation,
+        *,
+        asks: Collection[str] | None = None,
+        scale: tuple[float, float] | None = None,
+    ) -> None:
         """Add a score.
 
         Args:
             name: as users type it, without the cut-off: NAME or NAME.PART.
             evaluate: an async function `(run, examples, terms)` to one outcome an example.
+            asks: the methods of generator and judge that it depends on, so that a change of any other
+                leaves its baseline valid: "generate", "cite", "explain" of the generator, "compare" for
+                `run.comparison`, "label" beside it where it reads `terms.label`, and "relevant",
+                "prefer" and "rate CRITERION" of the judge. Default: it may depend on all.
+            scale: the lowest and the highest value of an example, which every value is held to and no
+                bound may lie beyond. Default: nobody can say.
 
         Raises:
-            InputError: the name is no score's name, or taken.
+            InputError: the name is no score's name, or taken; what it asks cannot be asked; or the scale is none.
         """
         if Spec.parse(name).measure != name:
             message = f"add_score({name!r}): a score is added without its cut-off."
             raise InputError(message)
-        added: Evaluation = AddedScore(name, evaluate)
+        unknown = sorted(set(asks or ()) - ASKABLE)
+        if unknown:
+            message = (
+                f"add_score({name!r}): nobody can be asked {', '.join(map(repr, unknown))}.\n"
+                f"There are: {', '.join(sorted(ASKABLE))}."
+            )
+            raise InputError(message)
+        if scale is not None and not scale[0] < scale[1]:
+            message = f"add_score({name!r}): scale={scale!r} is no lowest and highest value, such as (0, 1)."
+            raise InputError(message)
+        added: Evaluation = AddedScore(name, evaluate, None if asks is None else frozenset(asks), scale)
         _add(self.scores, "score", name, added)
 
     def add_answer_measure(self, name: str, measure: AnswerMeasure) -> None:
@@ -196,9 +219,9 @@ class Registry:
         _add(self.formats, "eval set format", name, Format(name, recognises, read))
 
 
-def scale_of(evaluate: Evaluation) -> tuple[float, float]:
-    """The lowest and the highest value that an evaluation gives; of what other plugins add, as far as is known."""
-    return SCALES.get(evaluate, UNIT)
+def scale_of(evaluate: Evaluation) -> tuple[float, float] | None:
+    """The lowest and the highest value that an evaluation gives; None where the plugin that added it does not say."""
+    return evaluate.scale if isinstance(evaluate, AddedScore) else SCALES.get(evaluate, UNIT)
 
 
 def _no_word(call: str, name: object) -> InputError:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from pytest_rageval.errors import InputError
+from pytest_rageval.stats import UNIT
 
 __all__ = ["Threshold"]
 
@@ -102,6 +103,37 @@ class Threshold:
         _check_ways(call, given)
         return cls(spec, **(given | {"where": dict(given.get("where", {}))}))
 
+    def check_scale(self, scale: tuple[float, float]) -> None:
+        """See that each bound can be passed and can be kept, which one beyond the scale cannot.
+
+        Args:
+            scale: the lowest and the highest value of the score.
+
+        Raises:
+            InputError: `min` or `max` is not on the scale, or `max_drop` exceeds its width; with `strict`
+                also where it is the width, since nobody has to show that no more is lost than there is.
+        """
+        low, high = scale
+        for word, bound in (("min", self.min), ("max", self.max)):
+            if bound is not None and not low <= bound <= high:
+                # 85 for 0.85 is the commonest slip of all.
+                percent = scale == UNIT and high < bound <= 100  # noqa: PLR2004 - per cent
+                remedy = (
+                    f"For {bound:g}% write {word}={bound / 100:g}" if percent else f"Give {word} between them"
+                )
+                message = (
+                    f"{self.spec}: {word}={bound:g} is not on the score's scale, which goes from {low:g} to {high:g}.\n"
+                    f"{remedy}."
+                )
+                raise InputError(message)
+        width = high - low
+        if self.max_drop is not None and (self.max_drop > width or (self.strict and self.max_drop == width)):
+            message = (
+                f"{self.spec}: max_drop={self.max_drop:g} excludes nothing: the score goes from {low:g} to {high:g} "
+                f"and cannot drop by more than {width:g}.\nGive a max_drop that would matter, such as {0.02 * width:g}."
+            )
+            raise InputError(message)
+
 
 def _check_bounds(call: str, given: Mapping[str, Any]) -> None:
     """The words that bound the mean."""
@@ -145,12 +177,6 @@ def _check_test(call: str, given: Mapping[str, Any]) -> None:
         for word in {"alpha", "strict"} & given.keys():
             message = f"{call}: {word} says how max_drop is tested, and there is no max_drop."
             raise InputError(message)
-    if strict and given["max_drop"] >= 1:
-        message = (
-            f"{call}: max_drop={given['max_drop']} excludes nothing, since no score between 0 and 1 drops by "
-            "more.\nWith strict=True give a max_drop that would matter, such as 0.02."
-        )
-        raise InputError(message)
     if strict and given["max_drop"] == 0:
         message = (
             f"{call}: no number of examples excludes every drop above 0.\n"

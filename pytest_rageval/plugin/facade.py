@@ -1,6 +1,6 @@
 """The object that tests receive as `rageval`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar, cast
 
@@ -195,7 +195,15 @@ class Rageval:
         """Record every score and verdict; return what kept a score from being had."""
         # The closest marker comes first; read from top to bottom they were written the other way.
         markers = reversed(list(self._item.iter_markers("rageval_threshold")))
-        thresholds = [Threshold.parse(marker.args, marker.kwargs) for marker in markers]
+        thresholds, mistakes = [], []
+        for marker in markers:
+            try:
+                thresholds.append(self._parsed(marker.args, marker.kwargs))
+            except InputError as error:
+                mistakes.append(str(error))
+        if mistakes:
+            # Before anything is asked: the test ends as an error whatever its other scores are.
+            return mistakes
         problems = self._calibrating.measure()
         if not thresholds:
             return problems
@@ -216,6 +224,16 @@ class Rageval:
             else:
                 problems += [ruling.verdict.reason] if ruling.verdict.status == "error" else []
         return problems
+
+    def _parsed(
+        self, args: tuple[Any, ...], words: Mapping[str, Any], *, optional: bool = False
+    ) -> Threshold:
+        """A threshold whose bounds mean something, which is known before anything is asked."""
+        threshold = Threshold.parse(args, words, optional=optional)
+        scale = self._session.scale(_wanted(threshold))
+        if scale is not None:
+            threshold.check_scale(scale)
+        return threshold
 
     def _ruled(self, score: Score | RagevalError, threshold: Threshold, *, tests: int) -> Ruling:
         """Hold a threshold against its score, and keep what the reports and the baseline need."""
@@ -242,7 +260,7 @@ class Rageval:
         return Memory(now, before, required=settings.require_baseline)
 
     def _score(self, spec: str, words: dict[str, Any]) -> Score:
-        threshold = Threshold.parse((spec,), words, optional=True)
+        threshold = self._parsed((spec,), words, optional=True)
         if self._session.settings.plan:
             self._calibrating.plan(threshold)
             for error in self._session.plan(self._parts, self._evalset(), [_wanted(threshold)]):
@@ -287,7 +305,8 @@ class Rageval:
 
     def _record(self, entry: dict[str, Any]) -> None:
         name = f"{entry_name(entry)}{''.join(f' {tag}={value}' for tag, value in entry['where'].items())}"
-        key = f"{name} {entry['threshold']}"
+        # The worst slice of a threshold on all values of a tag is no threshold on that slice.
+        key = f"{name} {entry['threshold']} {entry.get('by', {}).get('tag')}"
         if key not in self._entries and entry["mean"] is not None:
             self._item.user_properties.append((f"rageval {name}", entry["mean"]))
         self._entries[key] = entry

@@ -393,3 +393,45 @@ def test_the_json_report_has_the_comparison(project):
     assert baseline["worse"] == ["q1", "q2"]
     assert score["verdict"] == "inconclusive"
     assert score["warnings"] == [score["reason"]]
+
+
+def test_a_bound_beyond_the_scale_is_told_before_anything_is_asked(project, llm):
+    """With every other slip of the test's markers."""
+    project.use(llm)
+    project.evalset(4)
+    project.test(
+        '@pytest.mark.rageval_threshold("recal@1", min=0.5)\n'
+        '@pytest.mark.rageval_threshold("answer.em@1", min=85)\n'
+        "def test_gate(): pass\n"
+        "def test_asked(rageval):\n"
+        '    rageval.score("judged.correctness@1", min=0.7)\n'
+    )
+    result = project.run()
+    result.assert_outcomes(errors=1, failed=1)
+    result.stdout.fnmatch_lines_random(
+        [
+            "There is no score 'recal'.*",
+            "answer.em@1: min=85 is not on the score's scale, which goes from 0 to 1.",
+            "For 85% write min=0.85.",
+            "*judged.correctness@1: min=0.7 is not on the score's scale, which goes from 1 to 5.",
+        ]
+    )
+    assert not llm.requests
+
+
+def test_by_and_where_of_the_same_slice_are_two_thresholds(project):
+    """The worst of all topics, and that topic by itself, each have their line and their entry."""
+    project.evalset(6)
+    project.lose(1)
+    project.test(
+        '@pytest.mark.rageval_threshold("recall@1", min=0.5, by="topic")\n'
+        '@pytest.mark.rageval_threshold("recall@1", min=0.5, where={"topic": "odd"})\n'
+        "def test_gate(): pass\n"
+    )
+    project.run("--rageval-report=out.json").assert_outcomes(passed=1)
+    report = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    scores = report["tests"][0]["scores"]
+    assert [(each["where"], "by" in each) for each in scores] == [
+        ({"topic": "odd"}, True),
+        ({"topic": "odd"}, False),
+    ]

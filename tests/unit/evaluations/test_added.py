@@ -148,3 +148,17 @@ def test_an_error_of_ours_goes_through_a_score(loop: PrivateLoop) -> None:
 
     with pytest.raises(InputError, match="no model"):
         _scoring(loop, evaluate)
+
+
+def test_a_value_beyond_the_stated_scale_is_an_error(loop: PrivateLoop) -> None:
+    """Else a bound that was refused as beyond it could have been passed."""
+    score = AddedScore("house", _giving([ONE, Outcome(EXAMPLES[1], 5)]), scale=(0, 5))
+    assert [each.value for each in loop.run(score(None, EXAMPLES, Terms(Spec("house", k=1), 1)))] == [
+        0.5,
+        5.0,
+    ]
+    beyond = AddedScore("house", _giving([ONE, Outcome(EXAMPLES[1], 5.5)]), scale=(0, 5))
+    with pytest.raises(
+        CallableError, match=r"gave 5\.5 for example q2(.|\n)*a finite value from 0 to 5, or with None"
+    ):
+        loop.run(beyond(None, EXAMPLES, Terms(Spec("house", k=1), 1)))

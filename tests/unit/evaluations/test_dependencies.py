@@ -1,16 +1,19 @@
 """What a score depends on beside the retriever."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
 from pytest_rageval import wording
+from pytest_rageval.answers.measures import EMBEDDED
 from pytest_rageval.config import Settings
+from pytest_rageval.embeddings.encoder import PACKAGE
 from pytest_rageval.errors import InputError
 from pytest_rageval.evaluations.dependencies import fingerprint
-from pytest_rageval.evaluations.registry import EVALUATIONS, evaluation_of
+from pytest_rageval.evaluations.registry import EVALUATIONS, Registry, evaluation_of
 from pytest_rageval.evaluations.run import Run
 from pytest_rageval.evaluations.terms import Wanted
 from pytest_rageval.generator import LLMGenerator
@@ -80,20 +83,63 @@ def test_a_score_depends_on_what_it_asks(spec: str, words: dict[str, str], names
 def test_every_built_in_score_says_what_it_asks() -> None:
     """One that nobody has told of would depend on everything."""
     for name in EVALUATIONS:
+        if name.removeprefix("answer.") in EMBEDDED and find_spec(PACKAGE) is None:
+            continue
         found = _found(f"{name}@5")
         assert not {"generator prompt to generate", "generator prompt to cite"} <= found.keys(), name
 
 
-def test_a_score_that_another_plugin_added_may_ask_all() -> None:
-    """Nobody knows what it asks, so all that it could is named, the label beside the comparator."""
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("answer.cosine@5", {}),
+        ("answer.bertscore_r@5", {}),
+        ("llm_reteval@5", {"comparator": "judge or cosine>=0.8"}),
+    ],
+)
+def test_a_measure_of_embeddings_depends_on_the_encoder(spec: str, words: dict[str, str]) -> None:
+    """Another release of it may hold another model."""
+    pytest.importorskip(PACKAGE)
+    assert _found(spec, **words)["encoder"].startswith("all-MiniLM-L6-v2 ")
 
-    async def added(*_: object) -> list[Any]:
-        return []
 
-    terms, _ = evaluation_of(Wanted("new@5", label="em"), {"new": added})
+async def _added(*_: object) -> list[Any]:
+    return []
+
+
+def _added_found(words: Mapping[str, str], asks: Collection[str] | None) -> dict[str, Any]:
+    """The fingerprint of a score that another plugin added."""
+    registry = Registry()
+    registry.add_score("new", _added, asks=asks)
+    terms, evaluate = evaluation_of(Wanted("new@5", **words), registry.scores)
     models = Session(BASE).models
     run = Run(None, DefaultGenerator(models), DefaultJudge(models), comparator="f1")
-    found = fingerprint(run, terms, added, package="1")
+    return fingerprint(run, terms, evaluate, package="1")
+
+
+@pytest.mark.parametrize(
+    ("asks", "names"),
+    [
+        ((), set()),
+        (["generate"], GENERATES),
+        (["generate", "compare"], GENERATES | {"comparator"}),
+        (["relevant"], JUDGES | {"judge prompt to relevant"}),
+    ],
+)
+def test_an_added_score_depends_on_what_it_says_that_it_asks(asks: Collection[str], names: set[str]) -> None:
+    """As one of ours does."""
+    assert _added_found({}, asks).keys() == ALWAYS | names
+
+
+def test_an_added_score_knows_no_word_for_what_it_does_not_ask() -> None:
+    """The word would do nothing."""
+    with pytest.raises(InputError, match=r"'new@5' knows no label='em'"):
+        _added_found({"label": "em"}, ["compare"])
+
+
+def test_a_score_that_another_plugin_added_may_ask_all() -> None:
+    """Nobody knows what it asks, so all that it could is named, the label beside the comparator."""
+    found = _added_found({"label": "em"}, None)
     assert {
         "generator prompt to generate",
         "generator prompt to cite",

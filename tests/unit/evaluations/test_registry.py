@@ -1,5 +1,7 @@
 """Which scores there are."""
 
+from typing import Any
+
 import pytest
 
 from pytest_rageval.errors import InputError
@@ -127,6 +129,23 @@ def test_a_score_of_another_plugin_gets_every_word() -> None:
     registry.add_score("house", lambda *_: None)
     wanted = Wanted("house@3", comparator="em", label="f1", order="random")
     assert evaluation_of(wanted, registry.scores)[0].label == "f1"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            {"asks": ["generate", "judge"]},
+            "nobody can be asked 'judge'.\nThere are: cite, compare, explain, generate,",
+        ),
+        ({"scale": (1, 1)}, "scale=(1, 1) is no lowest and highest value, such as (0, 1)."),
+    ],
+)
+def test_what_an_added_score_says_of_itself_is_looked_at(words: dict[str, Any], told: str) -> None:
+    """A word misspelt would leave a baseline valid that is not."""
+    with pytest.raises(InputError) as caught:
+        Registry().add_score("house", lambda *_: None, **words)
+    assert str(caught.value).startswith(f"add_score('house'): {told}")
 
 
 def test_of_every_built_in_score_it_is_known_what_it_asks() -> None:

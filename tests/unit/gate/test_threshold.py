@@ -71,7 +71,6 @@ def test_bounds_are_read(kwargs: dict[str, Any], expected: Threshold) -> None:
         (("recall@5",), {"min": 0.5, "alpha": 0.01}, "alpha says how max_drop is tested, and there is no"),
         (("recall@5",), {"min": 0.5, "strict": True}, "strict says how max_drop is tested, and there is no"),
         (("recall@5",), {"max_drop": 0, "strict": True}, "no number of examples excludes every drop above 0"),
-        (("recall@5",), {"max_drop": 1, "strict": True}, "max_drop=1 excludes nothing"),
         (("erag.p@5",), {"min": 0.5, "comparator": ""}, "comparator='' names no comparison, such as"),
         (("erag.p@5",), {"min": 0.5, "label": " "}, "label=' ' names no comparison"),
         (("erag.p@5",), {"min": 0.5, "label": 0.5}, "label=0.5 names no comparison"),
@@ -134,3 +133,59 @@ def test_by_without_a_bound_is_an_error_where_a_score_is_asked_for() -> None:
     """It would be without effect."""
     with pytest.raises(InputError, match=r"rageval.score\('recall@5'\) bounds nothing"):
         Threshold.parse(("recall@5",), {"by": "topic"}, optional=True)
+
+
+GRADES = (1.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "scale", "told"),
+    [
+        (
+            {"min": 85},
+            (0.0, 1.0),
+            "which goes from 0 to 1.\nFor 85% write min=0.85.",
+        ),
+        ({"max": 1.5}, (0.0, 1.0), "max=1.5 is not on the score's scale"),
+        ({"min": 850}, (0.0, 1.0), "from 0 to 1.\nGive min between them."),
+        ({"min": -0.1}, (0.0, 1.0), "min=-0.1 is not on the score's scale"),
+        (
+            {"min": 0.7},
+            GRADES,
+            "min=0.7 is not on the score's scale, which goes from 1 to 5.\nGive min between them.",
+        ),
+        (
+            {"max_drop": 2},
+            (0.0, 1.0),
+            "cannot drop by more than 1.\nGive a max_drop that would matter, such as 0.02.",
+        ),
+        (
+            {"max_drop": 4.5},
+            GRADES,
+            "cannot drop by more than 4.\nGive a max_drop that would matter, such as 0.08.",
+        ),
+        ({"max_drop": 1, "strict": True}, (0.0, 1.0), "max_drop=1 excludes nothing"),
+        ({"max_drop": 4, "strict": True}, GRADES, "max_drop=4 excludes nothing"),
+    ],
+)
+def test_a_bound_beyond_the_scale_could_be_neither_passed_nor_kept(
+    words: dict[str, Any], scale: tuple[float, float], told: str
+) -> None:
+    """A gate that is always open, or never, is a slip of the pen."""
+    with pytest.raises(InputError, match=r"^recall@5: ") as caught:
+        Threshold.parse(("recall@5",), words).check_scale(scale)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "scale"),
+    [
+        ({"min": 0, "max": 1}, (0.0, 1.0)),
+        ({"max_drop": 1}, (0.0, 1.0)),
+        ({"min": 1, "max": 5}, GRADES),
+        ({"max_drop": 1, "strict": True}, GRADES),
+    ],
+)
+def test_the_ends_of_the_scale_are_on_it(words: dict[str, Any], scale: tuple[float, float]) -> None:
+    """A grade can drop by more than one, so that a drop of one can be excluded."""
+    Threshold.parse(("recall@5",), words).check_scale(scale)
