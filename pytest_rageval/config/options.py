@@ -1,0 +1,196 @@
+"""The options: one table for the command line, the ini file and the README."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pytest_rageval.config.settings import Settings
+from pytest_rageval.config.values import (
+    amount,
+    count,
+    odd,
+    part,
+    positive,
+    rate,
+    report_file,
+    seconds,
+    share,
+    switch,
+    url,
+)
+
+__all__ = ["OPTIONS", "Option"]
+
+
+class Option(NamedTuple):
+    """One option: `--rageval-NAME` and `rageval_NAME` in the ini file.
+
+    Attributes:
+        name: with underscores; the field of `Settings`.
+        parse: from text to the field's value; raises ValueError, whose text says what is allowed.
+        help: what changes, and the unit.
+        metavar: how help calls the value; empty for a switch.
+        many: may be given several times.
+        lasting: may stand in the ini file; one that may not would change what every later run means.
+    """
+
+    name: str
+    parse: Callable[[str], Any]
+    help: str
+    metavar: str = ""
+    many: bool = False
+    lasting: bool = True
+
+    @property
+    def flag(self) -> str:
+        """As typed on the command line."""
+        return f"--rageval-{self.name.replace('_', '-')}"
+
+    @property
+    def ini(self) -> str:
+        """As written in the ini file."""
+        return f"rageval_{self.name}"
+
+    @property
+    def default(self) -> Any:
+        """What holds when nobody says anything."""
+        return getattr(Settings, self.name)
+
+
+OPTIONS: Final = (
+    Option(
+        "model",
+        str,
+        "model that generates answers; 'embedded' is the local one, and the default where there is "
+        "neither OPENAI_API_KEY nor a base URL",
+        "NAME",
+    ),
+    Option(
+        "judge_model",
+        str,
+        "model that compares answers; default: the generating one, or a comparison in canonical form "
+        "where that is embedded",
+        "NAME",
+    ),
+    Option(
+        "judge_votes",
+        odd,
+        "votes of the model that compares answers on each verdict; the majority counts, of grades the median, and "
+        "how often votes differ is reported; more than one are drawn at temperature 0.5; a judge of yours is asked "
+        "once",
+        "N",
+    ),
+    Option(
+        "both_orders",
+        switch,
+        "judge each pair of long answers in both orders, and count a verdict that changes with the order as a tie",
+    ),
+    Option(
+        "base_url",
+        url,
+        "OpenAI-compatible server; default: OPENAI_BASE_URL, or OpenAI's own",
+        "URL",
+    ),
+    Option(
+        "comparator",
+        str,
+        "how two answers are compared: names of comparators and answer measures with and, or and "
+        "thresholds, such as 'judge or em' or 'f1>=0.5'",
+        "EXPRESSION",
+    ),
+    Option(
+        "match_share",
+        part,
+        "share of a gold passage that retrieved documents must hold for it to be found, where it is matched "
+        "by span or text",
+        "SHARE",
+    ),
+    Option(
+        "max_tokens",
+        positive,
+        "most tokens of a reply; without it the server decides, and only a price table bounds the cost",
+        "N",
+    ),
+    Option(
+        "concurrency",
+        positive,
+        "most requests in flight from one process to a server; fewer while the server says that it is "
+        "too much",
+        "N",
+    ),
+    Option("rpm", rate, "most requests a minute to a server, over all workers", "N"),
+    Option("tpm", rate, "most tokens a minute to a server, over all workers", "N"),
+    Option("timeout", seconds, "wait for one reply at most this long", "SECONDS"),
+    Option(
+        "retries",
+        count,
+        "repeat a request after 408, 409, 5xx, a timeout or a dropped connection at most this often; "
+        "429 and 503 are waited for as long as all attempts may take",
+        "N",
+    ),
+    Option(
+        "threads",
+        positive,
+        "threads that call a synchronous retriever or generator; 1 is the test's own thread, one call "
+        "at a time",
+        "N",
+    ),
+    Option("cache_dir", Path, "folder of the reply cache; in the root directory by default", "DIR"),
+    Option("refresh", switch, "ask again for replies that are in the cache or the cassette"),
+    Option("replay", switch, "ask nothing: a reply in neither the cache nor the cassette is an error"),
+    Option(
+        "cassette",
+        Path,
+        "file of recorded replies, read where the cache has none; compressed if it ends in .gz",
+        "FILE",
+    ),
+    Option("record", switch, "write the replies of this run to the cassette"),
+    Option("record_prompts", switch, "with the prompts in full, and not only their hashes"),
+    Option("drop_unused", switch, "drop recorded replies that a full run did not use from the cassette"),
+    Option("plan", switch, "say what a run would ask, and what that would cost; ask nothing"),
+    Option("max_calls", count, "stop before more replies than these are asked of servers", "N"),
+    Option("max_cost", amount, "stop before the call that could cost more than this in all", "USD"),
+    Option("prices", Path, "file of prices of models (TOML), over those that are known", "FILE"),
+    Option(
+        "prompts",
+        Path,
+        "file of prompts for models at a server (TOML), by name, in place of the package's own",
+        "FILE",
+    ),
+    Option(
+        "max_unscored",
+        share,
+        "share of examples without a score above which a score is an error",
+        "SHARE",
+    ),
+    Option(
+        "baseline",
+        Path,
+        "file of the scores that max_drop compares with, for git; in the root directory by default",
+        "FILE",
+    ),
+    Option(
+        "update_baseline",
+        switch,
+        "write the scores of this run to the baseline, and compare them with none; only on the command line",
+        lasting=False,
+    ),
+    Option(
+        "require_baseline", switch, "a max_drop without a baseline is an error, not a pass with a warning"
+    ),
+    Option(
+        "calibration",
+        Path,
+        "file of answers that people labelled, by which answer.correct and llm_reteval are also reported corrected "
+        "for the judge's errors",
+        "FILE",
+    ),
+    Option(
+        "repeat",
+        positive,
+        "ask generator and judge this often, under new sample numbers, and report how far the means spread",
+        "N",
+    ),
+    Option("report", report_file, "write results to this file (.json); repeatable", "FILE", many=True),
+    Option("seed", count, "seed of bootstrap intervals and of random orders", "N"),
+)

@@ -1,0 +1,85 @@
+"""Command line over ini file over environment over default."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_rageval.config.options import OPTIONS
+from pytest_rageval.config.settings import Settings
+from pytest_rageval.errors import InputError
+
+__all__ = ["resolve"]
+
+
+def resolve(
+    command_line: Mapping[str, Any],
+    ini: Mapping[str, Any],
+    environ: Mapping[str, str],
+    *,
+    invoked_in: Path,
+    root: Path,
+) -> Settings:
+    """Command line over ini over environment over default.
+
+    Args:
+        command_line: option name to text (a bool for switches, a list where it may be repeated);
+            None where not given. Relative paths in it start from `invoked_in`.
+        ini: likewise; relative paths start from `root`.
+        environ: the process's environment variables.
+        invoked_in: where the command was typed.
+        root: pytest's root directory.
+
+    Raises:
+        InputError: a value is none of those allowed; it names the option and where it was set.
+    """
+    values: dict[str, Any] = {
+        "cache_dir": root / Settings.cache_dir,
+        "baseline": root / Settings.baseline,
+        "base_url": environ.get("OPENAI_BASE_URL", "").rstrip("/") or None,
+        "api_key": environ.get("OPENAI_API_KEY") or None,
+        "gguf": environ.get("RAGEVAL_GGUF") or None,
+    }
+    for source, given, base in (("ini", ini, root), ("flag", command_line, invoked_in)):
+        for option in OPTIONS:
+            raw = given.get(option.name)
+            if raw is None or raw in ("", []):
+                continue
+            parsed = []
+            for text in raw if option.many else [raw]:
+                try:
+                    parsed.append(option.parse(str(text)))
+                except ValueError as error:
+                    message = f"{getattr(option, source)} is {text!r}: {error}."
+                    raise InputError(message) from None
+            placed = [base / item if isinstance(item, Path) else item for item in parsed]
+            values[option.name] = tuple(placed) if option.many else placed[0]
+    settings = Settings(**values)
+    for applies, message in _CONTRADICTIONS:
+        if applies(settings):
+            raise InputError(message)
+    return settings
+
+
+_CONTRADICTIONS: Final[tuple[tuple[Callable[[Settings], bool], str], ...]] = (
+    (
+        lambda given: given.record and given.cassette is None,
+        "--rageval-record writes a cassette, but none is named: add --rageval-cassette FILE.",
+    ),
+    (
+        lambda given: (given.record_prompts or given.drop_unused) and not given.record,
+        "--rageval-record-prompts and --rageval-drop-unused only work together with --rageval-record.",
+    ),
+    (
+        lambda given: given.replay and given.refresh,
+        "--rageval-replay asks nothing and --rageval-refresh asks everything again: leave one out.",
+    ),
+    (
+        lambda given: given.plan and given.update_baseline,
+        "--rageval-plan asks nothing, so there are no scores for --rageval-update-baseline to write: leave one out.",
+    ),
+    (
+        lambda given: given.plan and given.record,
+        "--rageval-plan asks nothing, so there is nothing for --rageval-record to write: leave one out.",
+    ),
+)
+"""Options that cannot hold together, and what to say then."""
