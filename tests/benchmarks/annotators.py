@@ -63,9 +63,8 @@ class EmbeddedJudge:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def compare(self, question: str, references: Sequence[str], prediction: str) -> bool:
-        """No answer is compared by this judge."""
-        raise NotImplementedError
+    def compare(self, question: str, references: Sequence[str], prediction: str) -> None:
+        """No verdict: this judge compares no answers."""
 
     async def relevant(self, question: str, passage: str) -> bool:
         """Yes or no, by what the model goes on with."""
