@@ -21,7 +21,7 @@ from pytest_rageval.evalsets import How, load, load_records
 from pytest_rageval.evalsets.human_labels import HumanLabels, find_labels, load_labels
 from pytest_rageval.evaluations.added import added_comparators
 from pytest_rageval.evaluations.calibration import judge_labels, verdict_as_scored
-from pytest_rageval.evaluations.dependencies import fingerprint
+from pytest_rageval.evaluations.dependencies import asks, fingerprint
 from pytest_rageval.evaluations.failures import check_failures
 from pytest_rageval.evaluations.registry import Registry, evaluation_of, scale_of
 from pytest_rageval.evaluations.run import Run, all_of
@@ -219,12 +219,13 @@ class Session:
         Returns:
             By what was wanted: the score, or the error for which there is none; the others are unharmed.
         """
-        runs = self._repeated(parts)
+        run, *again = self._repeated(parts)
 
         async def one(each: Wanted) -> Score | RagevalError:
             try:
-                outcomes, *repeats = await all_of(self._scored(run, evalset, each) for run in runs)
                 _, evaluate = evaluation_of(each, self.registry.scores)
+                runs = [run, *again] if asks(evaluate) else [run]
+                outcomes, *repeats = await all_of(self._scored(each_run, evalset, each) for each_run in runs)
                 return Score(
                     each.spec,
                     outcomes,

@@ -34,7 +34,7 @@ from pytest_rageval.evaluations.terms import Terms
 from pytest_rageval.prompts import CRITERIA
 from pytest_rageval.scores import SCORING
 
-__all__ = ["ASKABLE", "fingerprint", "words_of"]
+__all__ = ["ASKABLE", "asks", "fingerprint", "words_of"]
 
 ANSWERS, CITED, EXPLAINED = "generate", "cite", "explain"
 COMPARED, RELEVANT, PREFERRED = "compare", "relevant", "prefer"
@@ -73,6 +73,11 @@ def words_of(evaluate: Evaluation) -> frozenset[str]:
     """The words that change what an evaluation gives."""
     asked = _asked(evaluate)
     return frozenset(word for word, changed in WORDS.items() if changed in asked)
+
+
+def asks(evaluate: Evaluation) -> bool:
+    """Whether it asks generator, comparator or judge anything; if not, asking them again changes nothing."""
+    return bool(_asked(evaluate))
 
 
 def fingerprint(run: Run, terms: Terms, evaluate: Evaluation, *, package: str) -> dict[str, Any]:
