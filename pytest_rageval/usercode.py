@@ -20,13 +20,15 @@ class UserCallable:
     async one is called in the event loop of the run, for all examples at once.
 
     Args:
-        name: of the fixture, for errors.
+        name: of the fixture, and of the method if it is one, for errors.
         function: the callable, or the method of an object.
         loop: of the run.
+        question: the place of the question among the arguments, for errors.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any], loop: PrivateLoop) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], loop: PrivateLoop, question: int = 0) -> None:
         self.name = name
+        self._question = question
         self._function = function
         self._loop = loop
         self._async = is_async(function)
@@ -35,7 +37,7 @@ class UserCallable:
         """How often it was called."""
 
     async def call(self, *args: Any, **named: Any) -> Any:
-        """Call it with the question first, and return what it returns.
+        """Call it, and return what it returns.
 
         Raises:
             CallableError: it raised, now or in an earlier call of this run: 400 examples are one error.
@@ -75,8 +77,8 @@ class UserCallable:
         return _identity(self._function)
 
     def fail(self, message: str) -> CallableError:
-        """The error for an unusable result, after which it is called no more."""
-        return self._end(CallableError(f"{self.name} {message}"))
+        """The error for an unusable result, after which it is called no more: that of the first in a run."""
+        return self._known(()) or self._end(CallableError(f"{self.name} {message}"))
 
     def _known(self, _args: tuple[Any, ...]) -> CallableError | None:
         """The error of an earlier call that stands for this one too."""
@@ -84,7 +86,7 @@ class UserCallable:
         return self._ended[1] if self._ended is not None and self._ended[0] == self._loop.runs else None
 
     def _raised(self, args: tuple[Any, ...], error: BaseException) -> CallableError:
-        return self._end(CallableError.raised(f"{self.name} raised for {args[0]!r}", error))
+        return self._end(CallableError.raised(f"{self.name} raised for {args[self._question]!r}", error))
 
     def _end(self, error: CallableError) -> CallableError:
         self._ended = self._loop.runs, error

@@ -40,7 +40,7 @@ class Judge(Comparator, Protocol):
     """A comparator that also grades, rates and prefers, and says whether a passage is relevant to a question."""
 
     async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """How much of what one of the references says is in the prediction: none 0.0, all 1.0.
+        """How much of what one of the references says is in the prediction, in [0, 1]: none 0.0, all 1.0.
 
         Raises:
             Unscored: no grade could be had for this one.
@@ -66,7 +66,7 @@ class Judge(Comparator, Protocol):
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
     ) -> Rating:
-        """A grade from 1 to 5, and why.
+        """A grade in [1, 5], from the worst to the best, and why.
 
         Args:
             criterion: "correctness", "faithfulness" or "context_quality".
@@ -111,9 +111,17 @@ class GradedComparator:
 class ObjectJudge:
     """An object with `compare(question, references, prediction)`, and perhaps further methods of a `Judge`.
 
-    `grade` takes what `compare` takes, `relevant` a question and a passage. Each returns a bool, or a
-    number in [0, 1], or None for "no verdict". `prefer` takes a question and two answers, and returns 1, 2
-    or 0, or None. `rate` takes and gives what `Judge.rate` does, or the grade alone, or None.
+    Each method is sync or async, and returns None for "no verdict":
+
+    - `compare(question, references, prediction)`: a bool, or a number in [0, 1];
+    - `grade(question, references, prediction)`: a number in [0, 1], from nothing of a reference to all of
+      it. 1 is the best here, and nobody can tell it from the worst of 1 to 5: 2 … 5 are errors;
+    - `relevant(question, passage)`: a bool, or a number in [0, 1];
+    - `prefer(question, first, second)`: 1 or 2 for the better answer, 0 for neither;
+    - `rate(criterion, question, rated, against)`: a grade in [1, 5], or (grade, explanation); no bool. What the
+      arguments are, see `Judge.rate`.
+
+    Anything else is an error that names the method, what it returned, the question and what is allowed.
 
     Args:
         compare: the method that every judge has, as `UserCallable` calls it.
@@ -143,7 +151,8 @@ class ObjectJudge:
         Raises:
             CallableError: the method raised, or returned something else.
         """
-        return _verdict(self.user, question, await self.user.call(question, list(references), prediction))
+        given = await self.user.call(question, list(references), prediction)
+        return _verdict(self.user, question, given, YES_OR_NUMBER)
 
     async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
         """See `Judge`.
@@ -156,7 +165,8 @@ class ObjectJudge:
                 'grade(question, references, prediction), which the comparator "graded" needs',
                 "a number between 0 and 1",
             )
-        return _verdict(self._grade, question, await self._grade.call(question, list(references), prediction))
+        given = await self._grade.call(question, list(references), prediction)
+        return _verdict(self._grade, question, given, SHARE)
 
     async def relevant(self, question: str, passage: str) -> float:
         """See `Judge`.
@@ -166,7 +176,8 @@ class ObjectJudge:
         """
         if self._relevant is None:
             raise _lacking("relevant(question, passage), which the scores relevance.* need", "True or False")
-        return _verdict(self._relevant, question, await self._relevant.call(question, passage))
+        given = await self._relevant.call(question, passage)
+        return _verdict(self._relevant, question, given, YES_OR_NUMBER)
 
     async def prefer(self, question: str, first: str, second: str) -> int:
         """See `Judge`.
@@ -216,6 +227,12 @@ class ObjectJudge:
 
 NO_VERDICT: Final = "the judge gave no verdict"
 
+YES_OR_NUMBER: Final = "Return True or False, a number between 0 and 1, or None for no verdict."
+SHARE: Final = (
+    "Return a number between 0 (nothing of a reference) and 1 (all of it), or None for no verdict. "
+    f"A grade from {LOWEST} to {HIGHEST} is (grade - {LOWEST}) / {HIGHEST - LOWEST} of it."
+)
+
 
 def _lacking(method: str, returns: str) -> CallableError:
     return CallableError(
@@ -225,17 +242,13 @@ def _lacking(method: str, returns: str) -> CallableError:
     )
 
 
-def _verdict(asked: UserCallable, question: str, verdict: object) -> float:
-    """What a judge returned, as a number."""
+def _verdict(asked: UserCallable, question: str, verdict: object, allowed: str) -> float:
+    """What a judge returned, as a number in [0, 1]."""
     if verdict is None:
         raise Unscored(NO_VERDICT)
     score = _number(verdict)
     if score is None or not 0 <= score <= 1:
-        message = (
-            f"returned {verdict!r} for {question!r}.\n"
-            "Return True or False, a number between 0 and 1, or None for no verdict."
-        )
-        raise asked.fail(message)
+        raise asked.fail(f"returned {verdict!r} for {question!r}.\n{allowed}")
     return score
 
 
@@ -263,7 +276,8 @@ def _rating(asked: UserCallable, question: str, given: object) -> Rating:
         reason = "the judge gave no rating"
         raise Unscored(reason)
     grade, explanation = given if isinstance(given, tuple | list) and len(given) == PAIR else (given, "")
-    score = _number(grade)
+    # True is a number, but no grade: it would be the worst.
+    score = None if isinstance(grade, bool) else _number(grade)
     if score is None or not LOWEST <= score <= HIGHEST or not isinstance(explanation, str):
         message = (
             f"returned {given!r} for {question!r}.\n"
@@ -290,9 +304,9 @@ def adapt_judge(judge: object, loop: PrivateLoop) -> Judge:
     if is_ours(judge):
         return cast("Judge", judge)
 
-    def method(name: str) -> UserCallable | None:
+    def method(name: str, question: int = 0) -> UserCallable | None:
         found = getattr(judge, name, None)
-        return UserCallable("rageval_judge", found, loop) if callable(found) else None
+        return UserCallable(f"rageval_judge.{name}", found, loop, question) if callable(found) else None
 
     compare = method("compare")
     if compare is None:
@@ -303,4 +317,4 @@ def adapt_judge(judge: object, loop: PrivateLoop) -> Judge:
             "or leave the fixture out for the default judge."
         )
         raise CallableError(message)
-    return ObjectJudge(compare, method("grade"), method("relevant"), method("prefer"), method("rate"))
+    return ObjectJudge(compare, method("grade"), method("relevant"), method("prefer"), method("rate", 1))

@@ -224,6 +224,25 @@ def test_a_judge_without_its_method_is_named(project, llm):
     )
 
 
+def test_a_grade_out_of_range_is_told_with_its_examples(project, llm):
+    """A judge that grades from 1 to 5 where a share is wanted is no judge who finds all perfect."""
+    project.use(llm)
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(
+        f"{source}\nclass Judge:\n"
+        "    def compare(self, question, references, prediction):\n        return True\n"
+        "    def grade(self, question, references, prediction):\n        return 4\n"
+        '@pytest.fixture(scope="session")\ndef rageval_judge():\n    return Judge()\n'
+    )
+    project.test(GATE.format(spec="answer.correct@1").replace(")", ', comparator="graded")', 1))
+    errors_with(
+        project.run(),
+        "rageval_judge.grade returned 4 for 'What is the code of item-*?'.",
+        "Return a number between 0 (nothing of a reference) and 1 (all of it), or None for no verdict. *",
+        "It ended 4 examples: q*",
+    )
+
+
 def test_no_server_is_an_error_that_says_so_once(project, monkeypatch):
     """The address, and what to do; ranking measures of the same set are unharmed."""
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")

@@ -70,7 +70,7 @@ def test_anything_else_is_an_error(loop: PrivateLoop, returned: object) -> None:
     """It shows what came back, and what would do."""
     with pytest.raises(CallableError) as caught:
         _compare(loop, lambda *_: returned)
-    assert f"rageval_judge returned {returned!r} for 'How far?'" in str(caught.value)
+    assert f"rageval_judge.compare returned {returned!r} for 'How far?'" in str(caught.value)
     assert "Return True or False, a number between 0 and 1, or None" in str(caught.value)
 
 
@@ -80,7 +80,7 @@ def test_what_the_judge_raises_is_told_with_the_question(loop: PrivateLoop) -> N
     def judge(*_: object) -> bool:
         raise LookupError("no model")
 
-    with pytest.raises(CallableError, match="rageval_judge raised for 'How far\\?': LookupError"):
+    with pytest.raises(CallableError, match=r"rageval_judge\.compare raised for 'How far\?': LookupError"):
         _compare(loop, judge)
 
 
@@ -114,6 +114,21 @@ def test_a_judge_that_grades_is_a_comparator(loop: PrivateLoop) -> None:
     assert loop.run(comparator.compare("How far?", ("5 km",), "five")) == 0.25
     with pytest.raises(CallableError, match=r"returned 1\.5 for 'How far\?'"):
         loop.run(comparator.compare("How far?", ("5 km",), "six"))
+
+
+@pytest.mark.parametrize("returned", [2, 3, 4, 5, -0.25, 1.01])
+def test_a_grade_out_of_range_is_told_with_the_method_and_the_range(
+    loop: PrivateLoop, returned: float
+) -> None:
+    """Nothing is clipped: grades from 1 to 5 are told how they become shares."""
+    judge = adapt_judge(SimpleNamespace(compare=print, grade=lambda *_: returned), loop)
+    with pytest.raises(CallableError) as caught:
+        loop.run(judge.grade("How far?", ["5 km"], "five"))
+    assert str(caught.value) == (
+        f"rageval_judge.grade returned {returned!r} for 'How far?'.\n"
+        "Return a number between 0 (nothing of a reference) and 1 (all of it), or None for no verdict. "
+        "A grade from 1 to 5 is (grade - 1) / 4 of it."
+    )
 
 
 def test_a_judge_that_does_not_grade_is_told_which_method_it_lacks(loop: PrivateLoop) -> None:
@@ -168,7 +183,7 @@ def test_what_is_no_preference_is_an_error(loop: PrivateLoop, returned: object) 
     with pytest.raises(CallableError) as caught:
         _prefer(loop, lambda *_: returned)
     assert str(caught.value) == (
-        f"rageval_judge returned {returned!r} for 'How far?'.\n"
+        f"rageval_judge.prefer returned {returned!r} for 'How far?'.\n"
         "Return 1 or 2 for the better answer, 0 for neither, or None for no verdict."
     )
 

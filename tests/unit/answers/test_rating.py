@@ -187,14 +187,28 @@ def test_a_judge_of_the_users_rates(loop: PrivateLoop, returned: object, rating:
     assert seen == ["correctness", "How far?", ["five"], ["5 km"], threading.get_ident()]
 
 
-@pytest.mark.parametrize("returned", [0, 5.5, "5", (4, 4), (4, "why", "more"), float("nan"), [None, "why"]])
+@pytest.mark.parametrize(
+    "returned",
+    [0, 0.5, 5.5, "5", True, (True, "why"), (4, 4), (4, "why", "more"), float("nan"), [None, "why"]],
+)
 def test_anything_else_that_it_returns_is_an_error(loop: PrivateLoop, returned: object) -> None:
     """It shows what came back, and what would do."""
     judge = adapt_judge(SimpleNamespace(compare=print, rate=lambda *_: returned), loop)
     with pytest.raises(CallableError) as caught:
         loop.run(judge.rate("correctness", "How far?", ["five"], ["5 km"]))
-    assert f"rageval_judge returned {returned!r} for 'How far?'" in str(caught.value)
+    assert f"rageval_judge.rate returned {returned!r} for 'How far?'" in str(caught.value)
     assert "Return a grade from 1 to 5, or (grade, explanation), or None" in str(caught.value)
+
+
+def test_what_rate_raises_is_told_with_the_question(loop: PrivateLoop) -> None:
+    """And not with the criterion, which comes first."""
+
+    def rate(*_: object) -> float:
+        raise LookupError("no model")
+
+    judge = adapt_judge(SimpleNamespace(compare=print, rate=rate), loop)
+    with pytest.raises(CallableError, match=r"rageval_judge\.rate raised for 'How far\?': LookupError"):
+        loop.run(judge.rate("correctness", "How far?", ["five"], ["5 km"]))
 
 
 def test_none_is_no_rating(loop: PrivateLoop) -> None:
