@@ -74,10 +74,12 @@ def rageval_encoder(pytestconfig: pytest.Config) -> "CachedEncoder":
 def rageval(
     request: pytest.FixtureRequest,
     rageval_retriever: object,
+    rageval_prompts: object,
     rageval_generator: object,
     rageval_judge: object,
 ) -> "Rageval":
     """Scores of the retriever under test: score(spec), retrieve(query, k), answer(question, k), examples."""
-    return GatePlugin.of(request.config).open(
-        request.node, rageval_retriever, rageval_generator, rageval_judge
-    )
+    gate = GatePlugin.of(request.config)
+    # Looked at also where generator and judge are the user's own, and send none of them.
+    gate.check_prompts(rageval_prompts)
+    return gate.open(request.node, rageval_retriever, rageval_generator, rageval_judge)

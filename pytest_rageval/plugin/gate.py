@@ -97,6 +97,10 @@ class GatePlugin:
         path = self.settings.prompts
         return {} if path is None else _told(lambda: read_templates(path))
 
+    def check_prompts(self, prompts: object) -> None:
+        """Let pass prompts that can be sent; a test with others ends here."""
+        _worded(prompts)
+
     def default_generator(self, prompts: object) -> object:
         """What generates unless a conftest says otherwise, with these prompts."""
         from pytest_rageval.models import DefaultGenerator  # noqa: PLC0415 - see session

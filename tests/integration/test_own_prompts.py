@@ -53,13 +53,21 @@ def test_another_wording_makes_a_baseline_stale(project, llm):
     result.stdout.fnmatch_lines(["  generator prompt to generate: * in the baseline, * now"])
 
 
+OWN_PARTS = (
+    "@pytest.fixture(scope='session')\ndef rageval_generator():\n    return lambda question, passages: 'c1x'\n"
+    "class Judge:\n    def compare(self, question, references, prediction):\n        return True\n"
+    "@pytest.fixture(scope='session')\ndef rageval_judge():\n    return Judge()\n"
+)
+
+
+@pytest.mark.parametrize("own", ["", OWN_PARTS], ids=["our parts", "own parts"])
 @pytest.mark.parametrize("fixture", [True, False])
-def test_a_prompt_that_cannot_be_used_is_an_error(project, llm, fixture):
-    """Told where it stands, without a traceback, and before anything is asked."""
+def test_a_prompt_that_cannot_be_used_is_an_error(project, llm, fixture, own):
+    """Told where it stands, without a traceback, and before anything is asked; also where no part sends it."""
     project.use(llm)
-    if fixture:
-        conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
-        project.pytester.makeconftest(f"{conftest}\n{FIXTURE.replace(' {passages}', '')}")
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    wrong = FIXTURE.replace(" {passages}", "") if fixture else ""
+    project.pytester.makeconftest(f"{conftest}\n{own}{wrong}")
     (project.path / "prompts.toml").write_text(
         FRAGE if fixture else FRAGE.replace(" {passages}", ""), encoding="utf-8"
     )
@@ -72,3 +80,9 @@ def test_a_prompt_that_cannot_be_used_is_an_error(project, llm, fixture):
     )
     assert "Traceback" not in result.stdout.str()
     assert not llm.requests
+
+
+def test_prompts_are_not_read_where_no_test_is_of_ours(project):
+    """A wrong file is no trouble for other tests."""
+    project.pytester.makepyfile(test_plain="def test_plain(): pass\n")
+    project.run("--rageval-prompts=nowhere.toml").assert_outcomes(passed=1)
