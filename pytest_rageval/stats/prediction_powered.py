@@ -4,11 +4,17 @@ from collections.abc import Sequence
 from math import sqrt
 
 import numpy as np
+import numpy.typing as npt
 
 from pytest_rageval.stats.estimate import Estimate
 from pytest_rageval.stats.proportion import Z95
 
 __all__ = ["prediction_powered_mean"]
+
+Array = npt.NDArray[np.float64]
+
+ALIKE = 1e-9
+"""Scores that differ by less are one: what is left of them in a difference is rounding."""
 
 
 def prediction_powered_mean(
@@ -22,9 +28,11 @@ def prediction_powered_mean(
 
     `mean(human) + λ (mean(unlabelled) - mean(judge))`: the mean of the labels, moved by how far the
     judge finds the labelled items unlike the rest. The judge may err as it likes, also to one side: its
-    errors cancel in the difference. λ minimises the variance
-    `var(human - λ judge) / n + λ² var(unlabelled) / N`, so that a judge who is of no use gets
-    λ = 0 and the labels stand alone.
+    errors cancel in the difference. λ = `s N / (n + N)` with `s` the slope of human over judge among the
+    labelled items, from 0 to 1, which minimises the variance `var(human - λ judge) / n + λ² var(unlabelled) / N`:
+    a judge who is of no use gets λ = 0 and the labels stand alone; of one who never errs, the mean of all
+    verdicts is the result, labelled or not. Where the judge says the same of all labelled items, s = 1 if
+    people do too, else 0.
 
     Args:
         human: n scores by people, on the scale.
@@ -34,24 +42,25 @@ def prediction_powered_mean(
         scale: lowest and highest score there can be.
 
     Returns:
-        The mean with its 95% interval, both within the scale; the interval is never wider than with
-        λ = 0. None without labelled items, or with fewer than two unlabelled ones.
+        The mean with its 95% interval, both within the scale. None without labelled items, or with fewer
+        than two unlabelled ones.
 
-        The interval counts four more labelled items, one for each pair of the scale's ends, as Agresti
-        and Coull's does of a proportion. Without them, few labels on which people and judge agree
-        by luck leave an interval of no width; with them it is too wide, rather, for few items.
+        The interval is the normal one, widened to hold that which counts four more labelled items, one
+        for each pair of the scale's ends, as Agresti and Coull's does of a proportion. Without them, few
+        labels on which people and judge agree by luck leave an interval of no width; with them it is too
+        wide, rather, for few items. They move neither the mean nor λ.
 
     Raises:
         ValueError: human and judge are not of one length, or a score is outside the scale.
 
     Source: Angelopoulos, Bates, Fannjiang, Jordan and Zrnic (2023), "Prediction-powered inference";
-    the tuning of λ: Angelopoulos, Duchi and Zrnic (2023), "PPI++", without the bounds 0 and 1 on λ;
-    the added items: Agresti and Coull (1998), "Approximate is better than 'exact' …".
+    the tuning of λ: Angelopoulos, Duchi and Zrnic (2023), "PPI++", with the judge's variance taken from
+    the labelled items; the added items: Agresti and Coull (1998), "Approximate is better than 'exact' …".
 
     >>> human, judge = [1, 0, 1, 0, 0, 1, 0, 1] * 5, [1, 1, 1, 0, 0, 1, 0, 1] * 5
     >>> corrected = prediction_powered_mean(human, judge, [1] * 700 + [0] * 300)
     >>> [round(number, 3) for number in (corrected.value, corrected.low, corrected.high)]
-    [0.552, 0.451, 0.668]
+    [0.558, 0.456, 0.676]
     """
     y, f, rest = (np.asarray(scores, dtype=float) for scores in (human, judge, unlabelled))
     low, high = scale
@@ -61,11 +70,26 @@ def prediction_powered_mean(
         raise ValueError(f"a score is outside the scale {low:g} … {high:g}")
     if not len(y) or len(rest) < 2:  # noqa: PLR2004 - a variance needs two
         return None
-    more_y, more_f = np.append(y, [low, low, high, high]), np.append(f, [low, high, low, high])
-    (var_y, cov), (_, var_f) = np.cov(more_y, more_f) / len(more_y)
-    var_rest = rest.var(ddof=1) / len(rest)
-    tuning = cov / (var_f + var_rest)
-    margin = Z95 * sqrt(max(0.0, var_y - tuning * cov))
-    centre = more_y.mean() + tuning * (rest.mean() - more_f.mean())
+    tuning = _slope(y, f) * len(rest) / (len(y) + len(rest))
+    added_y, added_f = np.append(y, [low, low, high, high]), np.append(f, [low, high, low, high])
+    value, *plain = _interval(y, f, rest, tuning)
+    _, *widening = _interval(added_y, added_f, rest, tuning)
+    ends = min(plain[0], widening[0]), max(plain[1], widening[1])
+    return Estimate(*(float(np.clip(x, low, high)) for x in (value, *ends)))
+
+
+def _slope(y: Array, f: Array) -> float:
+    """Of y over f, by least squares, brought into [0, 1]; where f has one value: 1 if y has too, else 0."""
+    if np.ptp(f) < ALIKE:
+        return float(np.ptp(y) < ALIKE)
+    from_mean = f - f.mean()
+    return float(np.clip(from_mean @ (y - y.mean()) / (from_mean @ from_mean), 0, 1))
+
+
+def _interval(y: Array, f: Array, rest: Array, tuning: float) -> tuple[float, float, float]:
+    """The corrected mean for a λ, and the ends of its normal interval."""
     value = y.mean() + tuning * (rest.mean() - f.mean())
-    return Estimate(*(float(np.clip(x, low, high)) for x in (value, centre - margin, centre + margin)))
+    parts = (y - tuning * f, tuning * rest)
+    # One label has no variance of its own; with the added ones it has.
+    margin = Z95 * sqrt(sum(part.var(ddof=1) / len(part) for part in parts if len(part) > 1))
+    return value, value - margin, value + margin

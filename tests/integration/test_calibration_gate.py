@@ -147,7 +147,7 @@ def test_a_score_is_corrected_beside_the_raw_one(judged: Project) -> None:
     result.stdout.fnmatch_lines(
         [
             (
-                "    answer.correct@1: corrected for the judge's errors: 0.774 [[]0.*, *[]], if the 20 labels are a "
+                "    answer.correct@1: corrected for the judge's errors: 0.667 [[]0.*, *[]], if the 20 labels are a "
                 "random sample of such answers"
             ),
         ]

@@ -12,25 +12,53 @@ REST = [1.0] * 700 + [0.0] * 300
 
 
 def test_a_worked_example() -> None:
-    """By hand: 40 pairs and the four of the scale's ends."""
+    """By hand: λ and mean from 40 pairs; the ends from these, or from them and the four of the scale's ends."""
     found = prediction_powered_mean(HUMAN, JUDGE, REST)
     assert found is not None
-    n, human, judge, both = 44, 27, 32, 26
-    cov = (both - human * judge / n) / (n - 1) / n
-    var_human, var_judge = (k * (n - k) / n / (n - 1) / n for k in (human, judge))
-    tuning = cov / (var_judge + 0.7 * 0.3 / 999)
-    margin = 1.959964 * (var_human - cov * tuning) ** 0.5
+    # The judge errs on one answer in eight, which people call wrong: 25 of 40 right, 30 by the judge.
+    slope = (25 / 40 - 25 / 40 * 30 / 40) / (30 / 40 * 10 / 40)
+    tuning = slope * 1000 / 1040
     assert found.value == pytest.approx(25 / 40 + tuning * (0.7 - 30 / 40), abs=1e-12)
-    assert found.high == pytest.approx(human / n + tuning * (0.7 - judge / n) + margin, abs=1e-6)
-    assert found.high - found.low == pytest.approx(2 * margin, abs=1e-6)
+    ends = []
+    for n, human, judge, both in ((40, 25, 30, 25), (44, 27, 32, 26)):
+        var_human, var_judge = (k * (n - k) / n / (n - 1) / n for k in (human, judge))
+        cov = (both - human * judge / n) / (n - 1) / n
+        variance = var_human - 2 * tuning * cov + tuning**2 * (var_judge + 0.7 * 0.3 / 999)
+        centre = human / n + tuning * (0.7 - judge / n)
+        ends.append((centre - 1.959964 * variance**0.5, centre + 1.959964 * variance**0.5))
+    assert found.low == pytest.approx(min(low for low, _ in ends), abs=1e-6)
+    assert found.high == pytest.approx(max(high for _, high in ends), abs=1e-6)
+
+
+@pytest.mark.parametrize("labels", [HUMAN, [1.0] * 10, [1.0]])
+def test_a_judge_without_errors_has_its_own_mean(labels: list[float]) -> None:
+    """Of all its verdicts, on labelled items and others: nothing is there to correct."""
+    found = prediction_powered_mean(labels, labels, REST)
+    assert found is not None
+    assert found.value == pytest.approx((sum(labels) + 700) / (len(labels) + 1000), abs=1e-12)
+
+
+def test_a_judge_who_says_the_opposite_is_of_no_use() -> None:
+    """λ is 0, and the mean that of the labels."""
+    found = prediction_powered_mean(HUMAN, [1 - score for score in HUMAN], REST)
+    assert found is not None
+    assert found.value == pytest.approx(25 / 40, abs=1e-12)
 
 
 def test_a_judge_who_says_one_thing_leaves_the_labels_alone() -> None:
-    """λ hardly differs from 0; the interval is that of Agresti and Coull, close to Wilson's."""
+    """Its verdicts cancel; the interval is close to Wilson's."""
     found = prediction_powered_mean(HUMAN, [1.0] * 40, [1.0] * 1000)
     assert found is not None
     assert found.value == pytest.approx(25 / 40, abs=1e-12)
-    assert (found.low, found.high) == pytest.approx(wilson(25, 40), abs=0.01)
+    assert (found.low, found.high) == pytest.approx(wilson(25, 40), abs=0.02)
+
+
+@pytest.mark.parametrize("judge", [[0.1] * 3, [0.0, 5e-324, 0.0]])
+def test_verdicts_that_differ_by_rounding_are_one(judge: list[float]) -> None:
+    """They say nothing of a slope, and no number is lost in it."""
+    found = prediction_powered_mean([0.0, 1.0, 1.0], judge, [judge[0]] * 10)
+    assert found is not None
+    assert found.value == pytest.approx(2 / 3, abs=1e-9)
 
 
 def test_a_good_judge_narrows_the_interval() -> None:
