@@ -1,6 +1,6 @@
 """What people said of answers, to hold a judge against: JSON lines, one labelled answer or pair a line."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
@@ -47,6 +47,11 @@ class LabelledAnswer:
     prediction: str
     human: tuple[float | None, ...]
 
+    @property
+    def labelled(self) -> Hashable:
+        """What was labelled, without its id and its labels."""
+        return _plain(self.example.question), frozenset(map(_plain, self.references)), _plain(self.prediction)
+
 
 @dataclass(frozen=True, slots=True)
 class LabelledPair:
@@ -64,6 +69,11 @@ class LabelledPair:
     first: str
     second: str
     human: tuple[float | None, ...]
+
+    @property
+    def labelled(self) -> Hashable:
+        """What was labelled, without its id, its labels and the order of the answers."""
+        return _plain(self.example.question), frozenset({_plain(self.first), _plain(self.second)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +108,32 @@ def load_labels(path: Path) -> HumanLabels:
     nothing. A label of an answer is true, false or a number from 0 to 1, that of a pair 1 (the first is
     better), 2 (the second) or 0 (neither). An item without `id` is named by its line.
 
+    An item has one line, whoever labelled it: what an interval resamples are items, and one that counted
+    twice would narrow it by nothing that anybody learned. Items are the same where question, references and
+    answer are, or question and the two answers, in either order.
+
     Raises:
-        InputError: the file cannot be read, a line cannot be used, two have one id, answers and pairs are
-            mixed, or there is nothing: file, line, what to do.
+        InputError: the file cannot be read, a line cannot be used, two have one id or one item, answers and
+            pairs are mixed, or there is nothing: file, line, what to do.
     """
     answers: list[LabelledAnswer] = []
     pairs: list[LabelledPair] = []
     places: dict[str, str] = {}
+    labelled: dict[Hashable, str] = {}
     try:
         for place, record in read(path):
             item = _item(record, place, default_id=place.removeprefix(f"{path.name} "))
             before = places.setdefault(item.example.id, place)
             if before != place:
                 _fail(place, f'the id "{item.example.id}" is already that of {before}', "Make one another.")
+            before = labelled.setdefault(item.labelled, place)
+            if before != place:
+                what = "pair" if isinstance(item, LabelledPair) else "answer"
+                _fail(
+                    place,
+                    f"the same {what} to the same question is already labelled in {before}",
+                    'Take one of them out; labels of several people go into one line: "human": [1, 0], in one order.',
+                )
             if isinstance(item, LabelledPair):
                 pairs.append(item)
             else:
@@ -136,6 +159,11 @@ def find_labels(source: str | Path, *, bases: Sequence[Path]) -> Path:
             return candidate.resolve()
     looked = "\n".join(f"  {candidate}" for candidate in dict.fromkeys(candidates))
     raise InputError(f"There is no labels file {str(source)!r}. Looked for:\n{looked}")
+
+
+def _plain(text: str) -> str:
+    """A text with its white space made even."""
+    return " ".join(text.split())
 
 
 def _scale(answers: Sequence[LabelledAnswer]) -> Scale:

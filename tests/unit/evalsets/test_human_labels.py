@@ -31,7 +31,8 @@ def written(folder: Path, *records: object) -> Path:
 )
 def test_labels_of_answers(tmp_path: Path, labels: list[Any], scale: str, read: list[Any]) -> None:
     """One, or one an annotator; graded as soon as one of them is between yes and no."""
-    found = load_labels(written(tmp_path, *(ANSWER | {"human": label} for label in labels)))
+    records = (ANSWER | {"question": f"Where is {n}?", "human": label} for n, label in enumerate(labels))
+    found = load_labels(written(tmp_path, *records))
     assert (found.scale, [item.human for item in found.items]) == (scale, read)
     assert [item.example.id for item in found.answers] == ["line 1", "line 2"]
     assert found.answers[0].references == ("Tulsa",)
@@ -40,13 +41,19 @@ def test_labels_of_answers(tmp_path: Path, labels: list[Any], scale: str, read: 
 
 def test_labels_of_pairs(tmp_path: Path) -> None:
     """1 for the first, 2 for the second, 0 for neither become 1, -1 and 0."""
-    records = [PAIR | {"id": "p1", "human": [1, 2, 0]}, PAIR | {"id": 2}]
+    records = [PAIR | {"id": "p1", "human": [1, 2, 0]}, PAIR | {"id": 2, "second": "hence"}]
     found = load_labels(written(tmp_path, *records))
     assert (found.scale, found.answers) == ("pairwise", ())
     assert [(pair.example.id, pair.human) for pair in found.pairs] == [
         ("p1", (1.0, -1.0, 0.0)),
         ("2", (1.0,)),
     ]
+
+
+def test_answers_that_differ_in_anything_read_are_other_items(tmp_path: Path) -> None:
+    """Another question, prediction or reference is another judgement."""
+    others = ({"question": "Who?"}, {"prediction": "Rome"}, {"references": ["Rome"]})
+    assert len(load_labels(written(tmp_path, ANSWER, *(ANSWER | other for other in others)))) == 4
 
 
 @pytest.mark.parametrize(
@@ -70,6 +77,18 @@ def test_labels_of_pairs(tmp_path: Path) -> None:
         (
             [ANSWER | {"id": "a"}, ANSWER | {"id": "a"}],
             'line 2: the id "a" is already that of labels.jsonl line 1',
+        ),
+        (
+            [ANSWER | {"id": "a"}, ANSWER | {"prediction": "Rome"}, ANSWER | {"human": False}],
+            "line 3: the same answer to the same question is already labelled in labels.jsonl line 1.\nTake one",
+        ),
+        (
+            [ANSWER, ANSWER | {"references": [" Tulsa"], "question": "Where? "}],
+            "line 2: the same answer to the same question",
+        ),
+        (
+            [PAIR, PAIR | {"first": "thus", "second": "so", "human": 2}],
+            "line 2: the same pair to the same question is already labelled in labels.jsonl line 1",
         ),
         ([], "labels.jsonl holds no labels"),
     ],
