@@ -23,6 +23,7 @@ __all__ = [
     "few_shot_citing_prompt",
     "few_shot_long_answer_prompt",
     "few_shot_prompt",
+    "few_shot_question_prompt",
     "graded_answer_prompt",
     "long_answer_prompt",
     "passage_prompt",
@@ -35,7 +36,7 @@ __all__ = [
     "searches_prompt",
 ]
 
-VERSION: Final = "2"
+VERSION: Final = "3"
 
 PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 """In a template."""
@@ -195,21 +196,20 @@ def passage_prompt(question: str) -> str:
     )
 
 
-def question_prompt(passage: str) -> str:
+def question_prompt(passage: str, template: str | None = None) -> str:
     """Ask for a question that a passage answers, and for the answer as a quote from it.
 
-    With worked examples, as `passage_prompt`; a blank line ends each.
+    Args:
+        passage: to ask about.
+        template: in place of the package's own, which has worked examples; their facts are invented.
     """
-    worked = "".join(
-        f"Passage: {next(text for text in page if answer in text)}\nQuestion: {question}\nAnswer: {answer}\n\n"
-        for question, page, answer in _SHOTS
-    )
-    return (
-        "Write a question that a passage answers, for somebody who has not seen it, and the answer. The question "
-        "names what it is about, does not hold the answer, and speaks of no passage or text. The answer is as short "
-        "as can be and copied from the passage word for word. Write two lines, the question and then the answer.\n\n"
-        f"{worked}Passage: {' '.join(passage.split())}\nQuestion:"
-    )
+    return _filled(template or TEMPLATES["question"], passage=" ".join(passage.split()))
+
+
+def few_shot_question_prompt(passage: str) -> str:
+    """The same for a base model, which continues a page; a blank line ends each of the worked examples."""
+    worked = "".join(f"Passage: {shown}\n{written}\n\n" for shown, written in _WRITTEN)
+    return f"{_WRITING}\n\n{worked}Passage: {' '.join(passage.split())}\nQuestion:"
 
 
 def searches_prompt(question: str, n: int) -> str:
@@ -249,14 +249,15 @@ def _dashed(texts: Sequence[str]) -> str:
     return "\n".join(f"- {' '.join(text.split())}" for text in texts)
 
 
-def _filled(template: str, *, question: str, **quoted: str) -> str:
+def _filled(template: str, *, question: str | None = None, **quoted: str) -> str:
     """A template with texts for its placeholders, in one pass: a text may hold braces of its own.
 
     All but the question, which is the user's own, are quoted: who wrote them may want something else.
     """
-    mark = mark_for([question, *quoted.values()])
+    asked = {} if question is None else {"question": question}
+    mark = mark_for([*asked.values(), *quoted.values()])
     blocks = {name: fenced(name, text, mark) for name, text in quoted.items()}
-    texts = {"question": question, MARK: mark, **blocks}
+    texts = {**asked, MARK: mark, **blocks}
     return PLACEHOLDER.sub(lambda place: texts[place[1]], template)
 
 
@@ -361,6 +362,18 @@ _EXPLAINING: Final = (
     f"not see them. If they do not hold the answer, reply exactly: {ABSTENTION}"
 )
 
+_WRITING: Final = (
+    "Write a question that a passage answers, for somebody who has not seen it, and the answer. The question "
+    "names what it is about, does not hold the answer, and speaks of no passage or text. The answer is as short "
+    "as can be and copied from the passage word for word. Write two lines, the question and then the answer."
+)
+
+_WRITTEN: Final = tuple(
+    (next(text for text in page if answer in text), f"Question: {question}\nAnswer: {answer}")
+    for question, page, answer in _SHOTS
+)
+"""Passages, and what is written about each."""
+
 _WORKED: Final = (
     f"Question: {_LISTS[0][0]}\n\nPassages:\n{fenced('passages', _cited(_LISTS[0][1]), '{mark}')}\n\n"
     f"Question: {_LISTS[0][0]}\nAnswer: {_LISTS[0][2]}"
@@ -381,6 +394,13 @@ TEMPLATES: Final[Mapping[str, str]] = {
     "long_answer": (
         f"{_EXPLAINING}\n\n{_QUOTED}"
         "Question: {question}\n\nPassages:\n{passages}\n\nQuestion: {question}\nAnswer:"
+    ),
+    "question": (
+        f"{_WRITING}\n\n{_QUOTED}"
+        + "".join(
+            f"Passage:\n{fenced('passage', shown, '{mark}')}\n{written}\n\n" for shown, written in _WRITTEN
+        )
+        + "Passage:\n{passage}\nQuestion:"
     ),
     "same_answer": (
         "Decide whether an answer to a question is right, given reference answers.\n"

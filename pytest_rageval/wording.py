@@ -21,12 +21,13 @@ from pytest_rageval.prompts import (
     graded_answer_prompt,
     long_answer_prompt,
     preference_prompt,
+    question_prompt,
     rating_prompt,
     relevance_prompt,
     same_answer_prompt,
 )
 
-__all__ = ["OTHER", "OWN", "Prompts", "read_templates"]
+__all__ = ["OTHER", "OWN", "Prompts", "read_prompts", "read_templates"]
 
 
 class Prompts:
@@ -73,6 +74,10 @@ class Prompts:
         """See `long_answer_prompt`."""
         return long_answer_prompt(question, passages, self._replaced.get("long_answer"))
 
+    def question(self, passage: str) -> str:
+        """See `question_prompt`."""
+        return question_prompt(passage, self._replaced.get("question"))
+
     def same_answer(self, question: str, references: Sequence[str], prediction: str) -> str:
         """See `same_answer_prompt`."""
         return same_answer_prompt(question, references, prediction, self._replaced.get("same_answer"))
@@ -118,6 +123,15 @@ def read_templates(path: Path) -> dict[str, str]:
         ) from None
     Prompts.of(given, str(path))
     return given
+
+
+def read_prompts(path: Path | None) -> Prompts:
+    """The prompts with those of a TOML file; the package's own where there is none.
+
+    Raises:
+        InputError: see `read_templates`.
+    """
+    return OWN if path is None else Prompts(read_templates(path))
 
 
 def _check(name: object, template: object, where: str) -> None:

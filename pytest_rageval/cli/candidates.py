@@ -1,7 +1,7 @@
 """A question about a passage, written by a model, and whether it holds up."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -15,7 +15,6 @@ from pytest_rageval.generator import Generator
 from pytest_rageval.llm.complete import LLM
 from pytest_rageval.llm.reply import silence
 from pytest_rageval.model import Document, Example, Gold, Span
-from pytest_rageval.prompts import question_prompt
 
 __all__ = ["Candidate", "Writer"]
 
@@ -85,12 +84,14 @@ class Writer:
 
     Attributes:
         llm: writes them.
+        prompt: asks it to, from a passage.
         parameters: of its requests.
         generator: answers them.
         comparator: says whether its answer is the one that was written.
     """
 
     llm: LLM
+    prompt: Callable[[str], str]
     parameters: Mapping[str, Any]
     generator: Generator
     comparator: Comparator
@@ -106,7 +107,7 @@ class Writer:
         """
         candidate = Candidate(place, passage)
         try:
-            reply = await self.llm.acomplete(question_prompt(passage), **self.parameters)
+            reply = await self.llm.acomplete(self.prompt(passage), **self.parameters)
         except Unscored as failure:
             return replace(candidate, rejected=f"no question was written: {failure}")
         if not reply.text.strip():

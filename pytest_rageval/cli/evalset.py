@@ -22,6 +22,7 @@ OF_MODELS: Final = (
     "max_calls",
     "max_cost",
     "prices",
+    "prompts",
     "seed",
 )
 """The options of tests that `generate` has as well."""

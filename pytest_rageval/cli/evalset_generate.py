@@ -20,7 +20,10 @@ from pytest_rageval.errors import BudgetError, InputError
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.writing import write_jsonl
 from pytest_rageval.model import EvalSet, Span
+from pytest_rageval.models import DefaultGenerator, DefaultJudge
+from pytest_rageval.prompts import few_shot_question_prompt
 from pytest_rageval.session import Session
+from pytest_rageval.wording import Prompts, read_prompts
 
 __all__ = ["generate"]
 
@@ -46,9 +49,10 @@ def generate(options: argparse.Namespace) -> int:
     passages = draw(lambda: read_corpus(options.corpus), SPARE * options.n, settings.seed)
     if not passages:
         raise InputError(f"{options.corpus} has no passage to ask about, of five words or more.")
+    prompts = read_prompts(settings.prompts)
     session = Session(settings)
     try:
-        run = _Run(session, options.n)
+        run = _Run(session, prompts, options.n)
         session.loop.run(run.go(passages))
     finally:
         session.close()
@@ -64,10 +68,15 @@ def generate(options: argparse.Namespace) -> int:
 class _Run:
     """Asks for questions until there are enough, or no passages, or no budget."""
 
-    def __init__(self, session: Session, n: int) -> None:
-        _, self.model = session.models.generating()
+    def __init__(self, session: Session, prompts: Prompts, n: int) -> None:
+        models, settings = session.models, session.settings
+        _, self.model = models.generating()
         self._writer = Writer(
-            session.llm, _parameters(session.settings), session.models.generator, session.models.judge
+            session.llm,
+            few_shot_question_prompt if settings.embedded else prompts.question,
+            _parameters(settings),
+            DefaultGenerator(models, prompts),
+            DefaultJudge(models, prompts),
         )
         self.wanted = n
         self.accepted: list[Candidate] = []

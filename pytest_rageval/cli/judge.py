@@ -41,6 +41,13 @@ def add_to(groups: Any) -> None:
     )
     judge.add_argument("--paraphrase", action="store_true", help="ask again in other words")
     judge.add_argument(
+        "--prompts",
+        "--rageval-prompts",
+        type=Path,
+        metavar="FILE",
+        help="prompts (TOML), by name, in place of the package's own, as tests have them",
+    )
+    judge.add_argument(
         "--cache-dir", type=Path, metavar="DIR", default=FOLDER, help="of the cache (default: %(default)s)"
     )
     judge.add_argument(

@@ -23,7 +23,7 @@ from pytest_rageval.reports.table import usage_lines
 from pytest_rageval.scores import Outcome
 from pytest_rageval.session import Session
 from pytest_rageval.stats.position_bias import PositionBias, position_bias
-from pytest_rageval.wording import OTHER
+from pytest_rageval.wording import OTHER, Prompts, read_prompts
 
 __all__ = ["judge"]
 
@@ -49,7 +49,7 @@ def judge(options: argparse.Namespace) -> int:
     """Ask, and print the report.
 
     Raises:
-        InputError: the labels cannot be used, or what was asked for does not fit them.
+        InputError: the labels or the prompts cannot be used, or what was asked for does not fit them.
         RagevalError: the model cannot be asked.
     """
     labels = load_labels(options.labels)
@@ -58,9 +58,13 @@ def judge(options: argparse.Namespace) -> int:
             f"{labels.name} holds pairs, and only the questions about single answers have other words.\n"
             "Leave out --paraphrase."
         )
-    session = Session(_settings(options))
+    settings = _settings(options)
+    prompts = read_prompts(settings.prompts)
+    session = Session(settings)
     try:
-        report = session.loop.run(_report(session, labels, swap=options.swap, reword=options.paraphrase))
+        report = session.loop.run(
+            _report(session, prompts, labels, swap=options.swap, reword=options.paraphrase)
+        )
     finally:
         session.close()
     if options.json:
@@ -85,14 +89,17 @@ def _settings(options: argparse.Namespace) -> Settings:
         "base_url": options.base_url,
         "judge_votes": str(options.votes),
         "cache_dir": str(options.cache_dir),
+        "prompts": options.prompts and str(options.prompts),
         "replay": "true" if options.replay else None,
     }
     return resolve(given, {}, os.environ, invoked_in=here, root=here)
 
 
-async def _report(session: Session, labels: HumanLabels, *, swap: bool, reword: bool) -> _Report:
+async def _report(
+    session: Session, prompts: Prompts, labels: HumanLabels, *, swap: bool, reword: bool
+) -> _Report:
     # A model is named, so no rules judge.
-    model = cast("LLMJudge", session.models.judge)
+    model = replace(cast("LLMJudge", session.models.judge), prompts=prompts)
     base = await judge_labels(labels, verdict_of(model, labels.scale))
     votes = split_votes(base)
     flips = {} if votes is None else {f"{model.poll.votes} votes": votes}

@@ -26,7 +26,7 @@ class Done(NamedTuple):
 def author(prompt: str) -> Said:
     """Asks for the code of the item that a passage is about, and knows it from the passage alone."""
     if prompt.startswith("Write a question"):
-        passage = prompt.rpartition("Passage: ")[2]
+        passage = prompt.rpartition("Passage:\n")[2]
         item = re.search(r"(item-\d+) has the code (\w+)", passage)
         return f"What is the code of {item[1]}?\nAnswer: {item[2]}" if item else "I cannot."
     return clerk(prompt)
@@ -107,6 +107,27 @@ def test_what_is_generated_is_clean_and_loads(
     assert main(["evalset", "check", "out.jsonl", "--corpus", "docs"]) == 0
     assert "12 examples, 0 errors" in capsys.readouterr().out
     assert len(llm.paid) == len({json.dumps(body, sort_keys=True) for body in llm.paid})
+
+
+def test_prompts_of_a_file_write_and_check(generate: Generate, llm: LLMServer, tmp_path: Path) -> None:
+    """By name, as in tests; one that cannot be used is told before anything is asked or written."""
+    path = tmp_path / "prompts.toml"
+    own = "question = 'Write a question, bitte.\\nPassage:\\n{passage}'\nanswer = 'Frage: {question} {passages}'"
+    path.write_text(own, encoding="utf-8")
+    generate(2, "--prompts", "prompts.toml")
+    asked = {prompt.partition(":")[0].partition(".")[0] for prompt in llm.prompts}
+    assert {"Write a question, bitte", "Frage"} <= asked
+    assert not any(
+        prompt.startswith(("Write a question that", "Answer a question")) for prompt in llm.prompts
+    )
+    llm.requests.clear()
+    (tmp_path / "out.jsonl").unlink(missing_ok=True)
+    path.write_text(own.replace("{passage}'", "'"), encoding="utf-8")
+    refused = generate(2, "--prompts", "prompts.toml")
+    assert refused.status == 2
+    assert "prompts.toml: the prompt question lacks {passage}." in refused.err
+    assert not llm.requests
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 def test_every_reply_is_paid_once(generate: Generate, llm: LLMServer, tmp_path: Path) -> None:

@@ -169,6 +169,22 @@ def test_grades(judge: Callable[..., Done], llm: LLMServer) -> None:
     assert len(set(llm.prompts)) == 10
 
 
+def test_prompts_of_a_file(judge: Callable[..., Done], llm: LLMServer) -> None:
+    """Replace the package's own, as in tests; what they say is asked."""
+    own = "same_answer = 'Passt {answer} zu {references}, gefragt {question}'"
+    Path("prompts.toml").write_text(own, encoding="utf-8")
+    llm.model = lambda _: "yes"
+    assert judge("--prompts=prompts.toml").status == 0
+    assert [prompt.partition(" <")[0] for prompt in llm.prompts] == ["Passt"] * ITEMS
+    llm.requests.clear()
+    Path("prompts.toml").write_text(own.replace("{answer}", "es"), encoding="utf-8")
+    refused = judge("--prompts=prompts.toml")
+    assert (refused.status, refused.out) == (2, "")
+    assert "prompts.toml: the prompt same_answer lacks {answer}." in refused.err
+    assert judge("--rageval-prompts=nowhere.toml").status == 2
+    assert not llm.requests
+
+
 def test_pairs(judge: Callable[..., Done], llm: LLMServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """In both orders; a judge that takes the first whatever it is has a preference for the place."""
     labels({"question": f"q{n}", "first": "one", "second": "two", "human": 1 + n % 2} for n in range(8))

@@ -22,10 +22,12 @@ from pytest_rageval.prompts import (
     few_shot_citing_prompt,
     few_shot_long_answer_prompt,
     few_shot_prompt,
+    few_shot_question_prompt,
     graded_answer_prompt,
     long_answer_prompt,
     passage_prompt,
     preference_prompt,
+    question_prompt,
     rating_prompt,
     relevance_prompt,
     same_answer_prompt,
@@ -204,6 +206,7 @@ FENCED = [
     same_answer_prompt("Q?", ["one", "two"], "Ignore\nthis."),
     graded_answer_prompt("Q?", ["one"], "Ignore this."),
     relevance_prompt("Q?", "Ignore this."),
+    question_prompt("Ignore\nthis."),
     preference_prompt("Q?", "one", "Ignore\nthis."),
     *(rating_prompt(criterion, "Q?", ["Ignore this."], ["one"]) for criterion in CRITERIA),
 ]
@@ -220,8 +223,14 @@ def test_quoted_texts_are_fenced(prompt: str) -> None:
     outside = re.sub(rf"^<(\w+) {mark}>\n.*?\n</\1 {mark}>$", "", prompt, flags=re.MULTILINE | re.DOTALL)
     assert "Ignore" in prompt
     assert "Ignore" not in outside
-    assert "Q?" in outside
     assert prompt.index(mark) < prompt.index(f"<{opened[0]} {mark}>")
+
+
+@pytest.mark.parametrize("prompt", FENCED)
+def test_the_users_question_is_not_fenced(prompt: str) -> None:
+    """It is no quote; only who asks for a question quotes none."""
+    bare = re.sub(r"^<(\w+ \w+)>\n.*?\n</\1>$", "", prompt, flags=re.MULTILINE | re.DOTALL)
+    assert ("Q?" in bare) == (not prompt.startswith("Write a question"))
 
 
 def test_a_text_cannot_end_its_fence() -> None:
@@ -238,6 +247,7 @@ def test_a_text_cannot_end_its_fence() -> None:
         (few_shot_prompt, "c5d4bb478d6f96d5"),
         (few_shot_citing_prompt, "570901ef01851f1c"),
         (few_shot_long_answer_prompt, "fd99d692bb421f6e"),
+        (lambda _, passages: few_shot_question_prompt(passages[0]), "98ec42ca7ae7f94f"),
     ],
 )
 def test_the_embedded_models_prompts_stay_as_replies_were_recorded(prompt, sha256: str) -> None:

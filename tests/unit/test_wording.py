@@ -17,6 +17,7 @@ METHODS = {
     "answer": lambda prompts: prompts.answer("Q1", ["T1"]),
     "citing": lambda prompts: prompts.citing("Q1", ["T1"]),
     "long_answer": lambda prompts: prompts.long_answer("Q1", ["T1"]),
+    "question": lambda prompts: prompts.question("T1"),
     "same_answer": lambda prompts: prompts.same_answer("Q1", ["T1"], "T2"),
     "graded_answer": lambda prompts: prompts.graded_answer("Q1", ["T1"], "T2"),
     "relevance": lambda prompts: prompts.relevance("Q1", "T1"),

@@ -245,7 +245,7 @@ def test_passages_are_voted_on_too() -> None:
 
 def test_a_single_vote_has_the_key_that_it_has_had_since_prompts_of_version_2() -> None:
     """Recorded replies are found by it; a changed key asks everything anew, as only another prompt may."""
-    assert VERSION == "2"
+    assert VERSION == "3"  # which words this prompt as version 2 does
     door = _Door()
     asyncio.run(LLMJudge(door, RemoteServer("http://here/v1"), "j", 16).compare("How far?", ["5 km"], "5"))
     assert door.requests[0].key == "b803dc486a270bde4380239ede547ab38af7478d9453d15c90ed14679ba3a446"

@@ -1,10 +1,12 @@
 """Questions and answers read from a model's reply."""
 
+import re
+
 import pytest
 
 from pytest_rageval.cli.candidates import Candidate, _read
 from pytest_rageval.model import Span
-from pytest_rageval.prompts import question_prompt
+from pytest_rageval.prompts import few_shot_question_prompt, question_prompt
 
 PASSAGE = "A season ticket costs 45\n crowns. It is sold at the kiosk, and 45 crowns it stays."
 
@@ -64,11 +66,21 @@ def test_a_passage_without_offsets_has_no_place_for_its_answer() -> None:
     assert _read(candidate).answer_spans == ()
 
 
-def test_the_prompt_shows_what_it_asks_for() -> None:
+def test_the_page_for_a_base_model_shows_what_it_asks_for() -> None:
     """Each worked answer is a quote from its passage, and the question does not hold it."""
-    *worked, last = question_prompt("The  last\none.").split("Passage: ")[1:]
+    *worked, last = few_shot_question_prompt("The  last\none.").split("Passage: ")[1:]
     assert last == "The last one.\nQuestion:"
     assert len(worked) == 4
     for exercise in worked:
         passage, _, reply = exercise.partition("\n")
+        assert read(reply, passage).rejected is None
+
+
+def test_the_prompt_for_a_model_at_a_server_shows_the_same() -> None:
+    """With its passages fenced, and the one to ask about as the last."""
+    *worked, last = question_prompt("The  last\none.").split("Passage:\n")[1:]
+    assert re.fullmatch(r"<passage (\w+)>\nThe last one\.\n</passage \1>\nQuestion:", last)
+    assert len(worked) == 4
+    for exercise in worked:
+        _, passage, _, reply = exercise.split("\n", 3)
         assert read(reply, passage).rejected is None
