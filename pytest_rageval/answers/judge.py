@@ -194,8 +194,11 @@ class LLMJudge:
         return await self.poll.verdict(prompt, vote, scale.settle)
 
     async def _rating(self, request: Request) -> Rating:
-        """The rating that a reply is, or the next one after saying what is wrong with it."""
-        said = await self._reply(request)
+        """The rating that a reply is, or the next one after saying what is wrong with it.
+
+        In a plan the first may be none, so the second is counted too.
+        """
+        said = await self._said(request)
         try:
             return parse_rating(said)
         except ValueError as unread:
@@ -224,12 +227,17 @@ class LLMJudge:
         )
 
     async def _reply(self, request: Request) -> str:
+        said = await self._said(request)
+        if is_mark(said):
+            reason = "the judge is not asked in a plan"
+            raise Planned(reason)
+        return said
+
+    async def _said(self, request: Request) -> str:
+        """The reply; in a plan the mark of one."""
         reply = await self.door.ask(self.server, request)
         if not reply.text.strip():
             raise Unscored(f"the judge's reply is empty{silence(reply)}")
-        if is_mark(reply.text):
-            reason = "the judge is not asked in a plan"
-            raise Planned(reason)
         return reply.text
 
 

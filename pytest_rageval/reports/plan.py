@@ -48,7 +48,7 @@ def _notes(total: Usage) -> list[str]:
     if total.dependent:
         notes.append(
             f"{total.dependent} of the live requests depend on replies that are not there yet (a judge's on "
-            "an answer): an upper bound."
+            "an answer, the repair of a rating): an upper bound."
         )
     if total.live:
         notes.append("Tokens in are counted by an estimate; tokens out are bounded, and mostly far fewer.")

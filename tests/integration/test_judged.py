@@ -113,12 +113,22 @@ def test_an_unreadable_reply_is_repaired_once_and_kept(project, llm):
     )
 
 
-def test_ratings_are_planned(project, llm):
-    """An answer and two ratings of it a question, and one of the context; nothing is asked."""
+def test_ratings_are_planned_with_their_repairs(project, llm):
+    """The plan is what is asked where no first rating can be read, and says that it may be less."""
+    llm.model = lambda prompt: "Well." if prompt.startswith("Rate") else clerk(prompt)
     project.use(llm)
     project.test(GATE)
-    project.run("--rageval-plan").stdout.fnmatch_lines(["in total", "* 16 * 0 *"])
+    plan = project.run("--rageval-plan")
+    plan.stdout.fnmatch_lines(
+        [
+            "in total",
+            "* ≤ 28 * 0 * ≤ 28 *",
+            "* of the live requests *, the repair of a rating): an upper bound.",
+        ]
+    )
     assert not llm.requests
+    project.run()
+    assert len(llm.requests) == 28
 
 
 def test_a_baseline_knows_what_a_rating_depends_on(project, llm):

@@ -8,7 +8,10 @@ from pytest_rageval.llm.usage import Usage
 from pytest_rageval.reports.plan import plan_lines
 
 ESTIMATE = "Tokens in are counted by an estimate; tokens out are bounded, and mostly far fewer."
-DEPENDENT = "10 of the live requests depend on replies that are not there yet (a judge's on an answer): an upper bound."
+DEPENDENT = (
+    "10 of the live requests depend on replies that are not there yet (a judge's on an answer, the repair of a "
+    "rating): an upper bound."
+)
 
 
 def test_the_whole_table() -> None:
