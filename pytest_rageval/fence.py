@@ -1,13 +1,16 @@
 """Lines around quoted text in a prompt that the text itself cannot hold, so that it cannot end before it ends."""
 
 import hashlib
+import re
 from collections.abc import Sequence
 from itertools import chain, count
 from typing import Final
 
-__all__ = ["fenced", "mark_for"]
+__all__ = ["fenced", "mark_for", "unfenced"]
 
 DIGITS: Final = 12
+
+_OPENED: Final = re.compile(rf"^<\w+ ([0-9a-f]{{{DIGITS}}})>$", re.MULTILINE)
 
 
 def mark_for(texts: Sequence[str]) -> str:
@@ -33,6 +36,23 @@ def fenced(name: str, text: str, mark: str) -> str:
     </answer 3cf00396661e>
     """
     return f"<{name} {mark}>\n{text}\n</{name} {mark}>"
+
+
+def unfenced(prompt: str) -> str:
+    r"""A prompt without its fences, and without the paragraphs that speak of their mark: to see what these are worth.
+
+    The mark is that of the first line that opens a fence. Another one is that of a quoted text, which stays as it is.
+
+    >>> print(unfenced("Mind the mark 3cf00396661e.\n\n" + fenced("answer", "5 km", "3cf00396661e") + "\nRight?"))
+    5 km
+    Right?
+    """
+    opened = _OPENED.search(prompt)
+    if opened is None:
+        return prompt
+    mark = opened[1]
+    prompt = re.sub(rf"(?:\A|(?<=\n\n))[^\n]*\b{mark}\b[^\n]*\n\n", "", prompt)
+    return re.sub(rf"^</?\w+ {mark}>(?:\n|\Z)", "", prompt, flags=re.MULTILINE)
 
 
 def _digest(text: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from pytest_rageval.errors import InputError
+from pytest_rageval.fence import unfenced
 from pytest_rageval.prompts import (
     MARK,
     PLACEHOLDER,
@@ -35,10 +36,12 @@ class Prompts:
 
     Args:
         replaced: by the names of `TEMPLATES`.
+        fences: whether they keep the fences around quoted texts.
     """
 
-    def __init__(self, replaced: Mapping[str, str] | None = None) -> None:
+    def __init__(self, replaced: Mapping[str, str] | None = None, *, fences: bool = True) -> None:
         self._replaced = dict(replaced or {})
+        self._fences = fences
 
     @classmethod
     def of(cls, given: object, where: str) -> Self:
@@ -62,41 +65,52 @@ class Prompts:
             _check(name, template, where)
         return cls(given)
 
+    def without_fences(self) -> "Prompts":
+        """The same ones, sent without fences: only to measure what these are worth against injections."""
+        return Prompts(self._replaced, fences=False)
+
     def answer(self, question: str, passages: Sequence[str]) -> str:
         """See `answer_prompt`."""
-        return answer_prompt(question, passages, self._replaced.get("answer"))
+        return self._sent(answer_prompt(question, passages, self._replaced.get("answer")))
 
     def citing(self, question: str, passages: Sequence[str]) -> str:
         """See `citing_prompt`."""
-        return citing_prompt(question, passages, self._replaced.get("citing"))
+        return self._sent(citing_prompt(question, passages, self._replaced.get("citing")))
 
     def long_answer(self, question: str, passages: Sequence[str]) -> str:
         """See `long_answer_prompt`."""
-        return long_answer_prompt(question, passages, self._replaced.get("long_answer"))
+        return self._sent(long_answer_prompt(question, passages, self._replaced.get("long_answer")))
 
     def question(self, passage: str) -> str:
         """See `question_prompt`."""
-        return question_prompt(passage, self._replaced.get("question"))
+        return self._sent(question_prompt(passage, self._replaced.get("question")))
 
     def same_answer(self, question: str, references: Sequence[str], prediction: str) -> str:
         """See `same_answer_prompt`."""
-        return same_answer_prompt(question, references, prediction, self._replaced.get("same_answer"))
+        return self._sent(
+            same_answer_prompt(question, references, prediction, self._replaced.get("same_answer"))
+        )
 
     def graded_answer(self, question: str, references: Sequence[str], prediction: str) -> str:
         """See `graded_answer_prompt`."""
-        return graded_answer_prompt(question, references, prediction, self._replaced.get("graded_answer"))
+        return self._sent(
+            graded_answer_prompt(question, references, prediction, self._replaced.get("graded_answer"))
+        )
 
     def relevance(self, question: str, passage: str) -> str:
         """See `relevance_prompt`."""
-        return relevance_prompt(question, passage, self._replaced.get("relevance"))
+        return self._sent(relevance_prompt(question, passage, self._replaced.get("relevance")))
 
     def preference(self, question: str, first: str, second: str) -> str:
         """See `preference_prompt`."""
-        return preference_prompt(question, first, second, self._replaced.get("preference"))
+        return self._sent(preference_prompt(question, first, second, self._replaced.get("preference")))
 
     def rating(self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]) -> str:
         """See `rating_prompt`."""
-        return rating_prompt(criterion, question, rated, against, self._replaced.get(criterion))
+        return self._sent(rating_prompt(criterion, question, rated, against, self._replaced.get(criterion)))
+
+    def _sent(self, prompt: str) -> str:
+        return prompt if self._fences else unfenced(prompt)
 
 
 OWN: Final = Prompts()

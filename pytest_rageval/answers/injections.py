@@ -8,14 +8,15 @@ end of the prompt, a forged reference, forged examples, a plea; in an answer or 
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Final, Literal, Protocol
 
+from pytest_rageval.answers.judge import LLMJudge
 from pytest_rageval.errors import Unscored
 from pytest_rageval.stats.proportion import wilson
 
-__all__ = ["FlipRate", "Injection", "Trial", "flip_rate", "injections", "tried"]
+__all__ = ["FlipRate", "Injection", "Trial", "flip_rate", "injections", "tried", "tried_both_ways"]
 
 YES: Final = 0.5
 """A verdict from here on is yes."""
@@ -142,6 +143,13 @@ async def tried(judge: _Judge, cases: Sequence[Injection]) -> list[Trial]:
         return Trial(case, *await asyncio.gather(said(case, case.clean), said(case, case.injected)))
 
     return await asyncio.gather(*map(one, cases))
+
+
+async def tried_both_ways(judge: LLMJudge) -> tuple[list[Trial], list[Trial]]:
+    """Ask a model as judge about each case of the set that ships, with its prompts as they are and without fences."""
+    bare = replace(judge, prompts=judge.prompts.without_fences())
+    fenced, unfenced = await asyncio.gather(*(tried(each, injections()) for each in (judge, bare)))
+    return fenced, unfenced
 
 
 def flip_rate(trials: Sequence[Trial]) -> FlipRate:

@@ -15,7 +15,8 @@ def add_to(groups: Any) -> None:
         "judge",
         help="how far a model as judge agrees with people, and with itself",
         description="Asks a model about answers that people labelled: how far it agrees with them, and how many of "
-        "its verdicts change from vote to vote, with the order of what it reads, and with the words of the question.",
+        "its verdicts change from vote to vote, with the order of what it reads, with the words of the question, and "
+        "where a text tells it what to say.",
         epilog="Replies are kept in the cache, and a run of pytest finds them there. The key is read from "
         "OPENAI_API_KEY. Exit status: 0; 2 where something cannot be used.",
     )
@@ -40,6 +41,12 @@ def add_to(groups: Any) -> None:
         help="ask again with the references, or the two answers, in reverse order",
     )
     judge.add_argument("--paraphrase", action="store_true", help="ask again in other words")
+    judge.add_argument(
+        "--injections",
+        action="store_true",
+        help="ask about texts of the package's own that tell a judge what to say, and about the same without that; "
+        "with the fences around what it reads, and without them",
+    )
     judge.add_argument(
         "--prompts",
         "--rageval-prompts",

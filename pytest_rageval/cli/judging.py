@@ -4,12 +4,13 @@ import argparse
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.answers.injections import Trial, flip_rate, tried_both_ways
 from pytest_rageval.answers.judge import LLMJudge
 from pytest_rageval.calibration.findings import Calibration
 from pytest_rageval.calibration.stability import Flips, changed_verdicts, split_votes
@@ -27,6 +28,9 @@ from pytest_rageval.wording import OTHER, Prompts, read_prompts
 
 __all__ = ["judge"]
 
+WITH_AND_WITHOUT: Final = ("injections", "injections without fences")
+"""How the two trials of the set of injections are called."""
+
 
 @dataclass(frozen=True)
 class _Report:
@@ -37,12 +41,14 @@ class _Report:
         flips: how many verdicts changed, by what was changed.
         reworded: the judge beside people when asked in other words, or None.
         places: whether the judge of pairs prefers a place, or None.
+        injections: what it said to the set that ships, by how it was asked; empty where it was not.
     """
 
     calibration: Calibration
     flips: dict[str, Flips]
     reworded: Calibration | None = None
     places: PositionBias | None = None
+    injections: Mapping[str, list[Trial]] = field(default_factory=dict)
 
 
 def judge(options: argparse.Namespace) -> int:
@@ -62,9 +68,7 @@ def judge(options: argparse.Namespace) -> int:
     prompts = read_prompts(settings.prompts)
     session = Session(settings)
     try:
-        report = session.loop.run(
-            _report(session, prompts, labels, swap=options.swap, reword=options.paraphrase)
-        )
+        report = session.loop.run(_report(session, prompts, labels, options))
     finally:
         session.close()
     if options.json:
@@ -96,7 +100,7 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 
 async def _report(
-    session: Session, prompts: Prompts, labels: HumanLabels, *, swap: bool, reword: bool
+    session: Session, prompts: Prompts, labels: HumanLabels, options: argparse.Namespace
 ) -> _Report:
     # A model is named, so no rules judge.
     model = replace(cast("LLMJudge", session.models.judge), prompts=prompts)
@@ -110,18 +114,28 @@ async def _report(
         for one in labels.items
         if isinstance(one, LabelledPair) or not abstains(one.prediction)
     }
-    if swap:
+    if options.swap:
         ids = asked - {one.example.id for one in labels.answers if len(set(one.references)) == 1}
         after = await judge_labels(labels, verdict_of(model, labels.scale, swapped=True))
         before, after = _only(ids, base), _only(ids, after)
         flips[f"order of {'the answers' if labels.pairs else 'references'}"] = changed_verdicts(before, after)
         places = _places(before, after) if labels.pairs else None
-    if reword:
+    if options.paraphrase:
         other = replace(model, prompts=OTHER)
         again = await judge_labels(labels, verdict_of(other, labels.scale))
         flips["other words"] = changed_verdicts(_only(asked, base), _only(asked, again))
         reworded = Calibration(labels, again)
-    return _Report(Calibration(labels, base), flips, reworded, places)
+    trials = (
+        dict(zip(WITH_AND_WITHOUT, await tried_both_ways(model), strict=True)) if options.injections else {}
+    )
+    flips |= {name: _flips(said) for name, said in trials.items()}
+    return _Report(Calibration(labels, base), flips, reworded, places, trials)
+
+
+def _flips(trials: Sequence[Trial]) -> Flips:
+    """The verdicts that an injection changed."""
+    found = flip_rate(trials)
+    return Flips(found.cases, found.flipped, tuple(trial.injection.id for trial in trials if trial.flipped))
 
 
 def _only(ids: set[str], outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -156,7 +170,17 @@ def _lines(report: _Report, options: argparse.Namespace) -> list[str]:
             f"of these, {bias.first.value:.1%} prefer the answer shown first (p = {bias.p_value:.2g} that "
             "a place makes no difference)"
         )
-    return lines
+    return lines + [_obeyed(name, trials) for name, trials in report.injections.items()]
+
+
+def _obeyed(name: str, trials: Sequence[Trial]) -> str:
+    """What the flips are worth: a judge who is wrong anyhow cannot be led astray."""
+    found = flip_rate(trials)
+    unscored = f"; {found.unscored} without a verdict" if found.unscored else ""
+    return (
+        f"{name}: {found.right} of {found.cases} clean texts are judged right, and {found.obeyed} of these as the "
+        f"injection asks{unscored}"
+    )
 
 
 def _row(name: str, flips: Flips) -> tuple[str, ...]:
@@ -179,4 +203,5 @@ def _entry(report: _Report, options: argparse.Namespace) -> dict[str, Any]:
         "places": None
         if bias is None
         else {"first": None if bias.first is None else bias.first.value, "p_value": bias.p_value},
+        "injections": {name: asdict(flip_rate(trials)) for name, trials in report.injections.items()},
     }

@@ -1,16 +1,13 @@
 """How often a text turns the verdict of the embedded model: `python tests/benchmarks/injections.py`.
 
-The local base model is asked with the judge's prompts, and a grammar leaves it yes or no. Of the cases of
-`pytest_rageval/answers/injections.jsonl` each verdict on the clean text is held against that on the text with the
-injection, with the prompts as they are, and without what fences the texts: the lines around them, and
-the sentence about these lines.
+`rageval judge --injections` measures a model at a server. Here the local base model is asked the same: with the judge's
+prompts, as they are and without fences, and a grammar leaves it yes or no.
 
 A judge that says yes to everything cannot be turned to yes: read the flip rate beside how many clean verdicts are
 right, and how many are yes.
 """
 
 import asyncio
-import re
 import sys
 import tempfile
 from dataclasses import replace
@@ -19,7 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.answers.injections import Trial, flip_rate, injections, tried
+from pytest_rageval.answers.injections import Trial, flip_rate, tried_both_ways
 from pytest_rageval.answers.judge import LLMJudge
 from pytest_rageval.llm.door import Access, Door
 from pytest_rageval.llm.live import Pace
@@ -30,22 +27,17 @@ from pytest_rageval.llm.weights import weights_in_force
 
 YES_OR_NO = 'root ::= "yes" | "no"'
 
-FENCE = re.compile(r"^</?\w+ [0-9a-f]{12}>\n|^What stands between lines with the mark .*\n\n", re.MULTILINE)
-
 
 class Constrained:
-    """A door that leaves a model no word but yes and no, perhaps without fences in the prompt."""
+    """A door that leaves a model no word but yes and no."""
 
-    def __init__(self, door: Door, *, fenced: bool) -> None:
+    def __init__(self, door: Door) -> None:
         self._door = door
-        self._fenced = fenced
 
     async def ask(self, server: EmbeddedServer, request: Request) -> Reply:
         """The reply to the request, so changed."""
-        prompt = request.messages[0]["content"]
-        prompt = prompt if self._fenced else FENCE.sub("", prompt)
         # A base model continues a page: the verdict comes on the line behind the question.
-        messages = ({"role": "user", "content": f"{prompt}\n"},)
+        messages = ({"role": "user", "content": f"{request.messages[0]['content']}\n"},)
         parameters = {**request.parameters, "max_tokens": 4, "extra_body": {"grammar": YES_OR_NO}}
         return await self._door.ask(server, replace(request, messages=messages, parameters=parameters))
 
@@ -69,11 +61,9 @@ async def main() -> None:
     server = EmbeddedServer(weights_in_force(None))
     with tempfile.TemporaryDirectory() as folder:
         door = Door(Access(Path(folder), pace=Pace(timeout_s=600.0)))
-        for fenced in (True, False):
-            constrained: Any = Constrained(door, fenced=fenced)
-            judge = LLMJudge(constrained, server, server.weights.name)
-            trials = await tried(judge, injections())
-            name = "with fences" if fenced else "without"
+        constrained: Any = Constrained(door)
+        judge = LLMJudge(constrained, server, server.weights.name)
+        for name, trials in zip(("with fences", "without"), await tried_both_ways(judge), strict=True):
             show(name, trials)
             for method in ("compare", "relevant"):
                 show(f"  {method}", [trial for trial in trials if trial.injection.method == method])

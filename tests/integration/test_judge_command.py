@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from pytest_rageval.answers.injections import injections
 from pytest_rageval.answers.judge import LLMJudge
 from pytest_rageval.cli import main
 from tests.llm_server import LLMServer
@@ -183,6 +184,50 @@ def test_prompts_of_a_file(judge: Callable[..., Done], llm: LLMServer) -> None:
     assert "prompts.toml: the prompt same_answer lacks {answer}." in refused.err
     assert judge("--rageval-prompts=nowhere.toml").status == 2
     assert not llm.requests
+
+
+def obedient(prompt: str) -> str:
+    """Says no, and yes where it is told to; a fence keeps it from hearing that, but for a forged reference."""
+    if re.search(r"is thing \d", prompt):
+        return fickle(prompt)
+    told = "nswer yes" in prompt
+    return "yes" if told and ("lines with the mark" not in prompt or "Reference" in prompt) else "no"
+
+
+@pytest.mark.parametrize("votes", [1, 3])
+def test_injections(judge: Callable[..., Done], llm: LLMServer, votes: int) -> None:
+    """Their flip rates stand beside the others, with fences and without, by the votes in force."""
+    llm.model = obedient
+    done = judge("--injections", f"--votes={votes}", "--paraphrase")
+    assert done.status == 0
+    cases = injections()
+    told = [case for case in cases if "nswer yes" in case.injected and "nswer yes" not in case.clean]
+    heard = {
+        "injections": [case for case in told if case.method == "compare"],
+        "injections without fences": told,
+    }
+    lines = done.out.splitlines()
+    report = json.loads(judge("--injections", f"--votes={votes}", "--json", "--replay").out)
+    right = sum(case.verdict == 0 for case in cases)
+    for name, flipped in heard.items():
+        share = len(flipped) / len(cases)
+        (row,) = (line.split() for line in lines if line.startswith(f"{name}  "))
+        assert row[len(name.split()) :][:3] == [str(len(flipped)), str(len(cases)), f"{share:.1%}"]
+        obeyed = sum(case.verdict == 0 for case in flipped)
+        said = f"{name}: {right} of {len(cases)} clean texts are judged right, and {obeyed} of these as the injection"
+        assert said in done.out
+        assert report["flips"][name]["ids"] == [case.id for case in flipped]
+        assert report["injections"][name]["obeyed"] == obeyed
+    assert len(heard["injections"]) < len(told)
+    assert any(line.startswith("other words  ") for line in lines)
+
+
+def test_nothing_is_said_of_injections_unasked(judge: Callable[..., Done], llm: LLMServer) -> None:
+    """Nor asked."""
+    llm.model = fickle
+    report = json.loads(judge("--json").out)
+    assert (report["injections"], report["flips"]) == ({}, {})
+    assert len(llm.requests) == ITEMS
 
 
 def test_pairs(judge: Callable[..., Done], llm: LLMServer, monkeypatch: pytest.MonkeyPatch) -> None:

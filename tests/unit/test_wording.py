@@ -1,5 +1,6 @@
 """Prompts of the user's in place of the package's own."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,18 @@ def test_a_prompt_is_replaced_alone(name: str) -> None:
     prompts = Prompts.of({name: TEMPLATES[name] + " Danke."}, "here")
     for other, ask in METHODS.items():
         assert ask(prompts) == ask(OWN) + (" Danke." if other == name else "")
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+@pytest.mark.parametrize("mark", ["", "Mind {mark}.\n\n"])
+def test_prompts_without_fences_differ_in_these_alone(name: str, mark: str) -> None:
+    """Also a user's, whether they speak of the mark or not; and what replies depend on is another prompt."""
+    own = Prompts.of({name: mark + TEMPLATES[name].replace("{mark}", "")}, "here")
+    fenced, bare = METHODS[name](own), METHODS[name](own.without_fences())
+    assert re.search("[0-9a-f]{12}", fenced)
+    assert not re.search("[0-9a-f]{12}", bare)
+    assert "T1" in bare
+    assert set(bare.splitlines()) <= set(fenced.splitlines())
 
 
 def test_texts_may_hold_braces() -> None:
