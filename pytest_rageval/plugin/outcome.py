@@ -98,7 +98,7 @@ class OutcomePlugin:
 
     @property
     def _ratings(self) -> list[dict[str, Any]]:
-        """The ratings of systems that met in the arena."""
+        """The ratings of systems by their battles against the references in the arena."""
         from pytest_rageval.reports.ratings import ratings_entries  # noqa: PLC0415 - few runs do
 
         return ratings_entries(self._sorted, seed=self._settings.seed)

@@ -27,7 +27,7 @@ def json_report(  # noqa: PLR0913 - what a report is made of
     Args:
         tests: a test's node id, eval set and score entries each.
         matrix: systems × scores, one for each test whose retriever, generator or judge is parametrized.
-        ratings: of the systems of parametrized tests, by their battles in the arena.
+        ratings: of the systems of parametrized tests, by their battles against the references in the arena.
         settings: what generates and compares where a test says nothing else.
         llm: what was asked of models.
         package: version of this package.

@@ -1,4 +1,4 @@
-"""Ratings of the systems of a parametrized test, by their battles in the arena."""
+"""Ratings of the systems of a parametrized test, by their battles against the references in the arena."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -45,7 +45,10 @@ def ratings_lines(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """A block a table: its test, then a row a system, the best first; or why there are no ratings."""
     lines = []
     for entry in entries:
-        lines.append(f"ratings of the systems of {entry['test']}  ({entry['evalset']}, Elo scale, mean 1000)")
+        lines.append(
+            f"ratings of the systems of {entry['test']}  "
+            f"({entry['evalset']}, battles against the {REFERENCE} alone, Elo scale, mean 1000)"
+        )
         if entry["reason"] is not None:
             lines.append(f"    {entry['reason']}")
         width = max((len(row["system"]) for row in entry["systems"]), default=0)

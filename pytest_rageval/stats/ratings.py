@@ -51,7 +51,10 @@ def bradley_terry(battles: Iterable[Battle], *, seed: int = 0) -> dict[str, Esti
     rated s. A tie is half a win for each.
 
     Args:
-        battles: of at least two systems. They are taken to be independent.
+        battles: of at least two systems. They are taken to be independent, also on the same question.
+            Where all are against one system, as those of the arena are against the reference, a
+            rating tells how its system fared against that one (400 log10 of the odds apart from it), and the
+            distance of two others how they would fare against each other if the model holds: nobody looked.
         seed: the same seed and battles, in whatever order, give the same intervals.
 
     Returns:

@@ -93,7 +93,12 @@ def test_systems_are_scored_and_rated(arena):
         {"good@1": 1000 + apart, "reference": 1000, "bad@1": 1000 - apart}, abs=1e-4
     )
     result.stdout.fnmatch_lines(
-        ["ratings of the systems of test_it.py::test_arena  (evals.jsonl, Elo scale, mean 1000)"]
+        [
+            (
+                "ratings of the systems of test_it.py::test_arena  "
+                "(evals.jsonl, battles against the reference alone, Elo scale, mean 1000)"
+            )
+        ]
         + [
             f"    {name:9}    {rating:4.0f}  95% interval * battles"
             for name, rating in (("good@1", 1000 + apart), ("reference", 1000), ("bad@1", 1000 - apart))

@@ -58,7 +58,7 @@ def test_ratings_are_those_of_hand_computation() -> None:
     assert table != ratings_entries(tests, seed=1)[0]
     low, high = table["systems"][0]["ci95"]
     assert ratings_lines([table])[:2] == [
-        "ratings of the systems of t.py::test_it  (e.jsonl, Elo scale, mean 1000)",
+        "ratings of the systems of t.py::test_it  (e.jsonl, battles against the reference alone, Elo scale, mean 1000)",
         f"    dense@5      {expected[0]:.0f}  95% interval {low:.0f} to {high:.0f}, 4 battles",
     ]
 
