@@ -45,10 +45,10 @@ def prediction_powered_mean(
         The mean with its 95% interval, both within the scale. None without labelled items, or with fewer
         than two unlabelled ones.
 
-        The interval is the normal one, widened to hold that which counts four more labelled items, one
-        for each pair of the scale's ends, as Agresti and Coull's does of a proportion. Without them, few
+        The interval counts four more labelled items, one for each pair of the scale's ends, as Agresti and
+        Coull's does of a proportion, and reaches to the mean where that is beyond it. Without them, few
         labels on which people and judge agree by luck leave an interval of no width; with them it is too
-        wide, rather, for few items. They move neither the mean nor λ.
+        wide, rather, for few items. In the mean they have no part.
 
     Raises:
         ValueError: human and judge are not of one length, or a score is outside the scale.
@@ -60,7 +60,7 @@ def prediction_powered_mean(
     >>> human, judge = [1, 0, 1, 0, 0, 1, 0, 1] * 5, [1, 1, 1, 0, 0, 1, 0, 1] * 5
     >>> corrected = prediction_powered_mean(human, judge, [1] * 700 + [0] * 300)
     >>> [round(number, 3) for number in (corrected.value, corrected.low, corrected.high)]
-    [0.558, 0.456, 0.676]
+    [0.558, 0.451, 0.668]
     """
     y, f, rest = (np.asarray(scores, dtype=float) for scores in (human, judge, unlabelled))
     low, high = scale
@@ -70,12 +70,21 @@ def prediction_powered_mean(
         raise ValueError(f"a score is outside the scale {low:g} … {high:g}")
     if not len(y) or len(rest) < 2:  # noqa: PLR2004 - a variance needs two
         return None
-    tuning = _slope(y, f) * len(rest) / (len(y) + len(rest))
-    added_y, added_f = np.append(y, [low, low, high, high]), np.append(f, [low, high, low, high])
-    value, *plain = _interval(y, f, rest, tuning)
-    _, *widening = _interval(added_y, added_f, rest, tuning)
-    ends = min(plain[0], widening[0]), max(plain[1], widening[1])
+    value, _ = _corrected(y, f, rest)
+    centre, margin = _corrected(
+        np.append(y, [low, low, high, high]), np.append(f, [low, high, low, high]), rest
+    )
+    ends = min(value, centre - margin), max(value, centre + margin)
     return Estimate(*(float(np.clip(x, low, high)) for x in (value, *ends)))
+
+
+def _corrected(y: Array, f: Array, rest: Array) -> tuple[float, float]:
+    """The corrected mean, and how far its normal interval reaches to each side."""
+    tuning = _slope(y, f) * len(rest) / (len(y) + len(rest))
+    value = y.mean() + tuning * (rest.mean() - f.mean())
+    # One label has no spread of its own; with the added ones it has.
+    parts = [part for part in (y - tuning * f, tuning * rest) if len(part) > 1]
+    return float(value), Z95 * sqrt(sum(part.var(ddof=1) / len(part) for part in parts))
 
 
 def _slope(y: Array, f: Array) -> float:
@@ -84,12 +93,3 @@ def _slope(y: Array, f: Array) -> float:
         return float(np.ptp(y) < ALIKE)
     from_mean = f - f.mean()
     return float(np.clip(from_mean @ (y - y.mean()) / (from_mean @ from_mean), 0, 1))
-
-
-def _interval(y: Array, f: Array, rest: Array, tuning: float) -> tuple[float, float, float]:
-    """The corrected mean for a λ, and the ends of its normal interval."""
-    value = y.mean() + tuning * (rest.mean() - f.mean())
-    parts = (y - tuning * f, tuning * rest)
-    # One label has no variance of its own; with the added ones it has.
-    margin = Z95 * sqrt(sum(part.var(ddof=1) / len(part) for part in parts if len(part) > 1))
-    return value, value - margin, value + margin

@@ -12,22 +12,21 @@ REST = [1.0] * 700 + [0.0] * 300
 
 
 def test_a_worked_example() -> None:
-    """By hand: λ and mean from 40 pairs; the ends from these, or from them and the four of the scale's ends."""
+    """By hand: the mean from 40 pairs; the interval from these and the four of the scale's ends, with their own λ."""
     found = prediction_powered_mean(HUMAN, JUDGE, REST)
     assert found is not None
-    # The judge errs on one answer in eight, which people call wrong: 25 of 40 right, 30 by the judge.
-    slope = (25 / 40 - 25 / 40 * 30 / 40) / (30 / 40 * 10 / 40)
-    tuning = slope * 1000 / 1040
-    assert found.value == pytest.approx(25 / 40 + tuning * (0.7 - 30 / 40), abs=1e-12)
-    ends = []
+    # The judge errs on one answer in eight, which people call wrong: 25 of 40 right, 30 by the judge, 25 by both.
+    centres, margins = [], []
     for n, human, judge, both in ((40, 25, 30, 25), (44, 27, 32, 26)):
         var_human, var_judge = (k * (n - k) / n / (n - 1) / n for k in (human, judge))
         cov = (both - human * judge / n) / (n - 1) / n
+        tuning = cov / var_judge * 1000 / (1000 + n)
         variance = var_human - 2 * tuning * cov + tuning**2 * (var_judge + 0.7 * 0.3 / 999)
-        centre = human / n + tuning * (0.7 - judge / n)
-        ends.append((centre - 1.959964 * variance**0.5, centre + 1.959964 * variance**0.5))
-    assert found.low == pytest.approx(min(low for low, _ in ends), abs=1e-6)
-    assert found.high == pytest.approx(max(high for _, high in ends), abs=1e-6)
+        centres.append(human / n + tuning * (0.7 - judge / n))
+        margins.append(1.959964 * variance**0.5)
+    assert found.value == pytest.approx(centres[0], abs=1e-12)
+    assert found.low == pytest.approx(centres[1] - margins[1], abs=1e-6)
+    assert found.high == pytest.approx(centres[1] + margins[1], abs=1e-6)
 
 
 @pytest.mark.parametrize("labels", [HUMAN, [1.0] * 10, [1.0]])
