@@ -3,15 +3,18 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pytest_rageval.answers.text import containment
 from pytest_rageval.cli.findings import Finding, Kind
 from pytest_rageval.cli.quotes import Quotable, Quotes
-from pytest_rageval.measures.overlap import same_source
+from pytest_rageval.measures.overlap import files_named, normal_path
 from pytest_rageval.model import Document, EvalSet, Example, Gold, Span, excerpt
 
 __all__ = ["Seen", "of_the_gold"]
+
+
+NO_FILE: Final = "the corpus has no such file"
 
 
 class Seen(NamedTuple):
@@ -29,9 +32,10 @@ class Seen(NamedTuple):
 def of_the_gold(evalset: EvalSet, corpus: Iterable[Document] | None) -> list[Kind]:
     """What is wrong with the gold passages; without a corpus, as far as it shows from their texts.
 
-    A gold passage is in the corpus if the file of its span reaches to its end; without a span, if a
-    passage has its id; without an id, if its text stands somewhere word for word. Where it has a text
-    besides, that stands at this place, with other white space at most.
+    A gold passage is in the corpus if the file of its span reaches to its end, which is the one file that
+    its source names (`files_named`); without a span, if a passage has its id; without an id, if its text
+    stands somewhere word for word. Where it has a text besides, that stands at this place, with other
+    white space at most.
     """
     seen = Seen({}, {}) if corpus is None else _look(evalset, corpus)
     absent = [
@@ -95,9 +99,9 @@ class _Sought:
             self.differs = f"the corpus has another text there, {excerpt(text)}"
 
     def meet_cut(self, span: Span, document: Document) -> None:
-        """The corpus has this passage of its file, of which the gold passage is at the span."""
+        """The corpus has this passage of the file of the gold passage, which is at the span."""
         here = document.span
-        if here is None or not same_source(span.source, here.source):
+        if here is None:
             return
         exact = here.end - here.start == len(document.text)
         if exact and here.start <= span.start and span.end <= here.end:
@@ -109,24 +113,62 @@ class _Sought:
             self.why = f"it ends at {span.end}, beyond all that the corpus has of {here.source}"
 
 
+class _InFiles:
+    """A gold passage by span, in each file of the corpus that its source may name.
+
+    Once the file of just its path was met, others do not matter; of those whose path ends so, two
+    are one too many, and the second is kept for its name alone.
+    """
+
+    def __init__(self, gold: Gold, span: Span) -> None:
+        self._gold = gold
+        self._span = span
+        self._files: dict[str, _Sought] = {}
+
+    def meet(self, document: Document) -> None:
+        """The corpus has this passage of a file whose name ends as that of the span."""
+        if document.span is None:
+            return
+        met = normal_path(document.span.source)
+        named = files_named(self._span.source, [*self._files, met])
+        if met not in named or (met not in self._files and len(self._files) > 1 and len(named) > 1):
+            return
+        self._files = {file: sought for file, sought in self._files.items() if file in named}
+        sought = self._files.setdefault(met, _Sought(self._gold, NO_FILE))
+        sought.meet_cut(self._span, document)
+
+    def told(self) -> _Sought:
+        """What was seen of the passage in its file."""
+        if len(self._files) > 1:
+            return _Sought(
+                self._gold, f"several files of the corpus may be its source: {', '.join(self._files)}"
+            )
+        return next(iter(self._files.values()), _Sought(self._gold, NO_FILE))
+
+
 class _Gold:
     """The gold passages of an eval set, each under what it is looked up by."""
 
     def __init__(self, evalset: EvalSet) -> None:
-        self.every: dict[tuple[str, int], _Sought] = {}
+        self._every: dict[tuple[str, int], _Sought | _InFiles] = {}
         self._by_id: dict[str, list[_Sought]] = defaultdict(list)
-        self._by_file: dict[str, list[tuple[Span, _Sought]]] = defaultdict(list)
+        self._by_file: dict[str, list[_InFiles]] = defaultdict(list)
         self._by_text: dict[str, list[_Sought]] = defaultdict(list)
         for example in evalset:
             for n, gold in enumerate(example.gold):
-                self.every[example.id, n] = self._sought(gold)
+                self._every[example.id, n] = self._sought(gold)
         self._quotes = Quotes(self._by_text)
 
-    def _sought(self, gold: Gold) -> _Sought:
+    def told(self) -> dict[tuple[str, int], _Sought]:
+        """What was seen of each, by example and position."""
+        return {key: each.told() if isinstance(each, _InFiles) else each for key, each in self._every.items()}
+
+    def _sought(self, gold: Gold) -> _Sought | _InFiles:
         if gold.span is not None:
-            sought = _Sought(gold, "the corpus has no such file")
-            self._by_file[_name(gold.span.source)].append((gold.span, sought))
-        elif gold.id is not None:
+            in_files = _InFiles(gold, gold.span)
+            self._by_file[_name(gold.span.source)].append(in_files)
+            return in_files
+        if gold.id is not None:
             sought = _Sought(gold, "no passage has this id")
             self._by_id[gold.id].append(sought)
         else:
@@ -143,8 +185,8 @@ class _Gold:
                 for sought in self._by_text[quote]:
                     sought.meet(quote)
         if document.span is not None:
-            for span, sought in self._by_file.get(_name(document.span.source), ()):
-                sought.meet_cut(span, document)
+            for in_files in self._by_file.get(_name(document.span.source), ()):
+                in_files.meet(document)
 
 
 def _look(evalset: EvalSet, corpus: Iterable[Document]) -> Seen:
@@ -152,14 +194,15 @@ def _look(evalset: EvalSet, corpus: Iterable[Document]) -> Seen:
     gold = _Gold(evalset)
     for document in corpus:
         gold.meet(document)
+    told = gold.told()
     missing = {
         key: sought.differs or sought.why
-        for key, sought in gold.every.items()
+        for key, sought in told.items()
         if sought.differs or not sought.there
     }
-    return Seen(missing, {key: sought.text for key, sought in gold.every.items() if sought.text is not None})
+    return Seen(missing, {key: sought.text for key, sought in told.items() if sought.text is not None})
 
 
 def _name(source: str) -> str:
-    """The last step of a path: sources that `same_source` takes for one have it in common."""
-    return source.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    """The last step of a path: all that `files_named` may give for a source have it in common."""
+    return normal_path(source).rpartition("/")[2]

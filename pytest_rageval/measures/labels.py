@@ -1,12 +1,12 @@
 """Which gold passages a ranking holds, and at which ranks: what ranking measures and recall read."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import repeat
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-from pytest_rageval.measures.overlap import Kind, Part, overlap
+from pytest_rageval.measures.overlap import Kind, Part, files_named, normal_path, overlap
 from pytest_rageval.model import Gold, Ranking
 
 __all__ = ["SHARE", "GoldMatch", "gold_labels", "ideal_labels"]
@@ -25,12 +25,15 @@ class Found(NamedTuple):
         documents: positions in the ranking of those that are the passage, or a part of it.
         by: the weakest evidence that was needed; None where it was not found.
         comparable: whether any document could be compared with it.
+        source: how its file was told, where a span found it: by the whole path, or by the end of one;
+            "ambiguous": by the end of several, so that it was not found.
     """
 
     rank: int | None
     documents: tuple[int, ...]
     by: Kind | None
     comparable: bool
+    source: Literal["path", "end", "ambiguous"] | None = None
 
 
 class GoldMatch:
@@ -46,6 +49,12 @@ class GoldMatch:
     the other, and what comes after it moves down: a long chunk earns what the
     short ones would have earned that were cut out of it. Recall@k is then the
     share of the gold passages that the first k documents hold.
+
+    The source of a passage is held against those of all documents of the ranking
+    (`files_named`): the file of just this path counts, else the one whose path ends
+    so. Where the paths of several end so, nothing says which is meant, and the
+    passage is found in none of them. Both are counted, since only this ranking is
+    known: another file of the corpus may be the one that is meant.
 
     Args:
         ranking: n documents.
@@ -92,11 +101,21 @@ class GoldMatch:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """How many passages were found by overlap, of spans and of texts; nothing for ids and equal texts."""
+        """How many passages were found by overlap, of spans and of texts, and on which evidence of their file.
+
+        Nothing for ids, equal texts and whole paths. Those of ambiguous source were not found, and would
+        have been in one of the files.
+        """
         if self._by_id is not None:
             return {}
         kinds = Counter(found.by for found in self._found)
-        counts = {"matched_by_span": kinds["span"], "matched_by_text": kinds["text"]}
+        sources = Counter(found.source for found in self._found)
+        counts = {
+            "matched_by_span": kinds["span"],
+            "matched_by_text": kinds["text"],
+            "by_end_of_path": sources["end"],
+            "of_ambiguous_source": sources["ambiguous"],
+        }
         return {name: count for name, count in counts.items() if count}
 
     @cached_property
@@ -115,17 +134,34 @@ class GoldMatch:
 
     @cached_property
     def _found(self) -> list[Found]:
-        return [self._find(passage) for passage in self._gold]
+        return [self._look(passage) for passage in self._gold]
 
-    def _find(self, passage: Gold) -> Found:
+    @cached_property
+    def _sources(self) -> frozenset[str]:
+        return frozenset(each.span.source for each in self._ranking.documents if each.span is not None)
+
+    def _look(self, passage: Gold) -> Found:
         if not passage.grade:
             return Found(None, (), None, comparable=True)
+        if passage.source is None:
+            return self._find(passage, ())
+        files = files_named(passage.source, self._sources)
+        if len(files) < 2:  # noqa: PLR2004 - several are ambiguous
+            found = self._find(passage, files)
+            whole = normal_path(passage.source) in files
+            return found._replace(source="path" if whole else "end") if found.by == "span" else found
+        found = self._find(passage, ())
+        if found.rank is None and any(self._find(passage, (file,)).rank is not None for file in files):
+            return found._replace(source="ambiguous")
+        return found
+
+    def _find(self, passage: Gold, files: Collection[str]) -> Found:
         rank, by, comparable = None, [], False
         held: list[Part] = []
         documents = []
         enough = self._share - ROUNDING
         for position, document in enumerate(self._ranking.documents):
-            common = overlap(document, passage)
+            common = overlap(document, passage, files)
             comparable |= common is not None
             if common is None or not common.parts:
                 continue

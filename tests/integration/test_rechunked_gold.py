@@ -22,7 +22,7 @@ SPAN = {"source": "handbook.md", "start": 100, "end": 200}
 @pytest.mark.parametrize(
     ("arguments", "status", "line"),
     [
-        ((), "passed", "    recall@2: 4 matched by span"),
+        ((), "passed", "    recall@2: 4 matched by span, 4 by end of path"),
         (("--rageval-match-share=0.7",), "failed", "*recall@2*0.000*4*"),
         (("--rageval-match-share=0",), "error", "*--rageval-match-share is '0': expected a share above 0*"),
     ],

@@ -142,6 +142,33 @@ def test_gold_in_the_corpus(check: Check, gold: dict[str, Any], why: str | None)
         assert found["gold_not_in_corpus"][0]["what"].endswith(f": {why}")
 
 
+@pytest.mark.parametrize(
+    ("sources", "why"),
+    [
+        (["guide/a.md", "a.md", "faq/a.md"], None),
+        (["a.md", "guide/a.md", "faq/a.md"], None),
+        (["guide/a.md", "b.md"], None),
+        (
+            ["guide/a.md", "faq/a.md", "de/a.md"],
+            "several files of the corpus may be its source: guide/a.md, faq/a.md",
+        ),
+    ],
+)
+def test_gold_is_looked_for_in_the_one_file_that_its_source_names(
+    check: Check, sources: list[str], why: str | None
+) -> None:
+    """The file of just this path, in whichever order they come; two whose paths end so are one too many."""
+    texts = {"a.md": "We are based in Tulsa.", "guide/a.md": "We are based in Tulsa."}
+    texts |= {"guide/a.md": "Not a word of it here."} if "a.md" in sources else {}
+    corpus = [
+        {"id": source, "text": texts.get(source, "Other."), "source": source, "start": 0}
+        for source in sources
+    ]
+    gold = {"source": "a.md", "start": 16, "end": 21, "text": "Tulsa"}
+    found = json.loads(check([GOOD | {"gold": [gold]}], "--json", corpus=corpus).out)["findings"]
+    assert [each["found"][0]["what"] for each in found] == ([] if why is None else [f'"Tulsa": {why}'])
+
+
 def test_answers_are_looked_for_in_the_texts_of_the_corpus(check: Check) -> None:
     """Where the gold passage has none; and nothing is said where a text is not known."""
     golds = [[{"id": "d1"}], [{"source": "a.md", "start": 100, "end": 116}], [{"id": "d1"}, {"id": "d9"}]]

@@ -175,3 +175,27 @@ def test_a_passage_that_no_document_can_be_compared_with_is_told(
 ) -> None:
     """It is not the same as one that was not retrieved; of an empty ranking nothing is known to be missing."""
     assert _match(documents, *gold).incomparable is (gold[-1] if incomparable else None)
+
+
+@pytest.mark.parametrize(
+    ("sources", "labels", "counts"),
+    [
+        (["guide/index.md", "index.md"], [0, 1], {"matched_by_span": 1}),
+        (["/srv/index.md", "/srv/a.md"], [1, 0], {"matched_by_span": 1, "by_end_of_path": 1}),
+        (["/srv/index.md", "/srv/guide/index.md"], [0, 0], {"of_ambiguous_source": 1}),
+        (["index2.md", "a.md"], [0, 0], {}),
+    ],
+)
+def test_a_nested_file_of_the_same_name_is_another(
+    sources: list[str], labels: list[int], counts: dict[str, int]
+) -> None:
+    """The whole path wins; its end alone is said; of two files nothing says which is meant."""
+    documents = [Document(f"{n}", span=Span(source, 0, 90)) for n, source in enumerate(sources)]
+    match = _match(documents, Gold(source="index.md", start=10, end=50))
+    assert (match.labels, match.counts) == (labels, counts)
+
+
+def test_an_ambiguous_file_does_not_matter_elsewhere() -> None:
+    """Nor where neither of the two has the characters."""
+    documents = [Document(f"{n}", span=Span(f"{n}/a.md", 0, 90)) for n in range(2)]
+    assert not _match(documents, Gold(source="a.md", start=100, end=150)).counts

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.measures.overlap import overlap, same_source
+from pytest_rageval.measures.overlap import files_named, normal_path, overlap
 from pytest_rageval.model import Document, Gold, Span
 
 TEXT = "The Moon orbits Earth at an average distance of 384,400 km, about thirty times the diameter of Earth"
@@ -131,4 +131,23 @@ def test_short_runs_are_chance(document: str, gold: str, *, whole: bool) -> None
 )
 def test_one_path_may_be_the_end_of_the_other(a: str, b: str, *, same: bool) -> None:
     """By whole steps, from either side."""
-    assert same_source(a, b) is same_source(b, a) is same
+    assert files_named(a, [b]) == ({normal_path(b)} if same else set())
+    assert files_named(b, [a]) == ({normal_path(a)} if same else set())
+
+
+@pytest.mark.parametrize(
+    ("source", "files"),
+    [
+        ("index.md", {"index.md"}),
+        ("./index.md", {"index.md"}),
+        ("guide/index.md", {"guide/index.md"}),
+        ("/srv/corpus/guide/index.md", {"guide/index.md", "index.md"}),
+        ("de/index.md", {"index.md"}),
+        ("setup.md", {"guide/setup.md", "faq/setup.md"}),
+        ("none.md", set()),
+    ],
+)
+def test_the_whole_path_goes_before_its_end(source: str, files: set[str]) -> None:
+    """An end counts where no file has just this path; then all that have it are given."""
+    among = ["index.md", "guide/index.md", "guide\\setup.md", "faq/setup.md", "index.md"]
+    assert files_named(source, among) == files
