@@ -16,7 +16,7 @@ IDS: Final = "ids"
 Topic = tuple[str, str, dict[str, str]]
 """Its place, its id, and its fields: `title`, and what else there is (`desc`, `narr`)."""
 
-FIELD: Final = re.compile(r"<([a-zA-Z]+)>([^<]*)")
+TAG: Final = re.compile(r"(?:^|(?<=>))[ \t]*<([a-zA-Z]+)>", re.MULTILINE)
 LABEL: Final = re.compile(r"\s*(?:Number|Topic|Description|Narrative)\s*:", re.IGNORECASE)
 MAX_TOPIC: Final = 2**20
 
@@ -24,8 +24,9 @@ MAX_TOPIC: Final = 2**20
 def read_topics(path: Path) -> Iterator[Topic]:
     """The topics of a file in one of two forms.
 
-    TREC's: `<top>`, `<num>` and further tags, each up to the next one, `</top>`. Or a line of id,
-    tab, question, which is the title.
+    TREC's: `<top>`, `<num>` and further tags, each up to its closing tag or the next one, `</top>`.
+    A tag begins a line or follows another one; what else is in angle brackets is text, as a lone `<`
+    is. Or a line of id, tab, question, which is the title.
 
     Raises:
         InputError: what is there has neither form.
@@ -104,12 +105,16 @@ def _tagged(name: str, first: tuple[int, str], rest: Iterator[tuple[int, str]]) 
 
 
 def _from_tags(place: str, text: str) -> Topic:
+    # What stands before the first tag, then each tag with what follows it.
+    _, *parts = TAG.split(text[max(text.lower().find("<top>"), 0) :])
     fields = {}
-    for tag, content in FIELD.findall(text[max(text.lower().find("<top>"), 0) :]):
+    for tag, rest in zip(parts[::2], parts[1::2], strict=True):
+        content = re.split(f"</(?:{tag}|top)>", rest, maxsplit=1, flags=re.IGNORECASE)[0]
         fields[tag.lower()] = " ".join(LABEL.sub("", content, count=1).split())
     identifier = fields.pop("num", "")
     fields.pop("top", None)
-    if not identifier:
-        message = f"{place}: the topic has no <num>.\nWrite <num> Number: 301 and <title> … in each."
+    if not identifier or "<" in identifier:
+        found = f"the <num> of the topic is {identifier[:60]!r}" if identifier else "the topic has no <num>"
+        message = f"{place}: {found}.\nWrite <num> Number: 301 and <title> …, a line each."
         raise InputError(message)
     return place, identifier, {tag: content for tag, content in fields.items() if content}

@@ -9,6 +9,7 @@ import pytest
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import How, load
 from pytest_rageval.evalsets.squad import articles
+from pytest_rageval.evalsets.topics import read_topics
 from pytest_rageval.model import EvalSet, Example, Gold
 from tests.evalset_files import CONTEXTS, FILES, PASSAGES, jsonl
 
@@ -194,6 +195,7 @@ def test_qrels_alone_ask_for_their_topics(tmp_path: Path) -> None:
         ("a.qrels", b"1 0 d 1\n1 0 e x\n", "a.qrels line 2 is no judgement: '1 0 e x'."),
         ("t.txt", b"<top>\n<num> 1\n<title> a\n", "t.txt line 1: a <top> is not closed"),
         ("t.txt", b"<top>\n<title> a\n</top>\n", "t.txt line 1: the topic has no <num>."),
+        ("t.txt", b"<top><num> 1 <title> a</top>\n", "t.txt line 1: the <num> of the topic is '1 <title> a'."),
         ("t.tsv", b"q1\twho?\nq2 who?\n", "t.tsv line 2 is no topic: 'q2 who?'."),
         ("k.jsonl", b'{"id": 1, "input": "a", "output": {}}', 'k.jsonl line 1: "output" is an object, expected a list'),
         ("k.jsonl", b'{"id": 1, "input": 7, "output": []}', 'k.jsonl line 1: "input" is 7, expected text'),
@@ -230,3 +232,23 @@ def test_an_array_of_records_is_read_as_lines_are(tmp_path: Path) -> None:
     (tmp_path / "k.jsonl").write_bytes(jsonl(*records))
     loaded: list[EvalSet] = [load(tmp_path / name) for name in ("k.json", "k.jsonl")]
     assert loaded[0].examples == loaded[1].examples
+
+
+@pytest.mark.parametrize(
+    ("topic", "fields"),
+    [
+        ("<title> profit < 5% of sales", {"title": "profit < 5% of sales"}),
+        ("<title> a <b>bold</b> word", {"title": "a <b>bold</b> word"}),
+        ("<title> a List<String> of\n 1 <2> 3 </title>", {"title": "a List<String> of 1 <2> 3"}),
+        ("<title>a</title><desc>x > y <z\n\t<narr> c", {"title": "a", "desc": "x > y <z", "narr": "c"}),
+        ("<TITLE> a </Title> left out\n<desc>b", {"title": "a", "desc": "b"}),
+    ],
+)
+def test_only_a_tag_ends_a_field_of_a_topic(tmp_path: Path, topic: str, fields: dict[str, str]) -> None:
+    """One that begins a line or follows another, or its own closing one; a "<" is text."""
+    path = tmp_path / "topics.txt"
+    path.write_text(
+        f"<top>\n<num> 7\n{topic}\n</top>\n<top><num>8</num><title>b</title></top>", encoding="utf-8"
+    )
+    (_, first, found), (_, second, _) = read_topics(path)
+    assert (first, found, second) == ("7", fields, "8")
