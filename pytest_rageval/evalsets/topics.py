@@ -8,7 +8,7 @@ from typing import Final
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.streams import lines
 
-__all__ = ["IDS", "Topic", "beside", "questions_of", "read_topics"]
+__all__ = ["IDS", "Topic", "beside", "is_header", "questions_of", "read_topics"]
 
 IDS: Final = "ids"
 """As the option `topics`: the ids stand for the questions."""
@@ -18,6 +18,12 @@ Topic = tuple[str, str, dict[str, str]]
 
 TAG: Final = re.compile(r"(?:^|(?<=>))[ \t]*<([a-zA-Z]+)>", re.MULTILINE)
 LABEL: Final = re.compile(r"\s*(?:Number|Topic|Description|Narrative)\s*:", re.IGNORECASE)
+OF_IDS: Final = re.compile(
+    r"(?:(?:q|query|question|topic)[ _-]?)?(?:id|number|num|no)[0-9]*|topic|#", re.IGNORECASE
+)
+OF_QUESTIONS: Final = re.compile(
+    r"(?:query|question|topic|title|text|(?:query|question)[ _-]?text)[0-9]*", re.IGNORECASE
+)
 MAX_TOPIC: Final = 2**20
 
 
@@ -38,9 +44,23 @@ def read_topics(path: Path) -> Iterator[Topic]:
     if first[1].lstrip().startswith("<"):
         yield from _tagged(path.name, first, numbered)
     else:
-        yield _from_line(path.name, *first)
+        if not is_header(first[1]):
+            yield _from_line(path.name, *first)
         for number, line in numbered:
             yield _from_line(path.name, number, line)
+
+
+def is_header(line: str) -> bool:
+    r"""Whether a line of two cells names its columns: both by words that are usual for them.
+
+    Of the ids: `id`, `qid`, `query_id`, `topic number` and their like, `topic`; of the questions:
+    `query`, `question`, `topic`, `title`, `text`; digits may follow either. Another header is a topic.
+
+    >>> is_header("qid\tquery"), is_header("q17\tquery")
+    (True, False)
+    """
+    identifier, tab, question = line.strip().partition("\t")
+    return bool(tab and OF_IDS.fullmatch(identifier.strip()) and OF_QUESTIONS.fullmatch(question.strip()))
 
 
 def questions_of(path: Path, topics: object) -> dict[str, str] | None:

@@ -7,7 +7,7 @@ from typing import Any
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.qrels import OF_TREC, gold_by_id, is_grade, read_qrels
 from pytest_rageval.evalsets.shape import Shape
-from pytest_rageval.evalsets.topics import IDS, beside, read_topics
+from pytest_rageval.evalsets.topics import IDS, beside, is_header, read_topics
 
 __all__ = ["read", "recognises"]
 
@@ -25,9 +25,10 @@ def _is_qrels(line: str) -> bool:
 
 
 def _is_topic(line: str) -> bool:
-    """Two cells, of which the first is no column's name: it has a digit."""
+    """Two cells, of which the first is an id: it has a digit. A header is a table's."""
     cells = line.split("\t")
-    return len(cells) == 2 and any(map(str.isdigit, cells[0])) and " " not in cells[0].strip()  # noqa: PLR2004
+    identified = len(cells) == 2 and any(map(str.isdigit, cells[0])) and " " not in cells[0].strip()  # noqa: PLR2004
+    return identified and not is_header(line)
 
 
 def read(

@@ -9,7 +9,7 @@ import pytest
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import How, load
 from pytest_rageval.evalsets.squad import articles
-from pytest_rageval.evalsets.topics import read_topics
+from pytest_rageval.evalsets.topics import is_header, read_topics
 from pytest_rageval.model import EvalSet, Example, Gold
 from tests.evalset_files import CONTEXTS, FILES, PASSAGES, jsonl
 
@@ -252,3 +252,33 @@ def test_only_a_tag_ends_a_field_of_a_topic(tmp_path: Path, topic: str, fields: 
     )
     (_, first, found), (_, second, _) = read_topics(path)
     assert (first, found, second) == ("7", fields, "8")
+
+
+@pytest.mark.parametrize(
+    ("line", "header"),
+    [
+        ("id\tquestion", True),
+        ("id2\tquestion", True),
+        ("qid\tquery", True),
+        ("query_id\tquestion_text\n", True),
+        ("Topic Number\tTitle", True),
+        ("q1\tquestion", False),
+        ("301\tquery", False),
+        ("id\tWhat is an id?", False),
+        ("id question", False),
+    ],
+)
+def test_the_first_line_of_topics_may_name_the_columns(tmp_path: Path, line: str, *, header: bool) -> None:
+    """By usual words in both cells; it is then no topic."""
+    assert is_header(line) is header
+    if "\t" in line:
+        (tmp_path / "queries.tsv").write_text(f"{line.strip()}\n9\tWho?\n", encoding="utf-8")
+        assert len(list(read_topics(tmp_path / "queries.tsv"))) == (1 if header else 2)
+
+
+def test_a_table_with_a_header_is_no_file_of_topics(tmp_path: Path) -> None:
+    """It says what it lacks, and how to read it as topics is known."""
+    assert "id2" in _error(tmp_path / "t.tsv", b"id2\tquestion\n1\tWho?\n")
+    (tmp_path / "t.tsv").write_text("id2\tquestion\n1\tWho?\n", encoding="utf-8")
+    (example,) = load(tmp_path / "t.tsv", How.parse({"format": "trec"}))
+    assert (example.id, example.question) == ("1", "Who?")
