@@ -66,8 +66,8 @@ def _add_check(commands: Any) -> None:
         what,
         "Errors: the same question twice, and gold passages that are not in the corpus. "
         "Notes: near-duplicate questions, answers that stand in the question or in no gold passage, examples without "
-        "gold passages or answers, and tags whose commonest value has over ten times the examples of the rarest. Only "
-        "errors make the exit status 1.",
+        "gold passages or answers, keys that are not read and nearly have the name of one that is, and tags whose "
+        "commonest value has over ten times the examples of the rarest. Only errors make the exit status 1.",
     )
     _add_evalset(check)
     check.add_argument(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from pytest_rageval.answers.text import containment, normalize
+from pytest_rageval.evalsets.near_misses import near_misses
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.measures.similar_questions import similar_questions
 from pytest_rageval.model import EvalSet, Example, excerpt
@@ -57,6 +58,11 @@ def of_the_set(evalset: EvalSet) -> list[Kind]:
         Kind("unanswerable", "neither answers nor gold passages nor a reference", _each(evalset, _bare)),
         Kind("no_gold", "no gold passage of a grade above 0", _each(evalset, _without_gold)),
         Kind("no_answers", "no answers", _each(evalset, _without_answers)),
+        Kind(
+            "misspelt",
+            "a key that is not read, and nearly has the name of one that is",
+            list(_misspelt(evalset)),
+        ),
         Kind("unbalanced", "a tag with very rare values", list(_unbalanced(evalset))),
     ]
 
@@ -107,6 +113,13 @@ def _leaked(example: Example) -> str | None:
     answers = [*example.answers, *(alias for aliases in example.answer_set for alias in aliases)]
     leaked = next((answer for answer in answers if containment(example.question, [answer])), None)
     return None if leaked is None else f"{excerpt(leaked, 30)} in {excerpt(example.question)}"
+
+
+def _misspelt(evalset: EvalSet) -> Iterator[Finding]:
+    for miss in near_misses(evalset):
+        yield Finding(
+            miss.ids, f'"{miss.key}"; if "{miss.meant}" is meant, say --field {miss.meant}={miss.key}'
+        )
 
 
 def _unbalanced(evalset: EvalSet) -> Iterator[Finding]:

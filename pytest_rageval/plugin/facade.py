@@ -21,6 +21,7 @@ from pytest_rageval.plugin.parameters import parametrization
 from pytest_rageval.plugin.standins import PlannedAgreement, PlannedScore
 from pytest_rageval.reports.agreement import agreement_entry
 from pytest_rageval.reports.entries import entry_name, error_entry, ruling_entry, score_entry
+from pytest_rageval.reports.evalset import evalset_entry
 from pytest_rageval.reports.failure import failure_lines
 from pytest_rageval.scores import Score
 from pytest_rageval.session import Parts, Session
@@ -166,7 +167,7 @@ class Rageval:
         if (self._entries or self._agreements) and self._item.get_closest_marker(MARKER):
             try:
                 loaded = self._evalset()
-                evalset = {"name": loaded.name, "size": len(loaded), "digest": loaded.digest}
+                evalset = evalset_entry(loaded)
             except InputError:
                 evalset = None
         return {

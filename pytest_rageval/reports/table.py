@@ -72,11 +72,19 @@ def warning_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:
     Args:
         tests: as in the JSON report.
     """
+    evalsets = [test["evalset"] for test in tests if test.get("evalset")]
+    # Once for all tests that have the set.
+    of_sets = dict.fromkeys(
+        f"warning: {each['name']}: {warning}" for each in evalsets for warning in each.get("warnings", ())
+    )
     return [
-        f"warning: {test['nodeid']}: {sliced_name(entry)}: {warning}"
-        for test in tests
-        for entry in test["scores"]
-        for warning in entry.get("warnings", ())
+        *of_sets,
+        *(
+            f"warning: {test['nodeid']}: {sliced_name(entry)}: {warning}"
+            for test in tests
+            for entry in test["scores"]
+            for warning in entry.get("warnings", ())
+        ),
     ]
 
 

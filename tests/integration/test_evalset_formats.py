@@ -127,3 +127,18 @@ def test_a_format_of_a_taken_name_is_an_error(project):
     project.pytester.makeconftest(conftest + PLUGIN.replace('"faq"', '"beir"'))
     result = _run(project, '"evals.jsonl"')
     result.stdout.fnmatch_lines(["*There is an eval set format 'beir' already. Choose another name.*"])
+
+
+def test_a_key_that_is_nearly_ours_is_told_once(project):
+    """Whatever comes of the tests: with the wrong key there is often no score."""
+    _write(
+        project, "e.jsonl", '{"id": 1, "question": "Where?", "golds": [{"id": "doc-1"}], "author": "Ann"}\n'
+    )
+    marked = GATE.format(marker='"e.jsonl"')
+    project.pytester.makepyfile("import pytest\n" + marked + marked.replace("test_gate", "test_again"))
+    lines = project.run().stdout.str().splitlines()
+    (line,) = (line for line in lines if line.startswith("warning: "))
+    assert line.startswith(
+        'warning: e.jsonl: the key "golds" is not read (in 1 of 1 examples). Was "gold" meant? '
+    )
+    assert line.endswith('Rename it, or say fields={"gold": "golds"}.')

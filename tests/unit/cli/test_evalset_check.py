@@ -189,6 +189,14 @@ def test_tags_are_unbalanced_from_more_than_ten_to_one(check: Check) -> None:
     assert "topic: 'a' has 30 examples, None 2\n" in check(tagged(2)).out
 
 
+def test_a_key_that_is_nearly_ours_is_a_note(check: Check) -> None:
+    """With the examples that have it, and what to type."""
+    done = check([GOOD, other("q2", golds=[], author="Ann")])
+    assert done.status == 0
+    assert '  q2 (e.jsonl line 2): "golds"; if "gold" is meant, say --field gold=golds\n' in done.out
+    assert "author" not in done.out
+
+
 def test_the_drop_is_that_of_the_gate(check: Check) -> None:
     """By its own formula, for a score of 0 or 1 at one half."""
     records = [other(f"word{n}") for n in range(200)]
