@@ -29,8 +29,9 @@ def mapped(records: Iterable[tuple[str, Any]], fields: Mapping[str, str]) -> Ite
             not named stay as they are.
 
     Raises:
-        InputError: the map is no map, names an unknown field of ours, or one of theirs that no record
-            has; a record's passages have parts of different numbers.
+        InputError: the map is no map, names an unknown field of ours, `gold` besides a part of it, or
+            one of theirs that no record has; a record's passages have parts of different numbers, or
+            are there already.
     """
     fields = checked_fields(fields)
     unseen = set(fields.values()) - {NUMBER}
@@ -48,8 +49,11 @@ def mapped(records: Iterable[tuple[str, Any]], fields: Mapping[str, str]) -> Ite
 def checked_fields(fields: object) -> Mapping[str, str]:
     """A field map as the user gave it.
 
+    Returns:
+        The map, with whole fields before parts of them.
+
     Raises:
-        InputError: it is none.
+        InputError: it is none, or gives the gold passages twice.
     """
     if not isinstance(fields, Mapping) or not all(
         isinstance(word, str) for pair in fields.items() for word in pair
@@ -58,7 +62,11 @@ def checked_fields(fields: object) -> Mapping[str, str]:
     for target in fields:
         if not is_target(target):
             _refuse(f"fields names {target!r}, which is no field of an example")
-    return fields
+    parts = [target for target in fields if target.startswith("gold.")]
+    if "gold" in fields and parts:
+        message = f"gold and {', '.join(parts)} both say which the gold passages are.\nTake one or the other."
+        raise InputError(message)
+    return {target: fields[target] for target in sorted(fields, key=lambda target: "." in target)}
 
 
 def is_target(name: str) -> bool:
@@ -102,6 +110,11 @@ def _native(
         else:
             result[root] = value
     if parts:
+        if result.get("gold") is not None:
+            check.fail(
+                f"it has gold passages already, besides {', '.join(f'gold.{part}' for part in parts)}",
+                'Take one or the other; fields={"gold.id": "gold"} reads what is there as ids.',
+            )
         result["gold"] = _zipped(parts, check)
     return result
 

@@ -62,6 +62,7 @@ def test_parts_of_several_passages_are_lists_of_one_length() -> None:
         ({"query": "question"}, "fields names 'query', which is no field of an example"),
         ({"gold.docid": "x"}, "fields names 'gold.docid'"),
         ({"tags.": "x"}, "fields names 'tags.'"),
+        ({"gold": "query", "gold.id": "query"}, r"gold and gold\.id both say which the gold passages are"),
         ({"answers": "short"}, "record 1, the last of all records, and those before it have no field short"),
     ],
 )
@@ -69,6 +70,26 @@ def test_a_map_that_makes_no_sense_is_refused(fields: Any, said: str) -> None:
     """Ours are checked at once, theirs when no record had them."""
     with pytest.raises(InputError, match=said):
         list(mapped([("record 1", {"query": "Where?"})], fields))
+
+
+def test_gold_passages_that_are_there_are_not_overwritten() -> None:
+    """By parts of others; the field itself may be taken for a part."""
+    assert _one({"gold": "d1", "n": 2}, gold__id="gold", gold__grade="n")["gold"] == [
+        {"id": "d1", "grade": 2}
+    ]
+    with pytest.raises(InputError, match=r"^record 1: it has gold passages already, besides gold\.id"):
+        _one({"gold": [{"id": "d1"}], "doc": "d2"}, gold__id="doc")
+
+
+def test_tags_are_joined_whatever_the_order_of_the_map() -> None:
+    """A whole field is read before a part of it."""
+    record = {"labels": {"a": 1}, "kind": "made"}
+    made = {"tags": {"a": 1, "kind": "made"}}
+    assert (
+        _one(record, tags__kind="kind", tags="labels")
+        == _one(record, tags="labels", tags__kind="kind")
+        == made
+    )
 
 
 def test_a_field_may_be_missing_from_some_records() -> None:
@@ -121,6 +142,7 @@ def test_rows_may_be_numbered(tmp_path: Path) -> None:
         ("id,question\n1,\n", {}, 't.csv line 2: "question" is null, expected text'),
         ("id,question,gold.id,gold.grade\n1,a,d,high\n", {}, 't.csv line 2: "gold"[0] "grade" is the text \'high\''),
         ("n,q\n1,a\n", {"fields": {"id": "n", "question": "query"}}, "t.csv has no column query. Found: n, q."),
+        ("id,question,gold,gold.id\n1,a,d1,d2\n", {}, "gold and gold.id both say which the gold passages are."),
         ("n,q\n", {"delimiter": ";;"}, "delimiter=';;' is not one character."),
         ("n,q\n", {"quote": "''"}, "quote=\"''\" is not one character, nor \"\"."),
         ("n,q\n", {"separator": ""}, "separator='' is no text."),
