@@ -7,7 +7,7 @@ from typing import Any, Final, NoReturn
 
 from pytest_rageval.errors import InputError
 
-__all__ = ["Check"]
+__all__ = ["Check", "map_for"]
 
 LISTS: Final = (list, tuple)
 SIMPLE: Final = frozenset({str, int, bool, type(None)})
@@ -16,6 +16,12 @@ SIMPLE: Final = frozenset({str, int, bool, type(None)})
 MAX_DEPTH: Final = 100
 """How deep lists and objects may nest: what is deeper has no place in a report, and exhausts the stack
 of whoever reads it."""
+
+
+def map_for(name: str) -> str:
+    """What to write in a field map for a field of ours."""
+    number = ' or, for the number of each record, fields={"id": "#"}' if name == "id" else ""
+    return f'Native, CSV and Python records: fields={{"{name}": "…"}}{number}.'
 
 
 class Check:
@@ -44,10 +50,8 @@ class Check:
             self.fail(f"an example is an object, found {_kind(value)}", 'Write {"name": value, …}.')
         for name in required:
             if name not in value:
-                self.fail(
-                    f'"{name}" is missing. Found: {_listed(value)}',
-                    f'Add it, or rename the field. Native, CSV and Python records: fields={{"{name}": "…"}}.',
-                )
+                remedy = f"Add it, or rename the field. {map_for(name)}"
+                self.fail(f'"{name}" is missing. Found: {_listed(value)}', remedy)
         return value
 
     def text(self, value: Any, *way: str | int) -> str:

@@ -1,12 +1,13 @@
 """CSV and TSV: a table of questions whose first line names the columns."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.cells import listed, rows
+from pytest_rageval.evalsets.checks import map_for
 from pytest_rageval.evalsets.fields import NUMBER, checked_fields, is_target, mapped
 from pytest_rageval.evalsets.shape import Shape
 
@@ -14,6 +15,8 @@ __all__ = ["delimiter_of", "read", "recognises"]
 
 LISTS: Final = ("answers", "answer_set", "gold", "tags")
 NUMBERS: Final = ("gold.start", "gold.end", "gold.grade")
+REQUIRED: Final = ("id", "question")
+SHOWN: Final = 20
 INTEGER: Final = re.compile("[0-9]{1,18}")
 
 
@@ -44,13 +47,16 @@ def read(
 
     Args:
         path: of the file.
-        fields: ours to the table's, as in `fields.mapped`; `{"id": "#"}` numbers the rows.
+        fields: ours to the table's, as in `fields.mapped`: `{"question": "query", "gold.id": "doc"}`. A
+            table without ids takes `{"id": "#"}`: each row's id is its number, from 1.
         separator: between several values in one cell, such as " | "; None: a cell is one value.
-        delimiter: between cells; default: a tab in .tsv, else a comma.
-        quote: around cells that hold the delimiter; "": none, a quote is text like any other.
+        delimiter: between cells, one character; default: a tab in .tsv, else a comma.
+        quote: around cells that hold the delimiter, one character, doubled within; "": none, a quote is
+            text like any other.
 
     Raises:
-        InputError: the file cannot be read as such, or a cell is not what it begins as.
+        InputError: the file cannot be read as such, has no column for the id or the question, or a cell
+            is not what it begins as.
     """
     _check(delimiter is None or _is_text(delimiter, 1), f"delimiter={delimiter!r} is not one character")
     _check(quote == "" or _is_text(quote, 1), f'quote={quote!r} is not one character, nor ""')
@@ -62,14 +68,20 @@ def read(
     columns = {**own, **given}
     missing = sorted(set(columns.values()) - {*header, NUMBER})
     if missing:
-        message = (
-            f"{path.name} has no column {', '.join(missing)}. Found: {', '.join(header[:20])}.\n"
-            "The field map is {ours: theirs}; correct the name on the right."
+        raise _lacking(
+            path.name, missing, header, "The field map is {ours: theirs}; correct the name on the right."
         )
-        raise InputError(message)
+    for name in REQUIRED:
+        if name not in columns:
+            raise _lacking(path.name, [name], header, f"Say which it is. {map_for(name)}")
     targets = {target: NUMBER if source == NUMBER else target for target, source in columns.items()}
     records = ((place, _record(place, row, columns, separator)) for place, row in found)
     yield from mapped(records, targets)
+
+
+def _lacking(name: str, missing: Sequence[str], header: Sequence[str], remedy: str) -> InputError:
+    shown = [*(column[:60] for column in header[:SHOWN]), *(["…"] if len(header) > SHOWN else [])]
+    return InputError(f"{name} has no column {', '.join(missing)}. Found: {', '.join(shown)}.\n{remedy}")
 
 
 def _check(fits: bool, found: str) -> None:  # noqa: FBT001 - what is checked is in the caller's words

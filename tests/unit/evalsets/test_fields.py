@@ -143,6 +143,8 @@ def test_rows_may_be_numbered(tmp_path: Path) -> None:
         ("id,question,gold.id,gold.grade\n1,a,d,high\n", {}, 't.csv line 2: "gold"[0] "grade" is the text \'high\''),
         ("n,q\n1,a\n", {"fields": {"id": "n", "question": "query"}}, "t.csv has no column query. Found: n, q."),
         ("id,question,gold,gold.id\n1,a,d1,d2\n", {}, "gold and gold.id both say which the gold passages are."),
+        ("q,a\n,\n", {}, "t.csv has no column id. Found: q, a.\nSay which it is. Native, CSV and Python records: "),
+        ("n,q\n1,a\n", {"fields": {"id": "#"}}, "t.csv has no column question. Found: n, q."),
         ("n,q\n", {"delimiter": ";;"}, "delimiter=';;' is not one character."),
         ("n,q\n", {"quote": "''"}, "quote=\"''\" is not one character, nor \"\"."),
         ("n,q\n", {"separator": ""}, "separator='' is no text."),

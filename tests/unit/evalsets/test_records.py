@@ -107,6 +107,12 @@ def test_what_does_not_fit_is_named_with_place_and_remedy(record: dict[str, Any]
     assert remedy.endswith((".", "}", "]", '"'))
 
 
+def test_a_missing_id_may_be_the_number_of_the_record() -> None:
+    """Which is said where the id is missing, and only there."""
+    assert 'fields={"id": "#"}' in _error({"question": "Q?"})
+    assert "#" not in _error({"id": 1})
+
+
 def test_records_come_with_their_places() -> None:
     """Several records make a set in their order; an error names the place of its own."""
     good = [("record 1", _record(id="a")), ("record 2", _record(id="b"))]
