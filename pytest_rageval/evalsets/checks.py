@@ -13,6 +13,8 @@ LISTS: Final = (list, tuple)
 SIMPLE: Final = frozenset({str, int, bool, type(None)})
 """Types whose values are JSON whatever they are."""
 
+EXACT: Final = 2**53
+
 MAX_DEPTH: Final = 100
 """How deep lists and objects may nest: what is deeper has no place in a report, and exhausts the stack
 of whoever reads it."""
@@ -72,10 +74,11 @@ class Check:
         return tuple(items)
 
     def name(self, value: Any, *way: str | int) -> str:
-        """An identifier: a text, or an integer, which is read as its digits."""
-        if not isinstance(value, str) and isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
-        return self.text(value, *way)
+        """An identifier: a text, or an integer, which is read as its digits; 2.0 is one too."""
+        if isinstance(value, str):
+            return self.text(value, *way)
+        number = _integral(value)
+        return self.text(value, *way) if number is None else str(number)
 
     def array(self, value: Any, *way: str | int) -> list[Any] | tuple[Any, ...]:
         """A list; null is an empty one."""
@@ -99,11 +102,10 @@ class Check:
 
     def natural(self, value: Any, *way: str | int) -> int:
         """An integer ≥ 0; 2.0 is one too."""
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        number = _integral(value)
+        if number is None or number < 0:
             self.fail(f"{_shown(way)} is {_kind(value)}, expected an integer", "Give 0 or more.")
-        return value
+        return number
 
     def plain(self, value: dict[str, Any], what: str) -> dict[str, Any]:
         """What JSON can hold: a digest is made of it, and reports show it."""
@@ -126,6 +128,14 @@ class Check:
 
     def _too_deep(self, what: str) -> NoReturn:
         self.fail(f"{what} nests lists or objects deeper than {MAX_DEPTH} levels", "Make it flatter.")
+
+
+def _integral(value: Any) -> int | None:
+    """An integer, or a float that is one, as data frames make them of columns with gaps; else None."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    # Beyond, floats skip integers: its digits may be another's.
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < EXACT else None
 
 
 def _children(value: Any) -> Iterable[Any]:

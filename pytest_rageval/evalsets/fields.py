@@ -134,7 +134,7 @@ def _passages(value: Any) -> Any:
     if value is None:
         return None
     items = value if isinstance(value, list | tuple) else [value]
-    return [{"id": item} if isinstance(item, str | int) else item for item in items]
+    return [{"id": item} if isinstance(item, str | int | float) else item for item in items]
 
 
 def _zipped(parts: dict[str, Any], check: Check) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ LISTS: Final = ("answers", "answer_set", "gold", "tags")
 NUMBERS: Final = ("gold.start", "gold.end", "gold.grade")
 REQUIRED: Final = ("id", "question")
 SHOWN: Final = 20
-INTEGER: Final = re.compile("[0-9]{1,18}")
+INTEGER: Final = re.compile(r"([0-9]{1,18})(\.0*)?")
 
 
 def recognises(shape: Shape) -> bool:
@@ -43,7 +43,8 @@ def read(
     Columns named as our fields are (`question`, `gold.id`, `tags.topic`) are read as these, others
     where `fields` says so, the rest is kept. A cell of `answers`, `answer_set`, `gold` or `tags` that
     begins with a bracket or a brace is JSON, or a list as Python prints it; one of `answers` or of a
-    part of `gold` is cut at the separator where there is one. An empty cell is nothing.
+    part of `gold` is cut at the separator where there is one. An empty cell is nothing. A grade and an
+    offset may be 1.0; an id is the text that stands there.
 
     Args:
         path: of the file.
@@ -118,5 +119,5 @@ def _value(target: str, cell: str, separator: str | None, place: str) -> Any:
 
 def _number(target: str, cell: str) -> str | int:
     """The integer where one is wanted and there is one; else the text, which the check will name."""
-    text = cell.strip()
-    return int(text) if target in NUMBERS and INTEGER.fullmatch(text) else cell
+    number = INTEGER.fullmatch(cell.strip()) if target in NUMBERS else None
+    return cell if number is None else int(number[1])

@@ -29,6 +29,7 @@ def _table(folder: Path, content: str, **words: Any) -> tuple[Example, ...]:
         ({"question": "query"}, {"question": "Where?", "doc": 7, "meta": {"kind": "made", "a.b": 1}}),
         ({"id": "#", "answers": "query"}, {"id": 1, "answers": ["Where?"]}),
         ({"gold": "doc"}, {"gold": [{"id": 7}]}),
+        ({"gold": "score"}, {"gold": [{"id": 8.0}]}),
         ({"gold__id": "doc", "gold__text": "query"}, {"gold": [{"id": 7, "text": "Where?"}]}),
         ({"tags__kind": "meta.kind"}, {"tags": {"kind": "made"}, "meta": {"kind": "made", "a.b": 1}}),
         ({"question": "query", "reference": "query"}, {"question": "Where?", "reference": "Where?"}),
@@ -36,7 +37,7 @@ def _table(folder: Path, content: str, **words: Any) -> tuple[Example, ...]:
 )
 def test_fields_of_theirs_become_ours(fields: dict[str, str], made: dict[str, Any]) -> None:
     """Single values become the one answer or passage; what is not named stays."""
-    record = {"query": "Where?", "doc": 7, "meta": {"kind": "made", "a.b": 1}}
+    record = {"query": "Where?", "doc": 7, "score": 8.0, "meta": {"kind": "made", "a.b": 1}}
     assert _one(record, **fields).items() >= made.items()
 
 
@@ -107,7 +108,7 @@ def test_cells_of_a_table(tmp_path: Path) -> None:
         "id,question,answers,gold.id,gold.grade,tags.topic,reference,note\n"
         '1,"a, b?","[""x"", ""y""]",d1 | d2,2 | 0,t,,n\n'
         "2,c?,\"['it''s', \"\"'q'\"\"]\",,,,,\n"
-        "3,d?,x | y,d3,1,t,long,\n"
+        "3,d?,x | y,d3,1.0,t,long,\n"
     ).replace("'it''s'", "'it\\'s'")
     first, second, third = _table(tmp_path, content, separator=" | ")
     assert first == Example(

@@ -31,9 +31,11 @@ def test_id_and_question_are_enough() -> None:
     assert (least.answers, least.gold, least.reference) == ((), (), None)
 
 
-@pytest.mark.parametrize(("given", "expected"), [(17, "17"), (0, "0"), ("q 17", "q 17")])
+@pytest.mark.parametrize(
+    ("given", "expected"), [(17, "17"), (0, "0"), ("q 17", "q 17"), (17.0, "17"), ("1.0", "1.0")]
+)
 def test_ids_may_be_whole_numbers(given: object, expected: str) -> None:
-    """An integer id is read as its digits, of examples and of gold passages."""
+    """An integer id is read as its digits, of examples and of gold passages; a float that is one, too."""
     example = example_from({"id": given, "question": "Q?", "gold": [{"id": given}]}, place=PLACE)
     assert (example.id, example.gold) == (expected, (Gold(id=expected),))
 
@@ -55,6 +57,8 @@ def test_grades_are_whole_numbers(grade: float | None) -> None:
         (_record(id=None), '"id" is null, expected text'),
         (_record(id=True), '"id" is True, expected text'),
         (_record(id=1.5), '"id" is 1.5, expected text'),
+        (_record(id=1e300), '"id" is 1e+300, expected text'),
+        (_record(id=float("nan")), '"id" is not a number, expected text'),
         (_record(id=" "), '"id" is an empty text, expected text'),
         (_record(question=""), '"question" is an empty text, expected text'),
         (_record(question=5), '"question" is 5, expected text'),
