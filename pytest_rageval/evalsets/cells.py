@@ -17,6 +17,11 @@ __all__ = ["listed", "rows"]
 MAX_CELL: Final = 2**24
 """How many characters a cell may have: a quote that is never closed makes one cell of the rest of the file."""
 
+OF_CELLS: Final = (
+    'A cell that begins with a bracket or a brace is a list or an object. Write ["first", "second"]; for a text that '
+    'begins so, a list of one: ["[text]"].'
+)
+
 PYTHON_TEXT: Final = re.compile(r"""\s*('(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")\s*(,|(?=\]))""", re.DOTALL)
 
 
@@ -96,7 +101,7 @@ def listed(cell: str, place: str) -> Any:
         InputError: it is neither.
     """
     texts = _python_texts(cell)
-    return parse(cell, f"the cell {cell[:40]!r} in {place}") if texts is None else texts
+    return parse(cell, f"{place}: the cell {cell[:40]!r}", OF_CELLS) if texts is None else texts
 
 
 def _python_texts(cell: str) -> list[str] | None:

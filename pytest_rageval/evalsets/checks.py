@@ -92,12 +92,14 @@ class Check:
         """An object, as a dict of its own; null is an empty one."""
         return {str(key): item for key, item in self.mapping(value, *way).items()}
 
-    def mapping(self, value: Any, *way: str | int) -> Mapping[Any, Any]:
+    def mapping(
+        self, value: Any, *way: str | int, remedy: str = 'Write {"name": value}.'
+    ) -> Mapping[Any, Any]:
         """An object as it is; null is an empty one."""
         if value is None:
             return {}
         if not isinstance(value, dict) and not isinstance(value, Mapping):
-            self.fail(f"{_shown(way)} is {_kind(value)}, expected an object", 'Write {"name": value}.')
+            self.fail(f"{_shown(way)} is {_kind(value)}, expected an object", remedy)
         return value
 
     def natural(self, value: Any, *way: str | int) -> int:

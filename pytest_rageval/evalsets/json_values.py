@@ -16,6 +16,7 @@ CHUNK: Final = 2**16
 NEAR: Final = 16
 """An error this near to the end of what was read may come of its end: the longest literal and escape
 are shorter."""
+OF_LINES: Final = "Each line is one whole JSON object; strings are in double quotes."
 SPACE: Final = " \t\r\n"
 
 
@@ -36,8 +37,13 @@ def json_records(path: Path) -> Iterator[tuple[str, Any]]:
             yield place, parse(line, place)
 
 
-def parse(text: str, place: str) -> Any:
+def parse(text: str, place: str, remedy: str = OF_LINES) -> Any:
     """One JSON value; NaN and infinities are none.
+
+    Args:
+        text: of the value.
+        place: where it stands, for the message.
+        remedy: what to do where it is no JSON.
 
     Raises:
         InputError: the text is no JSON.
@@ -45,10 +51,7 @@ def parse(text: str, place: str) -> Any:
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
-        message = (
-            f"{place} is not JSON: {error}.\n"
-            "Each line is one whole JSON object; strings are in double quotes."
-        )
+        message = f"{place} is not JSON: {error}.\n{remedy}"
         raise InputError(message) from None
 
 

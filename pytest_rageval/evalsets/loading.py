@@ -45,7 +45,8 @@ class How:
             message = f'format={name!r} is no name.\nWrite format="beir".'
             raise InputError(message)
         if size is None and drawing:
-            message = f"{' and '.join(drawing)} say how a sample is drawn, and none is.\nAdd sample=200."
+            verb = "says" if len(drawing) == 1 else "say"
+            message = f"{' and '.join(drawing)} {verb} how a sample is drawn, and none is.\nAdd sample=200."
             raise InputError(message)
         return cls(name, None if size is None else Draw.parse(size, **drawing), options)
 

@@ -11,6 +11,7 @@ __all__ = ["GOLD_KNOWN", "KNOWN", "example_from", "from_records", "no_examples",
 
 KNOWN: Final = ("id", "question", "answers", "answer_set", "gold", "reference", "tags")
 GOLD_KNOWN: Final = ("id", "text", "source", "start", "end", "grade")
+OF_GOLD: Final = 'Write {"id": "d1"} for the passage with the id d1, {"text": "…"} for one by its text.'
 FIELDS: Final = frozenset(KNOWN)
 GOLD_FIELDS: Final = frozenset(GOLD_KNOWN)
 OTHERS: Final = {True: (False,), False: (False, True)}
@@ -88,7 +89,7 @@ def _answer_set(value: Any, check: Check) -> tuple[tuple[str, ...], ...]:
 
 def _gold(value: Any, check: Check) -> tuple[Gold, ...]:
     passages = [
-        _passage(check.mapping(item, "gold", i), i, check)
+        _passage(check.mapping(item, "gold", i, remedy=OF_GOLD), i, check)
         for i, item in enumerate(check.array(value, "gold"))
     ]
     if len(passages) > 1:

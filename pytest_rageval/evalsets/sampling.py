@@ -49,7 +49,10 @@ class Draw:
             return cls(size, seed)
         tags = [stratify] if isinstance(stratify, str) else [] if stratify is False else stratify
         if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) for tag in tags):
-            message = f'stratify={stratify!r} names no tags.\nWrite stratify="topic", or False for none.'
+            message = (
+                f"stratify={stratify!r} is no name of a tag, nor a list of such.\n"
+                'Write stratify="topic", or False for none.'
+            )
             raise InputError(message)
         return cls(size, seed, tuple(tags))
 
@@ -87,7 +90,8 @@ def sampled(read: Callable[[], Records], draw: Draw, *, name: str) -> EvalSet:
     if not lot.tickets:
         raise no_examples(name)
     if unseen:
-        message = f"stratify: no example of {name} has the tag {', '.join(sorted(unseen))}."
+        tags = "the tag" if len(unseen) == 1 else "one of the tags"
+        message = f"stratify: no example of {name} has {tags} {', '.join(sorted(unseen))}."
         raise InputError(message)
     if groups is None or len(groups) == 1 or groups.total() <= draw.size:
         return _drawn(lot.tickets, name)

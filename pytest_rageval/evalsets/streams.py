@@ -1,5 +1,6 @@
 """Files as they lie there: plain or compressed, line by line, each line of a bounded length."""
 
+import codecs
 import gzip
 import sys
 import zlib
@@ -92,8 +93,11 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def not_utf8(place: str, error: UnicodeDecodeError) -> InputError:
-    """The error for a text in another encoding."""
-    found = f"byte {error.object[error.start]:#04x} ({error.reason})"
+    """The error for a text in another encoding; UTF-16 is known by its byte-order mark."""
+    if error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        found = 'it is UTF-16, as Windows saves "Unicode"'
+    else:
+        found = f"byte {error.object[error.start]:#04x} ({error.reason})"
     return InputError(f"{place} is not UTF-8: {found}.\nSave the file in UTF-8.")
 
 

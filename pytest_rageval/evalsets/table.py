@@ -16,6 +16,7 @@ __all__ = ["delimiter_of", "read", "recognises"]
 LISTS: Final = ("answers", "answer_set", "gold", "tags")
 NUMBERS: Final = ("gold.start", "gold.end", "gold.grade")
 REQUIRED: Final = ("id", "question")
+DELIMITERS: Final = (";", "\t", "|", ",")
 SHOWN: Final = 20
 INTEGER: Final = re.compile(r"([0-9]{1,18})(\.0*)?")
 
@@ -81,6 +82,11 @@ def read(
 
 
 def _lacking(name: str, missing: Sequence[str], header: Sequence[str], remedy: str) -> InputError:
+    # Separated by another character, the header is cut at the wrong places, or at none.
+    often = {mark: sum(column.count(mark) for column in header) for mark in DELIMITERS}
+    likely = max(DELIMITERS, key=lambda mark: often[mark])
+    if often[likely] >= len(header):
+        remedy = f"Its cells seem to be separated by {likely!r}: say delimiter={likely!r}."
     shown = [*(column[:60] for column in header[:SHOWN]), *(["…"] if len(header) > SHOWN else [])]
     return InputError(f"{name} has no column {', '.join(missing)}. Found: {', '.join(shown)}.\n{remedy}")
 

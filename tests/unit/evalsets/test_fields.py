@@ -139,10 +139,12 @@ def test_rows_may_be_numbered(tmp_path: Path) -> None:
         ("", {}, "t.csv: the header has no columns."),
         ("id,question\n", {}, "t.csv holds no examples."),
         ('id,question\n1,"a\n', {}, "t.csv line 2 and what follows is no table: unexpected end of data."),
-        ('id,question,answers\n1,a,"[\'x\' \'y\']"\n', {}, "the cell \"['x' 'y']\" in t.csv line 2 is not JSON"),
+        ('id,question,answers\n1,a,"[\'x\' \'y\']"\n', {}, "t.csv line 2: the cell \"['x' 'y']\" is not JSON"),
         ("id,question\n1,\n", {}, 't.csv line 2: "question" is null, expected text'),
         ("id,question,gold.id,gold.grade\n1,a,d,high\n", {}, 't.csv line 2: "gold"[0] "grade" is the text \'high\''),
         ("n,q\n1,a\n", {"fields": {"id": "n", "question": "query"}}, "t.csv has no column query. Found: n, q."),
+        ("id;question;a,b\n", {}, "t.csv has no column id. Found: id;question;a, b.\nIts cells seem to be separated"),
+        ("id\tquestion\n", {}, "t.csv has no column id. Found: id\tquestion.\nIts cells seem to be separated by '\\t'"),
         ("id,question,gold,gold.id\n1,a,d1,d2\n", {}, "gold and gold.id both say which the gold passages are."),
         ("q,a\n,\n", {}, "t.csv has no column id. Found: q, a.\nSay which it is. Native, CSV and Python records: "),
         ("n,q\n1,a\n", {"fields": {"id": "#"}}, "t.csv has no column question. Found: n, q."),
@@ -158,3 +160,12 @@ def test_a_table_that_does_not_fit_is_named_with_its_line(
     with pytest.raises(InputError) as caught:
         _table(tmp_path, content, **words)
     assert str(caught.value).startswith(said)
+
+
+def test_a_cell_that_begins_as_a_list_says_how_one_is_written(tmp_path: Path) -> None:
+    """Also how a text is, that begins so."""
+    said = r"(?s)^t\.csv line 2: the cell '\[sic\]' is not JSON.*a list of one"
+    with pytest.raises(InputError, match=said) as caught:
+        _table(tmp_path, "id,question,answers\n1,a,[sic]\n")
+    assert "Each line" not in str(caught.value)
+    assert _table(tmp_path, 'id,question,answers\n1,a,"[""[sic]""]"\n')[0].answers == ("[sic]",)

@@ -117,6 +117,11 @@ def test_a_missing_id_may_be_the_number_of_the_record() -> None:
     assert "#" not in _error({"id": 1})
 
 
+def test_a_bare_id_as_a_gold_passage_says_how_one_is_written() -> None:
+    """It is the usual slip."""
+    assert 'Write {"id": "d1"} for the passage with the id d1' in _error(_record(gold=["d1"]))
+
+
 def test_records_come_with_their_places() -> None:
     """Several records make a set in their order; an error names the place of its own."""
     good = [("record 1", _record(id="a")), ("record 2", _record(id="b"))]
