@@ -155,3 +155,10 @@ def _add_evalset(parser: argparse.ArgumentParser) -> None:
         metavar="OURS=THEIRS",
         help="how a field of ours is called there: question=query, gold.id=doc; may be repeated",
     )
+    parser.add_argument(
+        "--option",
+        action="append",
+        metavar="NAME=VALUE",
+        help="an option of the format, by its name in the marker: separator=' | ', topics=topics.txt, texts=false; "
+        "may be repeated",
+    )

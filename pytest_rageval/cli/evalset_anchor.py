@@ -32,7 +32,7 @@ def anchor_(options: argparse.Namespace) -> int:
     """
     out, rest = options.out, options.unanchored
     refuse_existing([out, *([rest] if rest else [])], force=options.force)
-    evalset, _ = read_evalset(options.file, options.format, options.field)
+    evalset, _ = read_evalset(options.file, options.format, options.field, options.option)
     results = list(anchor(evalset, read_corpus(options.corpus)))
     anchored = [_settled(each.example) for each in results if not each.doubts]
     left = [each for each in results if each.doubts]

@@ -30,7 +30,7 @@ def check(options: argparse.Namespace) -> int:
     Raises:
         InputError: the eval set or the corpus cannot be used.
     """
-    evalset, places = read_evalset(options.file, options.format, options.field)
+    evalset, places = read_evalset(options.file, options.format, options.field, options.option)
     corpus = None if options.corpus is None else read_corpus(options.corpus)
     kinds = [kind for kind in (*of_the_set(evalset), *of_the_gold(evalset, corpus)) if kind.found]
     kinds.sort(key=lambda kind: not kind.error)

@@ -30,13 +30,19 @@ class Format:
     read: Callable[..., Iterator[tuple[str, Any]]]
     general: bool = False
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """The format's own options, with their defaults."""
+        parameters = list(inspect.signature(self.read).parameters.values())[1:]
+        return {parameter.name: parameter.default for parameter in parameters}
+
     def records(self, path: Path, options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """Read, with options as a user gave them.
 
         Raises:
             InputError: there is no such option; and, from the iterator, whatever is wrong with the file.
         """
-        known = list(inspect.signature(self.read).parameters)[1:]
+        known = self.options
         unknown = [name for name in options if name not in known]
         if unknown:
             message = (

@@ -220,6 +220,55 @@ def test_other_formats_and_fields(check: Check) -> None:
     assert check(records, "--format", "native", *fields, corpus=CORPUS).status == 0
 
 
+def evalset_file(folder: Path, name: str, content: str) -> str:
+    """A file in the folder, by its path."""
+    (folder / name).write_text(content, encoding="utf-8")
+    return str(folder / name)
+
+
+def test_options_of_the_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a marker names them; a switch is true or false, and what is empty is empty."""
+    table = evalset_file(tmp_path, "t.csv", 'nr;question;answers;gold.id\n1;"What?;Tulsa | Reno;d1\n')
+    options = [word for each in ("delimiter=;", "separator= | ", "quote=") for word in ("--option", each)]
+    assert main(["evalset", "check", table, "--field", "id=nr", *options]) == 0
+    assert "1 example, 0 errors, 0 notes" in capsys.readouterr().out
+    evalset_file(tmp_path, "queries.jsonl", '{"_id": "1", "text": "Where?"}\n')
+    evalset_file(tmp_path, "corpus.jsonl", "broken\n")
+    (tmp_path / "qrels").mkdir()
+    evalset_file(tmp_path / "qrels", "test.tsv", "1\td1\t1\n")
+    assert main(["evalset", "check", str(tmp_path), "--option", "texts=False"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "arguments", "said"),
+    [
+        (("t.csv", "n\n"), [], "At the command line, fields=… is --field OURS=THEIRS."),
+        (("t.csv", "n;q\n"), [], "say delimiter=';'.\nAt the command line, delimiter=… is --option delimiter=VALUE."),
+        (("q", "1 0 d 1\n"), [], "At the command line, topics=… is --option topics=VALUE."),
+        (("e.txt", "?"), [], "At the command line, format=… is --format NAME."),
+        (("t.csv", "n\n"), ["--option", "sep= "], "has no option sep.\nIt has: separator, delimiter, quote."),
+        (("t.csv", "n\n"), ["--option", "separator"], "--option separator is no NAME=VALUE."),
+        (("t.csv", "n\n"), ["--option", "fields=x"], "Write --field OURS=THEIRS."),
+        (("t.csv", "n\n"), ["--option", "quote=", "--option", "quote='"], "--option quote is there twice."),
+        (("q", "1 0 d 1\n"), ["--field", "id=n"], "The format 'trec' takes no field map, and so no --field."),
+    ],
+)  # fmt: skip
+def test_messages_name_what_can_be_typed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: tuple[str, str], arguments: list[str], said: str
+) -> None:
+    """Those about the format have the words of the marker, and say how these are typed."""
+    assert main(["evalset", "check", evalset_file(tmp_path, *file), *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_anchor_takes_options_too(tmp_path: Path) -> None:
+    """The same as check."""
+    table = evalset_file(tmp_path, "t.csv", "id;question\n1;What?\n")
+    corpus = evalset_file(tmp_path, "c.jsonl", '{"id": "d", "text": "x"}\n')
+    arguments = ["--corpus", corpus, "--out", str(tmp_path / "o.jsonl"), "--option", "delimiter=;"]
+    assert main(["evalset", "anchor", table, *arguments]) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
