@@ -3,6 +3,7 @@
 import hashlib
 import heapq
 import json
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from pytest_rageval.evalsets.records import example_from, no_examples, same_id
 from pytest_rageval.model import EvalSet, Example
 
 __all__ = ["Draw", "rank", "sampled", "shares"]
+
+EIGHT_BYTES: Final = 2**64 - 1
 
 Records = Iterable[tuple[str, Any]]
 
@@ -65,21 +68,27 @@ def sampled(read: Callable[[], Records], draw: Draw, *, name: str) -> EvalSet:
     a smaller one where neither is stratified. A stratified sample has of each group its share of the
     whole, rounded by largest remainders; the records are then read twice.
 
+    Only the examples drawn are held, and of every other one eight bytes of its number, by which two of
+    one id are found. Where these are equal, the records are read again for the ids themselves.
+
     Args:
         read: gives the records from the start, each time it is called.
         draw: how many, and how.
         name: of the eval set.
 
     Raises:
-        InputError: a record cannot be used, two that were drawn have one id, there are none, a tag to
-            stratify by is nowhere, or has more values than there are examples to draw.
+        InputError: a record cannot be used, two have one id, there are none, a tag to stratify by is
+            nowhere, or has more values than there are examples to draw.
     """
     lot = _Lot(draw.size)
+    seen = array("Q")
     groups: Counter[str] | None = None if draw.stratify == () else Counter()
     unseen = set(draw.stratify or ())
     for number, (place, record) in enumerate(read()):
         example = example_from(record, place=place)
-        lot.offer(rank(draw.seed, example.id), number, place, example)
+        drawn = rank(draw.seed, example.id)
+        seen.append(drawn & EIGHT_BYTES)
+        lot.offer(drawn, number, place, example)
         unseen.difference_update(example.tags)
         if groups is not None:
             groups[_group(example.tags, draw.stratify)] += 1
@@ -89,6 +98,7 @@ def sampled(read: Callable[[], Records], draw: Draw, *, name: str) -> EvalSet:
                 groups = None
     if not lot.tickets:
         raise no_examples(name)
+    _refuse_same_ids(read, seen, draw.seed)
     if unseen:
         tags = "the tag" if len(unseen) == 1 else "one of the tags"
         message = f"stratify: no example of {name} has {tags} {', '.join(sorted(unseen))}."
@@ -100,6 +110,33 @@ def sampled(read: Callable[[], Records], draw: Draw, *, name: str) -> EvalSet:
         example = example_from(record, place=place)
         lots[_group(example.tags, draw.stratify)].offer(rank(draw.seed, example.id), number, place, example)
     return _drawn([ticket for each in lots.values() for ticket in each.tickets], name)
+
+
+def _refuse_same_ids(read: Callable[[], Records], seen: "array[int]", seed: int) -> None:
+    """Let no id come twice, be it drawn or not.
+
+    Args:
+        read: gives the records.
+        seen: eight bytes of the rank of each.
+        seed: of the ranks.
+    """
+    twice = _repeated(seen)
+    places: dict[str, str] = {}
+    for place, record in read() if twice else ():
+        identifier = example_from(record, place=place).id
+        if rank(seed, identifier) & EIGHT_BYTES in twice:
+            if identifier in places:
+                raise same_id(identifier, place, places[identifier])
+            places[identifier] = place
+
+
+def _repeated(numbers: "array[int]") -> set[int]:
+    """Those that are there more than once."""
+    import numpy as np  # noqa: PLC0415 - sorts in place, where a set would take ten times the memory
+
+    ordered = np.frombuffer(numbers, np.uint64)
+    ordered.sort()
+    return set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
 
 
 _Ticket = tuple[int, int, str, Example]
@@ -150,14 +187,8 @@ def shares(groups: Counter[str], draw: Draw) -> dict[str, int]:
 
 
 def _drawn(tickets: list[_Ticket], name: str) -> EvalSet:
-    places: dict[str, str] = {}
-    examples = []
-    for _, _, place, example in sorted(tickets, key=lambda ticket: -ticket[1]):
-        if example.id in places:
-            raise same_id(example.id, place, places[example.id])
-        places[example.id] = place
-        examples.append(example)
-    return EvalSet(name, tuple(examples))
+    ordered = sorted(tickets, key=lambda ticket: -ticket[1])
+    return EvalSet(name, tuple(example for *_, example in ordered))
 
 
 def _too_many(draw: Draw) -> InputError:
