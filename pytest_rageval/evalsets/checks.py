@@ -69,15 +69,11 @@ class Check:
         items = self.array(value, *way)
         if len(items) < least:
             self.fail(f"{_shown(way)} is an empty list", "Name at least one, or leave it out.")
-        for i, item in enumerate(items):
-            self.text(item, *way, i)
-        return tuple(items)
+        return tuple([self.text(item, *way, i) for i, item in enumerate(items)])
 
     def name(self, value: Any, *way: str | int) -> str:
         """An identifier: a text, or an integer, which is read as its digits; 2.0 is one too."""
-        if isinstance(value, str):
-            return self.text(value, *way)
-        number = _integral(value)
+        number = None if isinstance(value, str) else _integral(value)
         return self.text(value, *way) if number is None else str(number)
 
     def array(self, value: Any, *way: str | int) -> list[Any] | tuple[Any, ...]:
@@ -90,6 +86,8 @@ class Check:
 
     def object(self, value: Any, *way: str | int) -> dict[str, Any]:
         """An object, as a dict of its own; null is an empty one."""
+        if value is None:
+            return {}
         return {str(key): item for key, item in self.mapping(value, *way).items()}
 
     def mapping(

@@ -31,9 +31,10 @@ def json_records(path: Path) -> Iterator[tuple[str, Any]]:
     if _is_array(path):
         yield from json_elements(path)
         return
+    name = path.name
     for number, line in lines(path):
         if line and not line.isspace():
-            place = f"{path.name} line {number}"
+            place = f"{name} line {number}"
             yield place, parse(line, place)
 
 

@@ -29,13 +29,13 @@ def from_records(records: Iterable[tuple[str, Any]], *, name: str) -> EvalSet:
         InputError: a record cannot be used, two have one id, or there is none.
     """
     examples: dict[str, Example] = {}
-    places: dict[str, str] = {}
+    places: list[str] = []
     for place, record in records:
         example = example_from(record, place=place)
         if example.id in examples:
-            raise same_id(example.id, place, places[example.id])
+            raise same_id(example.id, place, places[list(examples).index(example.id)])
         examples[example.id] = example
-        places[example.id] = place
+        places.append(place)
     if not examples:
         raise no_examples(name)
     return EvalSet(name, tuple(examples.values()))
@@ -76,8 +76,14 @@ def example_from(record: Any, *, place: str) -> Example:
         gold=_gold(get("gold"), check),
         reference=None if reference is None else check.text(reference, "reference"),
         tags=check.plain(check.object(get("tags"), "tags"), '"tags"'),
-        extra=check.plain({str(key): value for key, value in record.items() if key not in FIELDS}, "it"),
+        extra=_extra(record, check),
     )
+
+
+def _extra(record: Mapping[Any, Any], check: Check) -> dict[str, Any]:
+    if FIELDS.issuperset(record):
+        return {}
+    return check.plain({str(key): value for key, value in record.items() if key not in FIELDS}, "it")
 
 
 def _answer_set(value: Any, check: Check) -> tuple[tuple[str, ...], ...]:

@@ -7,7 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.records import example_from, no_examples, same_id
@@ -15,7 +15,8 @@ from pytest_rageval.model import EvalSet, Example
 
 __all__ = ["Draw", "rank", "sampled", "shares"]
 
-EIGHT_BYTES: Final = 2**64 - 1
+RANK_BYTES: Final = 8
+T = TypeVar("T")
 
 Records = Iterable[tuple[str, Any]]
 
@@ -68,8 +69,8 @@ def sampled(read: Callable[[], Records], draw: Draw, *, name: str) -> EvalSet:
     a smaller one where neither is stratified. A stratified sample has of each group its share of the
     whole, rounded by largest remainders; the records are then read twice.
 
-    Only the examples drawn are held, and of every other one eight bytes of its number, by which two of
-    one id are found. Where these are equal, the records are read again for the ids themselves.
+    Only the examples drawn are held, and of every other one the number and the group, twelve bytes.
+    Two of one id have one number; where that is, the records are read again for the ids themselves.
 
     Args:
         read: gives the records from the start, each time it is called.
@@ -80,51 +81,76 @@ def sampled(read: Callable[[], Records], draw: Draw, *, name: str) -> EvalSet:
         InputError: a record cannot be used, two have one id, there are none, a tag to stratify by is
             nowhere, or has more values than there are examples to draw.
     """
-    lot = _Lot(draw.size)
-    seen = array("Q")
-    groups: Counter[str] | None = None if draw.stratify == () else Counter()
+    lot: _Lot[Example] = _Lot(draw.size)
+    ranks = array("Q")
+    groups: _Groups | None = None if draw.stratify == () else _Groups()
     unseen = set(draw.stratify or ())
     for number, (place, record) in enumerate(read()):
         example = example_from(record, place=place)
         drawn = rank(draw.seed, example.id)
-        seen.append(drawn & EIGHT_BYTES)
-        lot.offer(drawn, number, place, example)
+        ranks.append(drawn)
+        lot.offer(drawn, number, example)
         unseen.difference_update(example.tags)
         if groups is not None:
-            groups[_group(example.tags, draw.stratify)] += 1
-            if len(groups) > draw.size:
+            groups.add(_group(example.tags, draw.stratify))
+            if len(groups.counts) > draw.size:
                 if draw.stratify is not None:
                     raise _too_many(draw)
                 groups = None
     if not lot.tickets:
         raise no_examples(name)
-    _refuse_same_ids(read, seen, draw.seed)
+    _refuse_same_ids(read, ranks, draw.seed)
     if unseen:
         tags = "the tag" if len(unseen) == 1 else "one of the tags"
         message = f"stratify: no example of {name} has {tags} {', '.join(sorted(unseen))}."
         raise InputError(message)
-    if groups is None or len(groups) == 1 or groups.total() <= draw.size:
-        return _drawn(lot.tickets, name)
-    lots = {group: _Lot(size) for group, size in shares(groups, draw).items()}
-    for number, (place, record) in enumerate(read()):
-        example = example_from(record, place=place)
-        lots[_group(example.tags, draw.stratify)].offer(rank(draw.seed, example.id), number, place, example)
-    return _drawn([ticket for each in lots.values() for ticket in each.tickets], name)
+    if groups is None or len(groups.counts) == 1 or len(ranks) <= draw.size:
+        return EvalSet(name, lot.drawn())
+    chosen = groups.smallest(ranks, shares(groups.counts, draw))
+    return EvalSet(
+        name,
+        tuple(
+            example_from(record, place=place)
+            for number, (place, record) in enumerate(read())
+            if number in chosen
+        ),
+    )
 
 
-def _refuse_same_ids(read: Callable[[], Records], seen: "array[int]", seed: int) -> None:
+class _Groups:
+    """In which group each record is: four bytes a record."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._of = array("I")
+        self._numbers: dict[str, int] = {}
+
+    def add(self, group: str) -> None:
+        """The next record is in this group."""
+        self.counts[group] += 1
+        self._of.append(self._numbers.setdefault(group, len(self._numbers)))
+
+    def smallest(self, ranks: "array[int]", sizes: Mapping[str, int]) -> set[int]:
+        """The numbers, from 0, of the records that have the smallest ranks in their group, so many of each."""
+        lots: list[_Lot[int]] = [_Lot(sizes[group]) for group in self._numbers]
+        for number, (group, drawn) in enumerate(zip(self._of, ranks, strict=True)):
+            lots[group].offer(drawn, number, number)
+        return {number for lot in lots for number in lot.drawn()}
+
+
+def _refuse_same_ids(read: Callable[[], Records], ranks: "array[int]", seed: int) -> None:
     """Let no id come twice, be it drawn or not.
 
     Args:
         read: gives the records.
-        seen: eight bytes of the rank of each.
+        ranks: of all of them.
         seed: of the ranks.
     """
-    twice = _repeated(seen)
+    twice = _repeated(ranks)
     places: dict[str, str] = {}
     for place, record in read() if twice else ():
         identifier = example_from(record, place=place).id
-        if rank(seed, identifier) & EIGHT_BYTES in twice:
+        if rank(seed, identifier) in twice:
             if identifier in places:
                 raise same_id(identifier, place, places[identifier])
             places[identifier] = place
@@ -132,36 +158,36 @@ def _refuse_same_ids(read: Callable[[], Records], seen: "array[int]", seed: int)
 
 def _repeated(numbers: "array[int]") -> set[int]:
     """Those that are there more than once."""
-    import numpy as np  # noqa: PLC0415 - sorts in place, where a set would take ten times the memory
+    import numpy as np  # noqa: PLC0415 - sorts where a set would take ten times the memory
 
-    ordered = np.frombuffer(numbers, np.uint64)
-    ordered.sort()
+    ordered = np.sort(np.frombuffer(numbers, np.uint64))
     return set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
 
 
-_Ticket = tuple[int, int, str, Example]
-"""The negative rank, the negative number in the file, the place, and the example that takes part."""
-
-
-class _Lot:
-    """The tickets of the smallest ranks, `size` of them at most; the first goes when a better comes."""
+class _Lot(Generic[T]):
+    """Whatever has the smallest ranks, `size` at most; the first goes when a better comes."""
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.tickets: list[_Ticket] = []
+        self.tickets: list[tuple[int, int, T]] = []
 
-    def offer(self, rank: int, number: int, place: str, example: Example) -> None:
+    def offer(self, rank: int, number: int, item: T) -> None:
+        """Take it in if it is among the smallest; of equal ranks the smaller number."""
         if len(self.tickets) < self.size:
-            heapq.heappush(self.tickets, (-rank, -number, place, example))
+            heapq.heappush(self.tickets, (-rank, -number, item))
         elif self.tickets and -rank > self.tickets[0][0]:
-            heapq.heapreplace(self.tickets, (-rank, -number, place, example))
+            heapq.heapreplace(self.tickets, (-rank, -number, item))
+
+    def drawn(self) -> tuple[T, ...]:
+        """What is in it, by number."""
+        return tuple(item for _, _, item in sorted(self.tickets, key=lambda ticket: -ticket[1]))
 
 
 def rank(seed: int, text: str) -> int:
     """A number that follows from the seed and a text alone: those of the smallest are a random sample."""
     # Not `hash`, which Python salts anew in every process.
     made = hashlib.blake2b(f"{seed} {text}".encode("utf-8", "surrogatepass"), digest_size=16)
-    return int.from_bytes(made.digest(), "big")
+    return int.from_bytes(made.digest()[:RANK_BYTES], "big")
 
 
 def _group(tags: Mapping[str, Any], stratify: tuple[str, ...] | None) -> str:
@@ -184,11 +210,6 @@ def shares(groups: Counter[str], draw: Draw) -> dict[str, int]:
     for group in by_remainder[: draw.size - sum(shares.values())]:
         shares[group] += 1
     return shares
-
-
-def _drawn(tickets: list[_Ticket], name: str) -> EvalSet:
-    ordered = sorted(tickets, key=lambda ticket: -ticket[1])
-    return EvalSet(name, tuple(example for *_, example in ordered))
 
 
 def _too_many(draw: Draw) -> InputError:

@@ -158,7 +158,7 @@ def test_an_id_that_comes_twice_names_both_lines(size: int, stratify: object) ->
 
 def test_ids_that_only_seem_to_come_twice_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ids themselves decide, not the bytes by which they are found."""
-    monkeypatch.setattr("pytest_rageval.evalsets.sampling.EIGHT_BYTES", 3)
+    monkeypatch.setattr("pytest_rageval.evalsets.sampling.RANK_BYTES", 0)
     records = _records({"billing": 20})
     assert len(_draw(records, 5)) == 5
     with pytest.raises(InputError, match=r'^line 9: the id "2" is already that of line 2\.'):
