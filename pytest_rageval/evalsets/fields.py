@@ -1,13 +1,13 @@
 """A field map: which field of a foreign record is which of ours."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.checks import Check
 from pytest_rageval.evalsets.records import GOLD_KNOWN, KNOWN
 
-__all__ = ["NUMBER", "checked_fields", "is_target", "mapped"]
+__all__ = ["NUMBER", "checked_fields", "is_target", "mapped", "refuse_gold_twice"]
 
 NUMBER: Final = "#"
 """As a field: the record's number."""
@@ -62,11 +62,24 @@ def checked_fields(fields: object) -> Mapping[str, str]:
     for target in fields:
         if not is_target(target):
             _refuse(f"fields names {target!r}, which is no field of an example")
-    parts = [target for target in fields if target.startswith("gold.")]
-    if "gold" in fields and parts:
-        message = f"gold and {', '.join(parts)} both say which the gold passages are.\nTake one or the other."
-        raise InputError(message)
+    refuse_gold_twice(fields, "fields")
     return {target: fields[target] for target in sorted(fields, key=lambda target: "." in target)}
+
+
+def refuse_gold_twice(targets: Collection[str], place: str) -> None:
+    """Let the gold passages not be given whole and in parts, of which one would be lost.
+
+    Args:
+        targets: fields of ours.
+        place: what gives them.
+
+    Raises:
+        InputError: they are.
+    """
+    parts = [target for target in targets if target.startswith("gold.")]
+    if "gold" in targets and parts:
+        message = f"{place}: gold and {', '.join(parts)} both say which the gold passages are.\nTake one or the other."
+        raise InputError(message)
 
 
 def is_target(name: str) -> bool:

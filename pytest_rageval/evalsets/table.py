@@ -8,7 +8,7 @@ from typing import Any, Final
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.cells import listed, rows
 from pytest_rageval.evalsets.checks import map_for
-from pytest_rageval.evalsets.fields import NUMBER, checked_fields, is_target, mapped
+from pytest_rageval.evalsets.fields import NUMBER, checked_fields, is_target, mapped, refuse_gold_twice
 from pytest_rageval.evalsets.shape import Shape
 
 __all__ = ["delimiter_of", "read", "recognises"]
@@ -68,6 +68,7 @@ def read(
     # A column under one of our names is that field, unless the map says otherwise of either.
     own = {name: name for name in header if is_target(name) and name not in given.values()}
     columns = {**own, **given}
+    refuse_gold_twice(columns, f"{path.name} line 1")
     missing = sorted(set(columns.values()) - {*header, NUMBER})
     if missing:
         raise _lacking(
