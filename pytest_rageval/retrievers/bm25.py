@@ -9,7 +9,7 @@ from rank_bm25 import BM25Okapi
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.model import Document
-from pytest_rageval.retrievers.documents import document_from
+from pytest_rageval.retrievers.documents import corpus_from
 from pytest_rageval.retrievers.words import words
 
 __all__ = ["BM25Retriever"]
@@ -22,7 +22,7 @@ class BM25Retriever:
         documents: strings, dicts or Documents, as a retriever may return them; at least one.
 
     Raises:
-        InputError: there are no documents, or none of them has a word.
+        InputError: it is no list of documents, or none of them has a word.
         CallableError: a document has no text.
 
     >>> search = BM25Retriever(["the cat sat", "a dog ran", "birds sing"])
@@ -31,7 +31,7 @@ class BM25Retriever:
     """
 
     def __init__(self, documents: Iterable[object]) -> None:
-        self.documents: Sequence[Document] = tuple(document_from(item) for item in documents)
+        self.documents: Sequence[Document] = corpus_from(documents)
         tokens = [words(document.text) for document in self.documents]
         if not any(tokens):
             message = (

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pytest_rageval.embeddings.encoder import TextEncoder, Vectors, shared_encoder
 from pytest_rageval.errors import InputError
 from pytest_rageval.model import Document
-from pytest_rageval.retrievers.documents import document_from
+from pytest_rageval.retrievers.documents import corpus_from
 
 __all__ = ["DenseRetriever"]
 
@@ -33,15 +33,15 @@ class DenseRetriever:
             for this process; the fixture `rageval_encoder` keeps them on disk.
 
     Raises:
-        InputError: there are no documents, the extra `dense` is not installed, or the model
-            cannot be loaded.
+        InputError: there are no documents, or they are no list; the extra `dense` is not installed, or
+            the model cannot be loaded.
         CallableError: a document has no text.
 
     Source: Reimers and Gurevych (2019), Sentence-BERT.
     """
 
     def __init__(self, documents: Iterable[object], *, encoder: TextEncoder | None = None) -> None:
-        self.documents: Sequence[Document] = tuple(document_from(item) for item in documents)
+        self.documents: Sequence[Document] = corpus_from(documents)
         if not self.documents:
             raise InputError(
                 "Dense retrieval needs passages, found none.\n"

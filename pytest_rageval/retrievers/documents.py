@@ -1,14 +1,14 @@
 """From what a retriever returns to documents: text, id and span are found in the usual places."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from pytest_rageval.errors import CallableError
+from pytest_rageval.errors import CallableError, InputError
 from pytest_rageval.model import Document
 from pytest_rageval.retrievers.spans import span_of
 
-__all__ = ["document_from"]
+__all__ = ["corpus_from", "document_from", "listed"]
 
 TEXT: Final = ("text", "page_content", "content", "passage", "body")
 ID: Final = ("id", "_id", "id_", "doc_id", "document_id", "passage_id", "chunk_id")
@@ -65,6 +65,33 @@ def document_from(item: object) -> Document:
         metadata=metadata,
         span=span_of(item, text),
     )
+
+
+def corpus_from(documents: object) -> tuple[Document, ...]:
+    """A corpus as documents, in its order; of whatever a retriever may return.
+
+    Raises:
+        InputError: it is no list, as `listed` says.
+        CallableError: a document has neither text nor id.
+    """
+    return tuple(document_from(item) for item in listed(documents))
+
+
+def listed(documents: object) -> list[object]:
+    """What a corpus or a pool holds, as it was given.
+
+    Raises:
+        InputError: it is no series of documents. A string and a dict are none, though Python goes
+            through the characters of the one and the keys of the other.
+    """
+    if isinstance(documents, Iterable) and not isinstance(documents, str | bytes | Mapping):
+        return list(documents)
+    message = (
+        f"Passages are given as a list, found {type(documents).__name__}: {documents!r:.60}\n"
+        "Give strings, dicts with a text and an id, or Documents; of a dict from ids to texts, "
+        '[{"id": id, "text": text} for id, text in passages.items()].'
+    )
+    raise InputError(message)
 
 
 def _scored(item: object) -> tuple[object, float | None] | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_rageval.errors import InputError
+from pytest_rageval.retrievers.documents import listed
 
 __all__ = ["PooledRetriever"]
 
@@ -35,7 +36,7 @@ class PooledRetriever:
         """What the retriever of the query's pool gives, awaitable where it is async; nothing from an empty pool.
 
         Raises:
-            InputError: the query has no pool.
+            InputError: the query has no pool, or its pool is no list of documents.
         """
         if query not in self._made:
             self._made[query] = self._of(query)
@@ -47,7 +48,7 @@ class PooledRetriever:
                 f"There is no pool of passages for the query {query!r}, among {len(self._pools)} pools.\n"
                 "Give each question of the eval set its pool, under exactly its text."
             )
-        documents = list(self._pools[query])
+        documents = listed(self._pools[query])
         return self._make(documents) if documents else _nothing
 
 

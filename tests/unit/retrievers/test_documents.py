@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pytest_rageval.errors import CallableError
+from pytest_rageval.errors import CallableError, InputError
 from pytest_rageval.model import Document
-from pytest_rageval.retrievers.documents import ID, TEXT, document_from
+from pytest_rageval.retrievers.documents import ID, TEXT, corpus_from, document_from
 
 
 class _Method:
@@ -104,3 +104,19 @@ def test_an_item_without_text_is_named(item: Any, what: str) -> None:
     first, remedy = str(caught.value).split("\n")
     assert first == f"has no text: {what}."
     assert all(name in remedy for name in TEXT)
+
+
+@pytest.mark.parametrize("corpus", [["a", {"text": "b"}], ("a", "b"), iter(["a", "b"])])
+def test_a_corpus_is_any_series_of_documents(corpus: object) -> None:
+    """In its order, and read as a retriever's documents are."""
+    assert [document.text for document in corpus_from(corpus)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("corpus", "kind"),
+    [("corpus.jsonl", "str"), (b"text", "bytes"), ({"d1": "cats"}, "dict"), (None, "NoneType"), (3, "int")],
+)
+def test_a_corpus_that_is_no_list_is_refused(corpus: object, kind: str) -> None:
+    """The letters of a file's name are no passages, nor are the ids of a dict."""
+    with pytest.raises(InputError, match=f"Passages are given as a list, found {kind}: "):
+        corpus_from(corpus)

@@ -52,3 +52,9 @@ def test_a_query_without_a_pool_is_an_error() -> None:
         InputError, match=r"(?s)no pool of passages for the query 'Cats\?', among 3.*exactly its text"
     ):
         search("Cats?", 1)
+
+
+def test_a_pool_that_is_no_list_is_an_error() -> None:
+    """The letters of its one passage would be searched instead."""
+    with pytest.raises(InputError, match="Passages are given as a list, found str: 'a cat sat'"):
+        PooledRetriever({"cats?": "a cat sat"}, BM25Retriever)("cats?", 1)
