@@ -21,6 +21,10 @@ MARGIN: Final = 1e-5
 """More than a product of float32 may be off by."""
 
 
+UNIT_TOLERANCE: Final = 1e-2
+"""A vector's length may be off by so much: models in half precision are, by 0.001 or so."""
+
+
 class DenseRetriever:
     """Passages by the cosine of their embedding with the query's, from the exact product with all.
 
@@ -34,7 +38,8 @@ class DenseRetriever:
 
     Raises:
         InputError: there are no documents, or they are no list; the extra `dense` is not installed, or
-            the model cannot be loaded.
+            the model cannot be loaded, or the encoder is none, or
+            gives other vectors.
         CallableError: a document has no text.
 
     Source: Reimers and Gurevych (2019), Sentence-BERT.
@@ -48,6 +53,11 @@ class DenseRetriever:
                 "Give it the corpus: strings, dicts with a text, or Documents."
             )
         self._encoder = encoder or shared_encoder()
+        if not callable(getattr(self._encoder, "sentences", None)):
+            raise InputError(
+                f"The encoder {type(encoder).__name__} lacks the method sentences(texts).\n"
+                "Give rageval_encoder, or for a model of sentence-transformers SentenceEncoder(name)."
+            )
         self._matrix = self._encoded([document.text for document in self.documents])
 
     def __call__(self, query: str, k: int) -> list[Document]:
@@ -67,7 +77,26 @@ class DenseRetriever:
         return found
 
     def _encoded(self, texts: Sequence[str]) -> Vectors:
-        return np.stack(self._encoder.sentences(texts))
+        vectors = self._encoder.sentences(texts)
+        shapes = {np.shape(vector) for vector in vectors}
+        if len(vectors) != len(texts) or len(shapes) != 1 or len(next(iter(shapes))) != 1:
+            found = ", ".join(map(str, sorted(shapes))) or "none"
+            raise self._unusable(f"{len(vectors)} vectors of shape {found} for {len(texts)} texts")
+        matrix = np.stack(vectors)
+        lengths = np.linalg.norm(matrix, axis=1)
+        # Written so that NaN is wrong too. A text of nothing that is known may be at 0: near to nothing.
+        wrong = ~((np.abs(lengths - 1) <= UNIT_TOLERANCE) | (lengths == 0))
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise self._unusable(f"a vector of length {lengths[at]:.4g} for {texts[at]!r:.60}")
+        return matrix
+
+    def _unusable(self, found: str) -> InputError:
+        return InputError(
+            f"The encoder {type(self._encoder).__name__} gave {found}.\n"
+            "Its method sentences(texts) gives one vector a text, all of one dimension and divided by "
+            "their length, so that their product is the cosine."
+        )
 
     def _ranked(self, vector: Vectors, products: NDArray[np.float32], k: int) -> list[Document]:
         near = _candidates(products, k)

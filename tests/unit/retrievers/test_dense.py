@@ -41,7 +41,7 @@ def test_the_nearest_come_first_with_their_cosine() -> None:
 def test_equal_scores_keep_the_order_of_the_corpus() -> None:
     """Wherever the cut falls, and wherever in the product they stand."""
     rng = np.random.default_rng(0)
-    query, same = rng.normal(size=(2, 384))
+    query, same = (vector / np.linalg.norm(vector) for vector in rng.normal(size=(2, 384)))
     vectors = {"q": query, **{f"{n}": same for n in range(50)}, "best": query}
     search = DenseRetriever([*(f"{n}" for n in range(50)), "best"], encoder=Table(vectors))
     for k in (1, 2, 7, 50, 51):
@@ -101,3 +101,39 @@ def test_an_item_without_text_is_refused_before_it_is_encoded() -> None:
     with pytest.raises(CallableError, match="has no text: int"):
         DenseRetriever(["0", 7], encoder=encoder)
     assert not encoder.asked
+
+
+@pytest.mark.parametrize(
+    ("vectors", "told"),
+    [
+        ({"a": [3.0, 4.0], "b": [1.0, 0.0]}, "a vector of length 5 for 'a'"),
+        ({"a": [1.0, 0.0], "b": [float("nan"), 0.0]}, "a vector of length nan for 'b'"),
+        ({"a": [1.0, 0.0], "b": [1.0]}, r"2 vectors of shape \(1,\), \(2,\) for 2 texts"),
+        ({"a": [[1.0]], "b": [[1.0]]}, r"2 vectors of shape \(1, 1\) for 2 texts"),
+    ],
+    ids=["long", "not a number", "two dimensions", "matrices"],
+)
+def test_vectors_of_which_the_product_is_no_cosine_are_refused(
+    vectors: dict[str, Sequence[float]], told: str
+) -> None:
+    """They would rank by length, or be found by no query."""
+    with pytest.raises(InputError, match=f"The encoder Table gave {told}"):
+        DenseRetriever(["a", "b"], encoder=Table(vectors))
+
+
+def test_fewer_vectors_than_texts_are_refused() -> None:
+    """Nobody knows whose is missing."""
+
+    class Forgetful(Planar):
+        def sentences(self, texts: Sequence[str]) -> list[Vectors]:
+            return super().sentences(texts)[1:]
+
+    with pytest.raises(InputError, match="The encoder Forgetful gave 3 vectors"):
+        DenseRetriever(CORPUS, encoder=Forgetful())
+
+
+@pytest.mark.parametrize("encoder", ["all-MiniLM-L6-v2", len])
+def test_what_is_no_encoder_is_refused(encoder: object) -> None:
+    """As a model of sentence-transformers itself, or its name."""
+    with pytest.raises(InputError, match=r"lacks the method sentences(?s:.*)SentenceEncoder\(name\)"):
+        DenseRetriever(CORPUS, encoder=encoder)  # type: ignore[arg-type]
