@@ -1,8 +1,9 @@
 """The retriever under test: the user's callable, asked and checked."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from pytest_rageval.errors import CallableError
+from pytest_rageval.errors import CallableError, RagevalError
 from pytest_rageval.loop import PrivateLoop
 from pytest_rageval.model import Ranking
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
@@ -53,9 +54,10 @@ def adapt_retriever(
         adapters: tried in this order.
 
     Raises:
-        CallableError: none of them recognises it, or the one that does cannot tell how to ask it.
+        CallableError: none of them recognises it, or the one that does cannot tell how to ask it; or
+            one that a plugin added raised, or gave nothing that can be called.
     """
-    adapt = next((adapt for recognises, adapt in adapters if recognises(retriever)), None)
+    adapt = next((adapt for recognises, adapt in adapters if _asked(recognises, retriever)), None)
     if adapt is None:
         message = (
             f"rageval_retriever is {type(retriever).__name__}, which cannot be called.\n"
@@ -63,4 +65,28 @@ def adapt_retriever(
             "invoke (LangChain), retrieve (LlamaIndex), run (Haystack) or similarity_search."
         )
         raise CallableError(message)
-    return Retriever(PatientCallable("rageval_retriever", adapt(retriever), loop))
+    search = _asked(adapt, retriever)
+    if not callable(search):
+        message = (
+            f"{_part(adapt)} gave {type(search).__name__} for {type(retriever).__name__}.\n"
+            "It gives a function (query, k) -> documents, sync or async."
+        )
+        raise CallableError(message)
+    return Retriever(PatientCallable("rageval_retriever", search, loop))
+
+
+def _asked(part: Callable[[Any], Any], retriever: object) -> Any:
+    """What a part of an adapter says of the retriever; most are ours, some are of a plugin."""
+    try:
+        return part(retriever)
+    except RagevalError:
+        raise
+    except Exception as error:
+        what = f"{_part(part)} raised for {type(retriever).__name__}"
+        raise CallableError.raised(what, error) from error
+
+
+def _part(part: Callable[[Any], Any]) -> str:
+    """How errors name a part of an adapter: the module says whose it is."""
+    named = part if hasattr(part, "__qualname__") else type(part)
+    return f"The retriever adapter {named.__module__}.{named.__qualname__}"

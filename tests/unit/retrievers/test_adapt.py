@@ -13,6 +13,7 @@ from pytest_rageval.errors import CallableError
 from pytest_rageval.loop import PrivateLoop
 from pytest_rageval.model import Document, Ranking
 from pytest_rageval.retrievers.adapt import adapt_retriever
+from pytest_rageval.retrievers.adapters import Adapter
 
 
 def _sync(_query: str, k: int) -> list[object]:
@@ -204,3 +205,26 @@ def test_what_cannot_be_called_is_refused(loop: PrivateLoop, value: object) -> N
         adapt_retriever(value, loop)
     assert type(value).__name__ in str(caught.value)
     assert "(query, k) -> documents" in str(caught.value)
+
+
+def _broken(retriever: object) -> Any:
+    raise LookupError(f"no field in {retriever}")
+
+
+@pytest.mark.parametrize(
+    "adapter", [(_broken, _sync), (lambda _: True, _broken)], ids=["recognises", "adapt"]
+)
+def test_an_adapter_that_raises_is_named(loop: PrivateLoop, adapter: Adapter) -> None:
+    """Its module says whose it is, and its line is shown, whatever the retriever is."""
+    with pytest.raises(CallableError) as caught:
+        adapt_retriever("shelf", loop, [adapter])
+    first, *places = str(caught.value).splitlines()
+    part = f"The retriever adapter {__name__}._broken"
+    assert first == f"{part} raised for str: LookupError: no field in shelf"
+    assert places[-1].endswith(" in _broken")
+
+
+def test_an_adapter_that_gives_nothing_to_call_is_named(loop: PrivateLoop) -> None:
+    """Now, and not at each question."""
+    with pytest.raises(CallableError, match=r"builtins\.list gave list for str\.\nIt gives a function"):
+        adapt_retriever("shelf", loop, [(callable, _sync), (lambda _: True, list)])
