@@ -4,6 +4,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final
 
+from pytest_rageval.errors import CallableError
+
 __all__ = ["K_NAMES", "adapt", "name_of_k"]
 
 K_NAMES: Final = (
@@ -33,11 +35,21 @@ def adapt(function: Callable[..., Any]) -> Callable[..., Any]:
     2. a later one with a name of `K_NAMES`, by that name;
     3. not told: the function is asked as it is, and what is beyond k is cut.
 
+    Raises:
+        CallableError: it is a class: calling it makes an object, and retrieves nothing.
+
     >>> adapt(lambda query, *, top_k=10: [query] * top_k)("why?", 2)
     ['why?', 'why?']
     >>> adapt(lambda query, filters=None: [query, filters])("why?", 2)
     ['why?', None]
     """
+    if isinstance(function, type):
+        kind = function.__name__
+        message = (
+            f"rageval_retriever is the class {kind} itself, not an object of it.\n"
+            f"Return an object from the fixture: {kind}(…)."
+        )
+        raise CallableError(message)
     parameters = _parameters(function)
     if parameters is None or _second_is_k(parameters):
         return function

@@ -228,3 +228,9 @@ def test_an_adapter_that_gives_nothing_to_call_is_named(loop: PrivateLoop) -> No
     """Now, and not at each question."""
     with pytest.raises(CallableError, match=r"builtins\.list gave list for str\.\nIt gives a function"):
         adapt_retriever("shelf", loop, [(callable, _sync), (lambda _: True, list)])
+
+
+def test_a_class_in_place_of_its_object_is_refused(loop: PrivateLoop) -> None:
+    """Called, it would complain of arguments that the user never wrote."""
+    with pytest.raises(CallableError, match=r"is the class _Callable itself(?s:.*)fixture: _Callable\(…\)"):
+        adapt_retriever(_Callable, loop)
