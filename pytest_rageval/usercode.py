@@ -104,7 +104,8 @@ class UserCallable:
             return _read(self._function(*args, **named))
         except (RagevalError, Unscored):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            # After a SystemExit pytest would not tear the fixtures down, and later tests would suffer for it.
             raise self._raised(args, error) from error
 
 

@@ -83,6 +83,16 @@ def test_an_async_callable_that_raises_is_one_error(loop: PrivateLoop, kind: typ
         loop.run(user.call("c"))
 
 
+def test_a_sync_callable_that_exits_is_an_error(loop: PrivateLoop) -> None:
+    """As one that was written for the command line does where a file is missing."""
+
+    def exits(_: str) -> str:
+        raise SystemExit("no index")
+
+    with pytest.raises(CallableError, match="rageval_generator raised for 'a': SystemExit: no index\n  "):
+        loop.run(_user(loop, exits).call("a"))
+
+
 @pytest.mark.parametrize("error", [Unscored("no score"), InputError("no model")])
 def test_errors_of_ours_go_through_as_they_are(loop: PrivateLoop, error: Exception) -> None:
     """The callable may ask models with rageval_llm: the next call is a call."""
