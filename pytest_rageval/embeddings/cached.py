@@ -1,10 +1,10 @@
 """An encoder whose embeddings are kept on disk: each text is encoded once for all runs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-from pytest_rageval.embeddings.encoder import Encoder, Tokens, Vectors
+from pytest_rageval.embeddings.encoder import Encoder, RetrievalEncoder, Tokens, Vectors
 from pytest_rageval.embeddings.store import EmbeddingStore
 from pytest_rageval.fingerprint import digest
 
@@ -44,13 +44,31 @@ class CachedEncoder:
 
     def sentences(self, texts: Sequence[str]) -> list[Vectors]:
         """See `pytest_rageval.embeddings.encoder.TextEncoder`."""
-        keys = {text: digest([self.fingerprint, text]) for text in texts}
+        return self._kept([], self._encoder.sentences, texts)
+
+    def queries(self, texts: Sequence[str]) -> list[Vectors]:
+        """See `pytest_rageval.embeddings.encoder.RetrievalEncoder`; of an encoder that is none, `sentences`."""
+        if not isinstance(self._encoder, RetrievalEncoder):
+            return self.sentences(texts)
+        return self._kept(["query"], self._encoder.queries, texts)
+
+    def passages(self, texts: Sequence[str]) -> list[Vectors]:
+        """See `pytest_rageval.embeddings.encoder.RetrievalEncoder`; of an encoder that is none, `sentences`."""
+        if not isinstance(self._encoder, RetrievalEncoder):
+            return self.sentences(texts)
+        return self._kept(["passage"], self._encoder.passages, texts)
+
+    def _kept(
+        self, read_as: list[str], encode: Callable[[Sequence[str]], list[Vectors]], texts: Sequence[str]
+    ) -> list[Vectors]:
+        """What the file has, and what is encoded for it now."""
+        keys = {text: digest([self.fingerprint, *read_as, text]) for text in texts}
         found = self._store.get_many(keys.values())
         # Texts of one length are encoded together: less padding.
         missing = sorted((text for text, key in keys.items() if key not in found), key=len)
         for start in range(0, len(missing), CHUNK):
             chunk = missing[start : start + CHUNK]
-            encoded = zip(chunk, self._encoder.sentences(chunk), strict=True)
+            encoded = zip(chunk, encode(chunk), strict=True)
             new = {keys[text]: vector for text, vector in encoded}
             self._store.put_many(new)
             found |= new

@@ -6,7 +6,7 @@ from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
 from threading import RLock
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from pytest_rageval.fingerprint import digest, file_digest
 __all__ = [
     "PACKAGED_ENCODER",
     "Encoder",
+    "RetrievalEncoder",
     "SentenceEncoder",
     "TextEncoder",
     "Tokens",
@@ -35,6 +36,7 @@ EXTRA: Final = "dense"
 PURPOSE: Final = "Embedding texts"
 CACHE_BYTES: Final = 64 << 20
 BATCH: Final = 32
+SETTINGS: Final = {"batch_size": BATCH, "show_progress_bar": False, "normalize_embeddings": True}
 
 
 class Tokens(NamedTuple):
@@ -61,6 +63,17 @@ class TextEncoder(Protocol):
         """One vector of length 1 a text, in the order given."""
 
 
+@runtime_checkable
+class RetrievalEncoder(TextEncoder, Protocol):
+    """An encoder that reads questions otherwise than passages, as with a prompt before each."""
+
+    def queries(self, texts: Sequence[str]) -> list[Vectors]:
+        """As `sentences`, of questions that are searched with."""
+
+    def passages(self, texts: Sequence[str]) -> list[Vectors]:
+        """As `sentences`, of passages that are searched."""
+
+
 class Encoder(TextEncoder, Protocol):
     """What the embedding measures ask for numbers."""
 
@@ -79,24 +92,38 @@ class SentenceEncoder:
     Args:
         model: a folder, or a name as sentence-transformers takes it, which may be
             downloaded; None for the packaged model, which needs no network.
+        query_prompt: what stands before each question that is searched with, such as "query: ", a
+            space at its end included; None for the prompt that the model itself has for queries,
+            mostly none.
+        passage_prompt: likewise before each passage that is searched. Nothing stands before texts
+            that are compared alike, as answers are.
         device: as torch names it; the CPU by default, where results repeat best.
         cache_bytes: at most so much is kept of each kind of embedding; the least
             recently used go first.
     """
 
     def __init__(
-        self, model: str | None = None, *, device: str = "cpu", cache_bytes: int = CACHE_BYTES
+        self,
+        model: str | None = None,
+        *,
+        query_prompt: str | None = None,
+        passage_prompt: str | None = None,
+        device: str = "cpu",
+        cache_bytes: int = CACHE_BYTES,
     ) -> None:
         self.name = model or PACKAGED_ENCODER
         self._model, self._device = model, device
+        self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
         self._loaded: Any = None
         self._lock = RLock()
         self._sentences: _Recent[Vectors] = _Recent(cache_bytes)
+        self._queries: _Recent[Vectors] = _Recent(cache_bytes)
+        self._passages: _Recent[Vectors] = _Recent(cache_bytes)
         self._tokens: _Recent[Tokens] = _Recent(cache_bytes)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Tells this model's embeddings from others', and loads nothing.
+        """Tells this model's embeddings, with these prompts, from others', and loads nothing.
 
         That of the packaged model has the package's version in it, that of a folder the contents of
         its files. A name is its own: what a model hub has under it may change.
@@ -104,6 +131,10 @@ class SentenceEncoder:
         Raises:
             InputError: the extra `dense` is not installed.
         """
+        prompts = [self._query_prompt, self._passage_prompt]
+        return self._of_model() if prompts == [None, None] else digest([self._of_model(), *prompts])
+
+    def _of_model(self) -> str:
         if self._model is None:
             require(PACKAGE, extra=EXTRA, purpose=PURPOSE)
             return f"{PACKAGED_ENCODER} {version(PACKAGE)}"
@@ -132,6 +163,16 @@ class SentenceEncoder:
         with self._lock:
             return self._sentences.get(texts, self._encode_sentences)
 
+    def queries(self, texts: Sequence[str]) -> list[Vectors]:
+        """See `RetrievalEncoder`; raises as `sentences` does."""
+        with self._lock:
+            return self._queries.get(texts, self._encode_queries)
+
+    def passages(self, texts: Sequence[str]) -> list[Vectors]:
+        """See `RetrievalEncoder`; raises as `sentences` does."""
+        with self._lock:
+            return self._passages.get(texts, self._encode_passages)
+
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
         """See `Encoder`.
 
@@ -143,10 +184,13 @@ class SentenceEncoder:
             return self._tokens.get(texts, self._encode_tokens)
 
     def _encode_sentences(self, texts: list[str]) -> list[Vectors]:
-        encoded = self._load().encode(
-            texts, batch_size=BATCH, show_progress_bar=False, normalize_embeddings=True
-        )
-        return list(np.asarray(encoded, dtype=np.float32))
+        return _rows(self._load().encode(texts, **SETTINGS))
+
+    def _encode_queries(self, texts: list[str]) -> list[Vectors]:
+        return _rows(self._load().encode_query(texts, prompt=self._query_prompt, **SETTINGS))
+
+    def _encode_passages(self, texts: list[str]) -> list[Vectors]:
+        return _rows(self._load().encode_document(texts, prompt=self._passage_prompt, **SETTINGS))
 
     def _encode_tokens(self, texts: list[str]) -> list[Tokens]:
         model = self._load()
@@ -202,6 +246,10 @@ def _load(model: str | None, device: str) -> Any:
     finally:
         if shown:
             progress.enable_progress_bar()
+
+
+def _rows(encoded: Any) -> list[Vectors]:
+    return list(np.asarray(encoded, dtype=np.float32))
 
 
 def _tokens(row: dict[str, Any], around: list[int]) -> Tokens:

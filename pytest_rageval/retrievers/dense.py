@@ -1,18 +1,20 @@
 """Dense retrieval: the passages whose embeddings are nearest to the query's."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_rageval.embeddings.encoder import TextEncoder, Vectors, shared_encoder
+from pytest_rageval.embeddings.encoder import RetrievalEncoder, TextEncoder, Vectors, shared_encoder
 from pytest_rageval.errors import InputError
 from pytest_rageval.model import Document
 from pytest_rageval.retrievers.documents import corpus_from
 
 __all__ = ["DenseRetriever"]
+
+Encode = Callable[[Sequence[str]], list[Vectors]]
 
 BATCH: Final = 64
 """So many queries are multiplied with the corpus at a time: 26 MB of scores for 100,000 passages."""
@@ -33,8 +35,10 @@ class DenseRetriever:
 
     Args:
         documents: strings, dicts or Documents, as a retriever may return them; at least one.
-        encoder: gives vectors of length 1. Default: the packaged one, whose embeddings are kept
-            for this process; the fixture `rageval_encoder` keeps them on disk.
+        encoder: gives vectors of length 1; one that reads questions otherwise than passages has the
+            methods `queries` and `passages` beside `sentences`, as `SentenceEncoder`. Default: the
+            packaged one, whose embeddings are kept for this process; the fixture `rageval_encoder`
+            keeps them on disk.
 
     Raises:
         InputError: there are no documents, or they are no list; the extra `dense` is not installed, or
@@ -58,7 +62,10 @@ class DenseRetriever:
                 f"The encoder {type(encoder).__name__} lacks the method sentences(texts).\n"
                 "Give rageval_encoder, or for a model of sentence-transformers SentenceEncoder(name)."
             )
-        self._matrix = self._encoded([document.text for document in self.documents])
+        apart = self._encoder if isinstance(self._encoder, RetrievalEncoder) else None
+        self._encode_queries = apart.queries if apart else self._encoder.sentences
+        encode_passages = apart.passages if apart else self._encoder.sentences
+        self._matrix = self._encoded(encode_passages, [document.text for document in self.documents])
 
     def __call__(self, query: str, k: int) -> list[Document]:
         """The k nearest documents, best first; of equal ones the earlier in the corpus."""
@@ -71,13 +78,13 @@ class DenseRetriever:
         """
         found = []
         for start in range(0, len(queries), BATCH):
-            vectors = self._encoded(queries[start : start + BATCH])
+            vectors = self._encoded(self._encode_queries, queries[start : start + BATCH])
             products = vectors @ self._matrix.T
             found += [self._ranked(*row, k) for row in zip(vectors, products, strict=True)]
         return found
 
-    def _encoded(self, texts: Sequence[str]) -> Vectors:
-        vectors = self._encoder.sentences(texts)
+    def _encoded(self, encode: Encode, texts: Sequence[str]) -> Vectors:
+        vectors = encode(texts)
         shapes = {np.shape(vector) for vector in vectors}
         if len(vectors) != len(texts) or len(shapes) != 1 or len(next(iter(shapes))) != 1:
             found = ", ".join(map(str, sorted(shapes))) or "none"
@@ -94,7 +101,7 @@ class DenseRetriever:
     def _unusable(self, found: str) -> InputError:
         return InputError(
             f"The encoder {type(self._encoder).__name__} gave {found}.\n"
-            "Its method sentences(texts) gives one vector a text, all of one dimension and divided by "
+            "It gives one vector a text, all of one dimension and divided by "
             "their length, so that their product is the cosine."
         )
 

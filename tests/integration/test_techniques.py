@@ -17,7 +17,8 @@ def encode(texts):
     return list(vectors)
 
 encoder = shared_encoder()
-encoder.fingerprint, encoder._encode_sentences = "by number", encode
+encoder.fingerprint = "by number"
+encoder._encode_queries = encoder._encode_passages = encode
 DOCUMENTS = [{"id": name, "text": text} for name, text in CORPUS.items()]
 '''
 

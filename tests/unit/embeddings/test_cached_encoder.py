@@ -116,3 +116,26 @@ def test_the_fingerprint_of_a_folder_is_that_of_its_files(tmp_path) -> None:
         SentenceEncoder("org/name").fingerprint,
     ]
     assert len({one, *others}) == 5
+
+
+class Apart(Counting):
+    """Reads questions and passages in ways of their own."""
+
+    def queries(self, texts: Sequence[str]) -> list[Vectors]:
+        """Length and 2."""
+        return [np.array([len(text), 2.0], np.float32) for text in texts]
+
+    def passages(self, texts: Sequence[str]) -> list[Vectors]:
+        """Length and 3."""
+        return [np.array([len(text), 3.0], np.float32) for text in texts]
+
+
+def test_questions_passages_and_sentences_are_kept_apart(tmp_path) -> None:
+    """The same text in the same file, written and read again; of an encoder that makes no difference, once."""
+    for encoder in (CachedEncoder(Apart(), tmp_path), CachedEncoder(Apart(), tmp_path)):
+        found = [ask(["a"])[0].tolist() for ask in (encoder.sentences, encoder.queries, encoder.passages)]
+        assert found == [[1, 1], [1, 2], [1, 3]]
+    plain = Counting("two")
+    encoder = CachedEncoder(plain, tmp_path)
+    assert encoder.queries(["a"])[0].tolist() == encoder.passages(["a"])[0].tolist() == [1, 1]
+    assert plain.asked == [["a"]]

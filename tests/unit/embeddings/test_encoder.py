@@ -1,7 +1,11 @@
 """The encoder: each text once, and one a model."""
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+import pytest
+
+from pytest_rageval.embeddings import encoder as module
 from pytest_rageval.embeddings.encoder import SentenceEncoder, Vectors, shared_encoder
 
 
@@ -41,3 +45,46 @@ def test_one_encoder_a_model() -> None:
     """It is shared by all who ask, and nothing is loaded by asking."""
     assert shared_encoder() is shared_encoder()
     assert shared_encoder("other") is not shared_encoder()
+
+
+class _Model:
+    """Of sentence-transformers, as far as it is called: a text's vector is the length of all that it reads."""
+
+    def encode_query(self, texts: list[str], *, prompt: str | None, **_: Any) -> list[list[float]]:
+        """With its own prompt where none is stated."""
+        return self.encode([("its own: " if prompt is None else prompt) + text for text in texts])
+
+    def encode_document(self, texts: list[str], *, prompt: str | None, **_: Any) -> list[list[float]]:
+        """Likewise."""
+        return self.encode([(prompt or "") + text for text in texts])
+
+    def encode(self, texts: list[str], **_: Any) -> list[list[float]]:
+        """One number a text."""
+        return [[len(text)] for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("prompts", "expected"),
+    [
+        ({}, ["its own: cat", "cat", "cat"]),
+        ({"query_prompt": "q: ", "passage_prompt": "passage: "}, ["q: cat", "passage: cat", "cat"]),
+        ({"query_prompt": ""}, ["cat", "cat", "cat"]),
+    ],
+)
+def test_questions_and_passages_have_prompts(
+    monkeypatch: pytest.MonkeyPatch, prompts: dict[str, str], expected: list[str]
+) -> None:
+    """Those stated, or else the model's; each way of reading a text is kept apart in memory."""
+    monkeypatch.setattr(module, "_load", lambda *_: _Model())
+    encoder = SentenceEncoder("m", **prompts)
+    for _ in range(2):
+        found = [ask(["cat"])[0] for ask in (encoder.queries, encoder.passages, encoder.sentences)]
+        assert [int(vector[0]) for vector in found] == [len(text) for text in expected]
+
+
+def test_prompts_are_part_of_the_fingerprint() -> None:
+    """So none is found that was made with others; without any it is what it was."""
+    made = [{}, {"query_prompt": "q"}, {"passage_prompt": "q"}, {"query_prompt": "q", "passage_prompt": ""}]
+    prints = [SentenceEncoder("m", **prompts).fingerprint for prompts in made]
+    assert len(set(prints)) == len(made)
+    assert prints[0] == "m"

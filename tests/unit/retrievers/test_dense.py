@@ -137,3 +137,18 @@ def test_what_is_no_encoder_is_refused(encoder: object) -> None:
     """As a model of sentence-transformers itself, or its name."""
     with pytest.raises(InputError, match=r"lacks the method sentences(?s:.*)SentenceEncoder\(name\)"):
         DenseRetriever(CORPUS, encoder=encoder)  # type: ignore[arg-type]
+
+
+def test_questions_and_passages_are_encoded_each_in_their_way() -> None:
+    """Where the encoder tells them apart."""
+
+    class Turned(Planar):
+        def queries(self, texts: Sequence[str]) -> list[Vectors]:
+            return self.sentences([f"{int(text) + 90}" for text in texts])
+
+        def passages(self, texts: Sequence[str]) -> list[Vectors]:
+            return self.sentences([f"{int(text) + 45}" for text in texts])
+
+    search = DenseRetriever(CORPUS, encoder=Turned())
+    assert [document.id for document in search("0", 2)] == ["northeast", "north"]
+    assert search("0", 1)[0].score == pytest.approx(1)
