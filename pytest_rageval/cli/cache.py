@@ -16,8 +16,8 @@ def add_to(groups: Any) -> None:
     """Add the group to those of `rageval`."""
     group = groups.add_parser(
         "cache",
-        help="the replies of models that are kept",
-        description="Looks after the reply cache, and the cassettes that it fills and is filled from.",
+        help="the replies and embeddings that are kept",
+        description="Looks after the cache of replies and embeddings, and the cassettes that the replies fill.",
         epilog="Exit status: 0; 1 where damage was found; 2 where something cannot be used.",
     )
     group.add_argument(
@@ -46,7 +46,11 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _add_info(commands: Any) -> None:
-    info = _add(commands, "info", "how much of which model is kept, since when, and how large it is")
+    info = _add(
+        commands,
+        "info",
+        "how much of which model is kept, how many embeddings, since when, and how large it is",
+    )
     info.add_argument("--json", action="store_true", help="as JSON, for programs")
 
 
@@ -80,11 +84,14 @@ def _add_prune(commands: Any) -> None:
     prune = _add(
         commands,
         "prune",
-        "delete replies",
+        "delete replies, and by age alone embeddings too",
         "At least one condition is needed; of several, all must hold. The file is made smaller afterwards.",
     )
     prune.add_argument(
-        "--older-than", type=_days, metavar="DAYS", help="replies kept more days ago; 0.5 is allowed"
+        "--older-than",
+        type=_days,
+        metavar="DAYS",
+        help="replies, and embeddings, kept more days ago; 0.5 is allowed",
     )
     prune.add_argument("--model", action="append", metavar="NAME", help=f"replies {MODEL_HELP}")
     prune.add_argument("--cut", action="store_true", help="replies that the token limit ended")

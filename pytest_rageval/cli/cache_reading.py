@@ -5,7 +5,9 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from pytest_rageval.cli import cache_embeddings
 from pytest_rageval.cli.cache_folder import BrokenCacheError, bytes_on_disk, opened
 from pytest_rageval.cli.salvage import salvage
 from pytest_rageval.cli.show import count, date, note, plain, say, size, table
@@ -19,7 +21,7 @@ __all__ = ["export", "info", "known_models", "models_table"]
 
 
 def info(options: argparse.Namespace) -> int:
-    """Say how much of which model is kept.
+    """Say how much of which model is kept, and how many embeddings.
 
     Returns:
         0, even where entries are damaged: they are counted apart.
@@ -29,32 +31,58 @@ def info(options: argparse.Namespace) -> int:
         BrokenCacheError: SQLite cannot read it.
     """
     directory = options.cache_dir
+    if options.json:
+        say(json.dumps(_as_json(directory), indent=2))
+        return 0
+    if not cache_embeddings.alone(directory):
+        _info(directory)
+    cache_embeddings.info(directory)
+    return 0
+
+
+def _info(directory: Path) -> None:
+    contents = _contents(directory)
+    good, damaged = contents.good, contents.damaged
+    say(f"{directory}: {count(len(good), 'reply')}, {size(contents.total)} on disk, schema {contents.schema}")
+    if good:
+        dates = [entry.written for entry in good]
+        table = models_table(uses(good))
+        say(f"the oldest kept {date(min(dates))}, the newest {date(max(dates))}\n\n{table}")
+    if damaged:
+        note(f"{count(len(damaged), 'entry')} not counted: damaged. `rageval cache verify` lists them.")
+
+
+def _as_json(directory: Path) -> dict[str, Any]:
+    none = _Contents(0, None, [], [])
+    contents = none if cache_embeddings.alone(directory) else _contents(directory)
+    dates = [entry.written for entry in contents.good]
+    return {
+        "directory": str(directory),
+        "schema": contents.schema,
+        "bytes": contents.total,
+        "replies": len(contents.good),
+        "damaged": len(contents.damaged),
+        "oldest": date(min(dates)) if dates else None,
+        "newest": date(max(dates)) if dates else None,
+        "models": [asdict(use) for use in uses(contents.good)],
+        "embeddings": cache_embeddings.as_json(directory),
+    }
+
+
+class _Contents(NamedTuple):
+    """What a reply cache holds: bytes on disk, the version of its tables, and its entries."""
+
+    total: int
+    schema: int | None
+    good: list[Entry]
+    damaged: list[Damaged]
+
+
+def _contents(directory: Path) -> _Contents:
     # Before it is opened: SQLite makes files beside it while it is.
     total = bytes_on_disk(directory)
     with opened(directory) as database:
-        version = schema(database)
-        good, damaged = _parted(inspect(database))
-    dates = [entry.written for entry in good]
-    models = uses(good)
-    if options.json:
-        found = {
-            "directory": str(directory),
-            "schema": version,
-            "bytes": total,
-            "replies": len(good),
-            "damaged": len(damaged),
-            "oldest": date(min(dates)) if dates else None,
-            "newest": date(max(dates)) if dates else None,
-            "models": [asdict(use) for use in models],
-        }
-        say(json.dumps(found, indent=2))
-        return 0
-    say(f"{directory}: {count(len(good), 'reply')}, {size(total)} on disk, schema {version}")
-    if good:
-        say(f"the oldest kept {date(min(dates))}, the newest {date(max(dates))}\n\n{models_table(models)}")
-    if damaged:
-        note(f"{count(len(damaged), 'entry')} not counted: damaged. `rageval cache verify` lists them.")
-    return 0
+        return _Contents(total, schema(database), *_parted(inspect(database)))
 
 
 def export(options: argparse.Namespace) -> int:

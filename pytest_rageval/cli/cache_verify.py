@@ -5,6 +5,7 @@ import contextlib
 import time
 from pathlib import Path
 
+from pytest_rageval.cli import cache_embeddings
 from pytest_rageval.cli.cache_folder import BrokenCacheError, opened
 from pytest_rageval.cli.cassettes import check_cassette
 from pytest_rageval.cli.show import count, note, plain, say
@@ -25,7 +26,10 @@ def verify(options: argparse.Namespace) -> int:
         InputError: there is no cache or cassette, it cannot be used, or a cassette is to be repaired.
     """
     if not options.files:
-        return _cache(options.cache_dir, mend=options.repair)
+        directory = options.cache_dir
+        replies = 0 if cache_embeddings.alone(directory) else _cache(directory, mend=options.repair)
+        faults = cache_embeddings.verify(directory, mend=options.repair)
+        return 1 if faults else replies
     if options.repair:
         raise InputError(
             "--repair is for the cache alone: what to do with a line of a cassette, its history in git knows "

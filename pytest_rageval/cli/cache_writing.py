@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from pytest_rageval.cli import cache_embeddings
 from pytest_rageval.cli.cache_folder import bytes_on_disk, cassette, opened
 from pytest_rageval.cli.cache_reading import known_models, models_table
 from pytest_rageval.cli.cassettes import check_cassette
@@ -48,7 +49,7 @@ def import_(options: argparse.Namespace) -> int:
 
 
 def prune(options: argparse.Namespace) -> int:
-    """Delete the replies for which all conditions hold; damaged entries stay.
+    """Delete the replies for which all conditions hold, and by age alone embeddings too; damaged entries stay.
 
     Returns:
         0, even where there is nothing to delete.
@@ -64,7 +65,12 @@ def prune(options: argparse.Namespace) -> int:
             "Give one or more of --older-than DAYS, --model NAME and --cut; all of them must hold."
         )
     if options.cassette is None:
-        _prune_cache(options, options.cache_dir)
+        if not cache_embeddings.alone(options.cache_dir):
+            _prune_cache(options, options.cache_dir)
+        until = _until(options)
+        # Embeddings are of no model that answers, and are never cut.
+        if until is not None and not options.model and not options.cut:
+            cache_embeddings.prune(options.cache_dir, until, dry=options.dry_run)
     elif options.older_than is not None:
         raise InputError(
             "--older-than cannot be used with --cassette: a cassette does not say when its replies were written.\n"
@@ -138,8 +144,12 @@ def _prune_cassette(options: argparse.Namespace, path: Path) -> None:
         write_cassette(path, [entry for entry in entries if not chosen(entry)])
 
 
+def _until(options: argparse.Namespace) -> float | None:
+    return None if options.older_than is None else time.time() - options.older_than * DAY_S
+
+
 def _condition(options: argparse.Namespace) -> Callable[[Entry], bool]:
-    until = None if options.older_than is None else time.time() - options.older_than * DAY_S
+    until = _until(options)
 
     def chosen(entry: Entry) -> bool:
         return (

@@ -7,7 +7,7 @@ a file that is damaged is begun anew.
 import contextlib
 import json
 import sqlite3
-import zlib
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from threading import RLock
@@ -17,19 +17,14 @@ import numpy as np
 
 from pytest_rageval.cache_folder import make_cache_folder
 from pytest_rageval.embeddings.encoder import Vectors
+from pytest_rageval.embeddings.file import COLUMNS, FILE, TABLE, TIMES, checksum, columns
 
-__all__ = ["FILE", "EmbeddingStore"]
+__all__ = ["EmbeddingStore"]
 
 T = TypeVar("T")
 
-FILE: Final = "embeddings.sqlite"
-
 WAIT_S: Final = 60.0
 """How long a statement waits for other processes' transactions."""
-
-TABLE: Final = """
-CREATE TABLE IF NOT EXISTS embeddings (key TEXT PRIMARY KEY, vector BLOB NOT NULL, checksum INTEGER NOT NULL)
-"""
 
 FORM: Final = np.dtype("<f4")
 """Of a number in the file, on every machine."""
@@ -60,18 +55,18 @@ class EmbeddingStore:
         rows = self._attempt(read) or []
         return {
             key: np.frombuffer(blob, FORM).astype(np.float32, copy=False)
-            for key, blob, checksum in rows
-            if isinstance(blob, bytes) and checksum == _checksum(key, blob)
+            for key, blob, told in rows
+            if isinstance(blob, bytes) and told == checksum(key, blob)
         }
 
     def put_many(self, vectors: Mapping[str, Vectors]) -> None:
         """Keep vectors, all or none; then other processes see them, and this one may be killed."""
         blobs = {key: vector.astype(FORM, copy=False).tobytes() for key, vector in vectors.items()}
-        rows = [(key, blob, _checksum(key, blob)) for key, blob in blobs.items()]
+        rows = [(key, blob, checksum(key, blob), time.time()) for key, blob in blobs.items()]
 
         def write(connection: sqlite3.Connection) -> None:
             with connection:
-                connection.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?, ?)", rows)
+                connection.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?, ?, ?)", rows)
 
         self._attempt(write)
 
@@ -103,6 +98,8 @@ class EmbeddingStore:
                 # Nothing is lost when a process is killed; when the power fails, a damaged file is begun anew.
                 connection.execute("PRAGMA synchronous = OFF")
                 connection.execute(TABLE)
+                if columns(connection) == COLUMNS[:-1]:
+                    connection.execute(TIMES)
             except BaseException:
                 connection.close()
                 raise
@@ -115,7 +112,3 @@ class EmbeddingStore:
             # The journal first: it would be played back into the new file.
             (self._directory / f"{FILE}-journal").unlink(missing_ok=True)
             (self._directory / FILE).unlink(missing_ok=True)
-
-
-def _checksum(key: str, blob: bytes) -> int:
-    return zlib.crc32(blob, zlib.crc32(key.encode()))

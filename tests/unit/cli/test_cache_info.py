@@ -53,6 +53,7 @@ def test_programs_get_json(rageval: Run, cache: CacheFolder) -> None:
                 "cut": 1,
             },
         ],
+        "embeddings": None,
     }
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from pytest_rageval.embeddings import cached
 from pytest_rageval.embeddings.cached import CachedEncoder
 from pytest_rageval.embeddings.encoder import SentenceEncoder, Tokens, Vectors
-from pytest_rageval.embeddings.store import FILE
+from pytest_rageval.embeddings.file import FILE
 
 
 class Counting:

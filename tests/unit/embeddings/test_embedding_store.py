@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_rageval.embeddings.store import FILE, EmbeddingStore
+from pytest_rageval.embeddings.file import FILE
+from pytest_rageval.embeddings.store import EmbeddingStore
 
 VECTOR = np.array([0.6, -0.8, 1e-30], np.float32)
 
@@ -93,6 +94,17 @@ def test_a_table_of_another_form_keeps_nothing(tmp_path) -> None:
     with sqlite3.connect(tmp_path / FILE) as connection:
         assert connection.execute("SELECT * FROM embeddings").description[0][0] == "other"
     connection.close()
+
+
+def test_a_table_without_times_is_kept(tmp_path) -> None:
+    """As files had it before they could be pruned by age: what is in it counts as old."""
+    EmbeddingStore(tmp_path).put_many({"a": VECTOR})
+    with sqlite3.connect(tmp_path / FILE) as connection:
+        connection.execute("ALTER TABLE embeddings DROP COLUMN written")
+    connection.close()
+    store = EmbeddingStore(tmp_path)
+    store.put_many({"b": -VECTOR})
+    assert store.get_many(["a", "b"]).keys() == {"a", "b"}
 
 
 WRITER = """
