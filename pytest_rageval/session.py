@@ -297,11 +297,11 @@ class Session:
 
     def retrieve(self, parts: Parts, query: str, k: int) -> Ranking:
         """What the retriever returns for one query."""
-        return self.loop.run(self.run_of(parts).ranking(query, _cutoff(k)))
+        return self.loop.run(self.run_of(parts).ranking(_text("query", query), _cutoff(k)))
 
     def answer(self, parts: Parts, question: str, k: int) -> str:
         """The generator's answer from the first k retrieved documents."""
-        return self.loop.run(self.run_of(parts).answer(question, _cutoff(k)))
+        return self.loop.run(self.run_of(parts).answer(_text("question", question), _cutoff(k)))
 
     def close(self) -> None:
         """Let go of connections, processes and files."""
@@ -349,6 +349,12 @@ class Session:
             check_failures(outcomes, self.settings.max_unscored)
             self._outcomes[key] = outcomes
         return self._outcomes[key]
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{name} = {value!r:.60}: it is one text, found {type(value).__name__}.")
+    return value
 
 
 def _cutoff(k: object) -> int:

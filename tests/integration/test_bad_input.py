@@ -210,6 +210,15 @@ def test_k_below_one_is_an_error_in_retrieve(project):
     project.run().stdout.fnmatch_lines(["E*k = 0: the number of documents is an integer, at least 1."])
 
 
+@pytest.mark.parametrize("call", ["retrieve(['why?', 'how?'], k=1)", "answer(['why?', 'how?'], k=1)"])
+def test_a_question_is_one_text(project, call):
+    """Several are not asked at once, and no line of this package is shown."""
+    project.test(f"def test_it(rageval):\n    rageval.{call}\n")
+    result = project.run()
+    result.stdout.fnmatch_lines(["E*: it is one text, found list."])
+    result.stdout.no_fnmatch_line("*unhashable*")
+
+
 def test_a_judge_without_its_method_is_named(project, llm):
     """The missing method is written out."""
     project.use(llm)
