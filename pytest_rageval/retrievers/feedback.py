@@ -2,10 +2,11 @@
 
 from typing import Final
 
+from pytest_rageval.errors import InputError
 from pytest_rageval.llm.complete import LLM
 from pytest_rageval.model import Document
 from pytest_rageval.prompts import passage_prompt
-from pytest_rageval.retrievers.written import MAX_TOKENS, Search, search_each, unsettled, write
+from pytest_rageval.retrievers.written import MAX_TOKENS, Search, search_each, searching, unsettled, write
 
 __all__ = ["FeedbackRetriever"]
 
@@ -23,17 +24,22 @@ class FeedbackRetriever:
     The knowledge is the passage that `HyDERetriever` writes too: who uses both pays once.
 
     Args:
-        search: a sync retriever, such as a `DenseRetriever`.
+        search: a retriever, sync or async, such as a `DenseRetriever`.
         llm: the fixture `rageval_llm`.
         passages: how many of the first passages are taken for relevant.
         max_tokens: of the model's passage; None leaves it to the server. A model that thinks
             before it writes needs more than the default.
+
+    Raises:
+        InputError: `search` cannot be called, or `passages` is below 0.
     """
 
     def __init__(
         self, search: Search, llm: LLM, *, passages: int = 3, max_tokens: int | None = MAX_TOKENS
     ) -> None:
-        self._search = search
+        if passages < 0:
+            raise InputError(f"passages is {passages}: feedback takes the first 0 or more passages.")
+        self._search = searching(search)
         self._llm = llm
         self._passages = passages
         self._max_tokens = max_tokens

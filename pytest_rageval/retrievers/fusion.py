@@ -10,7 +10,7 @@ from pytest_rageval.llm.complete import LLM
 from pytest_rageval.llm.plan import is_mark
 from pytest_rageval.model import Document, Ranking
 from pytest_rageval.prompts import searches_prompt
-from pytest_rageval.retrievers.written import MAX_TOKENS, Search, search_each, unsettled, write
+from pytest_rageval.retrievers.written import MAX_TOKENS, Search, search_each, searching, unsettled, write
 
 __all__ = ["RRF_K", "FusionRetriever", "reciprocal_rank_fusion"]
 
@@ -33,7 +33,7 @@ class FusionRetriever:
     asked for, those are all.
 
     Args:
-        search: a sync retriever, such as a `DenseRetriever`.
+        search: a retriever, sync or async, such as a `DenseRetriever`.
         llm: the fixture `rageval_llm`.
         n: how many queries the model writes. The embedded model writes four at the most.
         rrf_k: the constant of `reciprocal_rank_fusion`.
@@ -42,7 +42,7 @@ class FusionRetriever:
             before it writes needs more than the default.
 
     Raises:
-        InputError: n or the constant is out of range.
+        InputError: `search` cannot be called, or n or the constant is out of range.
 
     Source: Rackauckas (2024), RAG-Fusion.
     """
@@ -60,7 +60,7 @@ class FusionRetriever:
         if n < 1:
             raise InputError(f"n is {n}: RAG-fusion lets the model write at least one query.")
         _check(rrf_k)
-        self._search = search
+        self._search = searching(search)
         self._llm = llm
         self._n = n
         self._rrf_k = rrf_k

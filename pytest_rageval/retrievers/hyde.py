@@ -3,7 +3,7 @@
 from pytest_rageval.llm.complete import LLM
 from pytest_rageval.model import Document
 from pytest_rageval.prompts import passage_prompt
-from pytest_rageval.retrievers.written import MAX_TOKENS, Search, search_each, unsettled, write
+from pytest_rageval.retrievers.written import MAX_TOKENS, Search, search_each, searching, unsettled, write
 
 __all__ = ["HyDERetriever"]
 
@@ -15,16 +15,19 @@ class HyDERetriever:
     and the question itself is not searched with.
 
     Args:
-        search: a sync retriever, such as a `DenseRetriever`.
+        search: a retriever, sync or async, such as a `DenseRetriever`.
         llm: the fixture `rageval_llm`; so each passage is paid once.
         max_tokens: of the passage; None leaves it to the server. A model that thinks before it
             writes needs more than the default.
+
+    Raises:
+        InputError: `search` cannot be called.
 
     Source: Gao et al. (2023), with one passage at temperature 0.
     """
 
     def __init__(self, search: Search, llm: LLM, *, max_tokens: int | None = MAX_TOKENS) -> None:
-        self._search = search
+        self._search = searching(search)
         self._llm = llm
         self._max_tokens = max_tokens
 

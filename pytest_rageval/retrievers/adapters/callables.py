@@ -46,8 +46,7 @@ def adapt(function: Callable[..., Any]) -> Callable[..., Any]:
     if isinstance(function, type):
         kind = function.__name__
         message = (
-            f"rageval_retriever is the class {kind} itself, not an object of it.\n"
-            f"Return an object from the fixture: {kind}(…)."
+            f"The retriever is the class {kind} itself, not an object of it.\nGive an object: {kind}(…)."
         )
         raise CallableError(message)
     parameters = _parameters(function)

@@ -232,5 +232,5 @@ def test_an_adapter_that_gives_nothing_to_call_is_named(loop: PrivateLoop) -> No
 
 def test_a_class_in_place_of_its_object_is_refused(loop: PrivateLoop) -> None:
     """Called, it would complain of arguments that the user never wrote."""
-    with pytest.raises(CallableError, match=r"is the class _Callable itself(?s:.*)fixture: _Callable\(…\)"):
+    with pytest.raises(CallableError, match=r"is the class _Callable itself(?s:.*)an object: _Callable\(…\)"):
         adapt_retriever(_Callable, loop)

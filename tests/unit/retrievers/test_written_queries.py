@@ -233,3 +233,41 @@ def test_a_fusion_of_nothing_is_refused(search: Recorded, words: dict[str, int],
     """Before anything is asked."""
     with pytest.raises(InputError, match=told):
         partial(FusionRetriever, search, None)(**words)
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
+def test_a_search_may_be_async_and_take_k_in_its_way(
+    llm: LLMServer, ask: Callable[..., LLM], technique: Callable[..., object]
+) -> None:
+    """As whatever a user ships; so one technique may search with another."""
+    llm.model = lambda _: "20"
+
+    async def found(_query: str, *, top_k: int) -> list[Document]:
+        await asyncio.sleep(0)
+        return CORPUS[: min(top_k, 3)]
+
+    assert _ids(_run(technique(found, ask()))) == ["d0", "d10"]
+    assert _ids(_run(technique(HyDERetriever(found, ask()), ask()))) == ["d0", "d10"]
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
+@pytest.mark.parametrize("search", [CORPUS, None, "bm25"])
+def test_what_cannot_be_searched_with_is_refused(technique: Callable[..., object], search: object) -> None:
+    """When it is made, and by its own name: it is not the retriever under test."""
+    with pytest.raises(
+        InputError, match=f"to search with is {type(search).__name__}, which cannot be called"
+    ):
+        technique(search, None)
+
+
+def test_a_search_that_gives_no_list_is_told(llm: LLMServer, ask: Callable[..., LLM]) -> None:
+    """What came back, and what should."""
+    llm.model = lambda _: "20"
+    with pytest.raises(InputError, match="given as a list, found NoneType"):
+        _run(HyDERetriever(lambda _query, _k: None, ask()))
+
+
+def test_feedback_of_fewer_than_no_passages_is_refused(search: Recorded) -> None:
+    """It would be that of all but the last."""
+    with pytest.raises(InputError, match="passages is -1"):
+        partial(FeedbackRetriever, search, None)(passages=-1)
