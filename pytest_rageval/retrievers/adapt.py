@@ -1,7 +1,7 @@
 """The retriever under test: the user's callable, asked and checked."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from pytest_rageval.errors import CallableError, RagevalError
 from pytest_rageval.loop import PrivateLoop
@@ -27,7 +27,7 @@ class Retriever:
                 none: an empty list says that nothing was found, None that nothing was said.
         """
         found = await self._search.call(query, k)
-        if not isinstance(found, Iterable) or isinstance(found, str | bytes | Mapping):
+        if not _is_list(found):
             what = f"returned {type(found).__name__}"
             advice = "Return a list of documents, best first: strings, dicts or Documents."
             raise self._search.fail_at((query, k), f"{what} for {query!r}.\n{advice}", what)
@@ -72,7 +72,22 @@ def adapt_retriever(
             "It gives a function (query, k) -> documents, sync or async."
         )
         raise CallableError(message)
-    return Retriever(PatientCallable("rageval_retriever", search, loop))
+    return Retriever(PatientCallable("rageval_retriever", search, loop, usable=_is_documents))
+
+
+def _is_list(found: object) -> TypeGuard[Iterable[object]]:
+    return isinstance(found, Iterable) and not isinstance(found, str | bytes | Mapping)
+
+
+def _is_documents(found: object) -> bool:
+    if not _is_list(found):
+        return False
+    try:
+        for item in found:
+            document_from(item)
+    except CallableError:
+        return False
+    return True
 
 
 def _asked(part: Callable[[Any], Any], retriever: object) -> Any:

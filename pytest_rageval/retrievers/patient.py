@@ -1,5 +1,6 @@
 """The user's retriever as a callable that may fail at a query and is asked the others."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -17,10 +18,25 @@ A server that is down is not waited for 400 times.
 
 
 class PatientCallable(UserCallable):
-    """As `UserCallable`, but an error is that of its query; in the same run it stands for that query alone."""
+    """As `UserCallable`, but an error is that of its query; in the same run it stands for that query alone.
 
-    def __init__(self, name: str, function: Callable[..., Any], loop: PrivateLoop) -> None:
+    Args:
+        name: as there.
+        function: likewise.
+        loop: likewise.
+        usable: whether a result is an answer.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        loop: PrivateLoop,
+        *,
+        usable: Callable[[object], bool],
+    ) -> None:
         super().__init__(name, function, loop)
+        self._usable = usable
         self._run = loop.runs
         self._answers = False
         self._failed: dict[tuple[Any, ...], QueryError] = {}
@@ -43,6 +59,13 @@ class PatientCallable(UserCallable):
         if self._run != self._loop.runs:
             self._run, self._answers, self._failed = self._loop.runs, False, {}
         return super()._known(args) or self._failed.get(args)
+
+    def _guarded(self, *args: Any, **named: Any) -> Any:
+        result = super()._guarded(*args, **named)
+        # Noted where it was called, for the next calls may fail there before the loop has seen this result.
+        if not self._answers and not inspect.isawaitable(result):
+            self._answers = self._usable(result)
+        return result
 
     def _raised(self, args: tuple[Any, ...], error: BaseException) -> CallableError:
         raised = QueryError.raised(f"{self.name} raised for {args[0]!r}", error)

@@ -1,6 +1,7 @@
 """A retriever that fails at some queries: asked the others, and not again for what it failed at."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -89,4 +90,21 @@ def test_a_retriever_that_has_answered_is_asked_them_all(loop: PrivateLoop) -> N
     search = _Search(lambda query: query != "q0")
     results = _all(loop, adapt_retriever(search, loop), [f"q{n}" for n in range(20)])
     assert [isinstance(result, QueryError) for result in results] == [False] + [True] * 19
+    assert len(search.asked) == 20
+
+
+def test_an_answer_counts_before_the_loop_has_seen_it(loop: PrivateLoop) -> None:
+    """The next calls are made, and fail, while the loop is busy with other things."""
+
+    class Ahead(_Search):
+        def __call__(self, query: str, k: int) -> object:
+            if query == "q0":
+                loop.submit(_busy())
+            return super().__call__(query, k)
+
+    async def _busy() -> None:
+        time.sleep(0.2)  # noqa: ASYNC251 - as code does that holds the loop up
+
+    search = Ahead(lambda query: query != "q0")
+    _all(loop, adapt_retriever(search, loop), [f"q{n}" for n in range(20)])
     assert len(search.asked) == 20
