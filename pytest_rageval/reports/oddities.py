@@ -1,7 +1,7 @@
 """What was odd about the rankings of a score, counted: reports say it where there is something to say."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pytest_rageval.scores import Outcome
@@ -14,13 +14,18 @@ WORDS: Final[Mapping[str, str]] = {
     "short": "{n} ranking{s} of fewer than k documents",
     "cut": "{n} ranking{s} of more than k documents, cut",
     "failed": "{n} question{s} at which the retriever failed",
+    "foreign_ids": "no id in {n} ranking{s} is that of any gold passage: are they ids of the same kind?",
 }
 """How each is told, in this order."""
+
+FEWEST: Final = 10
+"""So many rankings without an id of the gold passages are no bad luck; of a slice of five they may be."""
 
 
 def oddities_entry(outcomes: Iterable[Outcome]) -> dict[str, int]:
     """The counts above 0, by name: of documents, of rankings, and of questions without a ranking."""
-    counts: Counter[str] = Counter()
+    outcomes = list(outcomes)
+    counts: Counter[str] = Counter(foreign_ids=_foreign(outcomes))
     for outcome in outcomes:
         counts["failed"] += outcome.failed is not None
         ranking = outcome.evidence.ranking
@@ -30,6 +35,19 @@ def oddities_entry(outcomes: Iterable[Outcome]) -> dict[str, int]:
             counts["short"] += ranking.missing > 0
             counts["cut"] += ranking.surplus > 0
     return {name: counts[name] for name in WORDS if counts[name]}
+
+
+def _foreign(outcomes: Sequence[Outcome]) -> int:
+    """How many rankings have ids, where these and the gold passages' have none in common.
+
+    So they do where a framework makes up new ids in every run, and the gold names files, say: every
+    score is 0, and stays it. Gold passages that are found by their span need no id.
+    """
+    gold = {gold.id for outcome in outcomes for gold in outcome.example.relevant if gold.span is None}
+    rankings = [outcome.evidence.ranking or () for outcome in outcomes]
+    ids = [{document.id for document in ranking} - {None} for ranking in rankings]
+    with_ids = sum(map(bool, ids))
+    return with_ids if with_ids >= FEWEST and gold - {None} and gold.isdisjoint(set().union(*ids)) else 0
 
 
 def oddities_text(counts: Mapping[str, int]) -> str:
