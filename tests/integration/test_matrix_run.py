@@ -119,7 +119,7 @@ def rageval_retriever(chunks): return lambda query, k: search(query, k)[chunks -
 """,
     )
     project.test(
-        "@pytest.mark.parametrize('spec, bound', [('recall@2', 0.0), ('mrr@2', -1.0)])\n"
+        "@pytest.mark.parametrize('spec, bound', [('recall@2', 0.0), ('mrr@2', 0)])\n"
         "def test_gate(rageval, spec, bound): rageval.score(spec, min=bound)\n"
     )
     result = project.run("--rageval-report=report.json")
@@ -127,7 +127,7 @@ def rageval_retriever(chunks): return lambda query, k: search(query, k)[chunks -
     report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
     assert report["tests"][0]["function"] == "test_it.py::test_gate"
     assert report["tests"][0]["system"] == {"chunks": "long"}
-    assert report["tests"][0]["parameters"] == {"spec, bound": "mrr@2--1.0"}
+    assert report["tests"][0]["parameters"] == {"spec, bound": "mrr@2-0"}
     (matrix,) = report["matrix"]
     assert [row["system"] for row in matrix["rows"]] == [{"chunks": "long"}, {"chunks": "short"}]
     assert matrix["scores"] == ["mrr@2", "recall@2"]
