@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_rageval.embeddings.cached import CachedEncoder
     from pytest_rageval.embeddings.encoder import SentenceEncoder
-    from pytest_rageval.errors import RagevalError
+    from pytest_rageval.errors import RagevalError, Unscored
     from pytest_rageval.model import Document, EvalSet, Example, Gold, Ranking
     from pytest_rageval.plugin.facade import Rageval
     from pytest_rageval.retrievers.bm25 import BM25Retriever
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from pytest_rageval.retrievers.fusion import FusionRetriever, reciprocal_rank_fusion
     from pytest_rageval.retrievers.hyde import HyDERetriever
     from pytest_rageval.retrievers.pools import PooledRetriever
-    from pytest_rageval.scores import Score
+    from pytest_rageval.retrievers.trec_run import TrecRun
+    from pytest_rageval.scores import Evidence, Outcome, Score
 
 __all__ = [
     "BM25Retriever",
@@ -22,17 +23,21 @@ __all__ = [
     "DenseRetriever",
     "Document",
     "EvalSet",
+    "Evidence",
     "Example",
     "FeedbackRetriever",
     "FusionRetriever",
     "Gold",
     "HyDERetriever",
+    "Outcome",
     "PooledRetriever",
     "Rageval",
     "RagevalError",
     "Ranking",
     "Score",
     "SentenceEncoder",
+    "TrecRun",
+    "Unscored",
     "reciprocal_rank_fusion",
 ]
 
@@ -42,17 +47,21 @@ _HOMES = {
     "DenseRetriever": "pytest_rageval.retrievers.dense",
     "Document": "pytest_rageval.model",
     "EvalSet": "pytest_rageval.model",
+    "Evidence": "pytest_rageval.scores",
     "Example": "pytest_rageval.model",
     "FeedbackRetriever": "pytest_rageval.retrievers.feedback",
     "FusionRetriever": "pytest_rageval.retrievers.fusion",
     "Gold": "pytest_rageval.model",
     "HyDERetriever": "pytest_rageval.retrievers.hyde",
+    "Outcome": "pytest_rageval.scores",
     "PooledRetriever": "pytest_rageval.retrievers.pools",
     "RagevalError": "pytest_rageval.errors",
     "Rageval": "pytest_rageval.plugin.facade",
     "Ranking": "pytest_rageval.model",
     "Score": "pytest_rageval.scores",
     "SentenceEncoder": "pytest_rageval.embeddings.encoder",
+    "TrecRun": "pytest_rageval.retrievers.trec_run",
+    "Unscored": "pytest_rageval.errors",
     "reciprocal_rank_fusion": "pytest_rageval.retrievers.fusion",
 }
 

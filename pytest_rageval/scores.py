@@ -132,7 +132,6 @@ class Score(float):
             TooManyUnscoredError: more than `max_unscored` of those for which it is defined have no
                 score, or none has one.
         """
-        __tracebackhide__ = True
         for outcome in outcomes:
             if outcome.value is not None and not isfinite(outcome.value):
                 message = f"{spec}: the score of example {outcome.example.id} is {outcome.value!r}, no finite number."
@@ -233,7 +232,6 @@ class Score(float):
             InputError: no example has such a tag; the message lists those there are.
             TooManyUnscoredError: as for the whole.
         """
-        __tracebackhide__ = True
         chosen = [outcome for outcome in self.outcomes if _matches(outcome.example, tags)]
         if not chosen:
             raise InputError(_no_such_slice([outcome.example for outcome in self.outcomes], tags))

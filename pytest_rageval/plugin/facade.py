@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import pytest
 
@@ -62,8 +62,7 @@ class Rageval:
     @property
     def examples(self) -> tuple[Example, ...]:
         """The examples of the test's eval set."""
-        __tracebackhide__ = True
-        return self._shielded(lambda: self._evalset().examples)
+        return self._shown(lambda: self._evalset().examples)
 
     def score(self, spec: str, **words: Any) -> Score:
         """A score of the test's eval set: its mean as a float, with all that led to it.
@@ -77,8 +76,7 @@ class Rageval:
         Raises:
             RagevalError: it cannot be computed; what to do.
         """
-        __tracebackhide__ = True
-        return self._shielded(lambda: self._score(spec, words))
+        return self._shown(lambda: self._score(spec, words))
 
     def agreement(
         self,
@@ -110,18 +108,15 @@ class Rageval:
             InputError: a name is unknown.
             RagevalError: the answers from all passages cannot be scored.
         """
-        __tracebackhide__ = True
-        return self._shielded(lambda: self._agreement(Compared(annotators, measures, ks, label)))
+        return self._shown(lambda: self._agreement(Compared(annotators, measures, ks, label)))
 
     def retrieve(self, query: str, k: int) -> Ranking:
         """What the retriever under test returns for a query when asked for k documents."""
-        __tracebackhide__ = True
-        return self._shielded(lambda: self._session.retrieve(self._parts, query, k))
+        return self._shown(lambda: self._session.retrieve(self._parts, query, k))
 
     def answer(self, question: str, k: int) -> str:
         """The generator's answer from the first k documents for the question."""
-        __tracebackhide__ = True
-        return self._shielded(lambda: self._session.answer(self._parts, question, k))
+        return self._shown(lambda: self._session.answer(self._parts, question, k))
 
     def cached(self, function: F, *, version: str | None = None) -> F:
         """A function of yours that computes each result once and then finds it, in later runs too.
@@ -136,8 +131,7 @@ class Rageval:
             InputError: the version is no text, or empty.
             CallableError: when called, with arguments or a result that cannot be kept.
         """
-        __tracebackhide__ = True
-        return self._shielded(lambda: self._session.llm.cached(function, version=version))
+        return self._shown(lambda: self._session.llm.cached(function, version=version))
 
     def measure(self) -> None:
         """Compute every score that the test's markers bound, all at once, and how the judge agrees with people.
@@ -156,7 +150,6 @@ class Rageval:
 
     def enforce(self) -> None:
         """Fail the test when a score is out of its bounds."""
-        __tracebackhide__ = True
         failures = self._failures()
         if failures:
             pytest.fail("\n\n".join(failures), pytrace=False)
@@ -312,13 +305,10 @@ class Rageval:
             self._item.user_properties.append((f"rageval {name}", entry["mean"]))
         self._entries[key] = entry
 
-    def _shielded(self, work: Callable[[], T]) -> T:
-        """Do it; an error of ours goes on without the frames it came through."""
-        __tracebackhide__ = True
+    def _shown(self, work: Callable[[], T]) -> T:
+        """Do it, while the progress of it is shown."""
         try:
             return work()
-        except RagevalError as error:
-            _raise(error)
         finally:
             self._finished()
 
@@ -331,8 +321,3 @@ def _sliced(score: Score | RagevalError, threshold: Threshold) -> Score:
     if isinstance(score, RagevalError):
         raise score
     return score.where(**threshold.where) if threshold.where else score
-
-
-def _raise(error: RagevalError) -> NoReturn:
-    __tracebackhide__ = True
-    raise error.with_traceback(None) from None

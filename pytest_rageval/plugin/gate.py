@@ -15,6 +15,7 @@ from pytest_rageval.errors import RagevalError, places
 from pytest_rageval.plugin.family import FamilyPlugin
 from pytest_rageval.plugin.naming import plain_nodeid
 from pytest_rageval.plugin.together import together
+from pytest_rageval.plugin.told import tell
 
 if TYPE_CHECKING:
     from pytest_rageval.embeddings.cached import CachedEncoder
@@ -173,9 +174,10 @@ class GatePlugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
-        self, item: pytest.Item
+        self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Send the results with the last of the test's reports: it also crosses to xdist's controller."""
+        tell(call.excinfo)
         report = yield
         if report.when == "teardown" and self._session is not None:
             from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - see session

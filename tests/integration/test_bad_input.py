@@ -315,3 +315,38 @@ def test_what_was_paid_before_an_error_is_in_the_cache(project, llm):
     llm.model = clerk
     project.run().assert_outcomes(passed=1)
     assert len(llm.requests) - first == 6 * 3 + 6 - 5  # three samples and a verdict each, less the paid
+
+
+def test_an_error_ends_at_the_users_own_line(project):
+    """In a fixture as in a test, of whatever of ours was called: not a line of ours, and no second exception."""
+    project.evalset(1)
+    project.pytester.makeconftest(
+        """
+import pytest
+from pytest_rageval import BM25Retriever
+
+@pytest.fixture(scope="session")
+def rageval_retriever():
+    return BM25Retriever("corpus.jsonl")
+"""
+    )
+    project.test(
+        "from pytest_rageval import BM25Retriever, TrecRun\n"
+        "def test_asked(rageval): pass\n"
+        "def test_made(): BM25Retriever([])\n"
+        "def test_read(): TrecRun('nowhere.run', [])\n"
+    )
+    result = project.run_process()
+    result.assert_outcomes(errors=1, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            '>       return BM25Retriever("corpus.jsonl")',
+            "E       *InputError: Passages are given as a list, found str: 'corpus.jsonl'",
+            ">*test_made(): BM25Retriever([[][]])",
+            "E *InputError: BM25 needs passages with words*",
+            ">*TrecRun('nowhere.run'*",
+            "E *InputError: *nowhere.run*",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*pytest_rageval/*.py:*")
+    result.stdout.no_fnmatch_line("*exception was the direct cause*")
