@@ -8,10 +8,6 @@ import pytest
 from pytest_rageval.answers.citations import cited
 from pytest_rageval.answers.listed import listed
 from pytest_rageval.prompts import (
-    _EXPLAINED,
-    _LISTS,
-    _SEARCHED,
-    _SHOTS,
     ABSTENTION,
     CRITERIA,
     PLACEHOLDER,
@@ -33,6 +29,7 @@ from pytest_rageval.prompts import (
     same_answer_prompt,
     searches_prompt,
 )
+from pytest_rageval.prompts.worked import ANSWERED, EXPLAINED, LISTED, SEARCHED
 
 QUESTION, PASSAGES = "Which code?", ["The code is  c7.\nIt is new.", "Nothing here."]
 
@@ -85,7 +82,7 @@ def test_the_answer_prompt_says_how_to_abstain() -> None:
 def test_a_citing_prompt_has_worked_examples(prompt, examples: int) -> None:
     """The first ones; the question is the last, with its passages numbered from 1."""
     text = prompt(QUESTION, PASSAGES)
-    assert [answers in text for _, _, answers in _LISTS] == [n < examples for n in range(2)]
+    assert [answers in text for _, _, answers in LISTED] == [n < examples for n in range(2)]
     numbered = "Passages:\n[1] The code is c7. It is new.\n[2] Nothing here.\n\n"
     assert _bare(text).endswith(f"{numbered}Question: {QUESTION}\nAnswer:")
     assert text.count("\nAnswer:") == examples + 1
@@ -95,14 +92,14 @@ def test_a_citing_prompt_has_worked_examples(prompt, examples: int) -> None:
 def test_a_base_model_sees_worked_long_answers(prompt, examples: int) -> None:
     """Each with its passages and an answer of one line; the question is the last."""
     text = prompt(QUESTION, PASSAGES)
-    assert [f"\nAnswer: {answer}\n\n" in text for _, _, answer in _EXPLAINED] == [
+    assert [f"\nAnswer: {answer}\n\n" in text for _, _, answer in EXPLAINED] == [
         n < examples for n in range(2)
     ]
     assert text.endswith(f"Question: {QUESTION}\nAnswer:")
     assert text.count("\nAnswer:") == examples + 1
 
 
-@pytest.mark.parametrize(("question", "page", "answers"), _LISTS)
+@pytest.mark.parametrize(("question", "page", "answers"), LISTED)
 def test_a_worked_list_is_read_as_it_is_meant(question: str, page: tuple[str, ...], answers: str) -> None:
     """Two answers; each of its citations names just the passages that hold it."""
     items = answers.split(", ")
@@ -113,7 +110,7 @@ def test_a_worked_list_is_read_as_it_is_meant(question: str, page: tuple[str, ..
         assert cited(item, len(page)).positions == holding, question
 
 
-@pytest.mark.parametrize(("question", "page", "answer"), _SHOTS)
+@pytest.mark.parametrize(("question", "page", "answer"), ANSWERED)
 def test_a_worked_example_chooses_among_its_passages(
     question: str, page: tuple[str, ...], answer: str
 ) -> None:
@@ -172,8 +169,8 @@ def test_the_passage_prompt_ends_where_the_passage_begins() -> None:
     """After worked examples that each end with a blank line: by it a base model knows where to stop."""
     prompt = passage_prompt(QUESTION)
     assert prompt.endswith(f"\n\nQuestion: {QUESTION}\nPassage:")
-    assert prompt.count("\nPassage:") == len(_SEARCHED) + 1
-    for question, passage, _ in _SEARCHED:
+    assert prompt.count("\nPassage:") == len(SEARCHED) + 1
+    for question, passage, _ in SEARCHED:
         assert f"\n\nQuestion: {question}\nPassage: {passage}\n\n" in prompt
 
 
@@ -186,11 +183,11 @@ def test_the_searches_prompt_asks_for_n_queries(n: int) -> None:
     *worked, _ = prompt.split("\n\n")[1:]
     shown = [lines.splitlines()[2:] for lines in worked]
     assert shown == [
-        [f"{number}. {query}" for number, query in enumerate(queries[:n], 1)] for _, _, queries in _SEARCHED
+        [f"{number}. {query}" for number, query in enumerate(queries[:n], 1)] for _, _, queries in SEARCHED
     ]
 
 
-@pytest.mark.parametrize(("question", "passage", "queries"), _SEARCHED)
+@pytest.mark.parametrize(("question", "passage", "queries"), SEARCHED)
 def test_worked_queries_are_no_copies(question: str, passage: str, queries: tuple[str, ...]) -> None:
     """Of the question or of each other: a base model would learn to copy."""
     assert len({question, *queries}) == 5
