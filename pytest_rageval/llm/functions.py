@@ -2,8 +2,9 @@
 
 import asyncio
 import functools
+import inspect
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Final, TypeVar, cast
@@ -54,10 +55,15 @@ class Functions:
                 method it is, which is no part of what a result is found by.
 
         Raises:
-            InputError: the version is no text, or empty; the function has no name, by which its
+            InputError: it cannot be called; the version is no text, or empty; the function has no name, by which its
                 results are found; or another one has the same name and version.
             CallableError: when called, with arguments or a result that cannot be kept.
         """
+        if not callable(function):
+            message = (
+                f"cached({function!r:.60}, …): it cannot be called.\nGive a function, without calling it."
+            )
+            raise InputError(message)
         if version is None:
             return self._within_the_run(function)
         if not isinstance(version, str) or not version:
@@ -133,14 +139,20 @@ class Functions:
             f"results of {function!r:.60} are kept within this run only: no version"
         ] += 1
 
+        def forget(key: str, done: asyncio.Future[Any]) -> None:
+            if done.cancelled() or done.exception() is not None:
+                del results[key]
+
         @functools.wraps(function)
         def remembered(*args: Any, **named: Any) -> Any:
             key = _request("function", "", args, named).key
             if key not in results:
-                made = function(*args, **named)
-                # Of a coroutine the future: it can be awaited again.
-                results[key] = asyncio.ensure_future(made) if asyncio.iscoroutine(made) else made
-            return results[key]
+                results[key] = _lasting(function, function(*args, **named))
+                if isinstance(results[key], asyncio.Future):
+                    results[key].add_done_callback(functools.partial(forget, key))
+            result = results[key]
+            # Who is cancelled while it waits does not end it for the others.
+            return asyncio.shield(result) if isinstance(result, asyncio.Future) else result
 
         return cast("F", remembered)
 
@@ -281,7 +293,8 @@ def _plain(value: Any) -> Any:
         inner = {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
         return {"__class__": f"{kind.__module__}.{kind.__qualname__}", **inner}
     if isinstance(value, Mapping):
-        if all(isinstance(key, str) for key in value):
+        # Where "__class__" is a key it could be taken for a dataclass.
+        if all(isinstance(key, str) and not key.startswith("__") for key in value):
             return {key: _plain(item) for key, item in value.items()}
         return {"__items__": [[_plain(key), _plain(item)] for key, item in value.items()]}
     if isinstance(value, list | tuple):
@@ -289,12 +302,38 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _lasting(function: Callable[..., Any], result: Any) -> Any:
+    """A result as it can be had again: of a coroutine the future, which can be awaited again."""
+    if isinstance(result, Iterator | AsyncIterator):
+        message = (
+            f"{function!r:.60} is cached, and returned a {type(result).__name__}, which can be read only once.\n"
+            "Return a list."
+        )
+        raise CallableError(message)
+    return asyncio.ensure_future(result) if inspect.iscoroutine(result) else result
+
+
 def _kept_as(name: str, result: Any) -> Reply:
     try:
-        return Reply(json.dumps(result, allow_nan=False), name)
+        text = json.dumps(result, allow_nan=False)
+        _refuse_other_keys(result)
     except (TypeError, ValueError) as error:
         message = (
             f"{name} is cached, and returned what has no lasting form: {error}.\n"
-            "Text, numbers, booleans, None, lists and dicts of these have one."
+            "Text, numbers, booleans, None, lists and dicts of these have one; keys are text."
         )
         raise CallableError(message) from None
+    return Reply(text, name)
+
+
+def _refuse_other_keys(result: Any) -> None:
+    """Raise TypeError where a dict has keys that are no text: JSON would make them other keys."""
+    if isinstance(result, Mapping):
+        for key in result:
+            if not isinstance(key, str):
+                message = f"a dict has the key {key!r:.60}, which is no text"
+                raise TypeError(message)
+        result = list(result.values())
+    if isinstance(result, list | tuple):
+        for item in result:
+            _refuse_other_keys(item)

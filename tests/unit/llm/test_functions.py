@@ -142,6 +142,74 @@ def test_without_a_version_results_are_kept_within_the_run(world: World, name: s
     assert len(world.calls) == 2
 
 
+def test_what_fails_is_not_kept_within_the_run_either(world: World) -> None:
+    """Nor is what was cancelled."""
+    calls: list[int] = []
+
+    async def fails() -> str:
+        calls.append(1)
+        if len(calls) == 1:
+            raise LookupError("lost")
+        await asyncio.sleep(0 if len(calls) > 2 else 3600)
+        return "now"
+
+    cached = world.session().cached(fails)
+
+    async def call() -> str:
+        return await asyncio.wait_for(cached(), 5 if len(calls) != 1 else 0.01)
+
+    with pytest.raises(LookupError):
+        asyncio.run(call())
+    with pytest.raises(TimeoutError):
+        asyncio.run(call())
+    assert asyncio.run(call()) == "now"
+
+
+def test_one_who_gives_up_does_not_end_it_for_another_within_the_run(world: World) -> None:
+    """It is computed once for both."""
+    calls: list[int] = []
+
+    async def slow() -> str:
+        calls.append(1)
+        await asyncio.sleep(0.05)
+        return "now"
+
+    cached = world.session().cached(slow)
+
+    async def call() -> str:
+        return await cached()
+
+    async def both() -> str:
+        one, other = asyncio.ensure_future(call()), asyncio.ensure_future(call())
+        await asyncio.sleep(0)
+        one.cancel()
+        return await other
+
+    assert asyncio.run(both()) == "now"
+    assert len(calls) == 1
+
+
+def test_what_can_be_read_only_once_is_not_kept_within_the_run(world: World) -> None:
+    """Neither a generator nor an async one: the second reader would find nothing."""
+
+    def lines() -> Iterator[str]:
+        yield "a"
+
+    async def late() -> Any:
+        yield "a"
+
+    for function, kind in ((lines, "generator"), (late, "async_generator")):
+        with pytest.raises(CallableError, match=f"returned a {kind}, which can be read only once"):
+            world.session().cached(function)()
+
+
+@pytest.mark.parametrize("version", [None, "1"])
+def test_only_what_can_be_called_is_cached(world: World, version: str | None) -> None:
+    """A result in place of the function is a mistake."""
+    with pytest.raises(InputError, match="it cannot be called"):
+        world.session().cached("a result", version=version)  # type: ignore[type-var]
+
+
 def test_two_functions_of_one_name_and_version_are_refused(world: World) -> None:
     """Made anew by a parametrized fixture, say, with something else inside."""
 
@@ -208,7 +276,13 @@ def test_other_arguments_are_computed_anew(world: World, one: Any, other: Any) -
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [(Query("a"), Command("a")), ({1: "a"}, {"1": "a"}), (Query("a"), {"text": "a", "tags": {}})],
+    [
+        (Query("a"), Command("a")),
+        ({1: "a"}, {"1": "a"}),
+        (Query("a"), {"text": "a", "tags": {}}),
+        (Query("a"), {"__class__": f"{__name__}.Query", "text": "a", "tags": {}}),
+        ({1: "a"}, {"__items__": [[1, "a"]]}),
+    ],
 )
 def test_arguments_of_other_kinds_are_other_arguments(world: World, one: Any, other: Any) -> None:
     """Even where they hold the same."""
@@ -275,7 +349,17 @@ def test_an_argument_without_a_lasting_form_is_an_error(world: World, name: str,
 
 
 @pytest.mark.parametrize(
-    "result", [object(), {1, 2}, b"bytes", float("nan"), {"a": [object()]}, Document("t")]
+    "result",
+    [
+        object(),
+        {1, 2},
+        b"bytes",
+        float("nan"),
+        {"a": [object()]},
+        Document("t"),
+        {1: "a"},
+        [{"a": {True: 1}}],
+    ],
 )
 def test_a_result_without_a_lasting_form_is_an_error(world: World, result: Any) -> None:
     """And nothing is kept: the next call is a call."""
