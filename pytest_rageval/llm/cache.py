@@ -115,6 +115,11 @@ class Cache:
             if not await self._held.ask(key):
                 return
 
+    def overrules(self, key: str, reply: "Reply") -> bool:
+        """Whether the cassette has another reply, as after a colleague's recording or an edit."""
+        entry = self._recorded.get(key)
+        return entry is not None and entry.reply != reply
+
     def outlines(self) -> Iterator[Mapping[str, Any]]:
         """Of every request whose reply is kept, what is known of it."""
         yield from (entry.outline for entry in self._recorded.values())

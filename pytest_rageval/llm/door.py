@@ -4,7 +4,7 @@ import asyncio
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from pytest_rageval.errors import RagevalError, Unscored
 from pytest_rageval.llm.budget import Budget, Limits
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from pytest_rageval.llm.store import Entry
 
 __all__ = ["Access", "Door"]
+
+OVERRULED: Final = (
+    "the cassette has another reply than the cache, whose reply counts (`rageval cache import --replace "
+    "CASSETTE` takes over the cassette's)"
+)
 
 Mode = Literal["live", "replay", "plan"]
 
@@ -190,5 +195,7 @@ class Door:
         """Count what a reader of the scores should know of a reply, whenever it was asked for."""
         if reply.cut:
             self.usage.cut += 1
+        if self.cache.overrules(request.key, reply):
+            self.usage.remarks[OVERRULED] += 1
         if reply.without:
             self.usage.remarks[f"{request.model} refuses {reply.without}: asked without"] += 1

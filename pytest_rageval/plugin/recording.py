@@ -61,8 +61,10 @@ class RecordingPlugin:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
             return
         new = len(used.keys() - kept.keys())
+        other = sum(used[key].reply != entry.reply for key, entry in kept.items() if key in used)
+        replaced = f", {other} in place of other replies" if other else ""
         self._notes.append(
-            f"cassette: {path} ({len(used)} replies used, {new} of them new; "
+            f"cassette: {path} ({len(used)} replies used, {new} of them new{replaced}; "
             f"{len(unused)} {'dropped' if dropped else 'kept'} unused)"
         )
         if unused:

@@ -41,6 +41,25 @@ def test_a_full_run_says_what_it_did_not_use_and_drops_it_when_told(project, llm
     assert {line["request"]["model"] for line in _lines(project)} == {"m2"}
 
 
+def test_replies_that_take_the_place_of_others_are_told(project, llm):
+    """A colleague's recording, or an edit, would be lost unseen."""
+    project.use(llm)
+    project.test(TWO)
+    project.run(*RECORD)
+    tape = project.path / "tape.jsonl"
+    tape.write_text(
+        tape.read_text(encoding="utf-8").replace('"text": "', '"text": "other ', 3), encoding="utf-8"
+    )
+    result = project.run(*RECORD)
+    result.stdout.fnmatch_lines(
+        [
+            "cassette: *tape.jsonl (8 replies used, 0 of them new, 3 in place of other replies; *",
+            "3 × the cassette has another reply than the cache, whose reply counts *",
+        ]
+    )
+    project.run(*RECORD).stdout.no_fnmatch_line("*other repl*")
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

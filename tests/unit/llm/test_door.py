@@ -373,6 +373,21 @@ def test_a_cassette_is_enough(door: Through, tmp_path: Path) -> None:
         assert made.usage == Usage(requests=1, cached=1)
 
 
+@pytest.mark.parametrize("mode", ["live", "replay", "plan"])
+def test_another_reply_in_the_cassette_is_told(door: Through, tmp_path: Path, mode: Any) -> None:
+    """The cache's counts here, and the cassette's where there is no cache, as in CI."""
+    cassette = tmp_path / "c.jsonl"
+    with ScriptedServer() as server:
+        kept = _asked(door(), _at(server), _request("a"), _request("b"))
+        keys = [_request(name).key for name in "ab"]
+        write_cassette(cassette, [Entry(keys[0], Reply("edited")), Entry(keys[1], kept[1])])
+        made = door(cassette=cassette, mode=mode)
+        assert _asked(made, _at(server), _request("a"), _request("b")) == kept
+    ((remark, count),) = made.usage.remarks.items()
+    assert count == 1
+    assert remark.startswith("the cassette has another reply than the cache, whose reply counts")
+
+
 def test_a_replay_asks_nothing(door: Through) -> None:
     """A missing reply is an error of each that needs it, and kept ones are found."""
     with ScriptedServer() as server:
