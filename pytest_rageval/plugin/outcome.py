@@ -105,7 +105,8 @@ class OutcomePlugin:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the table, or the plan, and what was written."""
-        if (self._asked or self._notes) and terminalreporter.verbosity >= 0:
+        # A plan is all that its run is for: also with -q.
+        if (self._asked or self._notes) and (self._settings.plan or terminalreporter.verbosity >= 0):
             terminalreporter.section("rageval")
             for line in [*(self._plan() if self._settings.plan else self._table()), *self._notes]:
                 terminalreporter.line(line)

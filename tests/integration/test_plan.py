@@ -77,7 +77,7 @@ def test_a_plan_counts_what_is_cached(project, llm):
     project.test(GATE)
     project.run()
     llm.requests.clear()
-    plan = project.run("--rageval-plan")
+    plan = project.run("--rageval-plan", "-q")  # with -q too: the plan is what was asked for
     assert _row(plan, "in total") == ["16", "16", "0", "0", "0", "0"]
     project.lose(2)
     plan = project.run("--rageval-plan")
