@@ -30,14 +30,14 @@ def read_cassette(path: Path) -> dict[str, Entry]:
                     message = (
                         f"{path} line {number} is no recorded reply: {error}.\n"
                         "Take the line out (after a merge conflict, both sides may stay), "
-                        "or record anew with --rageval-record."
+                        "or delete the file and record it anew with --rageval-record."
                     )
                     raise StoreError(message) from None
                 entries.setdefault(entry.key, entry)
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         message = (
             f"The cassette {path} cannot be read: {error}.\n"
-            "Check --rageval-cassette, or record it with --rageval-record."
+            "Check --rageval-cassette; or record it anew with --rageval-record, and delete it first if it is there."
         )
         raise StoreError(message) from error
     return entries

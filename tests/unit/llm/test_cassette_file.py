@@ -248,7 +248,7 @@ def test_a_line_that_is_nested_without_end_is_named(plain: Path) -> None:
 
 def test_a_missing_cassette_is_an_error(file: Path) -> None:
     """It says how to record one."""
-    with pytest.raises(StoreError, match=r"cannot be read: .*\nCheck --rageval-cassette, or record it"):
+    with pytest.raises(StoreError, match=r"cannot be read: .*\nCheck --rageval-cassette; or record it anew"):
         read_cassette(file)
 
 
