@@ -6,6 +6,7 @@ long. Renewing has a thread of its own: the event loop may be busy with the
 user's code for longer than a lease lasts.
 """
 
+import contextlib
 import json
 import threading
 import time
@@ -81,7 +82,9 @@ class Leases:
         self._ended.set()
         if self._renewing is not None:
             self._renewing.join(timeout=LEASE_S)
-            self._database.execute("DELETE FROM leases WHERE owner = ?", (self._owner,))
+            # On a disk that fails by now they run out by themselves; what was asked has been told of it.
+            with contextlib.suppress(StoreError):
+                self._database.execute("DELETE FROM leases WHERE owner = ?", (self._owner,))
 
 
 def _renew(directory: Path, owner: str, ended: threading.Event) -> None:

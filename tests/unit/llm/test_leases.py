@@ -158,6 +158,14 @@ def test_who_claims_nothing_starts_no_thread(owner: Owner) -> None:
     assert not one._renewing.is_alive()
 
 
+def test_closing_on_an_unusable_file_is_no_error(owner: Owner) -> None:
+    """The run has been told by then, and its report must still come; leases run out by themselves."""
+    one = owner()
+    _claim(one, "a")
+    one._database.execute("ALTER TABLE leases RENAME TO gone")
+    one.close()
+
+
 def test_an_unusable_file_is_a_store_error(owner: Owner) -> None:
     """Not one of SQLite's."""
     one = owner()
