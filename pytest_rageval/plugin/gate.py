@@ -72,11 +72,9 @@ class GatePlugin:
             self._progress = Progress(self.config, self._progress_line)
             registry = Registry()
             self._fill(registry)
-            self._session = Session(
-                self.settings,
-                together=together(self.config),
-                registry=registry,
-                tick=self._progress.tick,
+            tick = self._progress.tick
+            self._session = _told(
+                lambda: Session(self.settings, together=together(self.config), registry=registry, tick=tick)
             )
         return self._session
 
