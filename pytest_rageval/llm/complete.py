@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from pytest_rageval.errors import CallableError, InputError
@@ -108,6 +108,7 @@ class LLM:
         for name in NOT_OURS.keys() & parameters.keys():
             message = f"rageval_llm.complete() does not take {name!r}: {NOT_OURS[name]}."
             raise InputError(message)
+        _check(model, sample)
         server, default = self._default()
         try:
             conversation, frozen = json.loads(
@@ -122,10 +123,20 @@ class LLM:
         return server, Request(server.base_url, model or default, tuple(conversation), frozen, sample)
 
 
+def _check(model: object, sample: object) -> None:
+    """Refuse what would be another question under a key of its own, or none that a server understands."""
+    if model is not None and (not isinstance(model, str) or not model):
+        message = f"rageval_llm.complete(…, model={model!r:.60}): a model is named by a text; None is the default one."
+        raise InputError(message)
+    if type(sample) is not int or sample < 0:
+        message = f"rageval_llm.complete(…, sample={sample!r:.60}): expected a whole number, at least 0."
+        raise InputError(message)
+
+
 def _conversation(messages: str | Sequence[Message]) -> tuple[Message, ...]:
     if isinstance(messages, str):
         return ({"role": "user", "content": messages},)
-    conversation = tuple(messages)
+    conversation = tuple(messages) if isinstance(messages, Iterable) else ()
     if not conversation or not all(isinstance(m, Mapping) and "role" in m for m in conversation):
         message = (
             f"rageval_llm.complete() was given {messages!r:.80}, which is no conversation.\n"

@@ -186,7 +186,7 @@ def test_what_belongs_to_the_client_is_no_crash(server: ScriptedServer, model: L
         assert name in server.requests[0]
 
 
-@pytest.mark.parametrize("messages", [[], [{}], [{"content": "Why?"}], ["Why?"], [None], [[]]])
+@pytest.mark.parametrize("messages", [[], [{}], [{"content": "Why?"}], ["Why?"], [None], [[]], None, 5])
 def test_what_is_no_conversation_is_refused(server: ScriptedServer, model: LLM, messages: Any) -> None:
     """The message shows one."""
     with pytest.raises(InputError, match=r"(?s)no conversation\.\nWrite a text, or"):
@@ -239,3 +239,22 @@ def test_functions_are_kept_beside_replies(server: ScriptedServer, make: Callabl
         assert model.cached(summed, version="1")("abc") == "to Sum up: abc"
     assert calls == ["abc"]
     assert json.dumps(server.requests).count("Sum up") == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"sample": -1}, "sample=-1"),
+        ({"sample": "1"}, "sample='1'"),
+        ({"sample": True}, "sample=True"),
+        ({"model": 5}, "model=5"),
+        ({"model": ""}, "model=''"),
+    ],
+)
+def test_a_sample_and_a_model_that_are_none_are_refused(
+    server: ScriptedServer, model: LLM, wrong: dict[str, Any], told: str
+) -> None:
+    """A sample of another kind would be paid under a key of its own."""
+    with pytest.raises(InputError, match=told):
+        model.complete("Why?", **wrong)
+    assert not server.requests
