@@ -90,7 +90,8 @@ class Database:
     def transaction(self) -> Iterator[None]:
         """All statements inside, or none of them; no other process writes meanwhile."""
         if self.read_only:
-            raise self.unusable("it cannot be written, and a new reply could not be kept")
+            why = "it cannot be written, and a new reply could not be kept"
+            raise self.unusable(why, "let the folder and the files in it be written")
         self.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -115,12 +116,15 @@ class Database:
             # In a damaged file even SQLite's own message may be no text.
             raise self.unusable(f"{type(error).__name__}: {error}") from error
 
-    def unusable(self, why: str) -> StoreError:
-        """The error that says so, and what to do."""
+    def unusable(self, why: str, remedy: str | None = None) -> StoreError:
+        """The error that says so, and what to do beside naming another folder."""
+        remedy = remedy or (
+            f"save what can be read with `rageval cache export FILE --cache-dir '{self.directory}'`, and delete the "
+            f"files {FILE}* (what is in no cassette is then asked for again)"
+        )
         return StoreError(
             f"The reply cache in {self.directory} cannot be used: {why}.\n"
-            "Name another folder with --rageval-cache-dir; or save what can be read with `rageval cache "
-            f"export FILE`, and delete the files {FILE}* (what is in no cassette is then asked for again)."
+            f"Name another folder with --rageval-cache-dir; or {remedy}."
         )
 
     def _opened(self, uri: str, *, write: bool = True) -> sqlite3.Connection:
@@ -154,7 +158,8 @@ class Database:
         if version > SCHEMA:
             raise self.unusable(
                 f"its file {FILE} has schema {version}, written by a later version of pytest-rageval; "
-                f"this one knows schema {SCHEMA}"
+                f"this one knows schema {SCHEMA}",
+                "update pytest-rageval",
             )
 
 

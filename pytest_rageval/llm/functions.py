@@ -45,7 +45,8 @@ class Functions:
     def cached(self, function: F, *, version: str | None = None) -> F:
         """The function, which computes each result once and then finds it.
 
-        Without a version it does so within this run only, and the report says so.
+        Without a version it does so within this run only, and the report says so; like `functools.cache` it
+        then gives every caller the same object.
 
         Args:
             function: sync or async; its arguments and result are made of what JSON has: text,
