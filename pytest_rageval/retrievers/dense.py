@@ -22,7 +22,6 @@ BATCH: Final = 64
 MARGIN: Final = 1e-5
 """More than a product of float32 may be off by."""
 
-
 UNIT_TOLERANCE: Final = 1e-2
 """A vector's length may be off by so much: models in half precision are, by 0.001 or so."""
 
@@ -41,9 +40,8 @@ class DenseRetriever:
             keeps them on disk.
 
     Raises:
-        InputError: there are no documents, or they are no list; the extra `dense` is not installed, or
-            the model cannot be loaded, or the encoder is none, or
-            gives other vectors.
+        InputError: there are no documents, or they are no list; the extra `dense` is not installed, or the
+            model cannot be loaded; the encoder is none, or gives other vectors.
         CallableError: a document has no text.
 
     Source: Reimers and Gurevych (2019), Sentence-BERT.
