@@ -28,10 +28,12 @@ def anchor_(options: argparse.Namespace) -> int:
         0; 1 where an example is left over.
 
     Raises:
-        InputError: the eval set or the corpus cannot be used, or a file exists already.
+        InputError: the eval set or the corpus cannot be used, a file exists already, or one is the eval set's own.
     """
     out, rest = options.out, options.unanchored
-    refuse_existing([out, *([rest] if rest else [])], force=options.force)
+    written = [out, *([rest] if rest else [])]
+    refuse_existing(written, force=options.force)
+    _spare(options.file, written)
     evalset, _ = read_evalset(options.file, options.format, options.field, options.option)
     results = list(anchor(evalset, read_corpus(options.corpus)))
     anchored = [_settled(each.example) for each in results if not each.doubts]
@@ -65,6 +67,17 @@ def refuse_existing(files: Sequence[Path], *, force: bool) -> None:
             raise InputError(
                 f"{file} exists already, nothing was written.\nName another file, or add --force."
             )
+
+
+def _spare(evalset: Path, written: Sequence[Path]) -> None:
+    """Keep the eval set, which has the examples of both files: neither takes its place, whatever is forced.
+
+    Raises:
+        InputError: one of the files is its own.
+    """
+    for file in written:
+        if file.resolve() == evalset.resolve():
+            raise InputError(f"{file} is the eval set itself, nothing was written.\nName another file.")
 
 
 def _write(path: Path, examples: "Sequence[Example] | map[Example]") -> None:

@@ -204,6 +204,18 @@ def test_files_are_not_replaced_unasked(anchor: Anchor, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("flag", ["--out", "--unanchored"])
+def test_the_eval_set_itself_is_not_replaced(anchor: Anchor, tmp_path: Path, flag: str) -> None:
+    """Not even by force: what goes to the other file, or to none, would be lost from it."""
+    records = [asked(answers=["Tulsa"]), asked(id="q2", gold=[{"id": "p1"}])]
+    done = anchor(records, "--force", flag, "./e.jsonl")
+    assert (done.status, done.err) == (
+        2,
+        "e.jsonl is the eval set itself, nothing was written.\nName another file.\n",
+    )
+    assert read(tmp_path / "e.jsonl") == records
+
+
 def test_a_folder_of_files(anchor: Anchor, tmp_path: Path) -> None:
     """Sources are paths in the folder; what is anchored is clean by `check`."""
     (tmp_path / "docs").mkdir()
