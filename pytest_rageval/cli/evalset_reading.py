@@ -38,7 +38,8 @@ def read_evalset(
     """
     if not path.exists():
         raise InputError(f"The eval set {path} cannot be read: there is no such file.")
-    fields = dict(_pair("field", "OURS=THEIRS", each) for each in typed_fields or ())
+    path = path.absolute()  # "." has no name, which errors and reports want.
+    fields = _fields(typed_fields or ())
     with _as_typed(FLAGS):
         found = format_of(path, FORMATS, form)
     given = _options(found, typed_options or (), fields)
@@ -52,6 +53,21 @@ def read_evalset(
     with _as_typed({name: f"--option {name}=VALUE" for name in found.options} | dict(FLAGS)):
         evalset = from_records(noted(), name=path.name)
     return evalset, dict(zip((example.id for example in evalset), places, strict=True))
+
+
+def _fields(typed: Sequence[str]) -> dict[str, str]:
+    """A field map.
+
+    Raises:
+        InputError: one is no pair, or is there twice.
+    """
+    fields: dict[str, str] = {}
+    for each in typed:
+        ours, theirs = _pair("field", "OURS=THEIRS", each)
+        if ours in fields:
+            raise InputError(f"--field {ours} is there twice.\nSay it once.")
+        fields[ours] = theirs
+    return fields
 
 
 def _options(form: Format, typed: Sequence[str], fields: Mapping[str, str]) -> dict[str, Any]:

@@ -250,6 +250,7 @@ def test_options_of_the_format(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (("t.csv", "n\n"), ["--option", "separator"], "--option separator is no NAME=VALUE."),
         (("t.csv", "n\n"), ["--option", "fields=x"], "Write --field OURS=THEIRS."),
         (("t.csv", "n\n"), ["--option", "quote=", "--option", "quote='"], "--option quote is there twice."),
+        (("t.csv", "n\n"), ["--field", "id=n", "--field", "id=m"], "--field id is there twice."),
         (("q", "1 0 d 1\n"), ["--field", "id=n"], "The format 'trec' takes no field map, and so no --field."),
     ],
 )  # fmt: skip
@@ -259,6 +260,30 @@ def test_messages_name_what_can_be_typed(
     """Those about the format have the words of the marker, and say how these are typed."""
     assert main(["evalset", "check", evalset_file(tmp_path, *file), *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("queries", "said"),
+    [
+        ('{"_id": "1", "text": "Where?"}\n', "faq: 1 example"),
+        (None, "faq looks like no format of eval sets."),
+    ],
+)
+def test_the_folder_one_is_in_has_its_name(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    queries: str | None,
+    said: str,
+) -> None:
+    """And not that of ".", which is none."""
+    (tmp_path / "faq" / "qrels").mkdir(parents=True)
+    if queries is not None:
+        evalset_file(tmp_path / "faq", "queries.jsonl", queries)
+        evalset_file(tmp_path / "faq" / "qrels", "test.tsv", "1\td1\t1\n")
+    monkeypatch.chdir(tmp_path / "faq")
+    main(["evalset", "check", ".", "--option", "texts=false"] if queries else ["evalset", "check", "."])
+    assert said in "".join(capsys.readouterr())
 
 
 def test_anchor_takes_options_too(tmp_path: Path) -> None:
