@@ -30,7 +30,7 @@ Entry = Mapping[str, Any]
 
 
 def matrix_entries(tests: Iterable[Entry], *, seed: int = 0) -> list[dict[str, Any]]:
-    """The matrices of a run, as in the JSON report; those with two rows or more.
+    """The matrices of a run, as in the JSON report; those with two rows or more, and a column.
 
     A score on the worst value of a tag (`by`) is in none: that may be another value in each row.
 
@@ -39,12 +39,13 @@ def matrix_entries(tests: Iterable[Entry], *, seed: int = 0) -> list[dict[str, A
         seed: of the tests of significance.
     """
     parametrized = [test for test in tests if test.get("system")]
-    return [
+    matrices = [
         _matrix(group, seed)
         for function in _grouped(parametrized, _function)
         for group in ([function] if _differ(function) else _grouped(function, _parameters))
         if len(_grouped(group, _system)) > 1
     ]
+    return [matrix for matrix in matrices if matrix["scores"]]
 
 
 def matrix_lines(matrices: Iterable[Entry]) -> list[str]:

@@ -65,6 +65,12 @@ def test_the_best_of_each_column_and_who_may_be_as_good() -> None:
     assert p_values == [[6 / 1024, 6 / 1024], [None, 6 / 128], [1.0, None]]
 
 
+def test_systems_without_scores_have_no_matrix() -> None:
+    """Such as those of a test that only holds the judge against people."""
+    tests = [_test({"retriever": name}) for name in ("bm25", "dense")]
+    assert matrix_entries(tests) == []
+
+
 def test_rows_are_combinations_and_columns_have_words_and_slices() -> None:
     """A system without a score has a dash there; one on the worst value of a tag is left out."""
     words = {"comparator": "em", "where": {"topic": "billing"}}
