@@ -48,8 +48,12 @@ class Document:
 
     @property
     def identity(self) -> str:
-        """What makes two documents the same: the id, or without one the text."""
-        return f"id:{self.id}" if self.id is not None else f"text:{self.text}"
+        """What makes two documents the same: the id, or without one the text, and its place where that is known."""
+        if self.id is not None:
+            return f"id:{self.id}"
+        # A sentence that stands in two files, or twice in one, is not found here because it was found there.
+        place = "" if self.span is None else f"{self.span.start}-{self.span.end} {self.span.source}\n"
+        return f"text:{place}{self.text}"
 
     @property
     def label(self) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.model import Document, EvalSet, Example, Gold, Ranking, excerpt
+from pytest_rageval.model import Document, EvalSet, Example, Gold, Ranking, Span, excerpt
 
 A, B = Document("alpha", "a"), Document("beta", "b")
 
@@ -22,10 +22,16 @@ def test_a_document_reads_as_its_text() -> None:
         (Document("x"), Document("x", score=0.5), True),
         (Document("x"), Document("y"), False),
         (Document("1"), Document("x", "1"), False),
+        (Document("x", span=Span("a.md", 0, 1)), Document("x", span=Span("b.md", 0, 1)), False),
+        (Document("x", span=Span("a.md", 0, 1)), Document("x", span=Span("a.md", 9, 10)), False),
+        (Document("x", span=Span("a.md", 0, 1)), Document("x", score=1.0, span=Span("a.md", 0, 1)), True),
+        (Document("x", "1", span=Span("a.md", 0, 1)), Document("x", "1", span=Span("b.md", 0, 1)), True),
     ],
 )
-def test_identity_is_the_id_or_else_the_text(one: Document, other: Document, *, same: bool) -> None:
-    """Ids decide; texts do where there is no id, and an id never equals a text."""
+def test_identity_is_the_id_or_else_the_text_at_its_place(
+    one: Document, other: Document, *, same: bool
+) -> None:
+    """Ids decide; texts and places do where there is no id, and an id never equals a text."""
     assert (one.identity == other.identity) is same
 
 
