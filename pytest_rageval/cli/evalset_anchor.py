@@ -28,12 +28,12 @@ def anchor_(options: argparse.Namespace) -> int:
         0; 1 where an example is left over.
 
     Raises:
-        InputError: the eval set or the corpus cannot be used, a file exists already, or one is the eval set's own.
+        InputError: the eval set or the corpus cannot be used, or a file exists already.
     """
     out, rest = options.out, options.unanchored
-    written = [out, *([rest] if rest else [])]
-    refuse_existing(written, force=options.force)
-    _spare(options.file, written)
+    refuse_existing(
+        [out, *([rest] if rest else [])], read=[options.file, options.corpus], force=options.force
+    )
     evalset, _ = read_evalset(options.file, options.format, options.field, options.option)
     results = list(anchor(evalset, read_corpus(options.corpus)))
     anchored = [_settled(each.example) for each in results if not each.doubts]
@@ -54,30 +54,26 @@ def anchor_(options: argparse.Namespace) -> int:
     return int(bool(left))
 
 
-def refuse_existing(files: Sequence[Path], *, force: bool) -> None:
+def refuse_existing(files: Sequence[Path], *, read: Sequence[Path], force: bool) -> None:
     """Let no file be overwritten unasked, nor one be written twice.
 
+    Args:
+        files: to be written.
+        read: what they are made from, which nothing replaces: it holds what none of them may have.
+        force: let others be overwritten.
+
     Raises:
-        InputError: one is there, or two are one.
+        InputError: one is there or is read, or two are one.
     """
     if len({file.resolve() for file in files}) < len(files):
         raise InputError(f"{files[0]} is to be written twice, nothing was written.\nName two files.")
     for file in files:
+        if file.resolve() in {source.resolve() for source in read}:
+            raise InputError(f"{file} is read and would be lost, nothing was written.\nName another file.")
         if file.exists() and not force:
             raise InputError(
                 f"{file} exists already, nothing was written.\nName another file, or add --force."
             )
-
-
-def _spare(evalset: Path, written: Sequence[Path]) -> None:
-    """Keep the eval set, which has the examples of both files: neither takes its place, whatever is forced.
-
-    Raises:
-        InputError: one of the files is its own.
-    """
-    for file in written:
-        if file.resolve() == evalset.resolve():
-            raise InputError(f"{file} is the eval set itself, nothing was written.\nName another file.")
 
 
 def _write(path: Path, examples: "Sequence[Example] | map[Example]") -> None:

@@ -44,7 +44,7 @@ def generate(options: argparse.Namespace) -> int:
         RagevalError: no model answers.
     """
     out, rejects = options.out, options.keep_rejected
-    refuse_existing([out, *([rejects] if rejects else [])], force=options.force)
+    refuse_existing([out, *([rejects] if rejects else [])], read=[options.corpus], force=options.force)
     settings = _settings(options)
     passages = draw(lambda: read_corpus(options.corpus), SPARE * options.n, settings.seed)
     if not passages:

@@ -204,16 +204,17 @@ def test_files_are_not_replaced_unasked(anchor: Anchor, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["e.jsonl", "c.jsonl"])
 @pytest.mark.parametrize("flag", ["--out", "--unanchored"])
-def test_the_eval_set_itself_is_not_replaced(anchor: Anchor, tmp_path: Path, flag: str) -> None:
-    """Not even by force: what goes to the other file, or to none, would be lost from it."""
+def test_what_is_read_is_not_replaced(anchor: Anchor, tmp_path: Path, flag: str, name: str) -> None:
+    """Not even by force: of the eval set, what goes to the other file, or to none, would be lost."""
     records = [asked(answers=["Tulsa"]), asked(id="q2", gold=[{"id": "p1"}])]
-    done = anchor(records, "--force", flag, "./e.jsonl")
+    done = anchor(records, "--force", flag, f"./{name}")
     assert (done.status, done.err) == (
         2,
-        "e.jsonl is the eval set itself, nothing was written.\nName another file.\n",
+        f"{name} is read and would be lost, nothing was written.\nName another file.\n",
     )
-    assert read(tmp_path / "e.jsonl") == records
+    assert (read(tmp_path / "e.jsonl"), read(tmp_path / "c.jsonl")) == (records, CORPUS)
 
 
 def test_a_folder_of_files(anchor: Anchor, tmp_path: Path) -> None:
