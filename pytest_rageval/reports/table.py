@@ -116,8 +116,8 @@ def _cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
         sliced_name(entry),
         "-" if entry["mean"] is None else f"{entry['mean']:.3f}",
         "-" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
-        str(entry["n"]),
-        str(entry["unscored"]),
+        # What was found before an error is not kept.
+        *("-" if entry["mean"] is None else str(entry[counted]) for counted in ("n", "unscored")),
         _threshold(entry["threshold"]),
         entry["verdict"] or "-",
     )

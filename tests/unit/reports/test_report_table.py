@@ -76,7 +76,7 @@ def test_the_whole_table() -> None:
         "    recall@5: 3 duplicated documents counted once, 1 ranking of fewer than k documents",
         "test_a.py::test_other",
         "  recall@5               0.763  -               238         2  -            -",
-        "  hit@1                      -  -                 0         0  ≤ 1          error",
+        "  hit@1                      -  -                 -         -  ≤ 1          error",
     ]
 
 
