@@ -120,28 +120,25 @@ def load_labels(path: Path) -> HumanLabels:
     pairs: list[LabelledPair] = []
     places: dict[str, str] = {}
     labelled: dict[Hashable, str] = {}
-    try:
-        for place, record in read(path):
-            item = _item(record, place, default_id=place.removeprefix(f"{path.name} "))
-            before = places.setdefault(item.example.id, place)
-            if before != place:
-                _fail(place, f'the id "{item.example.id}" is already that of {before}', "Make one another.")
-            before = labelled.setdefault(item.labelled, place)
-            if before != place:
-                what = "pair" if isinstance(item, LabelledPair) else "answer"
-                _fail(
-                    place,
-                    f"the same {what} to the same question is already labelled in {before}",
-                    'Take one of them out; labels of several people go into one line: "human": [1, 0], in one order.',
-                )
-            if isinstance(item, LabelledPair):
-                pairs.append(item)
-            else:
-                answers.append(item)
-            if answers and pairs:
-                _fail(place, "labelled answers and labelled pairs are mixed", "Put them in two files.")
-    except OSError as error:
-        raise InputError(f"The labels {path} cannot be read: {error.strerror or error}.") from error
+    for place, record in read(path):
+        item = _item(record, place, default_id=place.removeprefix(f"{path.name} "))
+        before = places.setdefault(item.example.id, place)
+        if before != place:
+            _fail(place, f'the id "{item.example.id}" is already that of {before}', "Make one another.")
+        before = labelled.setdefault(item.labelled, place)
+        if before != place:
+            what = "pair" if isinstance(item, LabelledPair) else "answer"
+            _fail(
+                place,
+                f"the same {what} to the same question is already labelled in {before}",
+                'Take one of them out; labels of several people go into one line: "human": [1, 0], in one order.',
+            )
+        if isinstance(item, LabelledPair):
+            pairs.append(item)
+        else:
+            answers.append(item)
+        if answers and pairs:
+            _fail(place, "labelled answers and labelled pairs are mixed", "Put them in two files.")
     if not places:
         raise InputError(f"{path.name} holds no labels.\n{FORM}.")
     return HumanLabels(path.name, _scale(answers), tuple(answers), tuple(pairs))

@@ -61,7 +61,7 @@ def opened(path: Path) -> Iterator[Opened]:
             yield reading
     except tuple(damaged) as error:
         reason = getattr(error, "strerror", None) or error
-        message = f"The eval set {path} cannot be read: {reason}."
+        message = f"{path} cannot be read: {reason}."
         if reading is not None:
             message = f"{path.name} cannot be read beyond line {reading.line}: {reason}."
         raise InputError(message) from error

@@ -105,5 +105,6 @@ def test_a_file_that_is_not_there_is_named_with_where_it_was_looked_for(tmp_path
         find_labels("x.jsonl", bases=(tmp_path,))
     path = written(tmp_path, ANSWER)
     assert find_labels("labels.jsonl", bases=(tmp_path / "none", tmp_path)) == path
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError) as raised:
         load_labels(tmp_path)
+    assert str(raised.value) == f"{tmp_path} cannot be read: Is a directory."
