@@ -27,7 +27,7 @@ FORM: Final = (
     'or one pair of answers: {"question": "…", "first": "…", "second": "…", "human": 1}'
 )
 
-PREFERENCES: Final = {1: 1.0, 2: -1.0, 0: 0.0}
+PREFERENCES: Final[Mapping[float, float]] = {1: 1.0, 2: -1.0, 0: 0.0}
 """What people write, and judges say, for the better of two answers, as a number that rises with the first."""
 
 
@@ -220,7 +220,8 @@ def _grade(value: Any, where: str, place: str) -> float:
 
 
 def _preference(value: Any, where: str, place: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int) or value not in PREFERENCES:
+    # 1.0 is 1, as data frames write a column with gaps.
+    if isinstance(value, bool) or not isinstance(value, int | float) or value not in PREFERENCES:
         _fail(
             place,
             f"{where} is {value!r:.40}",

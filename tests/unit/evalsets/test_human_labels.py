@@ -41,7 +41,7 @@ def test_labels_of_answers(tmp_path: Path, labels: list[Any], scale: str, read: 
 
 def test_labels_of_pairs(tmp_path: Path) -> None:
     """1 for the first, 2 for the second, 0 for neither become 1, -1 and 0."""
-    records = [PAIR | {"id": "p1", "human": [1, 2, 0]}, PAIR | {"id": 2, "second": "hence"}]
+    records = [PAIR | {"id": "p1", "human": [1, 2.0, 0]}, PAIR | {"id": 2, "second": "hence"}]
     found = load_labels(written(tmp_path, *records))
     assert (found.scale, found.answers) == ("pairwise", ())
     assert [(pair.example.id, pair.human) for pair in found.pairs] == [
