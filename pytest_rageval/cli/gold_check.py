@@ -154,6 +154,7 @@ class _Gold:
         self._by_id: dict[str, list[_Sought]] = defaultdict(list)
         self._by_file: dict[str, list[_InFiles]] = defaultdict(list)
         self._by_text: dict[str, list[_Sought]] = defaultdict(list)
+        self._an_id: str | None = None
         for example in evalset:
             for n, gold in enumerate(example.gold):
                 self._every[example.id, n] = self._sought(gold)
@@ -161,6 +162,13 @@ class _Gold:
 
     def told(self) -> dict[tuple[str, int], _Sought]:
         """What was seen of each, by example and position."""
+        by_id = [sought for each in self._by_id.values() for sought in each]
+        if self._an_id is not None and not any(sought.there or sought.differs for sought in by_id):
+            # Not a slip here and there: gold and corpus have ids of two kinds.
+            for sought in by_id:
+                sought.why = (
+                    f"no passage has this id, or any of the gold's; the corpus has {self._an_id!r}, say"
+                )
         return {key: each.told() if isinstance(each, _InFiles) else each for key, each in self._every.items()}
 
     def _sought(self, gold: Gold) -> _Sought | _InFiles:
@@ -178,6 +186,7 @@ class _Gold:
 
     def meet(self, document: Document) -> None:
         """The corpus has this passage."""
+        self._an_id = self._an_id or document.id
         for sought in self._by_id.get(document.id or "", ()):
             sought.meet(document.text)
         if self._by_text:

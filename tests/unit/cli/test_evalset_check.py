@@ -110,7 +110,7 @@ def test_what_the_set_alone_shows(
     [
         ({"id": "d1"}, None),
         ({"id": "d1", "text": "seat is Tulsa"}, None),
-        ({"id": "d9"}, "no passage has this id"),
+        ({"id": "d9"}, "no passage has this id, or any of the gold's; the corpus has 'd1', say"),
         (
             {"id": "d1", "text": "Our seat is Rome."},
             'the corpus has another text there, "Our seat is Tulsa."',
@@ -140,6 +140,12 @@ def test_gold_in_the_corpus(check: Check, gold: dict[str, Any], why: str | None)
         assert "gold_not_in_corpus" not in found
     else:
         assert found["gold_not_in_corpus"][0]["what"].endswith(f": {why}")
+
+
+def test_an_id_among_others_that_are_there(check: Check) -> None:
+    """The kind of id is right, so that the corpus's is not told."""
+    done = check([other("q2", gold=[{"id": "d1"}, {"id": "d9"}], answers=[])], corpus=CORPUS)
+    assert done.out.splitlines()[1].endswith(": d9: no passage has this id")
 
 
 @pytest.mark.parametrize(
