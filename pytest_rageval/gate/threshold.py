@@ -117,7 +117,7 @@ class Threshold:
         for word, bound in (("min", self.min), ("max", self.max)):
             if bound is not None and not low <= bound <= high:
                 # 85 for 0.85 is the commonest slip of all.
-                percent = scale == UNIT and high < bound <= 100  # noqa: PLR2004 - per cent
+                percent = scale == UNIT and 2 <= bound <= 100  # noqa: PLR2004 - per cent
                 remedy = (
                     f"For {bound:g}% write {word}={bound / 100:g}" if percent else f"Give {word} between them"
                 )

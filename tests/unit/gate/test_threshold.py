@@ -146,7 +146,7 @@ GRADES = (1.0, 5.0)
             (0.0, 1.0),
             "which goes from 0 to 1.\nFor 85% write min=0.85.",
         ),
-        ({"max": 1.5}, (0.0, 1.0), "max=1.5 is not on the score's scale"),
+        ({"max": 1.5}, (0.0, 1.0), "from 0 to 1.\nGive max between them."),
         ({"min": 850}, (0.0, 1.0), "from 0 to 1.\nGive min between them."),
         ({"min": -0.1}, (0.0, 1.0), "min=-0.1 is not on the score's scale"),
         (
