@@ -18,12 +18,13 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.foreign_plugins import WITHOUT
+
 ROOT = Path(__file__).parents[2]
 SERVER = ROOT / "tests" / "llm_server.py"
-QUIET = [
-    "-q",
-    *(f"-pno:{name}" for name in ("hypothesispytest", "asyncio", "xdist", "anyio", "cacheprovider")),
-]
+QUIET = ["-q", "-pno:xdist", *WITHOUT]
 PYTEST = [sys.executable, "-m", "pytest", *QUIET]
 
 CONFTEST = """

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import pytest_rageval
+from tests.foreign_plugins import WITHOUT
 from tests.llm_server import LLMServer
 
 # A run in this process forgets what it imported, and the next would import it anew: a second each.
@@ -40,9 +41,7 @@ class Project:
         self.pytester = pytester
         self.path = pytester.path
         self._monkeypatch = monkeypatch
-        # What other plugins of the developer's say is no part of these tests.
-        unwanted = ("hypothesispytest", "cacheprovider", "asyncio", "socket")
-        self.arguments = [f"-pno:{name}" for name in unwanted]
+        self.arguments = list(WITHOUT)
         pytester.makeconftest(CONFTEST)
         self.evalset(4)
 

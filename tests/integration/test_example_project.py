@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.foreign_plugins import WITHOUT
+
 EXAMPLE = Path(__file__).parents[2] / "example_project"
 GOOD = "index.get_scores(tokenize(query))"
 WORSE = "index.get_scores(query.split())"
@@ -22,9 +24,7 @@ def example(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     """Run the example's tests as its readers do."""
-    return pytester.runpytest_subprocess(
-        "-p", "no:hypothesispytest", "-p", "no:asyncio", "-p", "no:cacheprovider", *arguments
-    )
+    return pytester.runpytest_subprocess(*WITHOUT, *arguments)
 
 
 @pytest.mark.usefixtures("example")
