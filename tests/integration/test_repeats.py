@@ -38,7 +38,7 @@ class Judge:
     asked = 0
     def compare(self, question, references, prediction):
         Judge.asked += 1
-        return Judge.asked <= 4
+        return Judge.asked <= 3  # an odd number: no two runs share it evenly, in whatever order they ask
 
 @pytest.fixture(scope="session")
 def rageval_judge():
