@@ -3,7 +3,8 @@
 from typing import Final
 
 from pytest_rageval.model import Ranking
-from pytest_rageval.reports.failure import lost_questions, ranking_lines, score_line
+from pytest_rageval.reports.failure import question_lines, ranking_lines, reason_lines, score_line
+from pytest_rageval.reports.questions import lost_entry
 from pytest_rageval.scores import Score
 
 __all__ = ["explain"]
@@ -25,4 +26,5 @@ def explain(op: str, left: object, right: object, *, limit: int | None) -> list[
 def _score(score: Score, op: str, bound: float, limit: int | None) -> list[str]:
     below = op in {">", ">=", "=="}
     lines = [f"{score.spec} {op} {bound:g}", score_line(score)]
-    return [*lines, *lost_questions(score, bound, below=below, limit=limit)]
+    lost = question_lines(lost_entry(score, bound, below=below), limit=limit)
+    return [*lines, *lost, *reason_lines(score)]

@@ -11,6 +11,7 @@ from pytest_rageval.reports.baseline import baseline_entry
 from pytest_rageval.reports.beside import beside_entry, example_beside
 from pytest_rageval.reports.factors import factors_entry
 from pytest_rageval.reports.oddities import oddities_entry
+from pytest_rageval.reports.questions import questions_entry
 from pytest_rageval.reports.repeats import repeats_entry
 from pytest_rageval.reports.slices import slices_entry
 from pytest_rageval.reports.triage import case_entry, is_triaged, triage_entry
@@ -40,7 +41,13 @@ def ruling_entry(ruling: Ruling) -> dict[str, Any]:
     else:
         entry = score_entry(ruling.score, threshold, verdict)
     warnings = {"warnings": list(verdict.warnings)} if verdict.warnings else {}
-    return {**entry, "baseline": baseline_entry(ruling.drop), **warnings, **slices_entry(ruling)}
+    return {
+        **entry,
+        "baseline": baseline_entry(ruling.drop),
+        **warnings,
+        **slices_entry(ruling),
+        **questions_entry(ruling),
+    }
 
 
 def score_entry(score: Score, threshold: Threshold | None, verdict: Verdict | None) -> dict[str, Any]:

@@ -1,17 +1,15 @@
 """Why a score is out of its bounds: which questions were lost, and what came back instead."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
-from pytest_rageval.gate.baseline import LONGEST
-from pytest_rageval.gate.comparison import Change, Comparison
 from pytest_rageval.gate.ruling import Ruling
-from pytest_rageval.model import Example, Ranking
+from pytest_rageval.model import Ranking
 from pytest_rageval.reports.layout import WIDTH, field_lines, wrapped
-from pytest_rageval.reports.triage import losses
-from pytest_rageval.scores import Evidence, Outcome, Score
+from pytest_rageval.reports.questions import expected_text, lost_by_text, questions_entry, questions_text
+from pytest_rageval.scores import Score
 
-__all__ = ["failure_lines", "lost_questions", "ranking_lines", "score_line", "worse_questions"]
+__all__ = ["failure_lines", "question_lines", "ranking_lines", "reason_lines", "score_line"]
 
 NAMED: Final = 8
 """How many of the questions that are not shown are at least named."""
@@ -32,7 +30,7 @@ def score_line(score: Score) -> str:
 
 def failure_lines(ruling: Ruling, *, limit: int | None) -> list[str]:
     """Everything about a score that is out of its bounds, in the order a reader wants it."""
-    score, threshold = ruling.score, ruling.threshold
+    score = ruling.score
     if score is None:
         return [ruling.verdict.reason]
     lines = [
@@ -40,11 +38,12 @@ def failure_lines(ruling: Ruling, *, limit: int | None) -> list[str]:
         *_slices(ruling),
         *wrapped(score_line(score), 2),
     ]
-    if ruling.comparison is not None and ruling.comparison.worse:
-        return lines + worse_questions(ruling.comparison, limit=limit)
-    below = threshold.min is not None and score < threshold.min
-    bound = threshold.min if below else threshold.max
-    return lines + ([] if bound is None else lost_questions(score, bound, below=below, limit=limit))
+    questions = questions_entry(ruling).get("questions")
+    if questions is None:
+        return lines
+    # Against a baseline, what has no score is told with the reason.
+    reasons = [] if questions["why"] == "worse" else reason_lines(score)
+    return [*lines, *question_lines(questions, limit=limit), *reasons]
 
 
 def _slices(ruling: Ruling) -> list[str]:
@@ -57,52 +56,29 @@ def _slices(ruling: Ruling) -> list[str]:
     return wrapped(f"  {len(failed)} of {len(ruling.slices)} values of {tag} fail: {named}", 4)
 
 
-def worse_questions(comparison: Comparison, *, limit: int | None = 10) -> list[str]:
-    """The examples that lost against the baseline, worst first, then and now.
+def question_lines(questions: Mapping[str, Any], *, limit: int | None = 10) -> list[str]:
+    """The questions that explain a verdict, with gold, retrieved and answers, then and now.
 
     Args:
-        comparison: of the score with its baseline.
-        limit: show at most this many examples; None for all.
+        questions: as the report has them: `lost_entry` or `worse_entry`.
+        limit: show at most this many of them; None for all.
 
     Returns:
         Lines of at most 80 characters where words allow.
     """
-    worse = comparison.worse
-    better = sum(change.drop < 0 for change in comparison.changes)
-    shown = worse if limit is None else worse[:limit]
-    lines = [f"{len(worse)} of {len(comparison.changes)} questions got worse, {better} better:"]
-    if lost := losses(change.outcome for change in worse):
-        lines.extend(wrapped(f"  lost by: {lost}", 4))
-    for change in shown:
-        lines.extend(_changed(change))
-    return lines + _rest([change.outcome.example.id for change in worse[len(shown) :]])
+    listed = questions["listed"]
+    shown = listed if limit is None else listed[:limit]
+    lines = [f"{questions_text(questions)}:"]
+    if questions["lost_by"]:
+        lines.extend(wrapped(f"  lost by: {lost_by_text(questions)}", 4))
+    for question in shown:
+        lines.extend(_question(question))
+    return lines + _rest([question["id"] for question in listed[len(shown) :]])
 
 
-def lost_questions(score: Score, bound: float, *, below: bool, limit: int | None = 10) -> list[str]:
-    """The examples on the wrong side of a bound, worst first, with gold, retrieved and answers.
-
-    Args:
-        score: that is out of its bound.
-        bound: of the mean; an example is on the wrong side where its own score is.
-        below: whether too low is wrong, or too high.
-        limit: show at most this many examples; None for all.
-
-    Returns:
-        Lines of at most 80 characters where words allow.
-    """
-    wrong = [
-        outcome
-        for outcome in score.outcomes
-        if outcome.value is not None and (outcome.value < bound if below else outcome.value > bound)
-    ]
-    wrong.sort(key=lambda outcome: outcome.value or 0.0, reverse=not below)
-    shown = wrong if limit is None else wrong[:limit]
-    lines = [f"{len(wrong)} of {score.n} questions are {'below' if below else 'above'} {bound:g}:"]
-    if lost := losses(wrong):
-        lines.extend(wrapped(f"  lost by: {lost}", 4))
-    for outcome in shown:
-        lines.extend(_question(outcome))
-    lines.extend(_rest([outcome.example.id for outcome in wrong[len(shown) :]]))
+def reason_lines(score: Score) -> list[str]:
+    """Why examples have no score, or none by its definition, with counts."""
+    lines = []
     for what, reasons in (("unscored", score.reasons), ("undefined", score.undefined_reasons)):
         if reasons:
             lines.append(f"{reasons.total()} {what}:")
@@ -131,40 +107,19 @@ def _rest(names: Sequence[str]) -> list[str]:
     return wrapped(f"  and {len(names)} more (-vv shows them): {named}", 4)
 
 
-def _question(outcome: Outcome) -> Iterator[str]:
-    example, evidence = outcome.example, outcome.evidence
-    yield from wrapped(f"  {example.id}  {outcome.value:.2f}  {example.question}", 6)
-    yield from _gold(example)
-    if evidence.ranking is not None and not evidence.labels:
-        yield from field_lines("retrieved", [_retrieved(evidence.ranking)])
-    if evidence.answer is not None:
-        yield from field_lines("answer", [evidence.answer])
-    yield from _judged(outcome)
-
-
-def _changed(change: Change) -> Iterator[str]:
-    """A question that got worse: what came back and what was said, then and now."""
-    outcome, example = change.outcome, change.outcome.example
-    value = outcome.value or 0.0
-    yield from wrapped(f"  {example.id}  {value + change.drop:.2f} → {value:.2f}  {example.question}", 6)
-    yield from _gold(example)
-    ranking, answer = outcome.evidence.ranking, outcome.evidence.answer
-    if ranking is not None:
-        then = None if change.ranking is None else ", ".join(change.ranking) or NOTHING
-        yield from _then_and_now("retrieved", then, _retrieved(ranking))
-    if answer is not None:
-        kept = " ".join(answer.split())[:LONGEST]
-        yield from _then_and_now("answer", answer if change.answer == kept else change.answer, answer)
-    yield from _judged(outcome)
-
-
-def _gold(example: Example) -> Iterator[str]:
-    if example.relevant:
-        yield from field_lines("gold", [gold.label for gold in example.relevant])
-
-
-def _retrieved(ranking: Ranking) -> str:
-    return ", ".join(document.label for document in ranking) or NOTHING
+def _question(question: Mapping[str, Any]) -> Iterator[str]:
+    before = question.get("before", {})
+    moved = f"{before['score']:.2f} → " if before else ""
+    yield from wrapped(f"  {question['id']}  {moved}{question['score']:.2f}  {question['question']}", 6)
+    if "gold" in question:
+        yield from field_lines("gold", question["gold"])
+    # Where passages have labels, these tell what was retrieved; not so what was before.
+    if "retrieved" in question and (before or "passages" not in question):
+        then = ", ".join(before["retrieved"]) or NOTHING if "retrieved" in before else None
+        yield from _then_and_now("retrieved", then, ", ".join(question["retrieved"]) or NOTHING)
+    if "answer" in question:
+        yield from _then_and_now("answer", before.get("answer"), question["answer"])
+    yield from _judged(question)
 
 
 def _then_and_now(label: str, then: str | None, now: str) -> Iterator[str]:
@@ -176,29 +131,18 @@ def _then_and_now(label: str, then: str | None, now: str) -> Iterator[str]:
         yield from field_lines("→", [now])
 
 
-def _judged(outcome: Outcome) -> Iterator[str]:
+def _judged(question: Mapping[str, Any]) -> Iterator[str]:
     """What the answer was compared with, what the judge says to it, and who lost the question."""
-    evidence = outcome.evidence
-    yield from _labelled(evidence)
-    if evidence.expected:
-        # Alternatives, or all of them.
-        separator = " + " if evidence.expected_as == "wanted" else " | "
-        yield from field_lines(evidence.expected_as, evidence.expected, separator=separator)
-    if evidence.explanation:
-        yield from field_lines("judge", [evidence.explanation])
-    if outcome.lost_by is not None:
-        case = f" (case {outcome.case})" if outcome.case else ""
-        yield from field_lines("lost by", [f"{outcome.lost_by}{case}"])
-    elif outcome.case is not None:
-        yield from field_lines("case", [outcome.case])
-
-
-def _labelled(evidence: Evidence) -> Iterator[str]:
-    """A line a passage: its label, its name, and what was answered from it alone."""
-    alone = evidence.answers_alone or [""] * len(evidence.labels)
-    # Without labels there is nothing to tell of the ranking here.
-    for rank, (label, document, answer) in enumerate(
-        zip(evidence.labels, evidence.ranking or (), alone, strict=False)
-    ):
-        said = f": {answer}" if answer else ""
-        yield from field_lines("" if rank else "labels", [f"{label:.2g} {document.label}{said}"])
+    for rank, passage in enumerate(question.get("passages", ())):
+        said = f": {passage['answer']}" if "answer" in passage else ""
+        label = "" if rank else "labels"
+        yield from field_lines(label, [f"{passage['label']:.2g} {passage['document']}{said}"])
+    if "expected" in question:
+        yield from field_lines(question["expected"]["as"], [expected_text(question["expected"])])
+    if "judge" in question:
+        yield from field_lines("judge", [question["judge"]])
+    lost_by, case = question.get("lost_by"), question.get("case")
+    if lost_by is not None:
+        yield from field_lines("lost by", [f"{lost_by} (case {case})" if case else lost_by])
+    elif case is not None:
+        yield from field_lines("case", [case])

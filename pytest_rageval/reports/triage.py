@@ -52,10 +52,10 @@ def triage_text(entry: Mapping[str, Any]) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def losses(outcomes: Iterable[Outcome]) -> str:
+def losses(outcomes: Iterable[Outcome]) -> dict[str, int]:
     """Who lost how many of these questions, most first; empty where nobody is known to have."""
     by = Counter(outcome.lost_by for outcome in outcomes if outcome.lost_by is not None)
-    return ", ".join(f"{who} {count}" for who, count in by.most_common())
+    return dict(by.most_common())
 
 
 def _spearman(outcomes: Sequence[Outcome]) -> float | None:

@@ -11,7 +11,8 @@ from pytest_rageval.gate.ruling import Memory, Ruling, rule
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.model import Document, Example, Gold, Ranking
 from pytest_rageval.reports.entries import ruling_entry
-from pytest_rageval.reports.failure import failure_lines, worse_questions
+from pytest_rageval.reports.failure import failure_lines, question_lines
+from pytest_rageval.reports.questions import worse_entry
 from pytest_rageval.reports.table import table_lines, warning_lines
 from pytest_rageval.scores import Evidence, Outcome, Score
 
@@ -33,7 +34,7 @@ def _before(*outcomes: Outcome, **kept: Any) -> Before:
 
 def _worse(outcome: Outcome, **kept: Any) -> list[str]:
     comparison = compared(Score("answer.em@2", [outcome]), {}, _before(outcome, **kept))
-    return worse_questions(comparison)[3:]
+    return question_lines(worse_entry(comparison))[3:]
 
 
 LONG = "so many words " * 40
@@ -98,12 +99,12 @@ def test_lines_fit_a_terminal() -> None:
     ]
     score = Score("answer.em@40", outcomes)
     comparison = compared(score, {}, _before(*outcomes, answer=LONG[:LONGEST], ranking=["kb-1"] * 40))
-    lines = worse_questions(comparison, limit=3)
+    lines = question_lines(worse_entry(comparison), limit=3)
     assert max(map(len, lines)) <= 80
     assert lines[:2] == ["30 of 30 questions got worse, 0 better:", "  lost by: retriever 30"]
     (rest,) = (line for line in lines if "-vv" in line)
     assert rest.startswith("  and 27 more (-vv shows them): a-long-name-3, a-long-name-4, ")
-    assert sum("1.00 → 0.00" in line for line in worse_questions(comparison, limit=None)) == 30
+    assert sum("1.00 → 0.00" in line for line in question_lines(worse_entry(comparison), limit=None)) == 30
 
 
 def test_where_nothing_got_worse_there_is_nothing_to_list() -> None:
