@@ -20,7 +20,7 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledPair, load_labels
 from pytest_rageval.evaluations.calibration import judge_labels, verdict_of
 from pytest_rageval.reports.calibration import agreement_with_people, calibration_lines
-from pytest_rageval.reports.table import usage_lines
+from pytest_rageval.reports.usage import usage_entry, usage_lines
 from pytest_rageval.scores import Outcome
 from pytest_rageval.session import Session
 from pytest_rageval.stats.position_bias import PositionBias, position_bias
@@ -76,7 +76,7 @@ def judge(options: argparse.Namespace) -> int:
         return 0
     for line in _lines(report, options):
         say(line)
-    for line in usage_lines(session.usage):
+    for line in usage_lines(usage_entry(session.usage)):
         note(line)
     return 0
 

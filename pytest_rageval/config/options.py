@@ -12,7 +12,6 @@ from pytest_rageval.config.values import (
     part,
     positive,
     rate,
-    report_file,
     seconds,
     share,
     switch,
@@ -191,6 +190,12 @@ OPTIONS: Final = (
         "ask generator and judge this often, under new sample numbers, and report how far the means spread",
         "N",
     ),
-    Option("report", report_file, "write results to this file (.json); repeatable", "FILE", many=True),
+    Option(
+        "report",
+        Path,
+        "write results to this file: .md for a pull request, .html for a browser, .json for programs; repeatable",
+        "FILE",
+        many=True,
+    ),
     Option("seed", count, "seed of bootstrap intervals and of random orders", "N"),
 )

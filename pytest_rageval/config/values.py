@@ -1,7 +1,6 @@
 """From what was typed to a value: each raises ValueError, whose text says what is allowed."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 __all__ = [
@@ -11,7 +10,6 @@ __all__ = [
     "part",
     "positive",
     "rate",
-    "report_file",
     "seconds",
     "share",
     "switch",
@@ -88,12 +86,3 @@ def url(text: str) -> str:
         message = "expected a URL that begins with http:// or https://"
         raise ValueError(message)
     return text.rstrip("/")
-
-
-def report_file(text: str) -> Path:
-    """A file whose ending says what is written."""
-    path = Path(text)
-    if path.suffix != ".json":
-        message = "expected a file name that ends in .json"
-        raise ValueError(message)
-    return path

@@ -75,8 +75,12 @@ SCALES: Final[Mapping[Evaluation, tuple[float, float]]] = dict.fromkeys(
 """The lowest and the highest value of those scores that are not in [0, 1]."""
 
 WORD: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
+Report = Callable[[Mapping[str, Any]], str]
+"""From all results, as the JSON report holds them, to the text of a file."""
+
+SUFFIX: Final = re.compile(r"\.\w+")
 OPERATORS: Final = frozenset({"and", "or", "not"})
-"""What a name in an expression is made of, and which words it is not."""
+"""What a name in an expression is made of, what a suffix is, and which words such a name is not."""
 
 
 class Registry:
@@ -89,6 +93,7 @@ class Registry:
         adapters: of retrievers: what recognises one, and what makes a callable `(query, k)` of it;
             tried in this order.
         formats: of eval sets, by name.
+        reports: what writes each, by what the file's name ends in, such as ".xml".
     """
 
     def __init__(self) -> None:
@@ -97,6 +102,7 @@ class Registry:
         self.comparators: dict[str, Comparator] = {}
         self.adapters: list[Adapter] = list(ADAPTERS)
         self.formats: dict[str, Format] = dict(FORMATS)
+        self.reports: dict[str, Report] = {}
 
     def add_score(
         self,
@@ -217,6 +223,21 @@ class Registry:
             InputError: the name is taken.
         """
         _add(self.formats, "eval set format", name, Format(name, recognises, read))
+
+    def add_report(self, suffix: str, write: Report) -> None:
+        """Add a report, or have another one written for a suffix that is known: `--rageval-report results.xml`.
+
+        Args:
+            suffix: what the file's name ends in, such as ".xml".
+            write: from all results, as the JSON report holds them, to the text of the file.
+
+        Raises:
+            InputError: the suffix is none, or another plugin has added it.
+        """
+        if not SUFFIX.fullmatch(suffix):
+            message = f"add_report({suffix!r}): a suffix is a dot with what follows it, such as '.xml'."
+            raise InputError(message)
+        _add(self.reports, "report", suffix, write)
 
 
 def scale_of(evaluate: Evaluation) -> tuple[float, float] | None:

@@ -6,6 +6,7 @@ cannot be had is an error.
 
 import inspect
 from collections.abc import Callable, Generator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import pytest
@@ -19,7 +20,7 @@ from pytest_rageval.plugin.told import tell
 
 if TYPE_CHECKING:
     from pytest_rageval.embeddings.cached import CachedEncoder
-    from pytest_rageval.evaluations.registry import Registry
+    from pytest_rageval.evaluations.registry import Registry, Report
     from pytest_rageval.llm.complete import LLM
     from pytest_rageval.llm.usage import Usage
     from pytest_rageval.plugin.facade import Rageval
@@ -65,29 +66,38 @@ class GatePlugin:
     def session(self) -> "Session":
         """What the tests share, made for the first that asks: here the heavy imports happen."""
         if self._session is None:
-            from pytest_rageval.evaluations.registry import Registry  # noqa: PLC0415
             from pytest_rageval.plugin.progress import Progress  # noqa: PLC0415
             from pytest_rageval.session import Session  # noqa: PLC0415
 
             self._progress = Progress(self.config, self._progress_line)
-            registry = Registry()
-            self._fill(registry)
-            tick = self._progress.tick
+            registry, tick = self.registry, self._progress.tick
             self._session = _told(
                 lambda: Session(self.settings, together=together(self.config), registry=registry, tick=tick)
             )
         return self._session
 
-    def _fill(self, registry: "Registry") -> None:
-        """Let other plugins add to what there is."""
+    @cached_property
+    def registry(self) -> "Registry":
+        """What there is, built in and added by other plugins, which are asked once a process."""
+        from pytest_rageval.evaluations.registry import Registry  # noqa: PLC0415 - see session
+
+        registry = Registry()
         try:
             self.config.hook.pytest_rageval_register(registry=registry)
         except RagevalError as error:
             # Whose hook it was, the innermost line outside this package says.
             failure = "\n  ".join([str(error), *places(error)[-1:]])
         else:
-            return
+            return registry
         pytest.fail(failure, pytrace=False)
+
+    @property
+    def reports(self) -> "Mapping[str, Report]":
+        """What other plugins write reports with, by suffix; nothing where what they add is wrong, as tests tell."""
+        try:
+            return self.registry.reports
+        except pytest.fail.Exception:
+            return {}
 
     def prompts(self) -> Mapping[str, str]:
         """The prompts of the user's file."""

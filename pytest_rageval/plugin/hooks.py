@@ -12,9 +12,9 @@ __all__ = ["pytest_rageval_register"]
 
 @pytest.hookspec
 def pytest_rageval_register(registry: "Registry") -> None:
-    """Add scores, comparators, answer measures, retriever adapters and eval-set formats.
+    """Add scores, comparators, answer measures, retriever adapters, eval-set formats and reports.
 
-    Called once a process, before the first score is computed.
+    Called once a process, before the first score is computed or the first report is written.
 
     Args:
         registry: see `pytest_rageval.evaluations.registry.Registry` for its methods.

@@ -1,6 +1,7 @@
 """The end of a run: the table on the terminal, or the plan, and the report files."""
 
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import pytest
 
 from pytest_rageval.config import Settings
+from pytest_rageval.plugin.ends import PASSED, ended
+from pytest_rageval.plugin.report_files import check_kinds, written
 
 if TYPE_CHECKING:
     from pytest_rageval.llm.usage import Usage
@@ -35,14 +38,24 @@ class OutcomePlugin:
         self._tests: dict[str, dict[str, Any]] = {}
         self._asked: dict[str, Usage] = {}
         self._notes: list[str] = []
+        self._ends: dict[str, Mapping[str, str]] = {}
 
     def pytest_report_header(self) -> str:
         """Say what generates, what compares, and where replies come from."""
         cassette = self._settings.cassette
         return f"rageval: {self._settings.in_force()}" + (f", cassette {cassette.name}" if cassette else "")
 
+    def pytest_sessionstart(self) -> None:
+        """Refuse report files of which nobody knows how to write them."""
+        if self._settings.report:
+            check_kinds(self._config, self._settings.report)
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect a test's results; a rerun replaces those of the run before."""
+        if report.when == "setup":
+            self._ends.pop(report.nodeid, None)
+        if report.failed:
+            self._ends.setdefault(report.nodeid, ended(report))
         results = getattr(report, "rageval", None)
         if results is None:
             return
@@ -50,32 +63,30 @@ class OutcomePlugin:
 
         usage = Usage.of(results["llm"])
         self._asked[results["nodeid"]] = self._asked.get(results["nodeid"], Usage()) + usage
-        if results["scores"] or {"agreement", "calibration"} & results.keys():
-            self._tests[results["nodeid"]] = {name: results[name] for name in KEPT if name in results}
+        end = self._ends.pop(report.nodeid, PASSED)
+        if results["scores"] or {"agreement", "calibration"} & results.keys() or end is not PASSED:
+            kept = {name: results[name] for name in KEPT if name in results}
+            self._tests[results["nodeid"]] = {"nodeid": results["nodeid"], **end, **kept}
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
         """Write the report files."""
-        for path in self._settings.report:
-            from pytest_rageval.reports.json_report import json_report, llm_entry  # noqa: PLC0415 - few runs do
+        if not self._settings.report:
+            return
+        from pytest_rageval.reports.document import report_document  # noqa: PLC0415 - few runs do
+        from pytest_rageval.reports.usage import usage_entry  # noqa: PLC0415
 
-            text = json_report(
-                self._sorted,
-                matrix=self._matrix,
-                ratings=self._ratings,
-                settings=self._settings.entry(),
-                llm=llm_entry(self._usage),
-                package=version("pytest-rageval"),
-                started=self._started,
-                duration_s=time.monotonic() - self._began,
-            )
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
-            except OSError as error:
-                self._notes.append(f"The report {path} cannot be written: {error.strerror or error}.")
-            else:
-                self._notes.append(f"report: {path}")
+        document = report_document(
+            self._sorted,
+            matrix=self._matrix,
+            ratings=self._ratings,
+            settings=self._settings.entry(),
+            llm=usage_entry(self._usage),
+            package=version("pytest-rageval"),
+            started=self._started,
+            duration_s=time.monotonic() - self._began,
+        )
+        self._notes.extend(written(self._config, self._settings.report, document))
 
     @property
     def _usage(self) -> "Usage":
@@ -120,14 +131,18 @@ class OutcomePlugin:
     def _table(self) -> list[str]:
         from pytest_rageval.reports.matrix import matrix_lines  # noqa: PLC0415 - few runs do
         from pytest_rageval.reports.ratings import ratings_lines  # noqa: PLC0415 - few runs do
-        from pytest_rageval.reports.table import table_lines, usage_lines  # noqa: PLC0415
+        from pytest_rageval.reports.table import table_lines  # noqa: PLC0415
+        from pytest_rageval.reports.usage import usage_entry, usage_lines  # noqa: PLC0415
 
-        usage = self._usage
+        # pytest itself tells of a test that ended before it had a score.
+        scored = [
+            test for test in self._sorted if test["scores"] or {"agreement", "calibration"} & test.keys()
+        ]
         return [
-            *(table_lines(self._sorted) if self._tests else ()),
+            *(table_lines(scored) if scored else ()),
             *matrix_lines(self._matrix),
             *ratings_lines(self._ratings),
-            *usage_lines(usage),
+            *usage_lines(usage_entry(self._usage)),
         ]
 
     def _plan(self) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from pytest_rageval.gate.drop import DropTest
 
-__all__ = ["baseline_entry", "baseline_text"]
+__all__ = ["baseline_entry", "baseline_text", "moved_text"]
 
 
 def baseline_entry(drop: DropTest | None) -> dict[str, Any] | None:
@@ -41,3 +41,15 @@ def baseline_text(entry: Mapping[str, Any]) -> str:
     over += f", {baseline['left_out']} not the same" if baseline["left_out"] else ""
     worse = f", {len(baseline['worse'])} of {baseline['n']} worse" if baseline["worse"] else ""
     return f"baseline {baseline['mean']:.3f}{over}, {moved} (p = {baseline['p_value']:.2g}{worse})"
+
+
+def moved_text(entry: Mapping[str, Any]) -> str:
+    """How far a score moved: "−0.029 (p = 0.21)", or "±0"; empty without a baseline."""
+    baseline = entry.get("baseline")
+    if baseline is None:
+        return ""
+    if not baseline["drop"]:
+        return "±0"
+    return (
+        f"{'−' if baseline['drop'] > 0 else '+'}{abs(baseline['drop']):.3f} (p = {baseline['p_value']:.2g})"
+    )

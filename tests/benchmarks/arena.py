@@ -31,7 +31,8 @@ from pytest_rageval.models import DefaultGenerator
 from pytest_rageval.prompts import preference_prompt
 from pytest_rageval.reports.entries import score_entry
 from pytest_rageval.reports.ratings import ratings_entries, ratings_lines
-from pytest_rageval.reports.table import table_lines, usage_lines
+from pytest_rageval.reports.table import table_lines
+from pytest_rageval.reports.usage import usage_entry, usage_lines
 from pytest_rageval.retrievers.bm25 import BM25Retriever
 from pytest_rageval.session import Parts, Session
 from tests.benchmarks.real_data import DATA, Search, say
@@ -112,7 +113,7 @@ def main(arguments: Sequence[str]) -> None:
             entries = scored(session, evalset, search)
             tests.append({"nodeid": f"arena[{name}]", "evalset": told, "scores": entries})
             took = f"{name}: {time.perf_counter() - began:.1f} s"
-            for line in (took, *table_lines(tests[-1:]), *usage_lines(session.usage)):
+            for line in (took, *table_lines(tests[-1:]), *usage_lines(usage_entry(session.usage))):
                 say(line)
         for line in ratings_lines(ratings_entries(tests, seed=0)):
             say(line)

@@ -100,6 +100,10 @@ def test_without_the_package_its_names_are_unknown(project):
         ("add_score('recall', print)", "There is a score 'recall' already. Choose another name."),
         ("add_score('recall@5', print)", "add_score('recall@5'): a score is added without its cut-off."),
         ("add_answer_measure('f1', print)", "There is a score 'answer.f1' already. Choose another name."),
+        (
+            "add_report('pdf', str)",
+            "add_report('pdf'): a suffix is a dot with what follows it, such as '.xml'.",
+        ),
         ("add_comparator('judge', Lenient())", "There is a comparator 'judge' already. Choose another name."),
         (
             "add_comparator('graded', Lenient())",
@@ -116,6 +120,54 @@ def test_a_name_that_cannot_be_added_is_an_error(project, monkeypatch, call, mes
     result.stdout.fnmatch_lines([message, "  *shelves.py:* in pytest_rageval_register"], consecutive=True)
     result.stdout.no_fnmatch_line("*pluggy*.py:*")
     result.stdout.no_fnmatch_line("*registry.py:*")
+
+
+REPORTS = """
+class Library: pass
+
+def pytest_rageval_register(registry):
+    registry.add_report(".txt", lambda document: "\\n".join(test["nodeid"] for test in document["tests"]))
+    registry.add_report(".md", lambda document: f"schema {document['schema']}")
+    registry.add_report(".bad", lambda document: document["nothing"])
+"""
+
+
+def test_another_package_writes_reports(project, monkeypatch):
+    """Of kinds that there are not, and in place of one that there is; one that raises costs nothing else."""
+    _install(project, monkeypatch, REPORTS)
+    project.pytester.makeconftest("")
+    project.test(
+        "def test_own(rageval): assert rageval.examples\ndef test_bad(rageval): assert not rageval.examples"
+    )
+    suffixes = ("bad", "txt", "md", "json")
+    result = project.run_process(*(f"--rageval-report=out.{suffix}" for suffix in suffixes))
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        ["The report *out.bad cannot be written: KeyError: 'nothing'.", "report: *out.txt", "report: *out.md"]
+    )
+    assert (project.path / "out.txt").read_text(encoding="utf-8") == "test_it.py::test_bad"
+    assert (project.path / "out.md").read_text(encoding="utf-8") == "schema 1"
+    assert (project.path / "out.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("", "ERROR: --rageval-report is 'out.pdf': expected a file name that ends in *.bad, *.md or .txt."),
+        # What is wrong with a plugin, the tests tell.
+        (
+            "add_report('pdf', str)",
+            "ERROR: --rageval-report is 'out.pdf': expected a file name that ends in *",
+        ),
+    ],
+)
+def test_a_kind_that_nobody_writes_is_refused_before_the_run(project, monkeypatch, call, said):
+    """With those that there are."""
+    _install(project, monkeypatch, f"{REPORTS}    registry.{call}\n" if call else REPORTS)
+    project.test("def test_own(rageval): assert rageval.examples")
+    result = project.run_process("--rageval-report=out.pdf")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([said])
 
 
 BROKEN = """

@@ -380,7 +380,7 @@ def test_the_json_report_has_the_comparison(project):
     project.lose(1, 2)
     project.run("--rageval-report=report.json")
     (test,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
-    assert test.keys() == {"nodeid", "evalset", "scores"}
+    assert test.keys() == {"nodeid", "outcome", "evalset", "scores"}
     (score,) = test["scores"]
     assert score["threshold"] == {"min": 0.1, "max": None, "max_drop": 0.02, "alpha": 0.1}
     baseline = score["baseline"]
@@ -393,6 +393,11 @@ def test_the_json_report_has_the_comparison(project):
     assert baseline["worse"] == ["q1", "q2"]
     assert score["verdict"] == "inconclusive"
     assert score["warnings"] == [score["reason"]]
+    questions = score["questions"]
+    assert (questions["why"], questions["of"], questions["better"]) == ("worse", 10, 0)
+    assert [(each["id"], each["before"], each["score"]) for each in questions["listed"]] == [
+        (f"q{n}", {"score": 1.0, "retrieved": [f"doc-{n}"]}, 0.0) for n in (1, 2)
+    ]
 
 
 def test_a_bound_beyond_the_scale_is_told_before_anything_is_asked(project, llm):

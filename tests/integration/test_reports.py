@@ -265,3 +265,57 @@ def test_a_retriever_that_loses_more_leaves_recall_of_what_was_shown_a_number(pr
     )
     (entry,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"][0]["scores"]
     assert (entry["n"], entry["unscored"], entry["undefined"]) == (2, 0, 2)
+
+
+def test_reports_of_each_kind_tell_the_same(project, llm):
+    """By suffix; in the pull request, for a browser and for programs; also of workers, and of what failed otherwise."""
+    project.use(llm)
+    project.lose(3)
+    project.test(
+        GATE + "def test_plain(rageval): assert not rageval.retrieve(rageval.examples[0].question, k=1)\n"
+    )
+    kinds = [f"--rageval-report=out.{suffix}" for suffix in ("json", "md", "html")]
+    result = project.run_process("-n", "2", *kinds)
+    result.assert_outcomes(failed=2, passed=1)
+    assert [line for line in result.outlines if line.startswith("report: ")] == [
+        f"report: {project.path / 'out'}.{suffix}" for suffix in ("json", "md", "html")
+    ]
+    document = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    assert {test["nodeid"]: test["outcome"] for test in document["tests"]} == {
+        "test_it.py::test_gate": "failed",
+        "test_it.py::test_own": "passed",
+        "test_it.py::test_plain": "failed",
+    }
+    (lost,) = document["tests"][0]["scores"][0]["questions"]["listed"]
+    assert (lost["id"], lost["score"], lost["gold"]) == ("q3", 0.0, ["doc-3"])
+    for suffix in ("md", "html"):
+        text = (project.path / f"out.{suffix}").read_text(encoding="utf-8")
+        assert "rageval: 1 of 2 thresholds failed, 1 passed, 1 test failed by something else" in text
+        assert "q3" in text
+        assert "test_it.py::test_plain" in text
+
+
+def test_a_rerun_that_passes_is_a_test_that_passed(project):
+    """The reports tell of the last run of a test."""
+    project.test(
+        "import pytest\nTRIED = []\n"
+        "@pytest.mark.parametrize('n', [0])\n"
+        "def test_own(rageval, n):\n"
+        "    assert rageval.score('mrr@2') > 0\n"
+        "    TRIED.append(n)\n"
+        "    assert len(TRIED) > 1\n"
+    )
+    again = (
+        "\n@pytest.hookimpl(tryfirst=True)\n"
+        "def pytest_runtest_protocol(item, nextitem):\n"
+        "    from _pytest.runner import runtestprotocol\n"
+        "    for _ in range(2):\n"
+        "        runtestprotocol(item, nextitem=nextitem)\n"
+        "    return True\n"
+    )
+    conftest = project.path / "conftest.py"
+    conftest.write_text("import pytest\n" + conftest.read_text(encoding="utf-8") + again, encoding="utf-8")
+    project.run("--rageval-report=out.json")
+    (test,) = json.loads((project.path / "out.json").read_text(encoding="utf-8"))["tests"]
+    assert test["outcome"] == "passed"
+    assert "message" not in test

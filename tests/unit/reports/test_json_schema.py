@@ -2,6 +2,7 @@
 
 import json
 
+from pytest_rageval.reports.document import report_document
 from pytest_rageval.reports.entries import score_entry
 from pytest_rageval.reports.json_report import json_report
 from pytest_rageval.scores import Score
@@ -20,7 +21,7 @@ def _report(score: Score) -> str:
         "scores": [score_entry(score, None, None)],
     }
     started = "2026-01-01T12:00:00+01:00"
-    return json_report(
+    document = report_document(
         [test],
         ratings=[RATINGS],
         settings=SETTINGS,
@@ -29,6 +30,7 @@ def _report(score: Score) -> str:
         started=started,
         duration_s=1.23456,
     )
+    return json_report(document)
 
 
 def test_the_report_has_the_keys_of_schema_1(score: Score) -> None:
@@ -59,7 +61,6 @@ def test_the_report_is_readable_text(score: Score) -> None:
 
 def test_a_run_without_scores_has_an_empty_list() -> None:
     """The report is written all the same."""
-    report = json.loads(
-        json_report([], ratings=[], settings=SETTINGS, llm=LLM, package="0", started="", duration_s=0.0)
-    )
+    document = report_document([], settings=SETTINGS, llm=LLM, package="0", started="", duration_s=0.0)
+    report = json.loads(json_report(document))
     assert report["tests"] == []

@@ -9,7 +9,8 @@ import pytest
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.reports.entries import error_entry
-from pytest_rageval.reports.table import table_lines, usage_lines
+from pytest_rageval.reports.table import table_lines
+from pytest_rageval.reports.usage import usage_entry, usage_lines
 
 USAGE = Usage(requests=4, cached=4, tokens_in=90, tokens_out=2, cost_usd=0.00126)
 
@@ -146,13 +147,13 @@ def test_how_often_votes_flip_stands_below_a_score() -> None:
 )
 def test_what_was_asked_of_models(changes: dict[str, int], line: str) -> None:
     """Tokens and their cost are those of live replies, failures are told where there are any."""
-    assert usage_lines(replace(USAGE, **changes)) == [line]
+    assert usage_lines(usage_entry(replace(USAGE, **changes))) == [line]
 
 
 def test_what_a_reader_should_know_has_a_line_each() -> None:
     """Replies that were cut, and remarks with their count, the most frequent first."""
     usage = replace(USAGE, cut=3, remarks=Counter({"m refuses seed: asked without": 1, "other": 2}))
-    assert usage_lines(usage) == [
+    assert usage_lines(usage_entry(usage)) == [
         "4 replies: 4 cached, 0 live",
         "3 replies were cut by the token limit",
         "2 × other",

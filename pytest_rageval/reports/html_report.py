@@ -1,0 +1,176 @@
+"""The report for a browser: one page with all scores and every question that was lost, then and now."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from typing import Any, Final
+
+from pytest_rageval.reports.entries import sliced_name
+from pytest_rageval.reports.markup import Element, Node, element, page
+from pytest_rageval.reports.matrix import matrix_lines
+from pytest_rageval.reports.questions import expected_text, lost_by_text, questions_text
+from pytest_rageval.reports.ratings import ratings_lines
+from pytest_rageval.reports.rows import NUMERIC, WIDE_HEAD, notes, test_name, wide_cells
+from pytest_rageval.reports.summary import headline, marked, told_tests
+from pytest_rageval.reports.table import warning_lines
+from pytest_rageval.reports.usage import usage_lines
+
+__all__ = ["html_report"]
+
+NOTHING: Final = "(nothing)"
+
+
+def html_report(document: Mapping[str, Any]) -> str:
+    """The document as one file that needs no other: no script, nothing from the network."""
+    style = files("pytest_rageval.reports").joinpath("page.css").read_text(encoding="utf-8")
+    return page(headline(document), style, _body(document))
+
+
+def _body(document: Mapping[str, Any]) -> Iterator[Node]:
+    settings = document["settings"]
+    yield element("h1", headline(document))
+    yield element(
+        "p",
+        f"{document['started']}, {document['duration_s']:.1f} s, pytest-rageval {document['package']}; "
+        f"generator {settings['generator'] or 'none named'}, judge {settings['judge']}, "
+        f"compared by {settings['comparator']}",
+        class_="about",
+    )
+    yield from (element("p", line, class_="warning") for line in warning_lines(document["tests"]))
+    for test in told_tests(document["tests"]):
+        yield from _test(test)
+    for title, lines in (
+        ("Systems", matrix_lines(document["matrix"])),
+        ("Ratings", ratings_lines(document["ratings"])),
+    ):
+        if lines:
+            yield element("section", element("h2", title), element("pre", "\n".join(lines)))
+    yield from (element("p", line, class_="about") for line in usage_lines(document["llm"]))
+
+
+def _test(test: Mapping[str, Any]) -> Iterator[Node]:
+    yield element(
+        "h2", element("span", test["outcome"], class_=f"verdict {test['outcome']}"), test_name(test)
+    )
+    if test["scores"]:
+        yield element(
+            "div",
+            element(
+                "table",
+                element("tr", (element("th", name, class_=_side(name)) for name in WIDE_HEAD)),
+                (_row(entry) for entry in test["scores"]),
+            ),
+            class_="wide",
+        )
+    if told := list(notes(test)):
+        yield element("ul", (element("li", line.strip()) for line in told), class_="notes")
+    for entry in test["scores"]:
+        yield from _score(entry)
+    if test.get("message"):
+        yield _folded("as pytest says it", element("pre", test["message"]))
+
+
+def _row(entry: Mapping[str, Any]) -> Element:
+    *texts, verdict = wide_cells(entry)
+    return element(
+        "tr",
+        (element("td", text, class_=_side(name)) for name, text in zip(WIDE_HEAD, texts, strict=False)),
+        element("td", element("span", verdict, class_=f"verdict {entry['verdict'] or ''}")),
+    )
+
+
+def _side(name: str) -> str:
+    return "number" if name in NUMERIC else "text"
+
+
+def _score(entry: Mapping[str, Any]) -> Iterator[Node]:
+    """Why a score has its verdict, by which questions; and all of its examples."""
+    name = sliced_name(entry)
+    questions = entry.get("questions")
+    if questions is not None:
+        lost_by = f"; lost by: {lost_by_text(questions)}" if questions["lost_by"] else ""
+        folded = _folded(
+            f"{marked(entry)} {name}: {questions_text(questions)}{lost_by}",
+            element("p", entry["reason"] or ""),
+            *map(_question, questions["listed"]),
+        )
+        if entry["verdict"] in {"fail", "error"}:
+            folded.set("open", "")
+        yield folded
+    elif entry["verdict"] not in {None, "pass"}:
+        yield element("p", f"{marked(entry)} {name}: {entry['reason']}", class_="reason")
+    if entry["examples"]:
+        yield _folded(f"{name}: all {len(entry['examples'])} examples", _examples(entry["examples"]))
+
+
+def _question(question: Mapping[str, Any]) -> Element:
+    before = question.get("before", {})
+    moved = f"{before['score']:.2f} → " if before else ""
+    return element(
+        "article",
+        element("h3", element("code", question["id"]), f" {moved}{question['score']:.2f}"),
+        element("p", question["question"], class_="question"),
+        element("dl", (part for name, told in _fields(question, before) for part in _field(name, told))),
+    )
+
+
+def _fields(question: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[Node]]]:
+    """What is known of a question, by name; each value is a line of nodes."""
+    gold = question.get("gold", [])
+    if gold:
+        yield "gold", _names(gold, gold)
+    for name, show in (("retrieved", lambda labels: _names(labels, gold)), ("answer", lambda text: [text])):
+        then, now = before.get(name), question.get(name)
+        if now is None:
+            continue
+        if then is not None and then != now:
+            yield f"{name} before", show(then)
+            yield f"{name} now", show(now)
+        else:
+            yield name, show(now)
+    for passage in question.get("passages", ()):
+        said = f": {passage['answer']}" if "answer" in passage else ""
+        yield "label", [f"{passage['label']:.2g} ", element("code", passage["document"]), said]
+    if "expected" in question:
+        yield question["expected"]["as"], [expected_text(question["expected"])]
+    for name, key in (("judge", "judge"), ("lost by", "lost_by"), ("case", "case")):
+        if key in question:
+            yield name, [question[key]]
+
+
+def _field(name: str, told: Sequence[Node]) -> tuple[Element, Element]:
+    return element("dt", name), element("dd", told)
+
+
+def _names(labels: Sequence[str], gold: Sequence[str]) -> list[Node]:
+    """Documents in their order, the gold ones marked."""
+    if not labels:
+        return [NOTHING]
+    named = [element("mark" if label in gold else "code", label) for label in labels]
+    return [node for label in named for node in (label, " ")][:-1]
+
+
+def _examples(examples: Sequence[Mapping[str, Any]]) -> Element:
+    return element(
+        "table",
+        element("tr", (element("th", name) for name in ("example", "score", "case"))),
+        (
+            element(
+                "tr",
+                element("td", element("code", example["id"])),
+                element("td", _value(example)),
+                element("td", example.get("case") or ""),
+            )
+            for example in examples
+        ),
+    )
+
+
+def _value(example: Mapping[str, Any]) -> str:
+    if example["score"] is not None:
+        return f"{example['score']:.3f}"
+    unscored = example["unscored"]
+    return f"unscored: {unscored}" if unscored is not None else f"undefined: {example.get('undefined')}"
+
+
+def _folded(summary: str, *children: Node) -> Element:
+    return element("details", element("summary", summary), *children)
