@@ -55,7 +55,9 @@ def anchor_(options: argparse.Namespace) -> int:
 
 
 def refuse_existing(files: Sequence[Path], *, read: Sequence[Path], force: bool) -> None:
-    """Let no file be overwritten unasked, nor one be written twice.
+    """Let no file be overwritten unasked, none be written twice, and none be in a folder that there is not.
+
+    The last would be found when all is done, and paid for.
 
     Args:
         files: to be written.
@@ -63,13 +65,17 @@ def refuse_existing(files: Sequence[Path], *, read: Sequence[Path], force: bool)
         force: let others be overwritten.
 
     Raises:
-        InputError: one is there or is read, or two are one.
+        InputError: one is there or is read, has no folder, or two are one.
     """
     if len({file.resolve() for file in files}) < len(files):
         raise InputError(f"{files[0]} is to be written twice, nothing was written.\nName two files.")
     for file in files:
         if file.resolve() in {source.resolve() for source in read}:
             raise InputError(f"{file} is read and would be lost, nothing was written.\nName another file.")
+        if not file.parent.is_dir():
+            raise InputError(
+                f"{file} cannot be written: there is no folder {file.parent}.\nMake it, or name another file."
+            )
         if file.exists() and not force:
             raise InputError(
                 f"{file} exists already, nothing was written.\nName another file, or add --force."

@@ -113,8 +113,8 @@ def load_labels(path: Path) -> HumanLabels:
     answer are, or question and the two answers, in either order.
 
     Raises:
-        InputError: the file cannot be read, a line cannot be used, two have one id or one item, answers and
-            pairs are mixed, or there is nothing: file, line, what to do.
+        InputError: the file cannot be read, a line cannot be used, two have one id or one item or labels of
+            unlike many people, answers and pairs are mixed, or there is nothing: file, line, what to do.
     """
     answers: list[LabelledAnswer] = []
     pairs: list[LabelledPair] = []
@@ -132,6 +132,14 @@ def load_labels(path: Path) -> HumanLabels:
                 place,
                 f"the same {what} to the same question is already labelled in {before}",
                 'Take one of them out; labels of several people go into one line: "human": [1, 0], in one order.',
+            )
+        annotators = len((answers or pairs or [item])[0].human)
+        if len(item.human) != annotators:
+            _fail(
+                place,
+                f'"human" has {_people(len(item.human))}, and that of {next(iter(places.values()))} has '
+                f"{_people(annotators)}",
+                "Write one label for each annotator in every line, in one order, and null where one said nothing.",
             )
         if isinstance(item, LabelledPair):
             pairs.append(item)
@@ -158,6 +166,10 @@ def find_labels(source: str | Path, *, bases: Sequence[Path]) -> Path:
     raise InputError(f"There is no labels file {str(source)!r}. Looked for:\n{looked}")
 
 
+def _people(count: int) -> str:
+    return f"{count} label{'' if count == 1 else 's'}"
+
+
 def _plain(text: str) -> str:
     """A text with its white space made even."""
     return " ".join(text.split())
@@ -177,6 +189,12 @@ def _item(record: Any, place: str, *, default_id: str) -> LabelledAnswer | Label
     if "first" in found or "second" in found:
         _require(found, ("first", "second", "human"), place)
         first, second = (_text(found[name], f'"{name}"', place) for name in ("first", "second"))
+        if _plain(first) == _plain(second):
+            _fail(
+                place,
+                '"first" and "second" are the same answer',
+                "Take the line out: there is nothing to prefer.",
+            )
         return LabelledPair(example, first, second, _human(found["human"], place, _preference))
     _require(found, ("references", "prediction", "human"), place)
     references = found["references"]

@@ -187,6 +187,14 @@ def test_a_common_word_does_not_hide_in_what_is_kept_of_it(anchor: Anchor, tmp_p
     assert anchor([asked(answers=[text.strip(), "so"])]).status == 1
 
 
+def test_a_folder_that_is_missing_is_told_before_the_work(anchor: Anchor, tmp_path: Path) -> None:
+    """Of a command whose replies are paid for, too."""
+    done = anchor([asked(answers=["Tulsa"])], "--unanchored", str(tmp_path / "none" / "rest.jsonl"))
+    assert done.status == 2
+    assert "rest.jsonl cannot be written: there is no folder " in done.err
+    assert not (tmp_path / "out.jsonl").exists()
+
+
 def test_files_are_not_replaced_unasked(anchor: Anchor, tmp_path: Path) -> None:
     """Neither of them, and never one by the other."""
     for name in ("out.jsonl", "rest.jsonl"):

@@ -26,7 +26,7 @@ def written(folder: Path, *records: object) -> Path:
         ([True, False], "yes/no", [(1.0,), (0.0,)]),
         ([1, 0.0], "yes/no", [(1.0,), (0.0,)]),
         ([True, 0.25], "graded", [(1.0,), (0.25,)]),
-        ([[True, None, False], [False]], "yes/no", [(1.0, None, 0.0), (0.0,)]),
+        ([[True, None, False], [None, False, None]], "yes/no", [(1.0, None, 0.0), (None, 0.0, None)]),
     ],
 )
 def test_labels_of_answers(tmp_path: Path, labels: list[Any], scale: str, read: list[Any]) -> None:
@@ -41,12 +41,15 @@ def test_labels_of_answers(tmp_path: Path, labels: list[Any], scale: str, read: 
 
 def test_labels_of_pairs(tmp_path: Path) -> None:
     """1 for the first, 2 for the second, 0 for neither become 1, -1 and 0."""
-    records = [PAIR | {"id": "p1", "human": [1, 2.0, 0]}, PAIR | {"id": 2, "second": "hence"}]
+    records = [
+        PAIR | {"id": "p1", "human": [1, 2.0, 0]},
+        PAIR | {"id": 2, "second": "hence", "human": [None, 0, 1]},
+    ]
     found = load_labels(written(tmp_path, *records))
     assert (found.scale, found.answers) == ("pairwise", ())
     assert [(pair.example.id, pair.human) for pair in found.pairs] == [
         ("p1", (1.0, -1.0, 0.0)),
-        ("2", (1.0,)),
+        ("2", (None, 0.0, 1.0)),
     ]
 
 
@@ -90,6 +93,11 @@ def test_answers_that_differ_in_anything_read_are_other_items(tmp_path: Path) ->
             [PAIR, PAIR | {"first": "thus", "second": "so", "human": 2}],
             "line 2: the same pair to the same question is already labelled in labels.jsonl line 1",
         ),
+        (
+            [ANSWER | {"human": [1, 0]}, ANSWER | {"prediction": "Rome"}],
+            'line 2: "human" has 1 label, and that of labels.jsonl line 1 has 2 labels.\nWrite one label for each',
+        ),
+        ([PAIR | {"second": " so"}], 'line 1: "first" and "second" are the same answer'),
         ([], "labels.jsonl holds no labels"),
     ],
 )
