@@ -62,21 +62,28 @@ class DenseRetriever:
             )
         apart = self._encoder if isinstance(self._encoder, RetrievalEncoder) else None
         self._encode_queries = apart.queries if apart else self._encoder.sentences
-        encode_passages = apart.passages if apart else self._encoder.sentences
-        self._matrix = self._encoded(encode_passages, [document.text for document in self.documents])
+        self._encode_passages = apart.passages if apart else self._encoder.sentences
+        self._matrix = self._encoded(self._encode_passages, [document.text for document in self.documents])
 
     def __call__(self, query: str, k: int) -> list[Document]:
         """The k nearest documents, best first; of equal ones the earlier in the corpus."""
         return self.search_many([query], k)[0]
+
+    def nearest(self, passage: str, k: int) -> list[Document]:
+        """The k documents nearest to a text that is a passage itself, and encoded as these are."""
+        return self._search(self._encode_passages, [passage], k)[0]
 
     def search_many(self, queries: Sequence[str], k: int) -> list[list[Document]]:
         """The k nearest documents of each query, in the order of the queries.
 
         Queries are encoded and multiplied in batches of 64, which takes a fraction of one by one.
         """
+        return self._search(self._encode_queries, queries, k)
+
+    def _search(self, encode: Encode, texts: Sequence[str], k: int) -> list[list[Document]]:
         found = []
-        for start in range(0, len(queries), BATCH):
-            vectors = self._encoded(self._encode_queries, queries[start : start + BATCH])
+        for start in range(0, len(texts), BATCH):
+            vectors = self._encoded(encode, texts[start : start + BATCH])
             products = vectors @ self._matrix.T
             found += [self._ranked(*row, k) for row in zip(vectors, products, strict=True)]
         return found

@@ -15,7 +15,8 @@ class HyDERetriever:
     and the question itself is not searched with.
 
     Args:
-        search: a retriever, sync or async, such as a `DenseRetriever`.
+        search: a retriever, sync or async. One with a method `nearest(passage, k)`, as `DenseRetriever`,
+            is asked by that: an encoder that reads questions otherwise then reads a passage.
         llm: the fixture `rageval_llm`; so each passage is paid once.
         max_tokens: of the passage; None leaves it to the server. A model that thinks before it
             writes needs more than the default.
@@ -27,7 +28,7 @@ class HyDERetriever:
     """
 
     def __init__(self, search: Search, llm: LLM, *, max_tokens: int | None = MAX_TOKENS) -> None:
-        self._search = searching(search)
+        self._search = searching(getattr(search, "nearest", search))
         self._llm = llm
         self._max_tokens = max_tokens
 

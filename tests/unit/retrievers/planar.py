@@ -23,3 +23,15 @@ class Planar:
         angles = [radians(int(word)) for word in text.split() if word.isdecimal()]
         total = np.array([sum(map(cos, angles)), sum(map(sin, angles))])
         return (total / (np.linalg.norm(total) or 1)).astype(np.float32)
+
+
+class Turned(Planar):
+    """Reads questions otherwise than passages: each is turned, by 90 and by 45 degrees."""
+
+    def queries(self, texts: Sequence[str]) -> list[Vectors]:
+        """Of questions."""
+        return self.sentences([f"{int(text) + 90}" for text in texts])
+
+    def passages(self, texts: Sequence[str]) -> list[Vectors]:
+        """Of passages."""
+        return self.sentences([f"{int(text) + 45}" for text in texts])

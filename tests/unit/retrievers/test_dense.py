@@ -9,7 +9,7 @@ from pytest_rageval.embeddings.encoder import Vectors
 from pytest_rageval.errors import CallableError, InputError
 from pytest_rageval.model import Document
 from pytest_rageval.retrievers.dense import DenseRetriever
-from tests.unit.retrievers.planar import Planar
+from tests.unit.retrievers.planar import Planar, Turned
 
 CORPUS = [
     {"id": "north", "text": "90"},
@@ -141,14 +141,9 @@ def test_what_is_no_encoder_is_refused(encoder: object) -> None:
 
 def test_questions_and_passages_are_encoded_each_in_their_way() -> None:
     """Where the encoder tells them apart."""
-
-    class Turned(Planar):
-        def queries(self, texts: Sequence[str]) -> list[Vectors]:
-            return self.sentences([f"{int(text) + 90}" for text in texts])
-
-        def passages(self, texts: Sequence[str]) -> list[Vectors]:
-            return self.sentences([f"{int(text) + 45}" for text in texts])
-
     search = DenseRetriever(CORPUS, encoder=Turned())
     assert [document.id for document in search("0", 2)] == ["northeast", "north"]
     assert search("0", 1)[0].score == pytest.approx(1)
+    # A text that is a passage itself is encoded as these are.
+    assert [document.id for document in search.nearest("0", 1)] == ["east"]
+    assert search.nearest("0", 1)[0].score == pytest.approx(1)

@@ -16,7 +16,7 @@ from pytest_rageval.retrievers.feedback import FeedbackRetriever
 from pytest_rageval.retrievers.fusion import FusionRetriever
 from pytest_rageval.retrievers.hyde import HyDERetriever
 from tests.llm_server import Cut, Fault, LLMServer
-from tests.unit.retrievers.planar import Planar
+from tests.unit.retrievers.planar import Planar, Turned
 
 TECHNIQUES = [HyDERetriever, FeedbackRetriever, FusionRetriever]
 CORPUS = [Document(f"{angle}", f"d{angle}") for angle in range(0, 180, 10)]
@@ -59,6 +59,14 @@ def test_hyde_searches_with_the_passage_alone(
     (body,) = llm.requests
     assert llm.prompts == [passage_prompt("10")]
     assert (body["temperature"], body["max_tokens"], body["stop"]) == (0.0, 96, ["\n\n"])
+
+
+def test_what_hyde_writes_is_encoded_as_a_passage(llm: LLMServer, ask: Callable[..., LLM]) -> None:
+    """Where the encoder reads questions otherwise."""
+    llm.model = lambda _: "42"
+    search = DenseRetriever(CORPUS, encoder=Turned())
+    assert _ids(search("42", 1)) == ["d90"]
+    assert _ids(_run(HyDERetriever(search, ask()), k=1)) == ["d40"]
 
 
 def test_feedback_joins_question_knowledge_and_first_passages(
