@@ -131,14 +131,6 @@ def test_a_bad_value_names_the_option_and_what_is_allowed(name: str, value: str,
         assert str(caught.value).startswith(f"{written} is {value!r}: expected {allowed}")
 
 
-def test_a_report_needs_a_known_suffix() -> None:
-    """A report in a form that there is not is an error before anything runs."""
-    with pytest.raises(
-        InputError, match=r"--rageval-report is .*: expected a file name that ends in \.json\."
-    ):
-        _resolve({"report": ["a.json", "b.xml"]})
-
-
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
