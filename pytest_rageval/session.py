@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_rageval.answers.compare import ObjectJudge, adapt_judge
 from pytest_rageval.calibration.findings import Calibration
 from pytest_rageval.config import Settings
-from pytest_rageval.embeddings.cached import CachedEncoder
-from pytest_rageval.embeddings.encoder import shared_encoder
 from pytest_rageval.errors import InputError, RagevalError
 from pytest_rageval.evalsets import How, load, load_records
 from pytest_rageval.evalsets.human_labels import HumanLabels, find_labels, load_labels
@@ -41,6 +39,9 @@ from pytest_rageval.retrievers.adapt import adapt_retriever
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.stats import UNIT
 from pytest_rageval.usercode import Uncalled, UserCallable, is_ours
+
+if TYPE_CHECKING:
+    from pytest_rageval.embeddings.cached import CachedEncoder
 
 __all__ = ["Parts", "Session", "Together"]
 
@@ -106,8 +107,12 @@ class Session:
         return LLM(self.door, self.loop, self.models.generating)
 
     @cached_property
-    def encoder(self) -> CachedEncoder:
+    def encoder(self) -> "CachedEncoder":
         """The packaged encoder, for built-in retrievers; its embeddings are kept in the cache folder."""
+        # With numpy, a tenth of a second, which a run of verdicts alone need not pay.
+        from pytest_rageval.embeddings.cached import CachedEncoder  # noqa: PLC0415
+        from pytest_rageval.embeddings.encoder import shared_encoder  # noqa: PLC0415
+
         return CachedEncoder(shared_encoder(), self.settings.cache_dir)
 
     def evalset(

@@ -146,3 +146,14 @@ def test_a_session_needs_the_heavy_ones() -> None:
         [sys.executable, "-c", f"{script}print(*sys.modules)"], capture_output=True, text=True, check=True
     )
     assert set(HEAVY) - {"torch", "scipy"} <= set(done.stdout.split())
+
+
+def test_a_run_of_verdicts_needs_no_numpy() -> None:
+    """What a test with markers imports before anything is scored: numpy and scipy wait for real numbers."""
+    script = "import sys, pytest_rageval.evaluations.registry, pytest_rageval.plugin.facade\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script}print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert "pytest_rageval.session" in loaded
+    assert not loaded & {"numpy", "scipy"}
