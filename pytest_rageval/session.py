@@ -109,7 +109,7 @@ class Session:
     @cached_property
     def encoder(self) -> "CachedEncoder":
         """The packaged encoder, for built-in retrievers; its embeddings are kept in the cache folder."""
-        # With numpy, a tenth of a second, which a run of verdicts alone need not pay.
+        # With numpy, a fifth of a second, which a run of verdicts alone need not pay.
         from pytest_rageval.embeddings.cached import CachedEncoder  # noqa: PLC0415
         from pytest_rageval.embeddings.encoder import shared_encoder  # noqa: PLC0415
 

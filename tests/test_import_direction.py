@@ -157,3 +157,14 @@ def test_a_run_of_verdicts_needs_no_numpy() -> None:
     loaded = set(done.stdout.split())
     assert "pytest_rageval.session" in loaded
     assert not loaded & {"numpy", "scipy"}
+
+
+def test_an_interval_of_real_scores_needs_no_scipy() -> None:
+    """It takes twice as long to import as numpy, and such intervals are in most runs."""
+    script = "import sys\nfrom pytest_rageval.stats import mean_interval\nmean_interval([0.2, 0.5, 1.0])\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script}print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert "numpy" in loaded
+    assert "scipy" not in loaded

@@ -34,7 +34,7 @@ def mean_interval(
         return lowest + low * (highest - lowest), lowest + high * (highest - lowest)
     if len(values) < 2:  # noqa: PLR2004 - a spread needs two
         return None
-    # numpy and scipy cost a fifth of a second, which a run of 0/1 scores need not pay.
+    # numpy costs a fifth of a second, which a run of 0/1 scores need not pay.
     from pytest_rageval.stats.bootstrap import bca_mean  # noqa: PLC0415
 
     return bca_mean(values, seed=seed)

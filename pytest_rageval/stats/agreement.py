@@ -96,7 +96,7 @@ def pearson(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> Estimat
     _require_one_length(a, b)
     if len(set(a)) < 2 or len(set(b)) < 2:  # noqa: PLR2004 - variation needs two
         return None
-    # numpy and scipy cost a fifth of a second, which those who ask for kappa need not pay.
+    # numpy costs a fifth of a second, which those who ask for kappa need not pay.
     from pytest_rageval.stats.correlation import correlation_estimate  # noqa: PLC0415
 
     return correlation_estimate(a, b, seed=seed)

@@ -1,16 +1,20 @@
 """Bootstrap intervals."""
 
 from collections.abc import Callable, Sequence
+from statistics import NormalDist
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri
 
 __all__ = ["bca", "bca_mean"]
 
 RESAMPLES = 2000
 BLOCK = 1 << 20
 """Most draws held at once, so that memory does not grow with the number of examples."""
+
+# Of the standard library: the same in scipy takes twice as long to import as numpy itself.
+NORMAL: Final = NormalDist()
 
 Array = npt.NDArray[np.float64]
 
@@ -65,9 +69,14 @@ def bca(
     )
     below = (np.sum(resampled < observed) + np.sum(resampled <= observed)) / (2 * RESAMPLES)
     # All on one side would be an infinite bias; 2,000 resamples tell of none beyond this.
-    bias = ndtri(np.clip(below, 0.5 / RESAMPLES, 1 - 0.5 / RESAMPLES))
+    bias = NORMAL.inv_cdf(min(max(below, 0.5 / RESAMPLES), 1 - 0.5 / RESAMPLES))
     pull = influence / largest  # the factor cancels
     acceleration = np.sum(pull**3) / (6 * np.sum(pull**2) ** 1.5)
-    z = bias + ndtri([0.025, 0.975])
-    low, high = np.quantile(resampled, ndtr(bias + z / (1 - acceleration * z)))
+
+    def share(level: float) -> float:
+        """Of the resamples: how many lie below the bound of this level."""
+        z = bias + NORMAL.inv_cdf(level)
+        return NORMAL.cdf(bias + z / (1 - acceleration * z))
+
+    low, high = np.quantile(resampled, [share(0.025), share(0.975)])
     return float(low), float(high)
