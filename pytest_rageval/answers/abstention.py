@@ -8,6 +8,7 @@ the box".
 """
 
 import re
+from functools import cache
 from typing import Final
 
 from pytest_rageval.answers.citations import without_citations
@@ -81,48 +82,45 @@ _I: Final = r"(?:i|we)"
 _DO_NOT: Final = r"(?:do not|don't|did not|didn't)"
 _UNABLE: Final = rf"(?:{_CANNOT}|(?: ?(?:am|are|was|were|'m|'re)) (?:unable to|not able to))(?: \w+ly)?"
 
-_FORMS: Final = tuple(
-    re.compile(rf"(?:{pattern})")
-    for pattern in (
-        # The passages do not mention the colour. None of the documents says so.
-        rf"{_SUBJECT} (?:{_FAILS}|{_CANNOT} ){_SAYS}\b",
-        rf"{_NONE} (?:{_SHOWN} )?{_READ}{_AFTER} {_ADVERBS}(?:{_SAYS}\b|(?:{_HOLDS}|have|has) {_SOUGHT})",
-        rf"{_SUBJECT} {_FAILS}(?:{_HOLDS}|have) {_SOUGHT}",
-        rf"{_ONLY_SUBJECT} {_FAILS}{_HOLDS}\b",
-        rf"{_SUBJECT} {_ADVERBS}(?:{_HOLDS}|{_SAYS}|have|has) {_NOTHING}(?:{_STOP}| (?:{_ANSWER}|{_ABOUT})\b)",
-        rf"{_SUBJECT} lacks? {_AN_ANSWER}",
-        rf"{_SUBJECT} {_BE} (?:silent|{_NOT}(?:enough|sufficient|clear|relevant|related))\b",
-        # The date is not given in the text. It is nowhere in the passages.
-        rf"(?:[^.;,]* )?(?:{_BE} ?{_NOT}|{_CANNOT} be ){_OR_GIVEN}\b[^.;,]*? {_IN_SOURCE}",
-        rf"(?:[^.;,]* )?{_BE} ?(?:{_NOT}|nowhere )in {_PLACES}",
-        # Not stated in the passages.
-        rf"(?:it {_BE} )?not {_ADVERBS}(?:{_SAID}{_END}|{_OR_GIVEN} {_IN_SOURCE})",
-        # The answer is not provided. This information cannot be found. It is unknown.
-        rf"(?:(?:the|this|that) )?(?:{_ANSWER}|question)(?: {_ABOUT} [^.;,]*)? {_IS_NOT}(?:{_SAID}|available){_STOP}",
-        rf"(?:the|its|his|her|their) (?:[\w'-]+ ){{1,6}}?{_BE} ?{_NOT}{_WRITTEN}{_STOP}",
-        rf"no (?:[\w'-]+ ){{1,6}}?{_BE} {_ADVERBS}{_WRITTEN}{_STOP}",
-        rf"it {_BE} (?:not |im)possible to (?:determine|answer|say|tell|find)(?: {_SOUGHT}|[^.;,]* {_IN_SOURCE})",
-        rf"(?:it|this|that|the answer) (?:{_BE}|remains) (?:unknown|unclear|unspecified|not known|not clear){_STOP}",
-        # There is no information about this. No answer was found. Nothing in the passages says so.
-        rf"there {_BE}(?: no| ?n't (?:any|an)| not any) {_ANSWER} (?:{_ABOUT}|of|to answer|{_OR_GIVEN}|here)\b",
-        rf"(?:there {_BE} )?no (?:{_KINDS} )*(?:answer|information|info|mention|details?){_STOP}",
-        rf"(?:there {_BE} )?no {_ANSWER} (?:[^.;,]*? )?(?:{_BE} )?{_OR_GIVEN}{_STOP}",
-        rf"(?:there {_BE} )?no {_ANSWER} [^.;,]*?{_IN_SOURCE}",
-        rf"(?:there {_BE} |{_I} (?:see|found|find) )?nothing (?:{_ABOUT} [^.;,]*)?{_IN_SOURCE}",
-        rf"(?:there {_BE} ?|{_I} have )?{_ENOUGH} {_FACTS}(?: (?:to|{_ABOUT}|for|(?:{_BE} )?{_GIVEN})\b|{_STOP})",
-        # I do not know. Sorry, I could not find an answer. I do not have enough information.
-        rf"(?:{_I} )?{_DO_NOT} {_ADVERBS}know(?:{_STOP}| (?:the|an|any|this|that|it|of|{_WH})\b)",
-        rf"(?:{_I} ?{_UNABLE}|unable to|{_CANNOT}) (?:say|tell|answer)(?:{_STOP}| (?:for|with|your)\b| {_SOUGHT})",
-        rf"{_I} ?{_UNABLE} (?:determine\b|(?:provide|give|offer) {_AN_ANSWER})",
-        rf"{_I} ?(?:{_UNABLE}|{_DO_NOT}) (?:find|see|locate|identify)(?: {_SOUGHT}|{_END}|[^.;,]* {_IN_SOURCE})",
-        rf"{_I} ?(?:{_UNABLE}|{_DO_NOT}) have (?:{_AN_ANSWER}|access to|(?:enough|sufficient) {_FACTS})",
-        rf"{_I}(?: am|'m| are|'re) (?:not (?:sure|certain|aware)|unsure|uncertain)\b",
-        rf"{_I} have (?:no|insufficient) (?:idea|clue|knowledge|{_ANSWER}|{_FACTS})\b",
-        rf"(?:unable to|{_CANNOT}) (?:determine\b|find {_SOUGHT})",
-        # The whole answer is a word for "none".
-        rf"(?:unknown|unanswerable|n/a|no idea|not sure|not enough){_END}",
-        rf"{_CANNOT} be {_SAID}{_STOP}",
-    )
+_FORMS: Final = (
+    # The passages do not mention the colour. None of the documents says so.
+    rf"{_SUBJECT} (?:{_FAILS}|{_CANNOT} ){_SAYS}\b",
+    rf"{_NONE} (?:{_SHOWN} )?{_READ}{_AFTER} {_ADVERBS}(?:{_SAYS}\b|(?:{_HOLDS}|have|has) {_SOUGHT})",
+    rf"{_SUBJECT} {_FAILS}(?:{_HOLDS}|have) {_SOUGHT}",
+    rf"{_ONLY_SUBJECT} {_FAILS}{_HOLDS}\b",
+    rf"{_SUBJECT} {_ADVERBS}(?:{_HOLDS}|{_SAYS}|have|has) {_NOTHING}(?:{_STOP}| (?:{_ANSWER}|{_ABOUT})\b)",
+    rf"{_SUBJECT} lacks? {_AN_ANSWER}",
+    rf"{_SUBJECT} {_BE} (?:silent|{_NOT}(?:enough|sufficient|clear|relevant|related))\b",
+    # The date is not given in the text. It is nowhere in the passages.
+    rf"(?:[^.;,]* )?(?:{_BE} ?{_NOT}|{_CANNOT} be ){_OR_GIVEN}\b[^.;,]*? {_IN_SOURCE}",
+    rf"(?:[^.;,]* )?{_BE} ?(?:{_NOT}|nowhere )in {_PLACES}",
+    # Not stated in the passages.
+    rf"(?:it {_BE} )?not {_ADVERBS}(?:{_SAID}{_END}|{_OR_GIVEN} {_IN_SOURCE})",
+    # The answer is not provided. This information cannot be found. It is unknown.
+    rf"(?:(?:the|this|that) )?(?:{_ANSWER}|question)(?: {_ABOUT} [^.;,]*)? {_IS_NOT}(?:{_SAID}|available){_STOP}",
+    rf"(?:the|its|his|her|their) (?:[\w'-]+ ){{1,6}}?{_BE} ?{_NOT}{_WRITTEN}{_STOP}",
+    rf"no (?:[\w'-]+ ){{1,6}}?{_BE} {_ADVERBS}{_WRITTEN}{_STOP}",
+    rf"it {_BE} (?:not |im)possible to (?:determine|answer|say|tell|find)(?: {_SOUGHT}|[^.;,]* {_IN_SOURCE})",
+    rf"(?:it|this|that|the answer) (?:{_BE}|remains) (?:unknown|unclear|unspecified|not known|not clear){_STOP}",
+    # There is no information about this. No answer was found. Nothing in the passages says so.
+    rf"there {_BE}(?: no| ?n't (?:any|an)| not any) {_ANSWER} (?:{_ABOUT}|of|to answer|{_OR_GIVEN}|here)\b",
+    rf"(?:there {_BE} )?no (?:{_KINDS} )*(?:answer|information|info|mention|details?){_STOP}",
+    rf"(?:there {_BE} )?no {_ANSWER} (?:[^.;,]*? )?(?:{_BE} )?{_OR_GIVEN}{_STOP}",
+    rf"(?:there {_BE} )?no {_ANSWER} [^.;,]*?{_IN_SOURCE}",
+    rf"(?:there {_BE} |{_I} (?:see|found|find) )?nothing (?:{_ABOUT} [^.;,]*)?{_IN_SOURCE}",
+    rf"(?:there {_BE} ?|{_I} have )?{_ENOUGH} {_FACTS}(?: (?:to|{_ABOUT}|for|(?:{_BE} )?{_GIVEN})\b|{_STOP})",
+    # I do not know. Sorry, I could not find an answer. I do not have enough information.
+    rf"(?:{_I} )?{_DO_NOT} {_ADVERBS}know(?:{_STOP}| (?:the|an|any|this|that|it|of|{_WH})\b)",
+    rf"(?:{_I} ?{_UNABLE}|unable to|{_CANNOT}) (?:say|tell|answer)(?:{_STOP}| (?:for|with|your)\b| {_SOUGHT})",
+    rf"{_I} ?{_UNABLE} (?:determine\b|(?:provide|give|offer) {_AN_ANSWER})",
+    rf"{_I} ?(?:{_UNABLE}|{_DO_NOT}) (?:find|see|locate|identify)(?: {_SOUGHT}|{_END}|[^.;,]* {_IN_SOURCE})",
+    rf"{_I} ?(?:{_UNABLE}|{_DO_NOT}) have (?:{_AN_ANSWER}|access to|(?:enough|sufficient) {_FACTS})",
+    rf"{_I}(?: am|'m| are|'re) (?:not (?:sure|certain|aware)|unsure|uncertain)\b",
+    rf"{_I} have (?:no|insufficient) (?:idea|clue|knowledge|{_ANSWER}|{_FACTS})\b",
+    rf"(?:unable to|{_CANNOT}) (?:determine\b|find {_SOUGHT})",
+    # The whole answer is a word for "none".
+    rf"(?:unknown|unanswerable|n/a|no idea|not sure|not enough){_END}",
+    rf"{_CANNOT} be {_SAID}{_STOP}",
 )
 
 _LONGEST: Final = 400
@@ -161,7 +159,13 @@ def abstains(answer: str) -> bool:
     if opening:
         # "In the passages the colour is not given" is "the colour is not given in the passages".
         first = f"{first[opening.end() :]} {opening[1]}"
-    return any(form.match(first) for form in _FORMS)
+    return any(form.match(first) for form in _forms())
+
+
+@cache
+def _forms() -> tuple[re.Pattern[str], ...]:
+    """Compiled when an answer is first looked at: a tenth of a second, which a run without answers need not pay."""
+    return tuple(map(re.compile, _FORMS))
 
 
 def _is_title(text: str) -> bool:
