@@ -18,11 +18,12 @@ from pytest_rageval.errors import InputError, RagevalError
 from pytest_rageval.evalsets import How, load, load_records
 from pytest_rageval.evalsets.human_labels import HumanLabels, find_labels, load_labels
 from pytest_rageval.evaluations.added import added_comparators
+from pytest_rageval.evaluations.at_once import all_of
 from pytest_rageval.evaluations.calibration import judge_labels, verdict_as_scored
 from pytest_rageval.evaluations.dependencies import asks, fingerprint
 from pytest_rageval.evaluations.failures import check_failures
 from pytest_rageval.evaluations.registry import Registry, evaluation_of, scale_of
-from pytest_rageval.evaluations.run import Run, all_of
+from pytest_rageval.evaluations.run import Run
 from pytest_rageval.evaluations.terms import Terms, Wanted
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.generator import CallableGenerator, adapt_generator

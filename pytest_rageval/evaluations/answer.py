@@ -4,20 +4,14 @@ from collections.abc import Sequence
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import Unscored
-from pytest_rageval.evaluations.run import Run, score_each
+from pytest_rageval.evaluations.ground_truth import NO_REFERENCES, expected_of, references_of
+from pytest_rageval.evaluations.run import Run
+from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.evaluations.terms import Terms
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome
 
-__all__ = [
-    "NO_REFERENCES",
-    "evaluate_answer",
-    "evaluate_answer_abstained",
-    "evaluate_answer_correct",
-    "expected_of",
-    "references_of",
-    "wanted_of",
-]
+__all__ = ["evaluate_answer", "evaluate_answer_abstained", "evaluate_answer_correct"]
 
 
 async def evaluate_answer_correct(run: Run, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
@@ -73,34 +67,3 @@ async def evaluate_answer_abstained(run: Run, examples: Sequence[Example], terms
         return float(abstains(answer)), Evidence(await run.ranking(example.question, terms.k), answer)
 
     return await score_each(examples, score)
-
-
-NO_REFERENCES = "no reference answers"
-
-
-def references_of(example: Example) -> tuple[str, ...]:
-    """The alternatives, any one of which is right; empty where there are none, or several answers are wanted.
-
-    One rule for all scores: an `answer_set` rules over `answers`, and these over the long-form
-    `reference`. Whoever wants more than alternatives looks at `answer_set` where this is empty.
-    """
-    if example.answer_set:
-        return ()
-    return example.answers or ((example.reference,) if example.reference is not None else ())
-
-
-def wanted_of(example: Example) -> tuple[tuple[str, ...], ...]:
-    """The short answers that are wanted, each as its aliases, for those who look for them in a text.
-
-    An `answer_set`, or the `answers` as one; none where there is only a long-form `reference`, which no
-    text but itself contains.
-    """
-    return example.answer_set or ((example.answers,) if example.answers else ())
-
-
-def expected_of(example: Example) -> tuple[tuple[str, ...], str]:
-    """What an answer is held against, as `Evidence` shows it: alternatives, or one alias of each that is wanted."""
-    references = references_of(example)
-    return (
-        (references, "reference") if references else (tuple(one[0] for one in example.answer_set), "wanted")
-    )

@@ -8,7 +8,9 @@ from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import Unscored
-from pytest_rageval.evaluations.run import Run, both, score_each
+from pytest_rageval.evaluations.at_once import both
+from pytest_rageval.evaluations.run import Run
+from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.evaluations.terms import Terms
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import Example

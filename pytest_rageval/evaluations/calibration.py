@@ -6,7 +6,8 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.compare import Judge
 from pytest_rageval.errors import CallableError
 from pytest_rageval.evalsets.human_labels import PREFERENCES, HumanLabels, LabelledAnswer, LabelledPair, Scale
-from pytest_rageval.evaluations.run import Run, score_each
+from pytest_rageval.evaluations.run import Run
+from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome
 

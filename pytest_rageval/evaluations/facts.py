@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Iterable, Sequence
 
 from pytest_rageval.errors import Unscored
-from pytest_rageval.evaluations.answer import references_of
-from pytest_rageval.evaluations.run import Run, all_of
+from pytest_rageval.evaluations.at_once import all_of
+from pytest_rageval.evaluations.ground_truth import references_of
+from pytest_rageval.evaluations.run import Run
 from pytest_rageval.evaluations.triage import YES, Facts
 from pytest_rageval.measures.near_duplicates import near_duplicate
 from pytest_rageval.model import Example, Ranking

@@ -14,8 +14,9 @@ from typing import Final
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.rating import HIGHEST, LOWEST, Rating
 from pytest_rageval.errors import Unscored
-from pytest_rageval.evaluations.answer import NO_REFERENCES, references_of
-from pytest_rageval.evaluations.run import Run, gold_passages, score_each
+from pytest_rageval.evaluations.ground_truth import NO_REFERENCES, gold_passages, references_of
+from pytest_rageval.evaluations.run import Run
+from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.evaluations.terms import Terms
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome

@@ -6,9 +6,12 @@ from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import Planned, Unscored
+from pytest_rageval.evaluations.at_once import both
 from pytest_rageval.evaluations.facts import facts_of
+from pytest_rageval.evaluations.ground_truth import gold_passages
 from pytest_rageval.evaluations.ranking import measured
-from pytest_rageval.evaluations.run import Run, both, gold_passages, score_each
+from pytest_rageval.evaluations.run import Run
+from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.evaluations.terms import Terms
 from pytest_rageval.evaluations.triage import YES, Facts, case_of, lost_by
 from pytest_rageval.measures.labels import GoldMatch

@@ -21,8 +21,10 @@ from typing import NamedTuple
 
 from pytest_rageval.answers.text import containment
 from pytest_rageval.errors import Unscored
-from pytest_rageval.evaluations.answer import NO_REFERENCES, expected_of, references_of, wanted_of
-from pytest_rageval.evaluations.run import Run, all_of, score_each
+from pytest_rageval.evaluations.at_once import all_of
+from pytest_rageval.evaluations.ground_truth import NO_REFERENCES, expected_of, references_of, wanted_of
+from pytest_rageval.evaluations.run import Run
+from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.evaluations.terms import Terms
 from pytest_rageval.evaluations.triage import YES
 from pytest_rageval.model import Document, Example

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_rageval.errors import Unscored
-from pytest_rageval.evaluations.run import Run, score_each
+from pytest_rageval.evaluations.ground_truth import NO_GOLD
+from pytest_rageval.evaluations.run import Run
+from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.evaluations.terms import Terms
 from pytest_rageval.measures.labels import GoldMatch, ideal_labels
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome
 
-__all__ = ["NO_GOLD", "evaluate_ranking", "measured", "not_comparable"]
-
-NO_GOLD = "no gold passages"
+__all__ = ["evaluate_ranking", "measured", "not_comparable"]
 
 
 async def evaluate_ranking(run: Run, examples: Sequence[Example], terms: Terms) -> list[Outcome]:

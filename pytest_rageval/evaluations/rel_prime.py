@@ -18,9 +18,10 @@ from pytest_rageval.answers.citations import cited
 from pytest_rageval.answers.listed import listed
 from pytest_rageval.answers.text import containment
 from pytest_rageval.errors import Undefined, Unscored
-from pytest_rageval.evaluations.answer import NO_REFERENCES, wanted_of
-from pytest_rageval.evaluations.ranking import NO_GOLD, not_comparable
-from pytest_rageval.evaluations.run import Run, score_each
+from pytest_rageval.evaluations.ground_truth import NO_GOLD, NO_REFERENCES, wanted_of
+from pytest_rageval.evaluations.ranking import not_comparable
+from pytest_rageval.evaluations.run import Run
+from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.evaluations.terms import Terms
 from pytest_rageval.measures.labels import GoldMatch
 from pytest_rageval.measures.rel_prime import Recall, RelPrime, rel_prime

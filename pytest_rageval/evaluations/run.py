@@ -1,10 +1,9 @@
 """What the evaluations of a run share: rankings, answers and verdicts, each computed once."""
 
-import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar, cast
+from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.compare import CanonicalComparator, Comparator, GradedComparator, Judge
@@ -12,21 +11,18 @@ from pytest_rageval.answers.expression import Expression, parse_expression
 from pytest_rageval.answers.logic import highest, lowest
 from pytest_rageval.answers.measures import MEASURES, AnswerMeasure
 from pytest_rageval.answers.rating import Rating
-from pytest_rageval.answers.votes import rests_on, tallied
-from pytest_rageval.errors import CallableError, QueryError, RagevalError, Undefined, Unscored
-from pytest_rageval.evaluations.failures import error_of_all
+from pytest_rageval.errors import Unscored
+from pytest_rageval.evaluations.at_once import all_of
+from pytest_rageval.evaluations.ground_truth import gold_passages
+from pytest_rageval.evaluations.once import Once
 from pytest_rageval.evaluations.terms import Terms
 from pytest_rageval.generator import Generator
 from pytest_rageval.measures.labels import SHARE
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.retrievers.adapt import Retriever
-from pytest_rageval.scores import Evidence, Outcome
-from pytest_rageval.stats.votes import Tally
+from pytest_rageval.scores import Outcome
 
-__all__ = ["Evaluation", "Run", "all_of", "both", "gold_passages", "score_each"]
-
-T = TypeVar("T")
-U = TypeVar("U")
+__all__ = ["Evaluation", "Run"]
 
 SEMI_GOLD_SAMPLES: Final = 3
 """How often the answer with gold passages is drawn (LLM-retEval, section 3.2)."""
@@ -89,7 +85,7 @@ class Run:
         self.both_orders = both_orders
         """Whether two long answers are judged in both orders."""
         self._repeat = repeat
-        self._tasks: dict[Hashable, asyncio.Future[tuple[Any, Tally]]] = {}
+        self._once = Once()
 
     def again(self, n: int) -> "Run":
         """The n-th run of the same rankings, in which generator and judge are asked again."""
@@ -108,7 +104,7 @@ class Run:
 
     async def ranking(self, question: str, k: int) -> Ranking:
         """What the retriever returns for a question when asked for k documents."""
-        return await self._once(("ranking", question, k), lambda: self._retriever.retrieve(question, k))
+        return await self._once.of(("ranking", question, k), lambda: self._retriever.retrieve(question, k))
 
     async def readable(self, question: str, k: int) -> Ranking:
         """The same, to be read by a generator or a judge.
@@ -150,7 +146,7 @@ class Run:
         ranking = await self.shown(question, k, order)
         texts = tuple(passage.text for passage in ranking)
         # The order is in the key as that of the texts: two orders that happen to agree are one prompt.
-        return await self._once(
+        return await self._once.of(
             ("cited", question, texts),
             lambda: self.generator.cite(question, ranking.documents, sample=self._repeat),
         )
@@ -159,20 +155,20 @@ class Run:
         """The generator's long answer from the first k retrieved documents."""
         ranking = await self.readable(question, k)
         texts = tuple(passage.text for passage in ranking)
-        return await self._once(
+        return await self._once.of(
             ("explained", question, texts),
             lambda: self.generator.explain(question, ranking.documents, sample=self._repeat),
         )
 
     async def preferred(self, question: str, first: str, second: str) -> int:
         """1 or 2 where the judge says that the first or the second answer is better, else 0."""
-        return await self._once(
+        return await self._once.of(
             ("preferred", question, first, second), lambda: self.judge.prefer(question, first, second)
         )
 
     async def relevant(self, question: str, passage: Document) -> float:
         """1.0 where the judge says that a passage is relevant to a question, else 0.0."""
-        return await self._once(
+        return await self._once.of(
             ("relevant", question, passage.text), lambda: self.judge.relevant(question, passage.text)
         )
 
@@ -180,7 +176,7 @@ class Run:
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
     ) -> Rating:
         """The judge's rating by a criterion, from 1 to 5, and why; see `Judge.rate`."""
-        return await self._once(
+        return await self._once.of(
             ("rated", criterion, question, tuple(rated), tuple(against)),
             lambda: self.judge.rate(criterion, question, rated, against),
         )
@@ -222,7 +218,7 @@ class Run:
     ) -> float:
         """How far the prediction says what one of the references says, in [0, 1]."""
         comparison = self.comparison(comparator)
-        return await self._once(
+        return await self._once.of(
             ("same", comparison.text, question, tuple(references), prediction),
             lambda: comparison.compare(question, references, prediction),
         )
@@ -255,20 +251,12 @@ class Run:
 
     async def _generated(self, question: str, passages: Sequence[Document], sample: int) -> str:
         texts = tuple(passage.text for passage in passages)
-        return await self._once(
+        return await self._once.of(
             ("answer", question, texts, sample),
             lambda: self.generator.generate(
                 question, passages, sample=sample + self._repeat * SEMI_GOLD_SAMPLES
             ),
         )
-
-    async def _once(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        if key not in self._tasks or _may_be_tried_again(self._tasks[key]):
-            self._tasks[key] = asyncio.ensure_future(tallied(make()))
-        # Shielded: one who no longer waits must not cancel what others wait for.
-        result, votes = await asyncio.shield(cast("asyncio.Future[tuple[T, Tally]]", self._tasks[key]))
-        rests_on(key, votes)
-        return result
 
 
 Evaluation = Callable[[Run, Sequence[Example], Terms], Awaitable[list[Outcome]]]
@@ -284,79 +272,3 @@ class _Ranked:
     async def retrieve(self, query: str, k: int) -> Ranking:
         """See `pytest_rageval.retrievers.adapt.Retriever`."""
         return await self._run.ranking(query, k)
-
-
-def _may_be_tried_again(task: "asyncio.Future[Any]") -> bool:
-    """What an interrupted run left, or what the user's own code failed at, which a later test may not."""
-    return task.done() and (task.cancelled() or isinstance(task.exception(), CallableError))
-
-
-def gold_passages(example: Example) -> list[Document]:
-    """The relevant gold passages, as the generator reads them.
-
-    Raises:
-        Unscored: there are none, or one of them has no text.
-    """
-    if not example.relevant:
-        reason = "no gold passages"
-        raise Unscored(reason)
-    passages = [Document(gold.text, gold.id) for gold in example.relevant if gold.text is not None]
-    if len(passages) < len(example.relevant):
-        reason = 'a gold passage has no "text" for the generator to read'
-        raise Unscored(reason)
-    return passages
-
-
-async def score_each(
-    examples: Iterable[Example],
-    score: Callable[[Example], Awaitable[tuple[float, Evidence] | Outcome]],
-) -> list[Outcome]:
-    """Score all examples at once, each with the votes behind it; one that raises `Unscored` has that reason.
-
-    One that raises `Undefined` is undefined for that reason. One at whose question the retriever
-    failed is unscored, and the outcome keeps the error.
-
-    Any other exception is raised, but only when all the others have come to
-    their end: what they were paying for meanwhile is in the cache. One of ours
-    then says for which examples it was.
-    """
-    failed: dict[str, RagevalError] = {}
-
-    async def outcome(example: Example) -> Outcome:
-        try:
-            scored, votes = await tallied(score(example))
-        except QueryError as error:
-            return Outcome(example, None, error.reason, failed=error)
-        except Undefined as undefined:
-            return Outcome(example, None, undefined=str(undefined))
-        except Unscored as unscored:
-            return Outcome(example, None, str(unscored))
-        except RagevalError as error:
-            failed[example.id] = error
-            return Outcome(example, None, str(error))
-        if not isinstance(scored, Outcome):
-            value, evidence = scored
-            scored = Outcome(example, value, None, evidence)
-        return replace(scored, evidence=replace(scored.evidence, votes=votes))
-
-    outcomes = await all_of(map(outcome, examples))
-    if failed:
-        raise error_of_all(failed)
-    return outcomes
-
-
-async def all_of(awaitables: Iterable[Awaitable[T]]) -> list[T]:
-    """Await all at once; an exception is raised when all have come to their end."""
-    ended = await asyncio.gather(*awaitables, return_exceptions=True)
-    results = []
-    for result in ended:
-        if isinstance(result, BaseException):
-            raise result
-        results.append(result)
-    return results
-
-
-async def both(one: Awaitable[T], other: Awaitable[U]) -> tuple[T, U]:
-    """`all_of` for two of different types."""
-    first, second = await all_of([cast("Awaitable[Any]", one), cast("Awaitable[Any]", other)])
-    return first, second

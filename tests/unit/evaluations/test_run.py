@@ -1,16 +1,13 @@
 """What the evaluations of a run share."""
 
-import asyncio
-
 import pytest
 
 from pytest_rageval.answers.votes import rests_on
 from pytest_rageval.errors import CallableError, Unscored
-from pytest_rageval.evaluations.run import Run, all_of, score_each
-from pytest_rageval.model import Example
+from pytest_rageval.evaluations.at_once import all_of
+from pytest_rageval.evaluations.run import Run
 from pytest_rageval.retrievers.adapt import adapt_retriever
 from pytest_rageval.retrievers.patient import PATIENCE
-from pytest_rageval.scores import Evidence
 from pytest_rageval.stats.votes import Tally
 
 
@@ -110,48 +107,3 @@ def test_a_question_can_be_asked_again_after_an_interruption(loop) -> None:
     with pytest.raises(KeyboardInterrupt):
         loop.run(run.ranking("q", 1))
     assert len(loop.run(run.ranking("q", 1))) == 1
-
-
-def test_one_unscored_example_does_not_stop_the_others(loop) -> None:
-    """Outcomes are in the order of the examples, the unscored one with its reason."""
-    examples = [Example(str(n), "q") for n in range(3)]
-
-    async def score(example: Example) -> tuple[float, Evidence]:
-        if example.id == "1":
-            raise Unscored("too long")
-        return 0.5, Evidence(answer=example.id)
-
-    outcomes = loop.run(score_each(examples, score))
-    assert [(o.example, o.value, o.unscored) for o in outcomes] == [
-        (examples[0], 0.5, None),
-        (examples[1], None, "too long"),
-        (examples[2], 0.5, None),
-    ]
-    assert [o.evidence.answer for o in outcomes] == ["0", None, "2"]
-
-
-def test_an_error_is_raised_when_all_have_ended(loop) -> None:
-    """What the others were paying for is not thrown away."""
-    ended: list[int] = []
-
-    async def work(number: int) -> int:
-        if number == 0:
-            raise LookupError("first")
-        await asyncio.sleep(0)
-        ended.append(number)
-        return number
-
-    with pytest.raises(LookupError, match="first"):
-        loop.run(all_of(map(work, range(4))))
-    assert ended == [1, 2, 3]
-
-
-def test_results_are_in_order(loop) -> None:
-    """Whichever ends first."""
-
-    async def work(turns: int) -> int:
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        return turns
-
-    assert loop.run(all_of(map(work, (3, 0, 2)))) == [3, 0, 2]

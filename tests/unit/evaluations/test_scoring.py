@@ -1,0 +1,24 @@
+"""From the score of one example to the outcomes of all."""
+
+from pytest_rageval.errors import Unscored
+from pytest_rageval.evaluations.scoring import score_each
+from pytest_rageval.model import Example
+from pytest_rageval.scores import Evidence
+
+
+def test_one_unscored_example_does_not_stop_the_others(loop) -> None:
+    """Outcomes are in the order of the examples, the unscored one with its reason."""
+    examples = [Example(str(n), "q") for n in range(3)]
+
+    async def score(example: Example) -> tuple[float, Evidence]:
+        if example.id == "1":
+            raise Unscored("too long")
+        return 0.5, Evidence(answer=example.id)
+
+    outcomes = loop.run(score_each(examples, score))
+    assert [(o.example, o.value, o.unscored) for o in outcomes] == [
+        (examples[0], 0.5, None),
+        (examples[1], None, "too long"),
+        (examples[2], 0.5, None),
+    ]
+    assert [o.evidence.answer for o in outcomes] == ["0", None, "2"]
