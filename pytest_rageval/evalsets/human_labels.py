@@ -16,7 +16,6 @@ __all__ = [
     "LabelledAnswer",
     "LabelledPair",
     "Scale",
-    "find_labels",
     "load_labels",
 ]
 
@@ -150,20 +149,6 @@ def load_labels(path: Path) -> HumanLabels:
     if not places:
         raise InputError(f"{path.name} holds no labels.\n{FORM}.")
     return HumanLabels(path.name, _scale(answers), tuple(answers), tuple(pairs))
-
-
-def find_labels(source: str | Path, *, bases: Sequence[Path]) -> Path:
-    """Where a labels file is: a relative path is looked for under each of the bases in turn.
-
-    Raises:
-        InputError: there is no such file.
-    """
-    candidates = [base / source for base in bases]
-    for candidate in candidates:
-        if candidate.is_file():
-            return candidate.resolve()
-    looked = "\n".join(f"  {candidate}" for candidate in dict.fromkeys(candidates))
-    raise InputError(f"There is no labels file {str(source)!r}. Looked for:\n{looked}")
 
 
 def _people(count: int) -> str:

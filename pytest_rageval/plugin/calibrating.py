@@ -70,7 +70,7 @@ class Calibrating:
         """
         if score is None or not _is_corrected(threshold):
             return {}
-        run = self._session.run_of(self._parts)
+        run = self._session.runs.of(self._parts)
         way = run.comparison(threshold.comparator).text
         for ruling in self._rulings:
             calibration = ruling.calibration
@@ -90,7 +90,7 @@ class Calibrating:
 
     def _calibration(self, source: str | Path, comparator: str | None) -> Calibration:
         bases = (self._item.config.rootpath, Path(self._item.path).parent)
-        labels = self._session.labels(source, bases=bases)
+        labels = self._session.sources.labels(source, bases=bases)
         return self._session.calibrate(self._parts, labels, comparator)
 
     def _record(self, ruling: CalibrationRuling) -> None:

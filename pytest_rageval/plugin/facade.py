@@ -167,7 +167,7 @@ class Rageval:
             "nodeid": plain_nodeid(self._item.nodeid),
             "evalset": evalset,
             **parametrization(self._item),
-            **({"own": own} if (own := self._session.own(self._parts)) else {}),
+            **({"own": own} if (own := self._parts.own) else {}),
             "scores": list(self._entries.values()),
             **self._calibrating.results(),
             **({"agreement": self._agreements} if self._agreements else {}),
@@ -295,7 +295,7 @@ class Rageval:
             message = f"{MARKER} wants one path, found ({', '.join(given)}). Write {form}."
             raise InputError(message)
         bases = (self._item.config.rootpath, Path(self._item.path).parent)
-        return self._session.evalset(marker.args[0], bases=bases, words=marker.kwargs)
+        return self._session.sources.evalset(marker.args[0], bases=bases, words=marker.kwargs)
 
     def _record(self, entry: dict[str, Any]) -> None:
         name = f"{entry_name(entry)}{''.join(f' {tag}={value}' for tag, value in entry['where'].items())}"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.human_labels import find_labels, load_labels
+from pytest_rageval.evalsets.human_labels import load_labels
 
 ANSWER: dict[str, Any] = {"question": "Where?", "references": ["Tulsa"], "prediction": "tulsa", "human": True}
 PAIR: dict[str, Any] = {"question": "Why?", "first": "so", "second": "thus", "human": 1}
@@ -107,12 +107,8 @@ def test_what_cannot_be_used_is_named(tmp_path: Path, records: list[Any], said: 
         load_labels(written(tmp_path, *records))
 
 
-def test_a_file_that_is_not_there_is_named_with_where_it_was_looked_for(tmp_path: Path) -> None:
-    """Under each base; the first one that has it counts."""
-    with pytest.raises(InputError, match=r"no labels file 'x.jsonl'. Looked for:\n.*x.jsonl"):
-        find_labels("x.jsonl", bases=(tmp_path,))
-    path = written(tmp_path, ANSWER)
-    assert find_labels("labels.jsonl", bases=(tmp_path / "none", tmp_path)) == path
+def test_a_folder_is_no_labels_file(tmp_path: Path) -> None:
+    """The error names it."""
     with pytest.raises(InputError) as raised:
         load_labels(tmp_path)
     assert str(raised.value) == f"{tmp_path} cannot be read: Is a directory."
