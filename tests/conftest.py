@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import anyio._backends._asyncio  # noqa: F401 - see below
 import httpcore2  # noqa: F401
+import hypothesis
 import numpy as np  # noqa: F401
 import openai  # noqa: F401
 import pytest
@@ -14,6 +15,10 @@ import scipy.special  # noqa: F401
 # imported twice: so they are here before the first of them.
 
 pytest_plugins = ["pytester"]
+
+# A pause of a busy machine is no failure of the code.
+hypothesis.settings.register_profile("unhurried", deadline=None)
+hypothesis.settings.load_profile("unhurried")
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 

@@ -23,7 +23,7 @@ from pytest_rageval.llm.servers import RemoteServer
 from pytest_rageval.llm.store import Entry
 from pytest_rageval.loop import PrivateLoop
 
-QUICK = settings(max_examples=30, deadline=None)
+QUICK = settings(max_examples=30)
 """Thirty requests of this size are many hundred values; and a busy machine is no failure."""
 
 TEXTS = st.text(st.characters(), max_size=20)

@@ -20,7 +20,7 @@ SCORES = st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0]), min_size=2, max
 
 @pytest.mark.parametrize(("measure", "lowest"), [(accuracy, 0), (cohen_kappa, -1), (pearson, -1)])
 @given(items=RATERS)
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_agreement_lies_in_its_interval_and_its_range(measure, lowest: int, items) -> None:
     """Either rater may come first."""
     a, b = [x for x, _ in items], [y for _, y in items]
@@ -59,7 +59,7 @@ def test_a_corrected_mean_lies_in_its_interval_and_the_scale(labelled, rest: lis
 
 
 @given(battles=BATTLES)
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_ratings_expect_the_scores_that_were_got(battles) -> None:
     """The condition of highest likelihood: for each system, the sum over its battles; the mean is 1000."""
     try:
