@@ -12,9 +12,13 @@ from pytest_rageval.llm.request import Request
 from pytest_rageval.llm.servers import Server
 from pytest_rageval.loop import PrivateLoop
 from pytest_rageval.model import Document
-from pytest_rageval.prompts import few_shot_citing_prompt, few_shot_long_answer_prompt, few_shot_prompt
+from pytest_rageval.prompts.asking import OWN, Prompts
+from pytest_rageval.prompts.continuing import (
+    few_shot_citing_prompt,
+    few_shot_long_answer_prompt,
+    few_shot_prompt,
+)
 from pytest_rageval.usercode import UserCallable, is_ours, takes
-from pytest_rageval.wording import OWN, Prompts
 
 __all__ = [
     "CallableGenerator",

@@ -16,7 +16,7 @@ from pytest_rageval.llm.door import Door
 from pytest_rageval.llm.servers import DEFAULT_BASE_URL, EmbeddedServer, RemoteServer, Server
 from pytest_rageval.llm.weights import weights_in_force
 from pytest_rageval.model import Document
-from pytest_rageval.wording import OWN, Prompts
+from pytest_rageval.prompts.asking import OWN, Prompts
 
 __all__ = ["DefaultGenerator", "DefaultJudge", "Models"]
 

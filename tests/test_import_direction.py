@@ -21,7 +21,7 @@ FLOORS = {
     6: {"session"},
     5: {"evaluations", "reports", "models"},
     4: {"agreement", "calibration", "generator", "retrievers", "answers", "gate"},
-    3: {"embeddings", "evalsets", "measures", "llm", "scores", "wording"},
+    3: {"embeddings", "evalsets", "measures", "llm", "scores"},
     2: {"model", "prompts", "extras", "config", "usercode"},
     1: {"cache_folder", "stats", "errors", "fence", "fingerprint", "loop"},
 }

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final
 
 from pytest_rageval.answers.citations import without_citations
-from pytest_rageval.prompts import ABSTENTION
+from pytest_rageval.prompts.templates import ABSTENTION
 
 __all__ = ["abstains"]
 

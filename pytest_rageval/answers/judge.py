@@ -14,8 +14,8 @@ from pytest_rageval.llm.plan import is_mark
 from pytest_rageval.llm.reply import silence
 from pytest_rageval.llm.request import Request
 from pytest_rageval.llm.servers import Server
-from pytest_rageval.prompts import CRITERIA, repair_prompt
-from pytest_rageval.wording import OWN, Prompts
+from pytest_rageval.prompts.asking import OWN, Prompts, repair_prompt
+from pytest_rageval.prompts.templates import CRITERIA
 
 __all__ = ["LLMJudge", "parse_grade", "parse_preference", "parse_yes_no"]
 

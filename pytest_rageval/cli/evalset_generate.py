@@ -21,9 +21,10 @@ from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.writing import write_jsonl
 from pytest_rageval.model import EvalSet, Span
 from pytest_rageval.models import DefaultGenerator, DefaultJudge
-from pytest_rageval.prompts import few_shot_question_prompt
+from pytest_rageval.prompts.asking import Prompts
+from pytest_rageval.prompts.continuing import few_shot_question_prompt
+from pytest_rageval.prompts.replacing import read_prompts
 from pytest_rageval.session import Session
-from pytest_rageval.wording import Prompts, read_prompts
 
 __all__ = ["generate"]
 

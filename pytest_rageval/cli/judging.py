@@ -19,12 +19,13 @@ from pytest_rageval.config import EMBEDDED, Settings, resolve
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledPair, load_labels
 from pytest_rageval.evaluations.calibration import judge_labels, verdict_of
+from pytest_rageval.prompts.asking import OTHER, Prompts
+from pytest_rageval.prompts.replacing import read_prompts
 from pytest_rageval.reports.calibration import agreement_with_people, calibration_lines
 from pytest_rageval.reports.usage import usage_entry, usage_lines
 from pytest_rageval.scores import Outcome
 from pytest_rageval.session import Session
 from pytest_rageval.stats.position_bias import PositionBias, position_bias
-from pytest_rageval.wording import OTHER, Prompts, read_prompts
 
 __all__ = ["judge"]
 

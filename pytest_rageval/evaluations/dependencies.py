@@ -31,7 +31,7 @@ from pytest_rageval.evaluations.rel_prime import (
 )
 from pytest_rageval.evaluations.run import Evaluation, Run
 from pytest_rageval.evaluations.terms import Terms
-from pytest_rageval.prompts import CRITERIA
+from pytest_rageval.prompts.templates import CRITERIA
 from pytest_rageval.scores import SCORING
 
 __all__ = ["ASKABLE", "asks", "fingerprint", "words_of"]

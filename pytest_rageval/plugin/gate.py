@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pytest_rageval.llm.usage import Usage
     from pytest_rageval.plugin.facade import Rageval
     from pytest_rageval.plugin.progress import Progress
+    from pytest_rageval.prompts.asking import Prompts
     from pytest_rageval.session import Session
-    from pytest_rageval.wording import Prompts
 
 __all__ = ["GatePlugin"]
 
@@ -101,7 +101,7 @@ class GatePlugin:
 
     def prompts(self) -> Mapping[str, str]:
         """The prompts of the user's file."""
-        from pytest_rageval.wording import read_templates  # noqa: PLC0415 - see session
+        from pytest_rageval.prompts.replacing import read_templates  # noqa: PLC0415 - see session
 
         path = self.settings.prompts
         return {} if path is None else _told(lambda: read_templates(path))
@@ -227,9 +227,9 @@ class GatePlugin:
 
 def _worded(prompts: object) -> "Prompts":
     """What the fixture `rageval_prompts` gave."""
-    from pytest_rageval.wording import Prompts  # noqa: PLC0415 - see session
+    from pytest_rageval.prompts.replacing import prompts_of  # noqa: PLC0415 - see session
 
-    return _told(lambda: Prompts.of(prompts, "rageval_prompts"))
+    return _told(lambda: prompts_of(prompts, "rageval_prompts"))
 
 
 def _told(make: Callable[[], T]) -> T:

@@ -1,25 +1,20 @@
-"""What an instruction-tuned model is asked: templates, filled with fenced texts."""
+"""What models at a server are asked: templates, the package's own or a user's, filled with fenced texts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from pytest_rageval.fence import fenced, mark_for
+from pytest_rageval.fence import fenced, mark_for, unfenced
 from pytest_rageval.prompts.listing import cited, dashed
-from pytest_rageval.prompts.templates import CRITERIA, MARK, PLACEHOLDER, RATING_FORM, TEMPLATES
+from pytest_rageval.prompts.templates import (
+    CRITERIA,
+    MARK,
+    PLACEHOLDER,
+    RATING_FORM,
+    REWORDED,
+    TEMPLATES,
+)
 
-__all__ = [
-    "answer_prompt",
-    "citing_prompt",
-    "graded_answer_prompt",
-    "long_answer_prompt",
-    "preference_prompt",
-    "question_prompt",
-    "rating_prompt",
-    "relevance_prompt",
-    "repair_prompt",
-    "same_answer_prompt",
-]
-
+__all__ = ["OTHER", "OWN", "Prompts", "repair_prompt"]
 
 _SHOWN: Final[Mapping[str, Callable[[Sequence[str]], str]]] = {
     "answer": "\n".join,
@@ -30,122 +25,125 @@ _SHOWN: Final[Mapping[str, Callable[[Sequence[str]], str]]] = {
 """How each placeholder's texts are written."""
 
 
-def answer_prompt(question: str, passages: Sequence[str], template: str | None = None) -> str:
-    """Ask an instruction-tuned model for a short answer from passages.
-
-    The question stands before and after the passages: a model that reads once
-    then knows what to look for, and what was asked when it has read.
-    """
-    return _filled(template or TEMPLATES["answer"], question=question, passages=cited(passages))
-
-
-def citing_prompt(question: str, passages: Sequence[str], template: str | None = None) -> str:
-    """Ask for all answers that numbered passages hold, each with the numbers of its passages.
+class Prompts:
+    """What generators and judges ask, with some templates in place of the package's own.
 
     Args:
-        question: that has one or more answers.
-        passages: in the order in which they are numbered, from 1.
-        template: in place of the package's own, which has a worked example; its facts are invented.
+        replaced: templates by the names of `TEMPLATES`, with the same placeholders.
+        fences: whether they keep the fences around quoted texts.
     """
-    return _filled(template or TEMPLATES["citing"], question=question, passages=cited(passages))
+
+    def __init__(self, replaced: Mapping[str, str] | None = None, *, fences: bool = True) -> None:
+        self._templates = {**TEMPLATES, **(replaced or {})}
+        self._fences = fences
+
+    def without_fences(self) -> "Prompts":
+        """The same ones, sent without fences: only to measure what these are worth against injections."""
+        return Prompts(self._templates, fences=False)
+
+    def answer(self, question: str, passages: Sequence[str]) -> str:
+        """Ask an instruction-tuned model for a short answer from passages.
+
+        The question stands before and after the passages: a model that reads once
+        then knows what to look for, and what was asked when it has read.
+        """
+        return self._filled("answer", question=question, passages=cited(passages))
+
+    def citing(self, question: str, passages: Sequence[str]) -> str:
+        """Ask for all answers that numbered passages hold, each with the numbers of its passages.
+
+        The package's own template has a worked example; its facts are invented.
+
+        Args:
+            question: that has one or more answers.
+            passages: in the order in which they are numbered, from 1.
+        """
+        return self._filled("citing", question=question, passages=cited(passages))
+
+    def long_answer(self, question: str, passages: Sequence[str]) -> str:
+        """Ask for an answer in whole sentences, with all that the passages say to the question.
+
+        Args:
+            question: that a sentence or several answer.
+            passages: best first.
+        """
+        return self._filled("long_answer", question=question, passages=cited(passages))
+
+    def question(self, passage: str) -> str:
+        """Ask for a question that a passage answers, and for the answer as a quote from it.
+
+        The package's own template has worked examples; their facts are invented.
+        """
+        return self._filled("question", passage=" ".join(passage.split()))
+
+    def same_answer(self, question: str, references: Sequence[str], prediction: str) -> str:
+        """Ask a judge whether a prediction says what one of the references says: yes or no.
+
+        The rule is that of LLM-retEval: all information of at least one reference,
+        numbers and dates included, nothing that contradicts it; more is allowed.
+        """
+        return self._filled(
+            "same_answer", question=question, references=dashed(references), answer=prediction
+        )
+
+    def graded_answer(self, question: str, references: Sequence[str], prediction: str) -> str:
+        """Ask a judge how much of one of the references a prediction says: a whole number from 1 to 5.
+
+        The rule of `same_answer` is the highest grade; each lower one has its own description,
+        and a contradiction is the lowest.
+        """
+        return self._filled(
+            "graded_answer", question=question, references=dashed(references), answer=prediction
+        )
+
+    def relevance(self, question: str, passage: str) -> str:
+        """Ask a judge whether a passage is relevant to a question: yes or no."""
+        return self._filled("relevance", question=question, passage=" ".join(passage.split()))
+
+    def preference(self, question: str, first: str, second: str) -> str:
+        """Ask a judge which of two long answers is better: a short reason, then 1, 2 or 0 in a tag.
+
+        The criteria are those of RAG-QA Arena. Each answer is one line: it cannot
+        look like a part of the prompt, and none wins by its layout.
+        """
+        first, second = " ".join(first.split()), " ".join(second.split())
+        return self._filled("preference", question=question, first=first, second=second)
+
+    def rating(self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]) -> str:
+        """Ask a judge for a grade from 1 to 5 with a short explanation, as a JSON object.
+
+        The explanation stands first, so that the grade follows from it.
+
+        Args:
+            criterion: one of `CRITERIA`.
+            question: that was asked.
+            rated: the answer, or the retrieved passages.
+            against: the reference answers, or passages.
+        """
+        what, measure = CRITERIA[criterion]
+        texts = {what: _SHOWN[what](rated), measure: _SHOWN[measure](against)}
+        return self._filled(criterion, question=question, **texts)
+
+    def _filled(self, name: str, /, *, question: str | None = None, **quoted: str) -> str:
+        """A template with texts for its placeholders, in one pass: a text may hold braces of its own.
+
+        All but the question, which is the user's own, are quoted: who wrote them may want something else.
+        """
+        asked = {} if question is None else {"question": question}
+        mark = mark_for([*asked.values(), *quoted.values()])
+        blocks = {placeholder: fenced(placeholder, text, mark) for placeholder, text in quoted.items()}
+        texts = {**asked, MARK: mark, **blocks}
+        prompt = PLACEHOLDER.sub(lambda place: texts[place[1]], self._templates[name])
+        return prompt if self._fences else unfenced(prompt)
 
 
-def long_answer_prompt(question: str, passages: Sequence[str], template: str | None = None) -> str:
-    """Ask for an answer in whole sentences, with all that the passages say to the question.
+OWN: Final = Prompts()
+"""The package's own, all of them."""
 
-    Args:
-        question: that a sentence or several answer.
-        passages: best first.
-        template: in place of the package's own.
-    """
-    return _filled(template or TEMPLATES["long_answer"], question=question, passages=cited(passages))
-
-
-def same_answer_prompt(
-    question: str, references: Sequence[str], prediction: str, template: str | None = None
-) -> str:
-    """Ask a judge whether a prediction says what one of the references says: yes or no.
-
-    The rule is that of LLM-retEval: all information of at least one reference,
-    numbers and dates included, nothing that contradicts it; more is allowed.
-    """
-    listed = dashed(references)
-    return _filled(
-        template or TEMPLATES["same_answer"], question=question, references=listed, answer=prediction
-    )
-
-
-def graded_answer_prompt(
-    question: str, references: Sequence[str], prediction: str, template: str | None = None
-) -> str:
-    """Ask a judge how much of one of the references a prediction says: a whole number from 1 to 5.
-
-    The rule of `same_answer_prompt` is the highest grade; each lower one has its own description,
-    and a contradiction is the lowest.
-    """
-    listed = dashed(references)
-    return _filled(
-        template or TEMPLATES["graded_answer"], question=question, references=listed, answer=prediction
-    )
-
-
-def relevance_prompt(question: str, passage: str, template: str | None = None) -> str:
-    """Ask a judge whether a passage is relevant to a question: yes or no."""
-    line = " ".join(passage.split())
-    return _filled(template or TEMPLATES["relevance"], question=question, passage=line)
-
-
-def preference_prompt(question: str, first: str, second: str, template: str | None = None) -> str:
-    """Ask a judge which of two long answers is better: a short reason, then 1, 2 or 0 in a tag.
-
-    The criteria are those of RAG-QA Arena. Each answer is one line: it cannot
-    look like a part of the prompt, and none wins by its layout.
-    """
-    texts = {"first": " ".join(first.split()), "second": " ".join(second.split())}
-    return _filled(template or TEMPLATES["preference"], question=question, **texts)
-
-
-def rating_prompt(
-    criterion: str, question: str, rated: Sequence[str], against: Sequence[str], template: str | None = None
-) -> str:
-    """Ask a judge for a grade from 1 to 5 with a short explanation, as a JSON object.
-
-    The explanation stands first, so that the grade follows from it.
-
-    Args:
-        criterion: one of `CRITERIA`.
-        question: that was asked.
-        rated: the answer, or the retrieved passages.
-        against: the reference answers, or passages.
-        template: in place of the package's own.
-    """
-    what, measure = CRITERIA[criterion]
-    texts = {what: _SHOWN[what](rated), measure: _SHOWN[measure](against)}
-    return _filled(template or TEMPLATES[criterion], question=question, **texts)
+OTHER: Final = Prompts(REWORDED)
+"""What they are compared with, to see how much a judge's verdicts depend on words."""
 
 
 def repair_prompt(why: str) -> str:
     """Ask once more for a rating, after a reply that is none."""
     return f"Your reply cannot be read: {why}. Reply again.\n{RATING_FORM}"
-
-
-def question_prompt(passage: str, template: str | None = None) -> str:
-    """Ask for a question that a passage answers, and for the answer as a quote from it.
-
-    Args:
-        passage: to ask about.
-        template: in place of the package's own, which has worked examples; their facts are invented.
-    """
-    return _filled(template or TEMPLATES["question"], passage=" ".join(passage.split()))
-
-
-def _filled(template: str, *, question: str | None = None, **quoted: str) -> str:
-    """A template with texts for its placeholders, in one pass: a text may hold braces of its own.
-
-    All but the question, which is the user's own, are quoted: who wrote them may want something else.
-    """
-    asked = {} if question is None else {"question": question}
-    mark = mark_for([*asked.values(), *quoted.values()])
-    blocks = {name: fenced(name, text, mark) for name, text in quoted.items()}
-    texts = {**asked, MARK: mark, **blocks}
-    return PLACEHOLDER.sub(lambda place: texts[place[1]], template)

@@ -1,7 +1,7 @@
 """What models at a server read, as templates: these a user may replace.
 
-A prompt is part of each request, so a changed word asks anew: `VERSION` names
-the set for reports and fingerprints.
+A prompt is part of each request and, by its digest, of each fingerprint: a
+changed word asks anew and makes baselines stale.
 """
 
 import re
@@ -22,12 +22,8 @@ __all__ = [
     "RATING_FORM",
     "REWORDED",
     "TEMPLATES",
-    "VERSION",
     "WRITING",
 ]
-
-
-VERSION: Final = "3"
 
 PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 """In a template."""

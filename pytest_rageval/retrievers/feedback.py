@@ -5,7 +5,7 @@ from typing import Final
 from pytest_rageval.errors import InputError
 from pytest_rageval.llm.complete import LLM
 from pytest_rageval.model import Document
-from pytest_rageval.prompts import passage_prompt
+from pytest_rageval.prompts.continuing import passage_prompt
 from pytest_rageval.retrievers.written import MAX_TOKENS, Search, search_each, searching, unsettled, write
 
 __all__ = ["FeedbackRetriever"]

@@ -9,7 +9,7 @@ from pytest_rageval.errors import InputError, Unscored
 from pytest_rageval.llm.complete import LLM
 from pytest_rageval.llm.plan import is_mark
 from pytest_rageval.model import Document, Ranking
-from pytest_rageval.prompts import searches_prompt
+from pytest_rageval.prompts.continuing import searches_prompt
 from pytest_rageval.retrievers.written import MAX_TOKENS, Search, search_each, searching, unsettled, write
 
 __all__ = ["RRF_K", "FusionRetriever", "reciprocal_rank_fusion"]

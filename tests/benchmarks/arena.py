@@ -28,7 +28,7 @@ from pytest_rageval.evaluations.terms import Wanted
 from pytest_rageval.llm.complete import LLM
 from pytest_rageval.model import Document, EvalSet
 from pytest_rageval.models import DefaultGenerator
-from pytest_rageval.prompts import preference_prompt
+from pytest_rageval.prompts.asking import OWN
 from pytest_rageval.reports.entries import score_entry
 from pytest_rageval.reports.ratings import ratings_entries, ratings_lines
 from pytest_rageval.reports.table import table_lines
@@ -50,7 +50,7 @@ class TagJudge:
 
     async def prefer(self, question: str, first: str, second: str) -> int:
         """What it says without giving reasons."""
-        prompt = f"{preference_prompt(question, first, second)}\n\n"
+        prompt = f"{OWN.preference(question, first, second)}\n\n"
         grammar = {"grammar": A_TAG}
         reply = await self._llm.acomplete(prompt, temperature=0.0, max_tokens=16, extra_body=grammar)
         return int(parse_preference(reply.text))

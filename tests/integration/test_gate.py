@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-import pytest_rageval.wording  # a run in this process must find the module that a test changes
+from pytest_rageval.prompts.asking import Prompts  # a run in this process must find what a test changes
 
 UPDATE = "--rageval-update-baseline"
 RECALL = '@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\ndef test_gate(): pass\n'
@@ -273,8 +273,8 @@ def test_a_changed_prompt_is_named(project, llm, monkeypatch):
     project.use(llm)
     project.test(ASKING)
     project.run(UPDATE).assert_outcomes(passed=1)
-    written = pytest_rageval.wording.answer_prompt
-    monkeypatch.setattr(pytest_rageval.wording, "answer_prompt", lambda *given: f"Please. {written(*given)}")
+    written = Prompts.answer
+    monkeypatch.setattr(Prompts, "answer", lambda *given: f"Please. {written(*given)}")
     result = project.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(

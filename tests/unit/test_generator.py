@@ -14,12 +14,8 @@ from pytest_rageval.llm.request import Request
 from pytest_rageval.llm.servers import RemoteServer
 from pytest_rageval.loop import PrivateLoop
 from pytest_rageval.model import Document
-from pytest_rageval.prompts import (
-    citing_prompt,
-    few_shot_citing_prompt,
-    few_shot_long_answer_prompt,
-    long_answer_prompt,
-)
+from pytest_rageval.prompts.asking import OWN
+from pytest_rageval.prompts.continuing import few_shot_citing_prompt, few_shot_long_answer_prompt
 
 PASSAGES = [Document("one", "1"), Document("two")]
 SERVER = RemoteServer("http://here/v1")
@@ -164,7 +160,7 @@ def test_models_are_asked_to_cite_by_a_prompt_of_its_own(loop: PrivateLoop) -> N
         assert _cite(loop, generator) == "c7 [1]"
         _generate(loop, generator)
     cited, answered, cited_locally, answered_locally = door.requests
-    assert cited.messages[0]["content"] == citing_prompt("Which?", ["one", "two"])
+    assert cited.messages[0]["content"] == OWN.citing("Which?", ["one", "two"])
     assert cited.parameters == answered.parameters == {"temperature": 0.5, "max_tokens": 9}
     assert cited_locally.messages[0]["content"] == few_shot_citing_prompt("Which?", ["one", "two"])
     assert cited_locally.parameters == answered_locally.parameters | {"max_tokens": 64}
@@ -239,7 +235,7 @@ def test_models_are_asked_for_a_long_answer_by_a_prompt_of_its_own(loop: Private
     remote, local = LLMGenerator(door, SERVER, "m", max_tokens=9), EmbeddedGenerator(door, SERVER, "m")
     assert [_explain(loop, generator) for generator in (remote, local)] == ["It is c7."] * 2
     asked, asked_locally = door.requests
-    assert asked.messages[0]["content"] == long_answer_prompt("Which?", ["one", "two"])
+    assert asked.messages[0]["content"] == OWN.long_answer("Which?", ["one", "two"])
     assert asked.parameters == {"temperature": 0.5, "max_tokens": 9}
     assert asked_locally.messages[0]["content"] == few_shot_long_answer_prompt("Which?", ["one", "two"])
     assert asked_locally.parameters["max_tokens"] == 128

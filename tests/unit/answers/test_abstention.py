@@ -5,7 +5,7 @@ import time
 import pytest
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.prompts import ABSTENTION
+from pytest_rageval.prompts.templates import ABSTENTION
 
 DECLINED = """
 no answer in the documents

@@ -11,7 +11,7 @@ from pytest_rageval.errors import Unscored
 from pytest_rageval.llm.reply import Reply
 from pytest_rageval.llm.request import Request
 from pytest_rageval.llm.servers import RemoteServer
-from pytest_rageval.prompts import VERSION, graded_answer_prompt, preference_prompt
+from pytest_rageval.prompts.asking import OWN
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_a_grade_is_asked_for_by_a_prompt_of_its_own() -> None:
     assert asyncio.run(judge.grade("How far?", ["5 km", "5 km"], "five")) == 0.75
     (request,) = door.requests
     assert request.parameters == {"temperature": 0.0}
-    assert request.messages[0]["content"] == graded_answer_prompt("How far?", ["5 km"], "five")
+    assert request.messages[0]["content"] == OWN.graded_answer("How far?", ["5 km"], "five")
     with pytest.raises(Unscored, match="neither yes nor no: '4'"):
         asyncio.run(judge.compare("How far?", ["5 km"], "five"))
 
@@ -216,7 +216,7 @@ def test_a_preference_is_asked_for_with_both_answers_in_order() -> None:
     assert asyncio.run(judge.prefer("How far?", "6 km", "5 km")) == 2
     (request,) = door.requests
     assert request.parameters == {"temperature": 0.0}
-    assert request.messages[0]["content"] == preference_prompt("How far?", "6 km", "5 km")
+    assert request.messages[0]["content"] == OWN.preference("How far?", "6 km", "5 km")
     assert (request.parts["first answer"], request.parts["second answer"]) == ("6 km", "5 km")
     assert "prompt to prefer" in judge.identity("prefer")
 
@@ -245,7 +245,6 @@ def test_passages_are_voted_on_too() -> None:
 
 def test_a_single_vote_has_the_key_that_it_has_had_since_prompts_of_version_2() -> None:
     """Recorded replies are found by it; a changed key asks everything anew, as only another prompt may."""
-    assert VERSION == "3"  # which words this prompt as version 2 does
     door = _Door()
     asyncio.run(LLMJudge(door, RemoteServer("http://here/v1"), "j", 16).compare("How far?", ["5 km"], "5"))
     assert door.requests[0].key == "b803dc486a270bde4380239ede547ab38af7478d9453d15c90ed14679ba3a446"

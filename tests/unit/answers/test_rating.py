@@ -16,7 +16,8 @@ from pytest_rageval.llm.reply import Reply
 from pytest_rageval.llm.request import Request
 from pytest_rageval.llm.servers import RemoteServer
 from pytest_rageval.loop import PrivateLoop
-from pytest_rageval.prompts import CRITERIA, rating_prompt, repair_prompt
+from pytest_rageval.prompts.asking import OWN, repair_prompt
+from pytest_rageval.prompts.templates import CRITERIA
 
 
 def said(grade: object, explanation: object = "So it is.") -> str:
@@ -92,7 +93,7 @@ def test_a_rating_is_asked_for_in_its_form() -> None:
     door = _Door(said(4))
     assert _rate(door) == (4.0, "So it is.")
     (request,) = door.requests
-    assert request.messages[0]["content"] == rating_prompt("correctness", "How far?", ["five"], ["5 km"])
+    assert request.messages[0]["content"] == OWN.rating("correctness", "How far?", ["five"], ["5 km"])
     assert request.parameters == {"temperature": 0.0, "max_tokens": 100, "response_format": RATING_FORMAT}
     schema = RATING_FORMAT["json_schema"]["schema"]
     assert list(schema["properties"]) == ["explanation", "grade"] == schema["required"]
@@ -155,7 +156,7 @@ def test_of_several_votes_the_median_counts(replies: tuple[str, ...], rating: Ra
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_each_criterion_has_its_prompt_and_its_identity(criterion: str) -> None:
     """What is rated and what it is held against are in it, with five anchors; what a rating depends on says so."""
-    prompt = rating_prompt(criterion, "How {far}?", ["five {answer}"], ["5 km"])
+    prompt = OWN.rating(criterion, "How {far}?", ["five {answer}"], ["5 km"])
     assert "Question: How {far}?\n" in prompt
     assert prompt.index("5 km") != prompt.index("five {answer}")
     assert [line[0] for line in prompt.splitlines() if line[1:3] == ": "] == ["5", "4", "3", "2", "1"]

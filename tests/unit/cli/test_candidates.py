@@ -6,7 +6,8 @@ import pytest
 
 from pytest_rageval.cli.candidates import Candidate, _read
 from pytest_rageval.model import Span
-from pytest_rageval.prompts import few_shot_question_prompt, question_prompt
+from pytest_rageval.prompts.asking import OWN
+from pytest_rageval.prompts.continuing import few_shot_question_prompt
 
 PASSAGE = "A season ticket costs 45\n crowns. It is sold at the kiosk, and 45 crowns it stays."
 
@@ -78,7 +79,7 @@ def test_the_page_for_a_base_model_shows_what_it_asks_for() -> None:
 
 def test_the_prompt_for_a_model_at_a_server_shows_the_same() -> None:
     """With its passages fenced, and the one to ask about as the last."""
-    *worked, last = question_prompt("The  last\none.").split("Passage:\n")[1:]
+    *worked, last = OWN.question("The  last\none.").split("Passage:\n")[1:]
     assert re.fullmatch(r"<passage (\w+)>\nThe last one\.\n</passage \1>\nQuestion:", last)
     assert len(worked) == 4
     for exercise in worked:

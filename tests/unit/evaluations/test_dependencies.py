@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval import wording
 from pytest_rageval.answers.measures import EMBEDDED
 from pytest_rageval.config import Settings
 from pytest_rageval.embeddings.encoder import PACKAGE
@@ -19,6 +18,7 @@ from pytest_rageval.evaluations.terms import Wanted
 from pytest_rageval.generator import LLMGenerator
 from pytest_rageval.llm.servers import RemoteServer
 from pytest_rageval.models import DefaultGenerator, DefaultJudge
+from pytest_rageval.prompts.asking import Prompts
 from pytest_rageval.scores import SCORING
 from pytest_rageval.session import Parts, Session
 
@@ -190,11 +190,11 @@ def test_no_secret_is_in_a_fingerprint() -> None:
 @pytest.mark.parametrize(
     ("prompt", "changed"),
     [
-        ("answer_prompt", {"answer.em@5", "llm_reteval@5"}),
-        ("citing_prompt", {"rel.answer@5"}),
-        ("same_answer_prompt", {"llm_reteval@5"}),
-        ("graded_answer_prompt", set()),
-        ("relevance_prompt", {"relevance.p@5"}),
+        ("answer", {"answer.em@5", "llm_reteval@5"}),
+        ("citing", {"rel.answer@5"}),
+        ("same_answer", {"llm_reteval@5"}),
+        ("graded_answer", set()),
+        ("relevance", {"relevance.p@5"}),
     ],
 )
 def test_a_changed_word_of_a_prompt_changes_the_fingerprint(
@@ -202,8 +202,8 @@ def test_a_changed_word_of_a_prompt_changes_the_fingerprint(
 ) -> None:
     """Of the scores that ask by it."""
     before = {spec: _found(spec) for spec in ASKING}
-    written = getattr(wording, prompt)
-    monkeypatch.setattr(wording, prompt, lambda *given: f"Please. {written(*given)}")
+    written = getattr(Prompts, prompt)
+    monkeypatch.setattr(Prompts, prompt, lambda *given: f"Please. {written(*given)}")
     assert {spec for spec in ASKING if _found(spec) != before[spec]} == changed
 
 

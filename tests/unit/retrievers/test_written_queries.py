@@ -10,7 +10,7 @@ from pytest_rageval.errors import CallableError, InputError, Unscored
 from pytest_rageval.llm.complete import LLM
 from pytest_rageval.llm.plan import MARK
 from pytest_rageval.model import Document
-from pytest_rageval.prompts import passage_prompt, searches_prompt
+from pytest_rageval.prompts.continuing import passage_prompt, searches_prompt
 from pytest_rageval.retrievers.dense import DenseRetriever
 from pytest_rageval.retrievers.feedback import FeedbackRetriever
 from pytest_rageval.retrievers.fusion import FusionRetriever

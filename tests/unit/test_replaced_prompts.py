@@ -9,8 +9,9 @@ from pytest_rageval.answers.judge import LLMJudge
 from pytest_rageval.errors import InputError
 from pytest_rageval.generator import LLMGenerator
 from pytest_rageval.llm.servers import RemoteServer
-from pytest_rageval.prompts import CRITERIA, TEMPLATES, answer_prompt
-from pytest_rageval.wording import OWN, Prompts, read_templates
+from pytest_rageval.prompts.asking import OWN
+from pytest_rageval.prompts.replacing import prompts_of, read_templates
+from pytest_rageval.prompts.templates import CRITERIA, TEMPLATES
 
 SERVER = RemoteServer("http://here/v1")
 
@@ -38,7 +39,7 @@ def test_every_template_has_its_method() -> None:
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_prompt_is_replaced_alone(name: str) -> None:
     """Where it stands its words are asked, with the same texts in them; the others stay as they are."""
-    prompts = Prompts.of({name: TEMPLATES[name] + " Danke."}, "here")
+    prompts = prompts_of({name: TEMPLATES[name] + " Danke."}, "here")
     for other, ask in METHODS.items():
         assert ask(prompts) == ask(OWN) + (" Danke." if other == name else "")
 
@@ -47,7 +48,7 @@ def test_a_prompt_is_replaced_alone(name: str) -> None:
 @pytest.mark.parametrize("mark", ["", "Mind {mark}.\n\n"])
 def test_prompts_without_fences_differ_in_these_alone(name: str, mark: str) -> None:
     """Also a user's, whether they speak of the mark or not; and what replies depend on is another prompt."""
-    own = Prompts.of({name: mark + TEMPLATES[name].replace("{mark}", "")}, "here")
+    own = prompts_of({name: mark + TEMPLATES[name].replace("{mark}", "")}, "here")
     fenced, bare = METHODS[name](own), METHODS[name](own.without_fences())
     assert re.search("[0-9a-f]{12}", fenced)
     assert not re.search("[0-9a-f]{12}", bare)
@@ -57,12 +58,12 @@ def test_prompts_without_fences_differ_in_these_alone(name: str, mark: str) -> N
 
 def test_texts_may_hold_braces() -> None:
     """What stands in for one placeholder is not searched for others."""
-    assert "{passages} {x}" in answer_prompt("{passages} {x}", ["{question}"])
+    assert "{passages} {x}" in OWN.answer("{passages} {x}", ["{question}"])
 
 
 def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
     """So a baseline of before is stale, and so is a cached reply."""
-    worded = Prompts.of({name: f"{text} Danke." for name, text in TEMPLATES.items()}, "here")
+    worded = prompts_of({name: f"{text} Danke." for name, text in TEMPLATES.items()}, "here")
     for method in ("generate", "cite", "explain"):
         own, other = (
             LLMGenerator(None, SERVER, "m", prompts=each).identity(method) for each in (OWN, worded)
@@ -103,7 +104,7 @@ def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
 def test_what_cannot_be_used_is_told_with_what_can(given: object, said: str) -> None:
     """Names with those there are, placeholders with those that are wanted."""
     with pytest.raises(InputError) as caught:
-        Prompts.of(given, "here")
+        prompts_of(given, "here")
     assert str(caught.value).startswith(said)
 
 
