@@ -174,7 +174,7 @@ def _check_test(call: str, given: Mapping[str, Any]) -> None:
         message = f"{call}: strict={strict!r} is neither True nor False."
         raise InputError(message)
     if "max_drop" not in given:
-        for word in {"alpha", "strict"} & given.keys():
+        for word in [word for word in ("alpha", "strict") if word in given]:
             message = f"{call}: {word} says how max_drop is tested, and there is no max_drop."
             raise InputError(message)
     if strict and given["max_drop"] == 0:

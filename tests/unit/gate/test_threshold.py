@@ -70,6 +70,11 @@ def test_bounds_are_read(kwargs: dict[str, Any], expected: Threshold) -> None:
         (("recall@5",), {"max_drop": 0.1, "strict": 1}, "strict=1 is neither True nor False"),
         (("recall@5",), {"min": 0.5, "alpha": 0.01}, "alpha says how max_drop is tested, and there is no"),
         (("recall@5",), {"min": 0.5, "strict": True}, "strict says how max_drop is tested, and there is no"),
+        (
+            ("recall@5",),
+            {"min": 0.5, "strict": True, "alpha": 0.1},
+            "alpha says how max_drop is tested, and there is no",
+        ),
         (("recall@5",), {"max_drop": 0, "strict": True}, "no number of examples excludes every drop above 0"),
         (("erag.p@5",), {"min": 0.5, "comparator": ""}, "comparator='' names no comparison, such as"),
         (("erag.p@5",), {"min": 0.5, "label": " "}, "label=' ' names no comparison"),
