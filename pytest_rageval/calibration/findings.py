@@ -155,7 +155,7 @@ class Calibration:
         """
         if self.labels.pairs or score.slice:
             return None
-        # numpy costs a tenth of a second, which a calibration alone need not pay.
+        # numpy costs a fifth of a second, which a calibration alone need not pay.
         from pytest_rageval.stats.prediction_powered import prediction_powered_mean  # noqa: PLC0415
 
         labelled = {(item.example.question, item.prediction) for item in self.labels.answers}

@@ -54,8 +54,6 @@ YEAR_10000: Final = 253_402_300_800
 CHUNK: Final = 256
 """Entries looked at together."""
 
-SQLITE_INTEGERS: Final = range(-(2**63), 2**63)
-
 
 @dataclass(frozen=True, slots=True)
 class Damaged:

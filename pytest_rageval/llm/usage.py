@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 __all__ = ["Usage"]
@@ -58,16 +58,4 @@ class Usage:
         return cls(**{**plain, "remarks": Counter(plain["remarks"])})
 
 
-NUMBERS: Final = (
-    "requests",
-    "cached",
-    "live",
-    "failed",
-    "tokens_in",
-    "tokens_out",
-    "cost_usd",
-    "unpriced",
-    "dependent",
-    "unbounded",
-    "cut",
-)
+NUMBERS: Final = tuple(each.name for each in fields(Usage) if each.name != "remarks")

