@@ -127,6 +127,14 @@ class Example:
         return tuple(gold for gold in self.gold if gold.grade > 0)
 
     @property
+    def wanted(self) -> tuple[tuple[str, ...], ...]:
+        """The short answers that are wanted, each as its aliases: the `answer_set`, or the `answers` as one.
+
+        None where there is only a long-form `reference`, which no text but itself contains.
+        """
+        return self.answer_set or ((self.answers,) if self.answers else ())
+
+    @property
     def digest(self) -> str:
         """Twelve hex digits of what is asked and what is right; tags and extra keys may change."""
         plain = _plain(self)

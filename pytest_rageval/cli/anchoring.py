@@ -154,10 +154,9 @@ class _Found:
 
     def of_answers(self, example: Example) -> tuple[list[Gold], list[Doubt]]:
         """Gold passages at the places of the answers."""
-        wanted = example.answer_set or ((example.answers,) if example.answers else ())
         spans: dict[Span, None] = {}
         doubts = []
-        for aliases in wanted:
+        for aliases in example.wanted:
             try:
                 spans[_together([self._quotes[alias] for alias in aliases]).only()] = None
             except _NoPlaceError as doubt:
@@ -206,7 +205,7 @@ def _look(evalset: EvalSet, corpus: Iterable[Document]) -> _Found:
     quotes = {gold.text for gold in unanchored if gold.text is not None}
     for example in evalset:
         if not example.gold:
-            quotes.update(example.answers, *example.answer_set)
+            quotes.update(*example.wanted)
     found = _Found({gold.id for gold in unanchored if gold.id is not None}, quotes)
     for document in corpus:
         found.meet(document)

@@ -54,10 +54,9 @@ def _lost(evalset: EvalSet, seen: Seen) -> Iterator[Finding]:
     """Examples of which a wanted answer, under all of its names, is in no text of the gold passages."""
     for example in evalset:
         texts = _gold_texts(example, seen)
-        wanted = example.answer_set or ((example.answers,) if example.answers else ())
         if not texts:
             continue
-        for aliases in wanted:
+        for aliases in example.wanted:
             if not any(containment(text, aliases) for text in texts):
                 yield Finding((example.id,), excerpt(aliases[0]))
                 break

@@ -5,7 +5,7 @@ from typing import Final
 from pytest_rageval.errors import Unscored
 from pytest_rageval.model import Document, Example
 
-__all__ = ["NO_GOLD", "NO_REFERENCES", "expected_of", "gold_passages", "references_of", "wanted_of"]
+__all__ = ["NO_GOLD", "NO_REFERENCES", "expected_of", "gold_passages", "references_of"]
 
 NO_REFERENCES: Final = "no reference answers"
 NO_GOLD: Final = "no gold passages"
@@ -21,15 +21,6 @@ def references_of(example: Example) -> tuple[str, ...]:
     if example.answer_set:
         return ()
     return example.answers or ((example.reference,) if example.reference is not None else ())
-
-
-def wanted_of(example: Example) -> tuple[tuple[str, ...], ...]:
-    """The short answers that are wanted, each as its aliases, for those who look for them in a text.
-
-    An `answer_set`, or the `answers` as one; none where there is only a long-form `reference`, which no
-    text but itself contains.
-    """
-    return example.answer_set or ((example.answers,) if example.answers else ())
 
 
 def expected_of(example: Example) -> tuple[tuple[str, ...], str]:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from pytest_rageval.answers.text import containment
 from pytest_rageval.errors import Unscored
 from pytest_rageval.evaluations.at_once import all_of
-from pytest_rageval.evaluations.ground_truth import NO_REFERENCES, expected_of, references_of, wanted_of
+from pytest_rageval.evaluations.ground_truth import NO_REFERENCES, expected_of, references_of
 from pytest_rageval.evaluations.run import Run
 from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.evaluations.terms import Terms
@@ -80,9 +80,9 @@ async def evaluate_contains(run: Run, examples: Sequence[Example], terms: Terms)
     """
 
     async def annotate(example: Example, passage: Document) -> Label:
-        return Label(max(containment(passage.text, aliases) for aliases in wanted_of(example)))
+        return Label(max(containment(passage.text, aliases) for aliases in example.wanted))
 
-    return await _scored(run, examples, terms, annotate, known=lambda example: bool(wanted_of(example)))
+    return await _scored(run, examples, terms, annotate, known=lambda example: bool(example.wanted))
 
 
 async def evaluate_relevance(run: Run, examples: Sequence[Example], terms: Terms) -> list[Outcome]:

@@ -18,7 +18,7 @@ from pytest_rageval.answers.citations import cited
 from pytest_rageval.answers.listed import listed
 from pytest_rageval.answers.text import containment
 from pytest_rageval.errors import Undefined, Unscored
-from pytest_rageval.evaluations.ground_truth import NO_GOLD, NO_REFERENCES, wanted_of
+from pytest_rageval.evaluations.ground_truth import NO_GOLD, NO_REFERENCES
 from pytest_rageval.evaluations.ranking import not_comparable
 from pytest_rageval.evaluations.run import Run
 from pytest_rageval.evaluations.scoring import score_each
@@ -53,7 +53,7 @@ async def evaluate_answer_recall(run: Run, examples: Sequence[Example], terms: T
     """
 
     async def score(example: Example) -> tuple[float, Evidence]:
-        if not wanted_of(example):
+        if not example.wanted:
             raise Unscored(NO_REFERENCES)
         prompt = await _prompt(run, example, terms)
         if terms.spec.name == "rel_recall" and not prompt.shown:
@@ -65,7 +65,7 @@ async def evaluate_answer_recall(run: Run, examples: Sequence[Example], terms: T
             "hallucinated_citations": found.hallucinated,
             **prompt.counts,
         }
-        expected = tuple(aliases[0] for aliases in wanted_of(example))
+        expected = tuple(aliases[0] for aliases in example.wanted)
         evidence = Evidence(prompt.ranking, answer, expected, "wanted", counts=counts)
         return _recall(found.answers, terms), evidence
 
@@ -193,7 +193,7 @@ async def _prompt(run: Run, example: Example, terms: Terms) -> _Prompt:
     match = GoldMatch(ranking, example.relevant, run.match_share)
     unknown = not_comparable(match) if example.relevant else NO_GOLD
     held = [()] * len(ranking) if unknown else match.positions
-    wanted = wanted_of(example)
+    wanted = example.wanted
     readable = [
         passage.text for passage, gold in zip(ranking, held, strict=True) if gold or unknown is not None
     ]

@@ -71,6 +71,20 @@ def test_passages_of_grade_0_are_not_relevant() -> None:
     assert Example("1", "q", gold=gold).relevant == gold[1:]
 
 
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({}, ()),
+        ({"reference": "It is Reno, which …"}, ()),
+        ({"answers": ("Reno", "Reno, NV")}, (("Reno", "Reno, NV"),)),
+        ({"answers": ("Reno",), "answer_set": (("a",), ("b", "B"))}, (("a",), ("b", "B"))),
+    ],
+)
+def test_short_answers_are_wanted_each_as_its_aliases(fields: dict[str, Any], wanted: object) -> None:
+    """Alternatives are one answer; a set rules over them."""
+    assert Example("1", "q", **fields).wanted == wanted
+
+
 def _set(**fields: Any) -> EvalSet:
     return EvalSet("s.jsonl", (Example(**({"id": "1", "question": "q"} | fields)),))
 
