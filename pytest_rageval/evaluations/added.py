@@ -12,6 +12,7 @@ from pytest_rageval.answers.measures import AnswerMeasure
 from pytest_rageval.errors import CallableError, RagevalError, Unscored
 from pytest_rageval.evaluations.run import Run
 from pytest_rageval.evaluations.terms import Terms
+from pytest_rageval.given import as_number, as_share
 from pytest_rageval.loop import PrivateLoop
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome
@@ -47,7 +48,7 @@ class AddedComparator:
         verdict = await self._user.call(question, list(references), prediction)
         if verdict is None:
             raise Unscored(f"{self._user.name} gave no verdict")
-        value = _unit(verdict)
+        value = as_share(verdict)
         if value is None:
             message = (
                 f"returned {verdict!r} for {question!r}.\n"
@@ -87,7 +88,7 @@ class AddedMeasure:
         except (Exception, SystemExit) as error:
             # SystemExit would end the thread of the loop and leave everybody waiting.
             raise CallableError.raised(f"{self._name} raised", error) from error
-        value = _unit(given)
+        value = as_share(given)
         if value is None:
             raise CallableError(f"{self._name} returned {given!r}.\nReturn a number between 0 and 1.")
         return value
@@ -147,7 +148,7 @@ class AddedScore:
         """The outcome, with its value as a float."""
         if outcome.value is None and (outcome.unscored or outcome.undefined) is not None:
             return outcome
-        value = _number(outcome.value)
+        value = as_number(outcome.value)
         low, high = self.scale or (-inf, inf)
         if value is None or not isfinite(value) or not low <= value <= high:
             raise self._unusable(f"gave {outcome.value!r} for example {outcome.example.id}")
@@ -160,21 +161,6 @@ class AddedScore:
             f"example, in their order: with a finite value{where}, or with None and the reason as `unscored` or "
             "`undefined`."
         )
-
-
-def _unit(given: object) -> float | None:
-    """What was given as a number in [0, 1]; None where it is none."""
-    value = _number(given)
-    return value if value is not None and 0 <= value <= 1 else None
-
-
-def _number(given: Any) -> float | None:
-    if isinstance(given, str | bytes):
-        return None
-    try:
-        return float(given)
-    except (TypeError, ValueError):
-        return None
 
 
 def _kind(given: object) -> str:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pytest_rageval.errors import CallableError, InputError
+from pytest_rageval.given import as_number
 from pytest_rageval.model import Document
 from pytest_rageval.retrievers.spans import span_of
 
@@ -61,7 +62,7 @@ def document_from(item: object) -> Document:
     return Document(
         text=text,
         id=None if identifier is None else str(identifier),
-        score=_number(score),
+        score=as_number(score),
         metadata=metadata,
         span=span_of(item, text),
     )
@@ -97,10 +98,10 @@ def listed(documents: object) -> list[object]:
 def _scored(item: object) -> tuple[object, float | None] | None:
     """A document and its score, where the item is a pair of these or a node with a score."""
     if isinstance(item, tuple) and not hasattr(item, "_fields"):
-        score = _number(item[1]) if len(item) == len(("document", "score")) else None
+        score = as_number(item[1]) if len(item) == len(("document", "score")) else None
         return None if score is None else (item[0], score)
     node = getattr(item, "node", None)
-    return (node, _number(_first(item, SCORE))) if callable(getattr(node, CONTENT, None)) else None
+    return (node, as_number(_first(item, SCORE))) if callable(getattr(node, CONTENT, None)) else None
 
 
 def _text(item: object) -> Any:
@@ -117,11 +118,3 @@ def _first(item: object, names: tuple[str, ...]) -> Any:
         if value is not None and not callable(value):
             return value
     return None
-
-
-def _number(value: Any) -> float | None:
-    """A score of any numeric kind, numpy's among them; other things are none."""
-    try:
-        return None if value is None or isinstance(value, str) else float(value)
-    except (TypeError, ValueError):
-        return None

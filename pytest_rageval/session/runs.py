@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from pytest_rageval.answers.compare import ObjectJudge, adapt_judge
+from pytest_rageval.answers.own_judge import ObjectJudge, adapt_judge
 from pytest_rageval.config import Settings
 from pytest_rageval.evaluations.added import added_comparators
 from pytest_rageval.evaluations.registry import Registry

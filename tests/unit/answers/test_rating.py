@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_rageval.answers.compare import adapt_judge
 from pytest_rageval.answers.judge import LONGEST, LLMJudge
+from pytest_rageval.answers.own_judge import adapt_judge
 from pytest_rageval.answers.rating import RATING_FORMAT, Rating, parse_rating
 from pytest_rageval.answers.votes import Poll
 from pytest_rageval.errors import CallableError, Unscored
