@@ -4,13 +4,14 @@ import asyncio
 import functools
 import inspect
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.errors import CallableError, InputError, MissingReplyError, Planned, RagevalError
 from pytest_rageval.llm.door import Door
+from pytest_rageval.llm.lasting import reply_of, request_of
 from pytest_rageval.llm.outline import outline_of
 from pytest_rageval.llm.reply import Reply
 from pytest_rageval.llm.request import Request
@@ -21,9 +22,6 @@ __all__ = ["Functions", "is_cached"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
-
-SERVER: Final = "function"
-"""Stands where a model's server does: a function is asked like one."""
 
 MARK: Final = "__rageval_cached__"
 
@@ -96,11 +94,11 @@ class Functions:
 
         @functools.wraps(function)
         async def found_or_awaited(*args: Any, **named: Any) -> Any:
-            turn = _Turn(_request(name, version, args, named))
+            turn = _Turn(request_of(name, version, args, named))
             try:
                 reply = await self._from_elsewhere(self._begin(turn))
                 if reply is None:
-                    reply = _kept_as(name, await cast("Awaitable[Any]", function(*args, **named)))
+                    reply = reply_of(name, await cast("Awaitable[Any]", function(*args, **named)))
                     await self._from_elsewhere(self._end(turn, reply))
             except BaseException:
                 self._loop.submit(self._give_up(turn))
@@ -119,11 +117,11 @@ class Functions:
                     f"{name} is cached and sync, and was called in async code.\nMake it an async function."
                 )
                 raise CallableError(message)
-            turn = _Turn(_request(name, version, args, named))
+            turn = _Turn(request_of(name, version, args, named))
             try:
                 reply = self._loop.submit(self._begin(turn)).result()
                 if reply is None:
-                    reply = _kept_as(name, function(*args, **named))
+                    reply = reply_of(name, function(*args, **named))
                     self._loop.submit(self._end(turn, reply)).result()
             except BaseException:
                 # Also what comes from outside while this waits: Ctrl-C, a timeout plugin.
@@ -146,7 +144,7 @@ class Functions:
 
         @functools.wraps(function)
         def remembered(*args: Any, **named: Any) -> Any:
-            key = _request("function", "", args, named).key
+            key = request_of("function", "", args, named).key
             if key not in results:
                 results[key] = _lasting(function, function(*args, **named))
                 if isinstance(results[key], asyncio.Future):
@@ -271,38 +269,6 @@ def _name(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{name}"
 
 
-def _request(name: str, version: str, args: Sequence[Any], named: Mapping[str, Any]) -> Request:
-    arguments = {str(place): argument for place, argument in enumerate(args, 1)} | dict(named)
-    try:
-        plain = {place: _plain(argument) for place, argument in arguments.items()}
-        request = Request(SERVER, f"{name}@{version}", (plain,))
-        parts = {f"argument {place}": json.dumps(value, sort_keys=True) for place, value in plain.items()}
-        _ = request.key
-    except (TypeError, ValueError) as error:
-        message = (
-            f"{name} is cached, and was called with an argument that has no lasting form: {error}.\n"
-            "Text, numbers, booleans, None, lists and dicts of these, documents and dataclasses have one."
-        )
-        raise CallableError(message) from None
-    return Request(SERVER, f"{name}@{version}", (plain,), parts=parts)
-
-
-def _plain(value: Any) -> Any:
-    """An argument in JSON's kinds; different arguments have different forms."""
-    if is_dataclass(value) and not isinstance(value, type):
-        kind = type(value)
-        inner = {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-        return {"__class__": f"{kind.__module__}.{kind.__qualname__}", **inner}
-    if isinstance(value, Mapping):
-        # Where "__class__" is a key it could be taken for a dataclass.
-        if all(isinstance(key, str) and not key.startswith("__") for key in value):
-            return {key: _plain(item) for key, item in value.items()}
-        return {"__items__": [[_plain(key), _plain(item)] for key, item in value.items()]}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
-
-
 def _lasting(function: Callable[..., Any], result: Any) -> Any:
     """A result as it can be had again: of a coroutine the future, which can be awaited again."""
     if isinstance(result, Iterator | AsyncIterator):
@@ -312,29 +278,3 @@ def _lasting(function: Callable[..., Any], result: Any) -> Any:
         )
         raise CallableError(message)
     return asyncio.ensure_future(result) if inspect.iscoroutine(result) else result
-
-
-def _kept_as(name: str, result: Any) -> Reply:
-    try:
-        text = json.dumps(result, allow_nan=False)
-        _refuse_other_keys(result)
-    except (TypeError, ValueError) as error:
-        message = (
-            f"{name} is cached, and returned what has no lasting form: {error}.\n"
-            "Text, numbers, booleans, None, lists and dicts of these have one; keys are text."
-        )
-        raise CallableError(message) from None
-    return Reply(text, name)
-
-
-def _refuse_other_keys(result: Any) -> None:
-    """Raise TypeError where a dict has keys that are no text: JSON would make them other keys."""
-    if isinstance(result, Mapping):
-        for key in result:
-            if not isinstance(key, str):
-                message = f"a dict has the key {key!r:.60}, which is no text"
-                raise TypeError(message)
-        result = list(result.values())
-    if isinstance(result, list | tuple):
-        for item in result:
-            _refuse_other_keys(item)
