@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pytest_rageval.config import OPTIONS, Option
 from pytest_rageval.evalsets.records import example_from
-from pytest_rageval.evaluations.registry import EVALUATIONS
+from pytest_rageval.evaluations.catalogue import EVALUATIONS
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from pytest_rageval.agreement import Agreement, associated
 from pytest_rageval.errors import InputError, RagevalError
+from pytest_rageval.evaluations.catalogue import PASSAGE_PARTS
 from pytest_rageval.evaluations.terms import Wanted
 from pytest_rageval.scores import Score
 
@@ -21,7 +22,7 @@ __all__ = ["ANNOTATORS", "MEASURES", "Compared"]
 ANNOTATORS: Final = ("erag", "contains", "gold", "relevance")
 """What labels passages; "gold" is the paper's provenance."""
 
-MEASURES: Final = ("p", "recall", "map", "mrr", "ndcg", "hit")
+MEASURES: Final = PASSAGE_PARTS
 """What the labels of a ranking are scored by."""
 
 OF_GOLD: Final = {"p": "precision"}

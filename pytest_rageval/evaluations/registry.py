@@ -1,6 +1,5 @@
-"""Which scores there are: from the name that users type to what computes it."""
+"""What there is to name: what is built in, and what other plugins add."""
 
-import difflib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, TypeVar
@@ -11,76 +10,27 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import FORMATS, Format
 from pytest_rageval.evalsets.shape import Shape
 from pytest_rageval.evaluations.added import AddedMeasure, AddedScore
-from pytest_rageval.evaluations.answer import (
-    evaluate_answer,
-    evaluate_answer_abstained,
-    evaluate_answer_correct,
-)
-from pytest_rageval.evaluations.arena import LEAST, evaluate_arena
-from pytest_rageval.evaluations.dependencies import ASKABLE, words_of
-from pytest_rageval.evaluations.judged import (
-    GRADES,
-    evaluate_context_quality,
-    evaluate_correctness,
-    evaluate_faithfulness,
-)
-from pytest_rageval.evaluations.llm_reteval import evaluate_llm_reteval
-from pytest_rageval.evaluations.passages import evaluate_contains, evaluate_erag, evaluate_relevance
-from pytest_rageval.evaluations.ranking import evaluate_ranking
-from pytest_rageval.evaluations.rel_prime import (
-    evaluate_answer_recall,
-    evaluate_citation_precision,
-    evaluate_citation_recall,
-    evaluate_coverage,
-)
+from pytest_rageval.evaluations.answer import evaluate_answer
+from pytest_rageval.evaluations.catalogue import EVALUATIONS
+from pytest_rageval.evaluations.dependencies import ASKABLE
 from pytest_rageval.evaluations.run import Evaluation
-from pytest_rageval.evaluations.terms import Terms, Wanted
 from pytest_rageval.measures.spec import Spec
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
-from pytest_rageval.stats import UNIT
 from pytest_rageval.usercode import is_async
 
-__all__ = ["EVALUATIONS", "Registry", "evaluation_of", "scale_of"]
+__all__ = ["Registry", "Report"]
 
 T = TypeVar("T")
 
-PASSAGE_PARTS: Final = ("p", "recall", "map", "mrr", "ndcg", "hit")
-"""The measures over labels of passages; those of `measures.usefulness`, which brings numpy."""
-
-EVALUATIONS: Final[Mapping[str, Evaluation]] = {
-    **dict.fromkeys(("recall", "precision", "f1", "map", "mrr", "ndcg", "hit"), evaluate_ranking),
-    "llm_reteval": evaluate_llm_reteval,
-    "answer.correct": evaluate_answer_correct,
-    **{f"answer.{name}": evaluate_answer for name in MEASURES},
-    "answer.abstained": evaluate_answer_abstained,
-    **{f"arena.{part}": evaluate_arena for part in LEAST},
-    **{f"erag.{part}": evaluate_erag for part in PASSAGE_PARTS},
-    **{f"contains.{part}": evaluate_contains for part in PASSAGE_PARTS},
-    **{f"relevance.{part}": evaluate_relevance for part in PASSAGE_PARTS},
-    "rel_recall.answer": evaluate_answer_recall,
-    "rel_recall.citation": evaluate_citation_recall,
-    "rel.answer": evaluate_answer_recall,
-    "rel.citation": evaluate_citation_recall,
-    "rel.citation_precision": evaluate_citation_precision,
-    "rel.coverage": evaluate_coverage,
-    "judged.correctness": evaluate_correctness,
-    "judged.faithfulness": evaluate_faithfulness,
-    "judged.context_quality": evaluate_context_quality,
-}
-"""By the score's name without its cut-off."""
-
-SCALES: Final[Mapping[Evaluation, tuple[float, float]]] = dict.fromkeys(
-    (evaluate_correctness, evaluate_faithfulness, evaluate_context_quality), GRADES
-)
-"""The lowest and the highest value of those scores that are not in [0, 1]."""
-
-WORD: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
 Report = Callable[[Mapping[str, Any]], str]
 """From all results, as the JSON report holds them, to the text of a file."""
 
 SUFFIX: Final = re.compile(r"\.\w+")
+"""What the name of a report's file ends in."""
+
+WORD: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
 OPERATORS: Final = frozenset({"and", "or", "not"})
-"""What a name in an expression is made of, what a suffix is, and which words such a name is not."""
+"""What a name in an expression is made of, and which words it is not."""
 
 
 class Registry:
@@ -162,8 +112,7 @@ class Registry:
             )
             raise InputError(message)
         if name in self.comparators:
-            message = f"There is a comparator {name!r} already. Choose another name."
-            raise InputError(message)
+            raise _taken("comparator", name)
         _add(self.scores, "score", f"answer.{name}", evaluate_answer)
         added: AnswerMeasure = AddedMeasure(name, measure)
         _add(self.measures, "answer measure", name, added)
@@ -188,8 +137,7 @@ class Registry:
             )
             raise InputError(message)
         if name in {*self.measures, "judge", "graded", "canonical"}:
-            message = f"There is a comparator {name!r} already. Choose another name."
-            raise InputError(message)
+            raise _taken("comparator", name)
         _add(self.comparators, "comparator", name, comparator)
 
     def add_retriever_adapter(
@@ -240,11 +188,6 @@ class Registry:
         _add(self.reports, "report", suffix, write)
 
 
-def scale_of(evaluate: Evaluation) -> tuple[float, float] | None:
-    """The lowest and the highest value that an evaluation gives; None where the plugin that added it does not say."""
-    return evaluate.scale if isinstance(evaluate, AddedScore) else SCALES.get(evaluate, UNIT)
-
-
 def _no_word(call: str, name: object) -> InputError:
     return InputError(
         f"{call}({name!r}): this can be no part of an expression such as 'judge or em'.\n"
@@ -260,39 +203,10 @@ def _is_word(name: object) -> bool:
 
 def _add(there: dict[str, T], what: str, name: str, thing: T) -> None:
     if name in there:
-        message = (
-            f"There is {'an' if what[0] in 'aeiou' else 'a'} {what} {name!r} already. Choose another name."
-        )
-        raise InputError(message)
+        raise _taken(what, name)
     there[name] = thing
 
 
-def evaluation_of(
-    wanted: Wanted, evaluations: Mapping[str, Evaluation] = EVALUATIONS
-) -> tuple[Terms, Evaluation]:
-    """A score on its terms, and what computes it.
-
-    Args:
-        wanted: as a user asks for it.
-        evaluations: the scores there are, by name.
-
-    Raises:
-        InputError: it is no score's name, an unknown one, or lacks the cut-off; or a word beside it is
-            one that it does not know.
-    """
-    spec = Spec.parse(wanted.spec)
-    if spec.measure not in evaluations:
-        near = difflib.get_close_matches(spec.measure, evaluations, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        message = f"There is no score {spec.measure!r}.{hint}\nThere are: {', '.join(evaluations)}."
-        raise InputError(message)
-    if spec.k is None:
-        message = f"{str(spec)!r} has no cut-off: how many retrieved documents count?\nWrite {spec}@5, say."
-        raise InputError(message)
-    evaluate = evaluations[spec.measure]
-    for word, text in wanted.words.items():
-        if word not in words_of(evaluate):
-            knowing = ", ".join(name for name, other in evaluations.items() if word in words_of(other))
-            message = f"{str(spec)!r} knows no {word}={text!r}. These scores do: {knowing}."
-            raise InputError(message)
-    return Terms(spec, spec.k, wanted.comparator, wanted.label, wanted.order), evaluate
+def _taken(what: str, name: str) -> InputError:
+    article = "an" if what[0] in "aeiou" else "a"
+    return InputError(f"There is {article} {what} {name!r} already. Choose another name.")

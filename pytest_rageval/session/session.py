@@ -12,9 +12,10 @@ from pytest_rageval.errors import InputError, RagevalError
 from pytest_rageval.evalsets.human_labels import HumanLabels
 from pytest_rageval.evaluations.at_once import all_of
 from pytest_rageval.evaluations.calibration import judge_labels, verdict_as_scored
+from pytest_rageval.evaluations.catalogue import evaluation_of, scale_of
 from pytest_rageval.evaluations.dependencies import asks, fingerprint
 from pytest_rageval.evaluations.failures import check_failures
-from pytest_rageval.evaluations.registry import Registry, evaluation_of, scale_of
+from pytest_rageval.evaluations.registry import Registry
 from pytest_rageval.evaluations.run import Evaluation, Run
 from pytest_rageval.evaluations.terms import Terms, Wanted
 from pytest_rageval.gate.baseline import Baseline

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from pytest_rageval.answers.rating import Rating
-from pytest_rageval.evaluations.registry import evaluation_of
+from pytest_rageval.evaluations.catalogue import evaluation_of
 from pytest_rageval.evaluations.run import Run
 from pytest_rageval.evaluations.terms import Wanted
 from pytest_rageval.loop import PrivateLoop

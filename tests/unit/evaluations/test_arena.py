@@ -4,8 +4,8 @@ import pytest
 
 from pytest_rageval.errors import Unscored
 from pytest_rageval.evaluations.arena import LEAST, leading_half
+from pytest_rageval.evaluations.catalogue import evaluation_of
 from pytest_rageval.evaluations.dependencies import fingerprint
-from pytest_rageval.evaluations.registry import evaluation_of
 from pytest_rageval.evaluations.terms import Wanted
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Places, Score

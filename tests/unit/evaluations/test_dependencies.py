@@ -11,8 +11,9 @@ from pytest_rageval.answers.measures import EMBEDDED
 from pytest_rageval.config import Settings
 from pytest_rageval.embeddings.encoder import PACKAGE
 from pytest_rageval.errors import InputError
+from pytest_rageval.evaluations.catalogue import EVALUATIONS, evaluation_of
 from pytest_rageval.evaluations.dependencies import fingerprint
-from pytest_rageval.evaluations.registry import EVALUATIONS, Registry, evaluation_of
+from pytest_rageval.evaluations.registry import Registry
 from pytest_rageval.evaluations.run import Run
 from pytest_rageval.evaluations.terms import Wanted
 from pytest_rageval.generator import LLMGenerator

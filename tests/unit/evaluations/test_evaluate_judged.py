@@ -4,7 +4,7 @@ import pytest
 
 from pytest_rageval.answers.rating import Rating
 from pytest_rageval.errors import Unscored
-from pytest_rageval.evaluations.registry import evaluation_of, scale_of
+from pytest_rageval.evaluations.catalogue import evaluation_of, scale_of
 from pytest_rageval.evaluations.terms import Wanted
 
 SPECS = ("judged.correctness@2", "judged.faithfulness@2", "judged.context_quality@2")

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evaluations.registry import evaluation_of
+from pytest_rageval.evaluations.catalogue import evaluation_of
 from pytest_rageval.evaluations.run import Run
 from pytest_rageval.evaluations.terms import Wanted
 from pytest_rageval.generator import adapt_generator

@@ -11,11 +11,12 @@ from pytest_rageval.evaluations.answer import (
     evaluate_answer_correct,
 )
 from pytest_rageval.evaluations.arena import evaluate_arena
+from pytest_rageval.evaluations.catalogue import EVALUATIONS, evaluation_of
 from pytest_rageval.evaluations.dependencies import ASKED
 from pytest_rageval.evaluations.llm_reteval import evaluate_llm_reteval
 from pytest_rageval.evaluations.passages import evaluate_contains, evaluate_erag, evaluate_relevance
 from pytest_rageval.evaluations.ranking import evaluate_ranking
-from pytest_rageval.evaluations.registry import EVALUATIONS, Registry, evaluation_of
+from pytest_rageval.evaluations.registry import Registry
 from pytest_rageval.evaluations.terms import Terms, Wanted
 from pytest_rageval.measures import usefulness
 from pytest_rageval.measures.ranking import MEASURES
