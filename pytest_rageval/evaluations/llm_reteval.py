@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
@@ -60,31 +61,28 @@ async def evaluate_llm_reteval(run: Run, examples: Sequence[Example], terms: Ter
         match = GoldMatch(ranking, example.gold, run.match_share)
         matches[example.id] = match
         found = sum(label > 0 for label in match.labels)
-        recall = found / len(example.relevant)
+        retrieved, recall = found > 0, found / len(example.relevant)
         evidence = Evidence(ranking, answer, references, "with gold", recall, counts=match.counts)
 
-        async def facts() -> Facts:
-            return await facts_of(
-                run,
-                example,
-                answer,
-                references,
-                ranking,
-                gold_retrieved=found > 0,
-                comparator=terms.comparator,
-            )
-
+        comparator = terms.comparator
+        facts = partial(
+            facts_of,
+            run,
+            example,
+            answer,
+            references,
+            ranking,
+            gold_retrieved=retrieved,
+            comparator=comparator,
+        )
+        declined = abstains(answer)
         try:
-            same = (
-                0.0
-                if abstains(answer)
-                else await run.same(example.question, references, answer, terms.comparator)
-            )
+            same = 0.0 if declined else await run.same(example.question, references, answer, comparator)
         except Planned:
             # Whether a run disagrees with recall is not known: what it then asks is counted.
             await facts()
             raise
-        yes, retrieved = same >= YES, found > 0
+        yes = same >= YES
         known = await facts() if yes != retrieved else Facts()
         case = case_of(known, gold_retrieved=retrieved, yes=yes)
         others = any(not gold for gold in match.positions)
