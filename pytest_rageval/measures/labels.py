@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 from pytest_rageval.measures.overlap import Kind, Part, files_named, normal_path, overlap
 from pytest_rageval.model import Gold, Ranking
 
-__all__ = ["SHARE", "GoldMatch", "gold_labels", "ideal_labels"]
+__all__ = ["SHARE", "GoldMatch", "ideal_labels"]
 
 SHARE: Final = 0.5
 """Of a gold passage that has to be retrieved for it to be found."""
@@ -180,12 +180,6 @@ class GoldMatch:
 
 
 STRENGTH: Final[tuple[Kind, ...]] = ("id", "same text", "span", "text")
-
-
-def gold_labels(ranking: Ranking, gold: Sequence[Gold], share: float = SHARE) -> list[int]:
-    """The grades that a ranking finds, in rank order: `GoldMatch.labels`."""
-    labels = _labels_by_id(ranking, gold)
-    return GoldMatch(ranking, gold, share).labels if labels is None else labels
 
 
 def ideal_labels(gold: Sequence[Gold]) -> list[int]:

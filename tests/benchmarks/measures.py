@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 import pytrec_eval
 
-from pytest_rageval.measures.labels import gold_labels, ideal_labels
+from pytest_rageval.measures.labels import GoldMatch, ideal_labels
 from pytest_rageval.measures.ranking import MEASURES, Labels
 from pytest_rageval.model import Document, Gold, Ranking
 
@@ -38,7 +38,7 @@ def arrays(rankings: list[Ranking], gold: list[list[Gold]]) -> tuple[Labels, Lab
     """Labels of the rankings and of ideal ones, as an evaluation makes them."""
     labels, ideal = np.zeros((len(rankings), DEPTH)), np.zeros((len(rankings), JUDGED))
     for row, (ranking, passages) in enumerate(zip(rankings, gold, strict=True)):
-        labels[row, : len(ranking)] = gold_labels(ranking, passages)
+        labels[row, : len(ranking)] = GoldMatch(ranking, passages).labels
         best = ideal_labels(passages)
         ideal[row, : len(best)] = best
     return labels, ideal

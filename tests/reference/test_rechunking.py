@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pytest_rageval.measures.labels import SHARE, GoldMatch, gold_labels
+from pytest_rageval.measures.labels import SHARE, GoldMatch
 from pytest_rageval.measures.overlap import overlap
 from pytest_rageval.model import Document, Gold, Ranking, Span
 from pytest_rageval.retrievers.bm25 import BM25Retriever
@@ -154,7 +154,7 @@ def test_rankings_are_labelled_as_their_characters_say(
     for question, gold in asked:
         found = search(question, 5)
         expected = _brute(found, gold[kind])
-        assert gold_labels(Ranking.of(question, found), [gold[kind]]) == expected
+        assert GoldMatch(Ranking.of(question, found), [gold[kind]]).labels == expected
         bare = GoldMatch(Ranking.of(question, [Document(d.text) for d in found]), [_by_text(gold[kind])])
         same_by_text += bare.labels == expected
     assert same_by_text >= 0.97 * len(asked)
@@ -170,7 +170,7 @@ def retrieved(corpus: Corpus) -> dict[int, list[list[Document]]]:
 def _recall(found: list[list[Document]], gold: list[Gold], k: int) -> float:
     """The share of the questions whose only gold passage is among the first k."""
     rankings = (Ranking.of("q", documents, k) for documents in found)
-    labels = (gold_labels(ranking, [passage]) for ranking, passage in zip(rankings, gold, strict=True))
+    labels = (GoldMatch(ranking, [passage]).labels for ranking, passage in zip(rankings, gold, strict=True))
     return sum(map(sum, labels)) / len(gold)
 
 

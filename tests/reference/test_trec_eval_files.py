@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from pytest_rageval.measures.labels import gold_labels, ideal_labels
+from pytest_rageval.measures.labels import GoldMatch, ideal_labels
 from pytest_rageval.measures.ranking import MEASURES, Labels
 from pytest_rageval.model import Document, Gold, Ranking
 
@@ -66,7 +66,7 @@ def _rankings(path: Path, most: int | None) -> dict[str, Ranking]:
 def _arrays(ranking: Ranking, grades: dict[str, int], level: int) -> tuple[Labels, Labels]:
     """Labels of the ranking and of the ideal one; grades below the level are not relevant."""
     gold = [Gold(name, grade=grade if grade >= level else 0) for name, grade in grades.items()]
-    return np.array([gold_labels(ranking, gold)], float), np.array([ideal_labels(gold)], float)
+    return np.array([GoldMatch(ranking, gold).labels], float), np.array([ideal_labels(gold)], float)
 
 
 def _score(name: str, k: int | None, labels: Labels, ideal: Labels) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from pytest_rageval.measures.labels import gold_labels, ideal_labels
+from pytest_rageval.measures.labels import GoldMatch, ideal_labels
 from pytest_rageval.measures.ranking import MEASURES, Labels
 from pytest_rageval.model import Document, Gold, Ranking
 
@@ -85,7 +85,7 @@ def _arrays() -> tuple[Labels, Labels]:
     labels, ideal = np.zeros((RANKINGS, DEPTH)), np.zeros((RANKINGS, DEPTH))
     for row, (documents, grades) in enumerate(QUERIES):
         gold = [Gold(name, grade=grade) for name, grade in grades.items()]
-        found = gold_labels(Ranking.of("q", documents), gold)
+        found = GoldMatch(Ranking.of("q", documents), gold).labels
         labels[row, : len(found)] = found
         best = ideal_labels(gold)
         ideal[row, : len(best)] = best

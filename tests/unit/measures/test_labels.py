@@ -5,12 +5,12 @@ import random
 import pytest
 
 from pytest_rageval.config import Settings
-from pytest_rageval.measures.labels import SHARE, GoldMatch, gold_labels, ideal_labels
+from pytest_rageval.measures.labels import SHARE, GoldMatch, ideal_labels
 from pytest_rageval.model import Document, Gold, Ranking, Span
 
 
 def _labels(documents: list[Document], *gold: Gold) -> list[int]:
-    return gold_labels(Ranking.of("q", documents), gold)
+    return GoldMatch(Ranking.of("q", documents), gold).labels
 
 
 def _match(documents: list[Document], *gold: Gold, share: float = SHARE) -> GoldMatch:
@@ -77,7 +77,9 @@ def test_ids_are_matched_alike_beside_passages_without_one() -> None:
         gold = [Gold(rng.choice("abcdefg"), grade=rng.randint(0, 3)) for _ in range(rng.randint(0, 4))]
         if len({passage.id for passage in gold}) == len(gold):
             ranking = Ranking("q", documents)
-            assert gold_labels(ranking, gold) == gold_labels(ranking, [*gold, Gold(text="elsewhere")])
+            assert (
+                GoldMatch(ranking, gold).labels == GoldMatch(ranking, [*gold, Gold(text="elsewhere")]).labels
+            )
 
 
 def test_one_default_for_the_option_and_the_measures() -> None:
