@@ -19,6 +19,9 @@ MAX_DEPTH: Final = 100
 """How deep lists and objects may nest: what is deeper has no place in a report, and exhausts the stack
 of whoever reads it."""
 
+LISTED: Final = 12
+"""How many names of a record's keys an error lists."""
+
 
 def map_for(name: str) -> str:
     """What to write in a field map for a field of ours."""
@@ -149,9 +152,9 @@ def _shown(way: tuple[str | int, ...]) -> str:
     return "".join(parts).lstrip()
 
 
-def _listed(record: Mapping[Any, Any], limit: int = 12) -> str:
-    names = [str(name)[:40] for name in list(record)[:limit]]
-    return ", ".join([*names, "…"] if len(record) > limit else names) or "nothing"
+def _listed(record: Mapping[Any, Any]) -> str:
+    names = [str(name)[:40] for name in list(record)[:LISTED]]
+    return ", ".join([*names, "…"] if len(record) > LISTED else names) or "nothing"
 
 
 def _kind(value: Any) -> str:

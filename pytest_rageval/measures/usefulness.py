@@ -11,12 +11,11 @@ Whether labels are binary is said by the caller and never guessed from the data:
 | call | labels allowed | measures |
 |---|---|---|
 | as it is | 0 and 1 | all six |
-| `binary_from=t` | any in [0, 1]; those of at least t count as 1, others as 0 | all six |
 | `graded=True` | any in [0, 1], taken as they are | p, hit, ndcg |
 
 So a single fractional label cannot change how the other queries are scored: it
-is refused, or it was announced. On labels of 0 and 1 all three calls give the
-same scores.
+is refused, or it was announced. On labels of 0 and 1 both calls give the same
+scores. Labels that count from a number on are made 0 and 1 by whoever gives them.
 
 Source: Salemi and Zamani (2024), "Evaluating Retrieval Quality in
 Retrieval-Augmented Generation".
@@ -42,7 +41,7 @@ NEED_BINARY: Final = frozenset({"recall", "map", "mrr"})
 REMEDY: Final = (
     'Say from where on a label counts as 1, as in label="judge>=0.5" or "f1>=0.5", or use p, hit or ndcg.'
 )
-"""In the words of those who name a score; callers of the function have `binary_from` and `graded`."""
+"""In the words of those who name a score; callers of the function have `graded`."""
 
 Scores = NDArray[np.float64]
 
@@ -53,7 +52,6 @@ def usefulness(
     k: int | None,
     *,
     graded: bool = False,
-    binary_from: float | None = None,
 ) -> Scores:
     """Score rankings by the labels of their passages.
 
@@ -76,7 +74,6 @@ def usefulness(
         k: the cut-off, at least 1. None is the whole ranking: p then divides by
             the number of passages that came back.
         graded: labels may lie between 0 and 1 and are taken as they are.
-        binary_from: labels of at least this number, in (0, 1], count as 1, others as 0.
 
     Returns:
         One score in [0, 1] a query, in the order of `labels`; their mean is eRAG.
@@ -84,19 +81,19 @@ def usefulness(
 
     Raises:
         InputError: a label is outside [0, 1] or not a number; it lies between 0
-            and 1 and neither `graded` nor `binary_from` is given; both are given;
-            `binary_from` is outside (0, 1]; or the measure needs binary labels
-            and `graded` is given.
+            and 1 and `graded` is not given; or the measure needs binary labels and
+            it is.
 
     >>> usefulness("map", {"q1": {"a": 1, "b": 0, "c": 1}, "q2": {}}, 3).tolist()
     [0.8333333333333333, 0.0]
     """
-    _check_call(name, graded=graded, binary_from=binary_from)
+    if graded and name in NEED_BINARY:
+        raise InputError(
+            f"eRAG's {name} is defined for labels of 0 and 1 only, and these are graded.\n{REMEDY}"
+        )
     sizes = np.array([len(row) for row in labels.values()], dtype=int)
     flat = np.array([label for row in labels.values() for label in row.values()], dtype=float)
-    _check_labels(labels, flat, any_share=graded or binary_from is not None)
-    if binary_from is not None:
-        flat = (flat >= binary_from).astype(float)
+    _check_labels(labels, flat, any_share=graded)
 
     depth = int(sizes.max(initial=1))
     table = np.zeros((len(sizes), depth))
@@ -106,19 +103,6 @@ def usefulness(
     ideal[ideal[:, 0] == 0, 0] = 1
     scores: Scores = MEASURES[name](table, ideal, depth if k is None else k)
     return scores * depth / np.maximum(sizes, 1) if name == "p" and k is None else scores
-
-
-def _check_call(name: str, *, graded: bool, binary_from: float | None) -> None:
-    if graded and binary_from is not None:
-        raise InputError(
-            "graded=True takes labels as they are, binary_from turns them into 0 and 1. Give one of the two."
-        )
-    if binary_from is not None and not 0 < binary_from <= 1:
-        raise InputError(f"binary_from is {binary_from!r}; it must be above 0 and at most 1.")
-    if graded and name in NEED_BINARY:
-        raise InputError(
-            f"eRAG's {name} is defined for labels of 0 and 1 only, and these are graded.\n{REMEDY}"
-        )
 
 
 def _check_labels(labels: Mapping[str, Mapping[str, float]], flat: Scores, *, any_share: bool) -> None:

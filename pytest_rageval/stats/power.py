@@ -42,7 +42,7 @@ def detectable_drop(drops: Sequence[float], *, alpha: float, max_drop: float = 0
     return _noticed(noise, size, len(drops), alpha, max_drop)
 
 
-def detectable_drop_unpaired(scores: Sequence[float], *, alpha: float, max_drop: float = 0.0) -> float | None:
+def detectable_drop_unpaired(scores: Sequence[float], *, alpha: float) -> float | None:
     """The same where there is no baseline yet: an upper bound.
 
     The scores of the other system are taken to vary as much, and independently. Those of similar systems
@@ -51,7 +51,6 @@ def detectable_drop_unpaired(scores: Sequence[float], *, alpha: float, max_drop:
     Args:
         scores: one an example.
         alpha: as above.
-        max_drop: as above.
 
     Returns:
         As above; a loss is taken to be one from the highest score to the lowest, or 1 where all are equal.
@@ -59,7 +58,7 @@ def detectable_drop_unpaired(scores: Sequence[float], *, alpha: float, max_drop:
     if not scores:
         return None
     size = max(scores) - min(scores) or 1.0
-    return _noticed(2 * pvariance(scores), size, len(scores), alpha, max_drop)
+    return _noticed(2 * pvariance(scores), size, len(scores), alpha, max_drop=0.0)
 
 
 def examples_needed(drops: Sequence[float], *, alpha: float, max_drop: float = 0.0) -> int | None:

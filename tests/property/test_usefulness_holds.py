@@ -76,16 +76,6 @@ def test_graded_and_binary_agree_on_labels_of_0_and_1(name: str, labels: list[fl
     assert _score(name, labels, k, graded=True) == _score(name, labels, k)
 
 
-@pytest.mark.parametrize("name", MEASURES)
-@given(labels=SHARES, k=CUTS, cut=st.floats(0, 1, exclude_min=True))
-def test_a_cut_off_is_the_same_as_labelling_by_it(
-    name: str, labels: list[float], k: int | None, cut: float
-) -> None:
-    """Labels of at least the cut-off are 1, others 0."""
-    by_hand = [float(label >= cut) for label in labels]
-    assert _score(name, labels, k, binary_from=cut) == _score(name, by_hand, k)
-
-
 @given(labels=BINARY)
 def test_recall_at_full_depth_is_hit(labels: list[float]) -> None:
     """Only retrieved passages are labelled."""

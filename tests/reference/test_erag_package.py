@@ -100,7 +100,7 @@ def test_there_one_fractional_label_changes_what_all_may_ask() -> None:
         _theirs(mixed, "map_cut_2")
     with pytest.raises(InputError, match=r"query 'q3': the label of passage '0' is 0\.5"):
         _ours("map", mixed, 2)
-    assert _ours("map", mixed, 2, binary_from=0.5) == [*_ours("map", labels, 2), 1.0]
+    assert _ours("p", mixed, 2, graded=True) == [*_ours("p", labels, 2), 0.25]
 
 
 @pytest.mark.parametrize(("name", "measure", "expected"), [("p", "P_5", 1.5 / 5), ("hit", "success_5", 1.0)])

@@ -167,7 +167,6 @@ def test_where_grades_have_no_meaning_the_message_names_what_has(world, example,
         world.evaluate(f"erag.{part}@2", asked)
     assert 'label="judge>=0.5"' in str(caught.value)
     assert "p, hit or ndcg" in str(caught.value)
-    assert "binary_from" not in str(caught.value)
     assert world.evaluate(f"erag.{part}@2", asked, label="judge>=0.5")[0].value == 1.0
 
 

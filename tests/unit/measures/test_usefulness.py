@@ -67,12 +67,6 @@ def test_graded_labels_have_no_recall_map_or_mrr(name: str, labels) -> None:
 
 
 @pytest.mark.parametrize("name", MEASURES)
-def test_a_cut_off_makes_labels_binary(name: str) -> None:
-    """A label that equals it counts as useful."""
-    assert _score(name, [0.5, 0.8, 0.2], 2, binary_from=0.5) == _score(name, [1, 1, 0], 2)
-
-
-@pytest.mark.parametrize("name", MEASURES)
 def test_a_label_between_0_and_1_must_be_announced(name: str) -> None:
     """It is refused by name, and does not turn the other queries' labels into graded ones."""
     with pytest.raises(
@@ -82,26 +76,13 @@ def test_a_label_between_0_and_1_must_be_announced(name: str) -> None:
 
 
 @pytest.mark.parametrize("label", [nan, -0.1, 1.0000001, float("inf"), 2])
-@pytest.mark.parametrize("how", [{}, {"graded": True}, {"binary_from": 0.5}])
+@pytest.mark.parametrize("how", [{}, {"graded": True}])
 def test_a_label_outside_0_and_1_is_refused_by_name(label: float, how: dict) -> None:
     """NaN too, whatever was announced."""
     with pytest.raises(
         InputError, match=r"query 'q2': the label of passage 'b' is .*; it must lie between 0 and 1"
     ):
         usefulness("p", {**BINARY, "q2": {"a": 1, "b": label, "c": 5}}, 3, **how)
-
-
-@pytest.mark.parametrize("number", [0, -1, 1.5, nan])
-def test_a_cut_off_of_labels_lies_above_0(number: float) -> None:
-    """From 0 on, every passage would be useful."""
-    with pytest.raises(InputError, match="above 0 and at most 1"):
-        usefulness("p", BINARY, 3, binary_from=number)
-
-
-def test_graded_and_binary_from_exclude_each_other() -> None:
-    """One of the two was not meant."""
-    with pytest.raises(InputError, match="one of the two"):
-        usefulness("p", BINARY, 3, graded=True, binary_from=0.5)
 
 
 @pytest.mark.parametrize("name", MEASURES)
