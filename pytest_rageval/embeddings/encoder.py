@@ -1,16 +1,16 @@
 """Embeddings of texts and of their tokens: an offline model by default, each text encoded once."""
 
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
 from threading import RLock
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_rageval.embeddings.recent import Recent
 from pytest_rageval.errors import InputError
 from pytest_rageval.extras import require
 from pytest_rageval.fingerprint import digest, file_digest
@@ -116,10 +116,10 @@ class SentenceEncoder:
         self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
         self._loaded: Any = None
         self._lock = RLock()
-        self._sentences: _Recent[Vectors] = _Recent(cache_bytes)
-        self._queries: _Recent[Vectors] = _Recent(cache_bytes)
-        self._passages: _Recent[Vectors] = _Recent(cache_bytes)
-        self._tokens: _Recent[Tokens] = _Recent(cache_bytes)
+        self._sentences: Recent[Vectors] = Recent(cache_bytes)
+        self._queries: Recent[Vectors] = Recent(cache_bytes)
+        self._passages: Recent[Vectors] = Recent(cache_bytes)
+        self._tokens: Recent[Tokens] = Recent(cache_bytes)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -259,41 +259,3 @@ def _tokens(row: dict[str, Any], around: list[int]) -> Tokens:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     ids = row["input_ids"].cpu().numpy()[kept]
     return Tokens(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), ~np.isin(ids, around))
-
-
-class _Sized(Protocol):
-    @property
-    def nbytes(self) -> int: ...
-
-
-_Item = TypeVar("_Item", bound=_Sized)
-
-
-class _Recent(Generic[_Item]):
-    """What was computed for the texts used most recently, up to a number of bytes."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._bytes = 0
-        self._items: OrderedDict[str, _Item] = OrderedDict()
-
-    def get(self, texts: Sequence[str], compute: Callable[[list[str]], list[_Item]]) -> list[_Item]:
-        """An item for each text; those that are not at hand are computed together."""
-        wanted = [text.strip() for text in texts]
-        # A dictionary of its own: one call may need more than is kept.
-        found = {text: self._items[text] for text in wanted if text in self._items}
-        missing = sorted(set(wanted) - found.keys())
-        if missing:
-            found.update(zip(missing, compute(missing), strict=True))
-        for text in dict.fromkeys(wanted):
-            self._keep(text, found[text])
-        return [found[text] for text in wanted]
-
-    def _keep(self, text: str, item: _Item) -> None:
-        if text not in self._items:
-            self._bytes += item.nbytes
-        self._items[text] = item
-        self._items.move_to_end(text)
-        while self._bytes > self._limit:
-            _, dropped = self._items.popitem(last=False)
-            self._bytes -= dropped.nbytes
