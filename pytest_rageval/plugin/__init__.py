@@ -53,22 +53,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, and the run's state as a plugin of its own."""
-    config.addinivalue_line(
-        "markers",
-        "rageval_evalset(path, *, format=None, sample=None, seed=0, stratify=None, **options): the eval set "
-        "that scores of this test are computed on, from the root directory or from the test file's folder; "
-        "its format is known by its shape or named, options are the format's own.",
-    )
-    config.addinivalue_line(
-        "markers",
-        f"rageval_threshold({Threshold.signature()}): bounds on the mean of a score, "
-        'such as rageval_threshold("recall@5", min=0.8, where={"topic": "billing"}).',
-    )
-    config.addinivalue_line(
-        "markers",
-        f"rageval_calibration({Bounds.signature()}): bounds on how far the judge agrees with the people of a "
-        'labels file, such as rageval_calibration("labels.jsonl", min_kappa=0.6).',
-    )
+    _describe_markers(config)
     try:
         settings = settings_of(config, os.environ)
     except InputError as error:
@@ -92,3 +77,23 @@ def pytest_configure(config: pytest.Config) -> None:
         register(RememberingPlugin(config, settings), RememberingPlugin.NAME)
     if settings.record:
         register(RecordingPlugin(config, settings), RecordingPlugin.NAME)
+
+
+def _describe_markers(config: pytest.Config) -> None:
+    """Say what the markers are for: `pytest --markers`, and no warning that they are unknown."""
+    config.addinivalue_line(
+        "markers",
+        "rageval_evalset(path, *, format=None, sample=None, seed=0, stratify=None, **options): the eval set "
+        "that scores of this test are computed on, from the root directory or from the test file's folder; "
+        "its format is known by its shape or named, options are the format's own.",
+    )
+    config.addinivalue_line(
+        "markers",
+        f"rageval_threshold({Threshold.signature()}): bounds on the mean of a score, "
+        'such as rageval_threshold("recall@5", min=0.8, where={"topic": "billing"}).',
+    )
+    config.addinivalue_line(
+        "markers",
+        f"rageval_calibration({Bounds.signature()}): bounds on how far the judge agrees with the people of a "
+        'labels file, such as rageval_calibration("labels.jsonl", min_kappa=0.6).',
+    )
