@@ -19,8 +19,10 @@ class PlanningPlugin:
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave out the tests that ask nothing of us."""
-        ours = [item for item in items if OURS & set(getattr(item, "fixturenames", ()))]
-        rest = [item for item in items if item not in ours]
+        ours: list[pytest.Item] = []
+        rest: list[pytest.Item] = []
+        for item in items:
+            (ours if OURS & set(getattr(item, "fixturenames", ())) else rest).append(item)
         if rest:
             config.hook.pytest_deselected(items=rest)
             items[:] = ours
