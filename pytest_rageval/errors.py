@@ -6,6 +6,7 @@ traceback of this package.
 """
 
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ __all__ = [
     "TooManyUnscoredError",
     "Undefined",
     "Unscored",
+    "did_you_mean",
     "places",
 ]
 
@@ -39,6 +41,19 @@ def places(error: BaseException) -> list[str]:
         for frame in traceback.extract_tb(error.__traceback__)
         if not Path(frame.filename).is_relative_to(HERE)
     ]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The question whether a known name was meant that is nearly this one, upper and lower case aside; or nothing.
+
+    >>> did_you_mean("Recal", ["recall", "ndcg"]), did_you_mean("x", ["recall", "ndcg"])
+    (' Did you mean recall?', '')
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 - rare, and this file is imported by every run
+
+    by_lower = {each.lower(): each for each in known}
+    near = get_close_matches(name.lower(), by_lower, n=1)
+    return f" Did you mean {by_lower[near[0]]}?" if near else ""
 
 
 class RagevalError(Exception):

@@ -5,7 +5,6 @@ threshold or without, and of `and` and `or`; `and` binds tighter. `or` is the
 highest of its parts, `and` the lowest: on verdicts of 0 and 1 that is logic.
 """
 
-import difflib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Final
 from pytest_rageval.answers.compare import Comparator
 from pytest_rageval.answers.logic import highest, lowest
 from pytest_rageval.answers.measures import YES_OR_NO, AnswerMeasure
-from pytest_rageval.errors import InputError, Planned
+from pytest_rageval.errors import InputError, Planned, did_you_mean
 from pytest_rageval.llm.plan import is_mark
 
 __all__ = ["ASKED_OF_JUDGE", "Atom", "Expression", "parse_expression"]
@@ -146,10 +145,7 @@ def _atom(part: str, known: Mapping[str, object], wrong: Callable[[str], InputEr
         raise wrong(f"{part!r} is no NAME or NAME>=NUMBER{_hint(part)}")
     name, least = match[1], match[2]
     if name not in known:
-        by_lower = {one.lower(): one for one in known}
-        near = difflib.get_close_matches(name.lower(), by_lower, n=1)
-        hint = f" Did you mean {by_lower[near[0]]}?" if near else ""
-        raise wrong(f"there is no {name!r}.{hint} There are: {', '.join(known)}")
+        raise wrong(f"there is no {name!r}.{did_you_mean(name, known)} There are: {', '.join(known)}")
     if least is not None and not 0 < float(least) <= 1:
         raise wrong(f"the threshold of {name} is {least}, and must be above 0 and at most 1")
     return Atom(name, None if least is None else float(least))

@@ -1,11 +1,10 @@
 """Which scores there are: from the name that users type to what computes it."""
 
-import difflib
 from collections.abc import Mapping
 from typing import Final
 
 from pytest_rageval.answers.measures import MEASURES
-from pytest_rageval.errors import InputError
+from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.evaluations.added import AddedScore
 from pytest_rageval.evaluations.answer import (
     evaluate_answer,
@@ -82,8 +81,7 @@ def evaluation_of(
     """
     spec = Spec.parse(wanted.spec)
     if spec.measure not in evaluations:
-        near = difflib.get_close_matches(spec.measure, evaluations, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(spec.measure, evaluations)
         message = f"There is no score {spec.measure!r}.{hint}\nThere are: {', '.join(evaluations)}."
         raise InputError(message)
     if spec.k is None:

@@ -1,11 +1,10 @@
 """The user's prompts, in place of the package's own: each is a template with the same name and placeholders."""
 
-import difflib
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from pytest_rageval.errors import InputError
+from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.prompts.asking import OWN, Prompts
 from pytest_rageval.prompts.templates import MARK, PLACEHOLDER, TEMPLATES
 
@@ -65,8 +64,7 @@ def read_prompts(path: Path | None) -> Prompts:
 def _check(name: object, template: object, where: str) -> None:
     """Let pass a template that can be filled as the package's own is."""
     if name not in TEMPLATES:
-        near = difflib.get_close_matches(str(name), TEMPLATES, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(str(name), TEMPLATES)
         message = f"{where}: there is no prompt {name!r}.{hint}\nThere are: {', '.join(TEMPLATES)}."
         raise InputError(message)
     if not isinstance(template, str):
