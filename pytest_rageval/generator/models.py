@@ -1,16 +1,15 @@
-"""From a question and passages to an answer: a model's, or the user's own function."""
+"""Models that generate: one at a server, and the local one."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final
 
-from pytest_rageval.errors import CallableError, ContextOverflow, Unscored
+from pytest_rageval.errors import ContextOverflow, Unscored
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.door import Door
 from pytest_rageval.llm.reply import silence
 from pytest_rageval.llm.request import Request
 from pytest_rageval.llm.servers import Server
-from pytest_rageval.loop import PrivateLoop
 from pytest_rageval.model import Document
 from pytest_rageval.prompts.asking import OWN, Prompts
 from pytest_rageval.prompts.continuing import (
@@ -18,15 +17,8 @@ from pytest_rageval.prompts.continuing import (
     few_shot_long_answer_prompt,
     few_shot_prompt,
 )
-from pytest_rageval.usercode import UserCallable, is_ours, takes
 
-__all__ = [
-    "CallableGenerator",
-    "EmbeddedGenerator",
-    "Generator",
-    "LLMGenerator",
-    "adapt_generator",
-]
+__all__ = ["EmbeddedGenerator", "LLMGenerator"]
 
 Prompt = Callable[[str, Sequence[str]], str]
 """Makes a prompt of a question and passages."""
@@ -36,49 +28,6 @@ TEMPERATURE: Final = 0.5
 
 ONE_LINE: Final = r'root ::= [^\n] [^\n]* "\n"*'
 """A grammar in llama.cpp's form: not an empty line, which a base model gives now and then."""
-
-
-class Generator(Protocol):
-    """What the evaluations ask for answers."""
-
-    async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """An answer to the question from the passages, best first.
-
-        Args:
-            question: as in the eval set.
-            passages: none, one or more.
-            sample: 0, 1, 2 … for repeated draws of the same prompt.
-
-        Raises:
-            Unscored: no answer could be had for this one.
-        """
-
-    async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """All answers that the passages hold, each with citations such as `[1][3]`.
-
-        Args:
-            question: as in the eval set.
-            passages: in the order of the prompt, none, one or more; a citation is a position, from 1.
-            sample: 0, 1, 2 … for repeated draws of the same prompt.
-
-        Raises:
-            Unscored: no answer could be had for this one.
-        """
-
-    async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """A long answer to the question from the passages, best first: whole sentences, as complete as may be.
-
-        Args:
-            question: as in the eval set.
-            passages: none, one or more.
-            sample: 0, 1, 2 … for repeated draws of the same prompt.
-
-        Raises:
-            Unscored: no answer could be had for this one.
-        """
-
-    def identity(self, method: str) -> Mapping[str, Any]:
-        """What the answers of a method, such as "cite", depend on, by name; the model itself is under the empty one."""
 
 
 @dataclass(frozen=True)
@@ -102,19 +51,19 @@ class LLMGenerator:
     prompts: Prompts = OWN
 
     async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """See `Generator`."""
+        """See `pytest_rageval.generator.Generator`."""
         return await self._asked("generate", question, passages, sample)
 
     async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """See `Generator`."""
+        """See `pytest_rageval.generator.Generator`."""
         return await self._asked("cite", question, passages, sample)
 
     async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """See `Generator`."""
+        """See `pytest_rageval.generator.Generator`."""
         return await self._asked("explain", question, passages, sample)
 
     def identity(self, method: str) -> Mapping[str, Any]:
-        """See `Generator`."""
+        """See `pytest_rageval.generator.Generator`."""
         return _identity(self.server, self.model, method, self._prompt(method), self._parameters())
 
     async def _asked(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
@@ -147,19 +96,19 @@ class EmbeddedGenerator:
     max_tokens_explained: int = 128
 
     async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:  # noqa: ARG002
-        """See `Generator`."""
+        """See `pytest_rageval.generator.Generator`."""
         return await self._continued("generate", question, passages)
 
     async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:  # noqa: ARG002
-        """See `Generator`; it is shown two worked examples."""
+        """See `pytest_rageval.generator.Generator`; it is shown two worked examples."""
         return await self._continued("cite", question, passages)
 
     async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:  # noqa: ARG002
-        """See `Generator`; it is shown two worked examples."""
+        """See `pytest_rageval.generator.Generator`; it is shown two worked examples."""
         return await self._continued("explain", question, passages)
 
     def identity(self, method: str) -> Mapping[str, Any]:
-        """See `Generator`."""
+        """See `pytest_rageval.generator.Generator`."""
         prompt, max_tokens = self._task(method)
         return _identity(self.server, self.model, method, prompt, {"max_tokens": max_tokens})
 
@@ -182,84 +131,6 @@ class EmbeddedGenerator:
         }
         request = _request(self.server, self.model, prompt, question, passages, parameters)
         return await _answer(self.door, self.server, request, passages)
-
-
-class CallableGenerator:
-    """The user's function `(question, passages) -> str`, or an object's `generate`, and perhaps others.
-
-    One that has a parameter `sample` is told the number of the draw; any other is simply called again.
-
-    Args:
-        generate: as `UserCallable` calls it.
-        cite: likewise; without it `generate` answers, and whether it cites is up to its own prompt.
-        explain: likewise; without it `generate` answers, and how long is up to its own prompt.
-    """
-
-    def __init__(
-        self, generate: UserCallable, cite: UserCallable | None = None, explain: UserCallable | None = None
-    ) -> None:
-        self.user = generate
-        self._cite = cite or generate
-        self._explain = explain or generate
-
-    async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """See `Generator`.
-
-        Raises:
-            CallableError: the function raised, or returned something else than text.
-        """
-        return await self._asked(self.user, question, passages, sample)
-
-    async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """See `Generator`.
-
-        Raises:
-            CallableError: as above.
-        """
-        return await self._asked(self._cite, question, passages, sample)
-
-    async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """See `Generator`.
-
-        Raises:
-            CallableError: as above.
-        """
-        return await self._asked(self._explain, question, passages, sample)
-
-    async def _asked(
-        self, user: UserCallable, question: str, passages: Sequence[Document], sample: int
-    ) -> str:
-        drawn = {"sample": sample} if takes(user.function, "sample") else {}
-        return _said(user, question, await user.call(question, list(passages), **drawn))
-
-    def identity(self, method: str) -> Mapping[str, Any]:
-        """See `Generator`."""
-        asked = {"generate": self.user, "cite": self._cite, "explain": self._explain}[method]
-        return {"": asked.identity}
-
-
-def adapt_generator(generator: object, loop: PrivateLoop) -> Generator:
-    """What `rageval_generator` gave, as a `Generator`.
-
-    Raises:
-        CallableError: it is neither one of ours nor callable, and has no `generate`.
-    """
-    if is_ours(generator):
-        return cast("Generator", generator)
-    generate, cite, explain = (
-        UserCallable("rageval_generator", method, loop) if callable(method) else None
-        for method in (getattr(generator, name, None) for name in ("generate", "cite", "explain"))
-    )
-    if generate is None and callable(generator):
-        generate = UserCallable("rageval_generator", generator, loop)
-    if generate is None:
-        message = (
-            f"rageval_generator is {type(generator).__name__}, which cannot be called.\n"
-            "Return a function (question, passages) -> str from the fixture, sync or async, "
-            "or an object with such a method generate."
-        )
-        raise CallableError(message)
-    return CallableGenerator(generate, cite, explain)
 
 
 def _request(  # noqa: PLR0913, PLR0917 - what a request is made of
@@ -303,14 +174,3 @@ async def _answer(door: Door, server: Server, request: Request, passages: Sequen
     if not reply.text.strip():
         raise Unscored(f"the generator's reply is empty{silence(reply)}")
     return reply.text.strip()
-
-
-def _said(user: UserCallable, question: str, answer: object) -> str:
-    """What a user's function returned, as an answer."""
-    if not isinstance(answer, str):
-        message = f"returned {type(answer).__name__} for {question!r}.\nReturn the answer as a string."
-        raise user.fail(message)
-    if not answer.strip():
-        reason = "the generator's reply is empty"
-        raise Unscored(reason)
-    return answer.strip()
