@@ -56,12 +56,16 @@ class Comparison:
         mean: of the baseline over these.
         left_out: how many examples of now or then are not among them: new, gone, or another question now.
         unscored: how many are the same, and have no score now or had none then, for whatever reason.
+        new: how many have a score now and are not the same in the baseline, a part of `left_out`.
+        lost: those that are the same, had a score then and have none now, a part of `unscored`.
     """
 
     changes: tuple[Change, ...]
     mean: float
     left_out: int
     unscored: int
+    new: int
+    lost: tuple[Outcome, ...]
 
     @property
     def drops(self) -> list[float]:
@@ -93,12 +97,11 @@ def compared(score: Score, fingerprint: Mapping[str, Any], before: Before) -> Co
             + "\nGo back to what it was, or write a new baseline on the commit to compare with: "
             "--rageval-update-baseline."
         )
-    same = [
-        outcome
-        for outcome in score.outcomes
-        if before.questions.get(outcome.example.id) == outcome.example.digest
-        and outcome.example.id in before.examples
-    ]
+    same: list[Outcome] = []
+    others: list[Outcome] = []
+    for outcome in score.outcomes:
+        known = before.questions.get(outcome.example.id) == outcome.example.digest
+        (same if known and outcome.example.id in before.examples else others).append(outcome)
     changes = tuple(
         _change(outcome, outcome.value, then, before.examples[outcome.example.id])
         for outcome in same
@@ -116,8 +119,14 @@ def compared(score: Score, fingerprint: Mapping[str, Any], before: Before) -> Co
     return Comparison(
         changes,
         fsum(change.drop + _value(change) for change in changes) / len(changes),
-        len(score.outcomes) - len(same) + gone,
+        len(others) + gone,
         len(same) - len(changes),
+        sum(outcome.value is not None for outcome in others),
+        tuple(
+            outcome
+            for outcome in same
+            if outcome.value is None and before.examples[outcome.example.id].get("score") is not None
+        ),
     )
 
 

@@ -15,6 +15,9 @@ Status = Literal["pass", "inconclusive", "fail", "error"]
 SLACK: Final = 1e-12
 """The mean of n equal numbers can differ from them in the last bit, which is no regression."""
 
+NAMED: Final = 5
+"""How many of the examples that lost their score are named."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -35,7 +38,8 @@ def verdict_on(score: Score, threshold: Threshold, drop: DropTest | None = None)
     """Compare the mean with the bounds, in full precision; a mean on a bound passes.
 
     A bound that is closer to the mean than the means of repeated runs are to each other is pointed out:
-    the next run may end on its other side.
+    the next run may end on its other side. So is a drop that `max_drop` would not see, where more than it
+    could have been lost among examples that cannot be compared.
 
     Args:
         score: of the threshold's slice.
@@ -47,7 +51,8 @@ def verdict_on(score: Score, threshold: Threshold, drop: DropTest | None = None)
         `strict` by one that is not excluded. `inconclusive` where a larger drop may be noise.
     """
     verdict = _verdict(score, threshold, drop)
-    return replace(verdict, warnings=(*verdict.warnings, *_within_noise(score, threshold, drop)))
+    unseen = () if verdict.status == "fail" else _unseen(score, threshold, drop)
+    return replace(verdict, warnings=(*verdict.warnings, *unseen, *_within_noise(score, threshold, drop)))
 
 
 def _verdict(score: Score, threshold: Threshold, drop: DropTest | None) -> Verdict:
@@ -114,6 +119,27 @@ def _within_noise(score: Score, threshold: Threshold, drop: DropTest | None) -> 
                 f"{word}{at} is {abs(mean - bound):.3f} from {mean:.3f}, and runs differ by {spread:.3f}: "
                 "another run may end on the other side"
             )
+
+
+def _unseen(score: Score, threshold: Threshold, drop: DropTest | None) -> Iterator[str]:
+    """The examples of now that may have lost more than is allowed, and cannot be compared."""
+    if threshold.max_drop is None or drop is None:
+        return
+    new, lost = drop.comparison.new, [outcome.example.id for outcome in drop.comparison.lost]
+    unseen, width = new + len(lost), score.scale[1] - score.scale[0]
+    whole = len(drop.comparison.changes) + unseen
+    if unseen * width <= threshold.max_drop * whole + SLACK:
+        return
+    told = f"a drop among {unseen} of {whole} examples would not be seen"
+    if lost:
+        named = ", ".join(lost[:NAMED]) + (", …" if len(lost) > NAMED else "")
+        told += f"; {len(lost)} had a score in the baseline and have none now: {named}"
+    if new:
+        told += (
+            f"; {new} are not in the baseline as they are now: write it anew on the commit to compare with, "
+            "--rageval-update-baseline"
+        )
+    yield told
 
 
 def _stands(score: Score, drop: DropTest, max_drop: float) -> str:

@@ -253,5 +253,78 @@ def test_the_distance_to_an_allowed_drop_is_that_of_the_common_examples() -> Non
     again = score_of(now | {"q0": 0.0}).outcomes
     score = Score("answer.em@5", score_of(now).outcomes, repeats=[again])
     drop = drop_test(comparison_of(ALL, now), max_drop=0.21, strict=False, alpha=0.05)
-    (warning,) = verdict_on(score, Threshold("answer.em@5", max_drop=0.21), drop).warnings
+    _, warning = verdict_on(score, Threshold("answer.em@5", max_drop=0.21), drop).warnings
     assert warning.startswith("max_drop (0.790) is 0.010 from 0.800, and runs differ by 0.024")
+
+
+NEW = (
+    "; {} are not in the baseline as they are now: write it anew on the commit to compare with, "
+    "--rageval-update-baseline"
+)
+LOST = "; 2 had a score in the baseline and have none now: q0, q1"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "max_drop", "warning"),
+    [
+        # One question that is the same, and all the others under other names.
+        (
+            numbered(20, 0),
+            {"q0": 1.0} | {f"renamed{n}": 0.0 for n in range(19)},
+            0.02,
+            f"a drop among 19 of 20 examples would not be seen{NEW.format(19)}",
+        ),
+        # The retriever fails at two questions, which is no more than may be unscored.
+        (
+            numbered(40, 0),
+            numbered(40, 0) | {"q0": None, "q1": None},
+            0.02,
+            f"a drop among 2 of 40 examples would not be seen{LOST}",
+        ),
+        (
+            numbered(40, 0),
+            numbered(40, 0) | {"q0": None, "q1": None, "new": 1.0},
+            0.02,
+            f"a drop among 3 of 41 examples would not be seen{LOST}{NEW.format(1)}",
+        ),
+        # Were they all lost, that would still be no more than is allowed.
+        (numbered(40, 0), numbered(40, 0) | {"q0": None, "q1": None}, 0.05, None),
+        # What had no score then had none to lose, and what is new and has none is counted elsewhere.
+        (numbered(40, 0) | {"a": None, "b": None}, numbered(40, 0) | {"a": 1.0, "b": None}, 0.0, None),
+        (numbered(40, 0), numbered(40, 0) | {"new": None}, 0.0, None),
+        # Nobody loses a question that is no more.
+        (numbered(40, 0), numbered(20, 0), 0.0, None),
+    ],
+)
+def test_a_drop_that_would_not_be_seen_is_pointed_out(
+    before: Values, now: Values, max_drop: float, warning: str | None
+) -> None:
+    """Renamed questions and a retriever that fails must not hide a regression, even from a reader of -q."""
+    verdict = _verdict(before, now, max_drop=max_drop)
+    assert verdict.status == "pass"
+    assert verdict.warnings == (() if warning is None else (warning,))
+
+
+def test_many_examples_without_a_score_are_named_by_the_first() -> None:
+    """Five names are enough to find out why."""
+    now = numbered(40, 0) | {f"q{n}": None for n in range(7)}
+    (warning,) = _verdict(numbered(40, 0), now, max_drop=0.02).warnings
+    assert warning.endswith("7 had a score in the baseline and have none now: q0, q1, q2, q3, q4, …")
+
+
+def test_an_allowed_drop_is_a_share_of_the_scale() -> None:
+    """On a scale from 1 to 5, two of 40 can cost 0.2."""
+    before = {f"q{n}": 5.0 for n in range(40)}
+    now = before | {"q0": None, "q1": None}
+    score = score_of(now, scale=(1.0, 5.0))
+    for max_drop, warned in ((0.1, True), (0.2, False)):
+        drop = drop_test(comparison_of(before, now), max_drop=max_drop, strict=False, alpha=0.05)
+        verdict = verdict_on(score, Threshold("judged.correctness@5", max_drop=max_drop), drop)
+        assert bool(verdict.warnings) == warned
+
+
+def test_a_failure_is_not_said_twice() -> None:
+    """A drop that is seen needs no word on one that is not."""
+    now = numbered(14, 6) | {"new": 1.0}
+    verdict = _verdict(ALL, now, max_drop=0.02)
+    assert (verdict.status, verdict.warnings) == ("fail", ())
