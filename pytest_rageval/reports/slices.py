@@ -1,12 +1,12 @@
 """A threshold on each value of a tag: what became of the values that are not in the table."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pytest_rageval.gate.ruling import Ruling
 from pytest_rageval.reports.baseline import baseline_entry
 
-__all__ = ["slices_entry", "slices_text"]
+__all__ = ["slice_warnings", "slices_entry", "slices_text"]
 
 
 def slices_entry(ruling: Ruling) -> dict[str, Any]:
@@ -29,10 +29,18 @@ def slices_text(entry: Mapping[str, Any]) -> str:
     return f"{told}; then {', '.join(others)}" if others else told
 
 
+def slice_warnings(entry: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """What is to be known of the values behind the worst, whose warnings are the entry's: each with its slice."""
+    for each in entry.get("by", {"slices": []})["slices"][1:]:
+        for warning in each.get("warnings", ()):
+            yield {**entry["where"], entry["by"]["tag"]: each["value"]}, warning
+
+
 def _slice(ruling: Ruling, tag: str) -> dict[str, Any]:
     """One value of a tag, in short."""
     score = ruling.score
     interval = None if score is None else score.ci95
+    warnings = {"warnings": list(ruling.verdict.warnings)} if ruling.verdict.warnings else {}
     return {
         "value": ruling.threshold.where[tag],
         "mean": None if score is None else float(score),
@@ -43,4 +51,5 @@ def _slice(ruling: Ruling, tag: str) -> dict[str, Any]:
         "baseline": baseline_entry(ruling.drop),
         "verdict": ruling.verdict.status,
         "reason": ruling.verdict.reason,
+        **warnings,
     }

@@ -5,6 +5,7 @@ from typing import Any
 
 from pytest_rageval.reports.entries import sliced_name
 from pytest_rageval.reports.rows import HEAD, NUMERIC, cells, notes, test_name
+from pytest_rageval.reports.slices import slice_warnings
 
 __all__ = ["table_lines", "warning_lines"]
 
@@ -40,10 +41,13 @@ def warning_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         *of_sets,
         *(
-            f"warning: {test['nodeid']}: {sliced_name(entry)}: {warning}"
+            f"warning: {test['nodeid']}: {sliced_name({**entry, 'where': where})}: {warning}"
             for test in tests
             for entry in test["scores"]
-            for warning in entry.get("warnings", ())
+            for where, warning in (
+                *((entry["where"], warning) for warning in entry.get("warnings", ())),
+                *slice_warnings(entry),
+            )
         ),
     ]
 

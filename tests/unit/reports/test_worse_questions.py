@@ -165,12 +165,16 @@ def test_the_entry_of_slices_is_that_of_the_worst_with_all_beside_it() -> None:
 
 
 def test_doubt_about_a_slice_is_told_though_another_is_worse() -> None:
-    """A warning is for the reader of a run that passes; here the slice in doubt is the worst, and so it is told."""
-    entry = ruling_entry(_ruled({"a": [1.0] * 8, "c": [0.0, 1.0]}, max_drop=0.02))
-    (line,) = warning_lines([{"nodeid": "test_a.py::test", "scores": [entry]}])
-    assert line.startswith(
-        "warning: test_a.py::test: answer.em@1 [topic=c]: 0.500 is 0.500 below the baseline's"
-    )
+    """A warning is for the reader of a run that passes: each value has its own, the worst first."""
+    values = {"a": [1.0] * 8, "b": [0.0, 1.0, 1.0, 1.0], "c": [0.0, 1.0]}
+    entry = json.loads(json.dumps(ruling_entry(_ruled(values, max_drop=0.02))))
+    lines = warning_lines([{"nodeid": "test_a.py::test", "scores": [entry]}])
+    starts = [
+        "warning: test_a.py::test: answer.em@1 [topic=c]: 0.500 is 0.500 below the baseline's",
+        "warning: test_a.py::test: answer.em@1 [topic=b]: 0.750 is 0.250 below the baseline's",
+    ]
+    assert [line[: len(start)] for line, start in zip(lines, starts, strict=True)] == starts
+    assert ["warnings" in each for each in entry["by"]["slices"]] == [True, True, False]
 
 
 @pytest.mark.parametrize(
