@@ -1,0 +1,57 @@
+"""Lines that fit a terminal, and do not steer it."""
+
+from unicodedata import east_asian_width
+
+import pytest
+
+from pytest_rageval.model import Document, Ranking
+from pytest_rageval.reports.failure import ranking_lines
+from pytest_rageval.reports.layout import field_lines, wrapped
+
+
+def _columns(line: str) -> int:
+    return sum(2 if east_asian_width(each) in "WF" else 1 for each in line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "如何在不联系客服的情况下重置我的密码以及更改与我的帐户关联的电子邮件地址？" * 3,
+        "返品はいつまでできますか " * 12,
+        "반품은 언제까지 할 수 있나요 " * 12,
+        "🎉 party 🎉🎉 " * 20,
+        "How very long " * 30,
+    ],
+)
+def test_lines_fit_whatever_the_script(text: str) -> None:
+    """Characters of two columns count as two, and a script without spaces is broken between them."""
+    lines = wrapped(f"  q1  1.00 → 0.00  {text}", 6)
+    assert max(map(_columns, lines)) <= 80
+    assert all(_columns(line) > 60 for line in lines[:-1])
+    assert lines[0].startswith(f"  q1  1.00 → 0.00  {text[:4]}")
+    assert all(line.startswith("      ") for line in lines[1:])
+    assert "".join("".join(lines).split()) == "".join(f"q1 1.00 → 0.00 {text}".split())
+
+
+def test_a_word_that_is_too_long_stays_whole() -> None:
+    """It may be an address, to be copied."""
+    assert wrapped(f"  q1  {'a' * 100} b", 6) == ["  q1", f"      {'a' * 100}", "      b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[2J\x1b[1;1HPASSED", r"\x1b[2J\x1b[1;1HPASSED"),
+        ("\x07bell\x00", r"\x07bell\x00"),
+        ("\x9b31mred", r"\x9b31mred"),
+        ("\u202edessap", r"\u202edessap"),
+        ("half \ud800", r"half \ud800"),
+        ("one\ttwo\r\nthree", "one two three"),
+        ("naïve 👩‍👩‍👧 co\u00adop", "naïve 👩‍👩‍👧 co\u00adop"),
+    ],
+)
+def test_no_text_steers_the_terminal(text: str, shown: str) -> None:
+    """An answer must not clear the screen that its failure is on; what is only unusual stays as it is."""
+    assert list(field_lines("answer", [text])) == [f"      answer      {shown}"]
+    lines = ranking_lines(Ranking("q", (Document(text, "kb"),)))
+    assert lines[1] == f"  1. kb: {shown}"
