@@ -126,7 +126,9 @@ def _unseen(score: Score, threshold: Threshold, drop: DropTest | None) -> Iterat
     if threshold.max_drop is None or drop is None:
         return
     new, lost = drop.comparison.new, [outcome.example.id for outcome in drop.comparison.lost]
-    unseen, width = new + len(lost), score.scale[1] - score.scale[0]
+    # A score that another plugin added may reach further than anybody said.
+    width = max(score.scale[1] - score.scale[0], max(score.values) - min(score.values))
+    unseen = new + len(lost)
     whole = len(drop.comparison.changes) + unseen
     if unseen * width <= threshold.max_drop * whole + SLACK:
         return

@@ -323,6 +323,13 @@ def test_an_allowed_drop_is_a_share_of_the_scale() -> None:
         assert bool(verdict.warnings) == warned
 
 
+def test_the_scale_is_at_least_as_wide_as_the_scores() -> None:
+    """Of a score that another plugin added nobody may have said how far it reaches."""
+    before = {f"q{n}": 100.0 * (n % 2) for n in range(40)}
+    (warning,) = _verdict(before, before | {"q0": None, "q1": None}, max_drop=2.0).warnings
+    assert warning.startswith("a drop among 2 of 40 examples would not be seen")
+
+
 def test_a_failure_is_not_said_twice() -> None:
     """A drop that is seen needs no word on one that is not."""
     now = numbered(14, 6) | {"new": 1.0}
