@@ -103,16 +103,25 @@ class Threshold:
         _check_ways(call, given)
         return cls(spec, **(given | {"where": dict(given.get("where", {}))}))
 
-    def check_scale(self, scale: tuple[float, float]) -> None:
+    def check_scale(self, scale: tuple[float, float] | None) -> None:
         """See that each bound can be passed and can be kept, which one beyond the scale cannot.
 
         Args:
-            scale: the lowest and the highest value of the score.
+            scale: the lowest and the highest value of the score; None where nobody says.
 
         Raises:
             InputError: `min` or `max` is not on the scale, or `max_drop` exceeds its width; with `strict`
-                also where it is the width, since nobody has to show that no more is lost than there is.
+                also where it is the width, since nobody has to show that no more is lost than there is, and
+                where there is no scale: a few losses of any size may be among those that were not seen.
         """
+        if scale is None:
+            if self.strict:
+                message = (
+                    f"{self.spec}: strict=True excludes a drop, and nobody says how far this score can drop.\n"
+                    "Its plugin tells by registry.add_score(…, scale=(lowest, highest)); or leave strict out."
+                )
+                raise InputError(message)
+            return
         low, high = scale
         for word, bound in (("min", self.min), ("max", self.max)):
             if bound is not None and not low <= bound <= high:

@@ -224,9 +224,7 @@ class Rageval:
     ) -> Threshold:
         """A threshold whose bounds mean something, which is known before anything is asked."""
         threshold = Threshold.parse(args, words, optional=optional)
-        scale = self._session.scale(_wanted(threshold))
-        if scale is not None:
-            threshold.check_scale(scale)
+        threshold.check_scale(self._session.scale(_wanted(threshold)))
         return threshold
 
     def _ruled(self, score: Score | RagevalError, threshold: Threshold, *, tests: int) -> Ruling:

@@ -86,6 +86,15 @@ def test_another_package_adds_each_kind(project, monkeypatch):
     result.stdout.fnmatch_lines(["plugins: *shelves-1.0*", "  fill@2 *0.500 *"])
 
 
+def test_a_score_without_a_scale_has_no_strict_threshold(project, monkeypatch):
+    """Nobody says how much may be lost on questions that were not seen, so nothing can be excluded."""
+    _install(project, monkeypatch)
+    project.test('@pytest.mark.rageval_threshold("fill@2", max_drop=2, strict=True)\ndef test_gate(): pass\n')
+    result = project.run_process()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["fill@2: strict=True excludes a drop, and nobody says *"])
+
+
 def test_without_the_package_its_names_are_unknown(project):
     """So the test above can fail."""
     project.test(TESTS)

@@ -194,3 +194,10 @@ def test_a_bound_beyond_the_scale_could_be_neither_passed_nor_kept(
 def test_the_ends_of_the_scale_are_on_it(words: dict[str, Any], scale: tuple[float, float]) -> None:
     """A grade can drop by more than one, so that a drop of one can be excluded."""
     Threshold.parse(("recall@5",), words).check_scale(scale)
+
+
+def test_without_a_scale_nothing_can_be_excluded() -> None:
+    """A score of another plugin may lose any amount on a question that was not seen; other bounds need no scale."""
+    with pytest.raises(InputError, match=r"^fill@5: strict=True excludes .*\n.*scale=\(lowest, highest\)"):
+        Threshold.parse(("fill@5",), {"max_drop": 2, "strict": True}).check_scale(None)
+    Threshold.parse(("fill@5",), {"min": 85, "max": 900, "max_drop": 2}).check_scale(None)
