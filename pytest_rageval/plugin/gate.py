@@ -179,6 +179,15 @@ class GatePlugin:
         """Hold the scores against the thresholds, before the test's own statements."""
         if item.nodeid in self._benches:
             self._benches[item.nodeid].enforce()
+            return
+        late = next(filter(item.get_closest_marker, MARKERS), None)
+        if late is not None:
+            # A threshold that is not held must not look like one that is kept.
+            message = (
+                f"{late} does nothing here: it came when the test had begun, or the test has no fixtures.\n"
+                "Mark the test in its file, or in pytest_collection_modifyitems."
+            )
+            pytest.fail(message, pytrace=False)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(

@@ -116,3 +116,29 @@ def test_a_parametrized_retriever_multiplies_the_test(project):
     result = project.run("-v")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*test_gate?good? PASSED*", "*test_gate?empty? FAILED*"])
+
+
+def test_a_threshold_that_comes_too_late_is_no_pass(project):
+    """Added by a fixture, when the scores of a test are known already, it would be held by nobody."""
+    project.test(
+        "@pytest.fixture(autouse=True)\n"
+        "def late(request):\n"
+        '    request.node.add_marker(pytest.mark.rageval_threshold("recall@1", min=1))\n'
+        "def test_gate(): pass\n"
+    )
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["rageval_threshold does nothing here: *", "Mark the test in its file, *"])
+
+
+def test_a_threshold_of_another_plugin_is_held(project):
+    """Added when collection ends."""
+    project.test("def test_gate(): pass\n")
+    with (project.path / "conftest.py").open("a", encoding="utf-8") as conftest:
+        conftest.write(
+            "\n\ndef pytest_collection_modifyitems(items):\n"
+            "    for item in items:\n"
+            '        item.add_marker(pytest.mark.rageval_threshold("recall@1", min=1))\n'
+        )
+    project.lose(1)
+    project.run().assert_outcomes(failed=1)
