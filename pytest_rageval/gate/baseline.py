@@ -18,6 +18,7 @@ changed line, and two branches that changed different ones merge.
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -67,7 +68,7 @@ class Baseline:
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"The baseline {path} cannot be read: {error}.\n{MEND}") from None
         try:
-            document = json.loads(text)
+            document = json.loads(text, object_pairs_hook=_each_once)
         except (ValueError, RecursionError) as error:
             conflict = "it holds the marks of a merge conflict" if "<<<<<<<" in text else str(error)
             raise InputError(f"The baseline {path} is not JSON: {conflict}.\n{MEND}") from None
@@ -146,6 +147,16 @@ def _example(outcome: Outcome) -> dict[str, Any]:
     if evidence.answer is not None:
         kept["answer"] = " ".join(evidence.answer.split())[:LONGEST]
     return kept
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of the file; of two scores of one question nobody could say which is right."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        message = f"{json.dumps(twice)} stands twice in one place, as where a merge kept both sides"
+        raise ValueError(message)
+    return found
 
 
 def _well_formed(tests: Any) -> bool:

@@ -207,6 +207,10 @@ MEND = (
         ('{"schema": 1,\n', "is not JSON: Expecting property name"),
         ('{\n<<<<<<< HEAD\n"schema": 1\n=======\n', "is not JSON: it holds the marks of a merge conflict."),
         ("[" * 100_000, "is not JSON: "),
+        (
+            '{"schema": 1, "tests": {"t": {"questions": {"q1": "a", "q2": "b", "q1": "a"}, "scores": {}}}}',
+            'is not JSON: "q1" stands twice in one place, as where a merge kept both sides.',
+        ),
         ("[]", "is no baseline of this package."),
         ("null", "is no baseline of this package."),
         ("{}", "is no baseline of this package."),
