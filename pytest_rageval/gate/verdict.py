@@ -89,7 +89,7 @@ def _shown(score: Score, max_drop: float, drop: DropTest) -> Verdict:
     beyond = f"{stands}, more than the allowed {max_drop:g}"
     if drop.significant:
         return Verdict("fail", f"{beyond}, and it is no noise ({_held(drop)})")
-    told = f"{beyond}, but may be noise ({_held(drop)}){_power(drop)}"
+    told = f"{beyond}, but may be noise ({_held(drop)}){_power(score, drop)}"
     return Verdict("inconclusive", told, (told,))
 
 
@@ -100,7 +100,7 @@ def _strictly(score: Score, max_drop: float, drop: DropTest) -> Verdict:
         return Verdict("pass", f"{stands}; a drop of {max_drop:g} is excluded ({_held(drop)})")
     return Verdict(
         "fail",
-        f"{stands}; a drop of {max_drop:g} is not excluded ({_held(drop)}){_power(drop)}",
+        f"{stands}; a drop of {max_drop:g} is not excluded ({_held(drop)}){_power(score, drop)}",
     )
 
 
@@ -166,10 +166,10 @@ def _common(drop: DropTest) -> str:
     return f" over {len(drop.comparison.changes)} examples ({', '.join(told)})" if told else ""
 
 
-def _power(drop: DropTest) -> str:
+def _power(score: Score, drop: DropTest) -> str:
     n = len(drop.comparison.changes)
     told = []
-    if drop.detectable is not None and drop.detectable <= drop.comparison.mean:
+    if drop.detectable is not None and drop.detectable <= drop.comparison.mean - score.scale[0]:
         told.append(f"{n} examples show a drop of {drop.detectable:.3f} at 80% power")
     elif drop.detectable is not None:
         told.append(f"{n} examples are too few to show any drop at 80% power")

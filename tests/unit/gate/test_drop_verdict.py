@@ -264,6 +264,19 @@ NEW = (
 LOST = "; 2 had a score in the baseline and have none now: q0, q1"
 
 
+def test_no_drop_below_the_scale_is_promised_to_be_seen() -> None:
+    """Grades from 1 to 5 that are 3 in the mean can drop by 2, and not by 3."""
+    before = {f"q{n}": 3.0 for n in range(5)}
+    now = before | {"q0": 1.0}
+    drop = drop_test(comparison_of(before, now), max_drop=0.1, strict=False, alpha=0.05, largest=4.0)
+    assert drop.detectable is not None
+    assert 2 < drop.detectable < 3
+    verdict = verdict_on(
+        score_of(now, scale=(1.0, 5.0)), Threshold("judged.correctness@5", max_drop=0.1), drop
+    )
+    assert "5 examples are too few to show any drop at 80% power" in verdict.reason
+
+
 @pytest.mark.parametrize(
     ("before", "now", "max_drop", "warning"),
     [
