@@ -162,6 +162,11 @@ class Score(float):
         return (self.spec, self.outcomes), named
 
     @property
+    def name(self) -> str:
+        """The spec with the slice, such as "recall@5 where topic='billing'"."""
+        return _name(self.spec, self.slice)
+
+    @property
     def values(self) -> list[float]:
         """The scores of the scored examples."""
         return [outcome.value for outcome in self.outcomes if outcome.value is not None]
@@ -275,15 +280,19 @@ def _no_such_slice(examples: Sequence[Example], tags: Mapping[str, Any]) -> str:
     return f"No example has {asked}. The tags there are:\n{listed}"
 
 
+def _name(spec: str, tags: Mapping[str, Any]) -> str:
+    return spec + "".join(f" where {tag}={value!r}" for tag, value in tags.items())
+
+
 def _too_many(spec: str, outcomes: Sequence[Outcome], tags: Mapping[str, Any], max_unscored: float) -> str:
     scored = sum(outcome.value is not None for outcome in outcomes)
     defined = sum(outcome.undefined is None for outcome in outcomes)
-    where = "".join(f" where {name}={value!r}" for name, value in tags.items())
+    name = _name(spec, tags)
     lines = [
-        f"{spec}{where}: {defined - scored} of {defined} examples have no score, "
+        f"{name}: {defined - scored} of {defined} examples have no score, "
         f"more than the allowed {100 * max_unscored:g}%:"
         if scored
-        else f"{spec}{where}: none of {len(outcomes)} examples has a score:"
+        else f"{name}: none of {len(outcomes)} examples has a score:"
     ]
     reasons: dict[str, list[str]] = {}
     for outcome in outcomes:

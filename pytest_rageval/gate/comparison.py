@@ -110,7 +110,7 @@ def compared(score: Score, fingerprint: Mapping[str, Any], before: Before) -> Co
     )
     if not changes:
         raise StaleBaselineError(
-            f"{score.spec}: of {len(score.outcomes)} examples none is in the baseline with the same question and "
+            f"{score.name}: of {len(score.outcomes)} examples none is in the baseline with the same question and "
             "gold, and scored in both.\nWrite a new baseline on the commit to compare with: "
             "--rageval-update-baseline."
         )

@@ -117,7 +117,7 @@ def _ruled(score: Score, threshold: Threshold, memory: Memory, alpha: float) -> 
         return Ruling(threshold, score, Verdict("error", str(error)))
     verdict = verdict_on(score, threshold, drop)
     if before is None and memory.required and verdict.status == "pass":
-        verdict = Verdict("error", f"{score.spec}: {verdict.reason} (--rageval-require-baseline)")
+        verdict = Verdict("error", f"{score.name}: {verdict.reason} (--rageval-require-baseline)")
     return Ruling(threshold, score, verdict, drop)
 
 

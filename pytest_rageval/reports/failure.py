@@ -18,14 +18,13 @@ NOTHING: Final = "(nothing)"
 
 def score_line(score: Score) -> str:
     """The score with what qualifies it: slice, interval, number of examples."""
-    where = "".join(f" where {name}={value!r}" for name, value in score.slice.items())
     interval = score.ci95
     spread = "" if interval is None else f"95% interval {interval[0]:.3f} to {interval[1]:.3f}, "
     if score.spread is not None:
         spread += f"run-to-run spread {score.spread:.3f} over {len(score.repeats) + 1} runs, "
     unscored = f", {score.unscored} unscored" if score.unscored else ""
     undefined = f", {score.undefined} undefined" if score.undefined else ""
-    return f"{score.spec}{where} = {score:.3f} ({spread}n = {score.n}{unscored}{undefined})"
+    return f"{score.name} = {score:.3f} ({spread}n = {score.n}{unscored}{undefined})"
 
 
 def failure_lines(ruling: Ruling, *, limit: int | None) -> list[str]:
@@ -34,7 +33,7 @@ def failure_lines(ruling: Ruling, *, limit: int | None) -> list[str]:
     if score is None:
         return [ruling.verdict.reason]
     lines = [
-        *wrapped(f"{score.spec}: {ruling.verdict.reason}", 2),
+        *wrapped(f"{score.name}: {ruling.verdict.reason}", 2),
         *_slices(ruling),
         *wrapped(score_line(score), 2),
     ]

@@ -153,12 +153,12 @@ def test_slices_are_compared_with_their_own_past(project):
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(
         [
-            "recall@1: 0.125 is 0.875 below the baseline's 1.000, more than the allowed 0.02,",
-            "  and it is no noise (p = 0.0078 ≤ 0.017)",
+            "recall@1 where topic='odd': 0.125 is 0.875 below the baseline's 1.000, more than",
+            "  the allowed 0.02, and it is no noise (p = 0.0078 ≤ 0.017)",
             "recall@1 where topic='odd' = 0.125 *",
             "7 of 8 questions got worse, 0 better:",
-            "recall@1: 0.125 is 0.875 below *",
-            "  and it is no noise (p = 0.0078 ≤ 0.0083)",
+            "recall@1 where topic='odd': 0.125 is 0.875 below *",
+            "  the allowed 0.02, and it is no noise (p = 0.0078 ≤ 0.0083)",
             "  1 of 2 values of topic fail: odd",
             "    recall@1 ?topic=odd?: the worst of 2 by topic; then even 1.000 pass",
         ]
@@ -179,8 +179,8 @@ def test_a_value_that_cannot_be_had_hides_none_that_fails(project):
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
-            "recall@1: of 1 examples none is in the baseline with the same question *",
-            "recall@1 where topic='odd' *",
+            "recall@1 where topic='late': of 1 examples none is in the baseline with the same question *",
+            "recall@1 where topic='odd': *",
         ]
     )
 
