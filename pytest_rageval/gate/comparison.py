@@ -56,7 +56,7 @@ class Comparison:
         mean: of the baseline over these.
         left_out: how many examples of now or then are not among them: new, gone, or another question now.
         unscored: how many are the same, and have no score now or had none then, for whatever reason.
-        new: how many have a score now and are not the same in the baseline, a part of `left_out`.
+        new: how many have a score now and none in the baseline: they had none, or are not the same there.
         lost: those that are the same, had a score then and have none now, a part of `unscored`.
     """
 
@@ -97,11 +97,12 @@ def compared(score: Score, fingerprint: Mapping[str, Any], before: Before) -> Co
             + "\nGo back to what it was, or write a new baseline on the commit to compare with: "
             "--rageval-update-baseline."
         )
-    same: list[Outcome] = []
-    others: list[Outcome] = []
-    for outcome in score.outcomes:
-        known = before.questions.get(outcome.example.id) == outcome.example.digest
-        (same if known and outcome.example.id in before.examples else others).append(outcome)
+    same = [
+        outcome
+        for outcome in score.outcomes
+        if before.questions.get(outcome.example.id) == outcome.example.digest
+        and outcome.example.id in before.examples
+    ]
     changes = tuple(
         _change(outcome, outcome.value, then, before.examples[outcome.example.id])
         for outcome in same
@@ -119,9 +120,9 @@ def compared(score: Score, fingerprint: Mapping[str, Any], before: Before) -> Co
     return Comparison(
         changes,
         fsum(change.drop + _value(change) for change in changes) / len(changes),
-        len(others) + gone,
+        len(score.outcomes) - len(same) + gone,
         len(same) - len(changes),
-        sum(outcome.value is not None for outcome in others),
+        score.n - len(changes),
         tuple(
             outcome
             for outcome in same

@@ -138,8 +138,8 @@ def _unseen(score: Score, threshold: Threshold, drop: DropTest | None) -> Iterat
         told += f"; {len(lost)} had a score in the baseline and have none now: {named}"
     if new:
         told += (
-            f"; {new} are not in the baseline as they are now: write it anew on the commit to compare with, "
-            "--rageval-update-baseline"
+            f"; {new} have no score in the baseline, as they are now: write it anew on the commit to compare "
+            "with, --rageval-update-baseline"
         )
     yield told
 
