@@ -135,12 +135,16 @@ def _passages(outcome: Outcome) -> list[dict[str, Any]]:
 
 def _before(change: Change) -> dict[str, Any]:
     now = change.outcome
-    answer = now.evidence.answer
-    # The baseline keeps an answer's beginning: one that goes on as before is no other one.
-    same = answer is not None and change.answer == " ".join(answer.split())[:LONGEST]
-    then = answer if same else change.answer
+    then = _answer_then(change.answer, now.evidence.answer)
     return {
         "score": (now.value or 0.0) + change.drop,
         **({} if change.ranking is None else {"retrieved": list(change.ranking)}),
         **({} if then is None else {"answer": then}),
     }
+
+
+def _answer_then(kept: str | None, now: str | None) -> str | None:
+    """The answer then, of which the baseline has the beginning; all of it where that is now's."""
+    if now is not None and kept == " ".join(now.split())[:LONGEST]:
+        return now
+    return f"{kept}…" if kept is not None and len(kept) == LONGEST else kept
