@@ -11,11 +11,11 @@ from pytest_rageval.reports.calibration import calibration_lines, corrected_text
 from pytest_rageval.reports.entries import sliced_name
 from pytest_rageval.reports.factors import factors_text
 from pytest_rageval.reports.oddities import oddities_text
+from pytest_rageval.reports.reasons import undefined_text, unscored_text
 from pytest_rageval.reports.repeats import repeats_text
 from pytest_rageval.reports.slices import slices_text
 from pytest_rageval.reports.summary import MARKS
 from pytest_rageval.reports.triage import triage_text
-from pytest_rageval.reports.undefined import undefined_text
 from pytest_rageval.reports.votes import votes_text
 
 __all__ = ["HEAD", "NUMERIC", "WIDE_HEAD", "cells", "notes", "test_name", "wide_cells"]
@@ -31,6 +31,7 @@ NUMERIC: Final = frozenset({"mean", "n", "unscored"})
 """Those that stand to the right."""
 
 BESIDE: Final = (
+    unscored_text,
     undefined_text,
     baseline_text,
     slices_text,

@@ -23,7 +23,7 @@ def test_figures_beside_a_score_are_means_of_those_who_have_them() -> None:
     entry = score_entry(score, None, None)
     assert entry["beside"] == {"recall@2": 0.75}
     assert [each.get("beside") for each in entry["examples"]] == [{"recall@2": 1.0}, {"recall@2": 0.5}, None]
-    assert _below(score) == ["    answer.correct@2: beside it recall@2 0.750"]
+    assert _below(score)[1:] == ["    answer.correct@2: beside it recall@2 0.750"]
 
 
 def test_a_score_without_such_figures_says_nothing() -> None:

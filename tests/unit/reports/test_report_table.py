@@ -112,12 +112,24 @@ def test_what_was_counted_beside_a_score_stands_below_it() -> None:
     assert lines[4:] == ["    rel.answer@5 in random order: 3 parametric answers, 0 hallucinated citations"]
 
 
-def test_what_is_not_defined_stands_below_a_score() -> None:
-    """With its reasons, most frequent first."""
-    reasons = ["a", "b", None, "b"]
-    entry = _entry(spec="rel.x@5", examples=[{"id": "q", "undefined": reason} for reason in reasons])
+@pytest.mark.parametrize("what", ["unscored", "undefined"])
+@pytest.mark.parametrize(
+    ("reasons", "told"),
+    [
+        (["a", "b", None, "b"], "2 × b, 1 × a"),
+        (["raised\nE: \x1b[31mred"], r"1 × raised E: \x1b[31mred"),
+        (list("abcdefg"), "1 × a, 1 × b, 1 × c, 1 × d, 1 × e, 2 more reasons"),
+        ([None], None),
+    ],
+)
+def test_why_examples_have_no_score_stands_below_it(
+    what: str, reasons: list[str | None], told: str | None
+) -> None:
+    """Also where the test passes: the reasons, most frequent first."""
+    entry = _entry(spec="rel.x@5", examples=[{"id": "q", what: reason} for reason in reasons])
     lines = table_lines([{"nodeid": "test_a.py::test_support", "evalset": None, "scores": [entry]}])
-    assert lines[3:] == ["    rel.x@5: 3 undefined: 2 × b, 1 × a"]
+    count = sum(reason is not None for reason in reasons)
+    assert lines[3:] == ([f"    rel.x@5: {count} {what}: {told}"] if told else [])
 
 
 def test_how_often_votes_flip_stands_below_a_score() -> None:
