@@ -21,8 +21,10 @@ def mean_interval(
 
     Returns:
         `(low, high)`: Wilson's interval where all scores are one end of the scale or the other, as
-        where all are 0 or 1, the BCa bootstrap otherwise. None where fewer than two scores say nothing of
-        their spread and are no proportion either, or where there is none.
+        where all are 0 or 1, the BCa bootstrap otherwise. Where all are one number in between there is
+        nothing to resample, and some of those not seen may be another all the same: so many as Wilson's
+        interval allows of which none was seen, at either end of the scale. None where fewer than two scores
+        say nothing of their spread and are no proportion either, or where there is none.
     """
     if not values:
         return None
@@ -34,6 +36,12 @@ def mean_interval(
         return lowest + low * (highest - lowest), lowest + high * (highest - lowest)
     if len(values) < 2:  # noqa: PLR2004 - a spread needs two
         return None
+    value = values[0]
+    if lowest < value < highest and all(each == value for each in values):
+        from pytest_rageval.stats.proportion import wilson  # noqa: PLC0415 - see below
+
+        _, others = wilson(0, len(values))
+        return value - others * (value - lowest), value + others * (highest - value)
     # numpy costs a fifth of a second, which a run of 0/1 scores need not pay.
     from pytest_rageval.stats.bootstrap import bca_mean  # noqa: PLC0415
 

@@ -40,6 +40,24 @@ def test_the_ends_of_another_scale_are_a_proportion_too(values: list[float], one
     assert mean_interval(values, scale=(1.0, 5.0)) == pytest.approx((1 + 4 * low, 1 + 4 * high))
 
 
+@pytest.mark.parametrize(("value", "scale"), [(1 / 3, (0.0, 1.0)), (3.0, (1.0, 5.0))])
+def test_equal_scores_are_no_certainty(value: float, scale: tuple[float, float]) -> None:
+    """As 20 of 20 leave room below 1, twenty times a third leaves room on both sides; the more, the less."""
+    widths = []
+    for n in (2, 20, 200):
+        low, high = mean_interval([value] * n, scale=scale) or (value, value)
+        assert scale[0] < low < value < high < scale[1]
+        widths.append(high - low)
+    assert widths == sorted(widths, reverse=True)
+    share = widths[1] / (scale[1] - scale[0])
+    assert share == pytest.approx(wilson(0, 20)[1])
+
+
+def test_beyond_a_scale_that_nobody_told_equal_scores_stay_what_they_are() -> None:
+    """There are no ends for the others to be at."""
+    assert mean_interval([40.0] * 9) == (40.0, 40.0)
+
+
 def test_between_its_ends_grades_are_resampled() -> None:
     """Whatever the scale; a 1 is no proportion where it goes up to 5."""
     grades = [1.0, 1.0, 3.0, 5.0, 4.0]
