@@ -88,12 +88,14 @@ class Baseline:
         """
         text = "\n".join(_lines({"schema": SCHEMA, "tests": self.tests}, 0)) + "\n"
         # Beside it first: whoever reads meanwhile, or interrupts, finds the old one or the new one whole.
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        # Where it is a link, the file that is linked is replaced, and not the link.
+        there = path.resolve()
+        beside = there.with_name(f".{there.name}.{os.getpid()}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            there.parent.mkdir(parents=True, exist_ok=True)
             # What UTF-8 cannot say, half of a surrogate pair, becomes JSON's own escape for it.
             beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-            beside.replace(path)
+            beside.replace(there)
         except OSError as error:
             with suppress(OSError):
                 beside.unlink()

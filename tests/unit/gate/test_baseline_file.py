@@ -304,6 +304,20 @@ def test_a_folder_that_is_not_there_is_made(tmp_path: Path) -> None:
     assert Baseline.read(tmp_path / "evals" / "baselines" / "main.json").tests == TESTS
 
 
+def test_a_link_stays_one(tmp_path: Path) -> None:
+    """What it leads to is written, as by any editor."""
+    link, there = tmp_path / "link.json", tmp_path / "shared" / "baseline.json"
+    there.parent.mkdir()
+    try:
+        link.symlink_to(there)
+    except OSError:
+        pytest.skip("this system has no links")
+    Baseline(TESTS).write(link)
+    assert link.is_symlink()
+    assert Baseline.read(there).tests == TESTS
+    assert [each.name for each in there.parent.iterdir()] == ["baseline.json"]
+
+
 def test_what_a_test_did_not_get_to_stays_from_before() -> None:
     """But examples whose question is another now do not: the entry says one question an example."""
     before = {**_entry({"q1": 1.0, "q2": 0.0, "q3": 1.0})}
