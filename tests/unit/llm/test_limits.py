@@ -2,17 +2,33 @@
 
 import asyncio
 import itertools
-import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
+from pytest_rageval.llm import limits
 from pytest_rageval.llm.limits import Limiter, Slot
+from tests.unit.llm.virtual_time import Clock
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+
+EXACT = 1e-3
+"""In seconds: far more than the readings of the clock add up to, far less than what is waited for."""
 
 
-def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(asyncio.wait_for(coroutine, 5))
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The limiter's own clock."""
+    clock = Clock()
+    monkeypatch.setattr(limits, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def run(clock: Clock) -> Run:
+    """Runs a coroutine by this clock, and not for ever."""
+    return lambda coroutine: clock.run(asyncio.wait_for(coroutine, 5))
 
 
 class _Crowd:
@@ -39,7 +55,7 @@ async def _turns(count: int = 5) -> None:
         await asyncio.sleep(0)
 
 
-def test_no_more_than_the_limit_are_in_flight() -> None:
+def test_no_more_than_the_limit_are_in_flight(run: Run) -> None:
     """The others follow, in the order in which they came."""
 
     async def main() -> None:
@@ -54,10 +70,10 @@ def test_no_more_than_the_limit_are_in_flight() -> None:
         assert crowd.most == 3
         assert crowd.limiter.in_flight == 0
 
-    _run(main())
+    run(main())
 
 
-def test_who_was_refused_goes_first() -> None:
+def test_who_was_refused_goes_first(run: Run) -> None:
     """Before those who wait already: it has waited longest."""
 
     async def main() -> None:
@@ -70,10 +86,10 @@ def test_who_was_refused_goes_first() -> None:
         await asyncio.gather(*tasks)
         assert crowd.admitted == [0, "again", 1, 2]
 
-    _run(main())
+    run(main())
 
 
-def test_refusals_of_those_in_flight_together_are_one_event() -> None:
+def test_refusals_of_those_in_flight_together_are_one_event(run: Run) -> None:
     """The limit halves once, and again for a refusal of what was sent since; never below one."""
 
     async def main() -> None:
@@ -88,10 +104,10 @@ def test_refusals_of_those_in_flight_together_are_one_event() -> None:
             crowd.go_on.set()
             await asyncio.gather(*tasks)
 
-    _run(main())
+    run(main())
 
 
-def test_fewer_are_in_flight_after_a_refusal() -> None:
+def test_fewer_are_in_flight_after_a_refusal(run: Run) -> None:
     """Not only is the number smaller: nobody is admitted until enough have left."""
 
     async def main() -> None:
@@ -109,10 +125,10 @@ def test_fewer_are_in_flight_after_a_refusal() -> None:
         await asyncio.gather(*after)
         assert then.most == 2
 
-    _run(main())
+    run(main())
 
 
-def test_the_limit_grows_by_about_one_for_as_many_replies() -> None:
+def test_the_limit_grows_by_about_one_for_as_many_replies(run: Run) -> None:
     """Up to what is allowed at most, and not beyond."""
 
     async def main() -> None:
@@ -127,10 +143,10 @@ def test_the_limit_grows_by_about_one_for_as_many_replies() -> None:
             limiter.succeeded()
         assert limiter.limit == 8
 
-    _run(main())
+    run(main())
 
 
-def test_one_alone_grows_again() -> None:
+def test_one_alone_grows_again(run: Run) -> None:
     """The least limit is no trap."""
 
     async def main() -> None:
@@ -145,31 +161,31 @@ def test_one_alone_grows_again() -> None:
         crowd.go_on.set()
         await asyncio.gather(*tasks)
 
-    _run(main())
+    run(main())
 
 
-def test_nothing_is_sent_during_a_pause() -> None:
+def test_nothing_is_sent_during_a_pause(clock: Clock, run: Run) -> None:
     """The longer of two counts, and then those who wait go on by themselves."""
 
     async def main() -> None:
         limiter = Limiter(4)
-        began = time.monotonic()
+        began = clock.now
         limiter.pause(0.2)
         limiter.pause(0.01)
         crowd = _Crowd(limiter)
         crowd.go_on.set()
         await asyncio.gather(*(crowd.hold() for _ in range(8)))
-        assert 0.2 <= min(slot.began for slot in crowd.slots) - began < 1
+        assert [slot.began - began for slot in crowd.slots] == [pytest.approx(0.2, abs=EXACT)] * 8
 
-    _run(main())
+    run(main())
 
 
-def test_a_pause_that_is_made_longer_while_some_wait() -> None:
+def test_a_pause_that_is_made_longer_while_some_wait(clock: Clock, run: Run) -> None:
     """They wait for the whole of it."""
 
     async def main() -> None:
         limiter = Limiter(4)
-        began = time.monotonic()
+        began = clock.now
         limiter.pause(0.1)
         crowd = _Crowd(limiter)
         crowd.go_on.set()
@@ -177,12 +193,12 @@ def test_a_pause_that_is_made_longer_while_some_wait() -> None:
         await asyncio.sleep(0.05)
         limiter.pause(0.2)
         await waiting
-        assert crowd.slots[0].began - began >= 0.25
+        assert crowd.slots[0].began - began == pytest.approx(0.25, abs=EXACT)
 
-    _run(main())
+    run(main())
 
 
-def test_requests_a_minute_are_evenly_spaced() -> None:
+def test_requests_a_minute_are_evenly_spaced(run: Run) -> None:
     """Twenty a second: one each 50 ms, however many may be in flight."""
 
     async def main() -> None:
@@ -191,14 +207,12 @@ def test_requests_a_minute_are_evenly_spaced() -> None:
         await asyncio.gather(*(crowd.hold() for _ in range(6)))
         times = [slot.began for slot in crowd.slots]
         gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
-        assert times[-1] - times[0] >= 0.249
-        assert times[-1] - times[0] < 1
-        assert min(gaps) > 0.03
+        assert gaps == [pytest.approx(0.05, abs=EXACT)] * 5
 
-    _run(main())
+    run(main())
 
 
-def test_an_idle_time_is_not_saved_up() -> None:
+def test_an_idle_time_is_not_saved_up(run: Run) -> None:
     """After it there is no burst."""
 
     async def main() -> None:
@@ -208,12 +222,13 @@ def test_an_idle_time_is_not_saved_up() -> None:
         await crowd.hold()
         await asyncio.sleep(0.2)
         await asyncio.gather(*(crowd.hold() for _ in range(3)))
-        assert crowd.slots[3].began - crowd.slots[1].began >= 0.099
+        first, *others = (slot.began for slot in crowd.slots)
+        assert [each - first for each in others] == pytest.approx([0.2, 0.25, 0.3], abs=EXACT)
 
-    _run(main())
+    run(main())
 
 
-def test_tokens_a_minute_are_counted_before_a_request() -> None:
+def test_tokens_a_minute_are_counted_before_a_request(run: Run) -> None:
     """Who would use more makes the next wait longer."""
 
     async def main() -> None:
@@ -223,14 +238,13 @@ def test_tokens_a_minute_are_counted_before_a_request() -> None:
         for tokens in (100, 200, 0):
             await crowd.hold(tokens=tokens)
         first, second, third = (slot.began for slot in crowd.slots)
-        assert 0.1 <= second - first < 0.6
-        assert 0.2 <= third - second < 0.7
+        assert (second - first, third - second) == pytest.approx((0.1, 0.2), abs=EXACT)
 
-    _run(main())
+    run(main())
 
 
 @pytest.mark.parametrize(("expected", "used", "wait"), [(2000, 20, 0.02), (10, 200, 0.2)])
-def test_tokens_a_minute_are_corrected_after_a_reply(expected: int, used: int, wait: float) -> None:
+def test_tokens_a_minute_are_corrected_after_a_reply(run: Run, expected: int, used: int, wait: float) -> None:
     """By what it used in truth, less or more."""
 
     async def main() -> None:
@@ -238,9 +252,9 @@ def test_tokens_a_minute_are_corrected_after_a_reply(expected: int, used: int, w
         async with limiter.slot(expected) as slot:
             limiter.used(slot, used)
         async with limiter.slot(100) as then:
-            assert wait - 0.001 <= then.began - slot.began < wait + 1
+            assert then.began - slot.began == pytest.approx(wait, abs=EXACT)
 
-    _run(main())
+    run(main())
 
 
 def test_whether_tokens_are_counted() -> None:
@@ -249,7 +263,7 @@ def test_whether_tokens_are_counted() -> None:
     assert not Limiter(1, rpm=5).counts_tokens
 
 
-def test_waiters_that_are_cancelled_leave_no_gap() -> None:
+def test_waiters_that_are_cancelled_leave_no_gap(run: Run) -> None:
     """Those behind them get the slots; none is lost, and none is given twice."""
 
     async def main() -> None:
@@ -265,10 +279,10 @@ def test_waiters_that_are_cancelled_leave_no_gap() -> None:
         assert crowd.most == 2
         assert set(range(20)) - set(crowd.admitted) == set(range(3, 18, 3))
 
-    _run(main())
+    run(main())
 
 
-def test_a_waiter_cancelled_in_the_moment_it_is_admitted_gives_the_slot_on() -> None:
+def test_a_waiter_cancelled_in_the_moment_it_is_admitted_gives_the_slot_on(run: Run) -> None:
     """Its slot is given and not taken: nobody may hold it for ever."""
 
     async def main() -> None:
@@ -284,10 +298,10 @@ def test_a_waiter_cancelled_in_the_moment_it_is_admitted_gives_the_slot_on() -> 
         assert crowd.admitted == ["behind"]
         assert limiter.in_flight == 0
 
-    _run(main())
+    run(main())
 
 
-def test_a_cancelled_waiter_does_not_hold_up_those_behind_a_pause() -> None:
+def test_a_cancelled_waiter_does_not_hold_up_those_behind_a_pause(run: Run) -> None:
     """The clock that wakes them goes on."""
 
     async def main() -> None:
@@ -301,10 +315,10 @@ def test_a_cancelled_waiter_does_not_hold_up_those_behind_a_pause() -> None:
         await asyncio.gather(waiter, behind, return_exceptions=True)
         assert crowd.admitted == [1]
 
-    _run(main())
+    run(main())
 
 
-def test_an_error_in_a_request_gives_its_slot_back() -> None:
+def test_an_error_in_a_request_gives_its_slot_back(run: Run) -> None:
     """Whatever it was."""
 
     async def main() -> None:
@@ -315,4 +329,4 @@ def test_an_error_in_a_request_gives_its_slot_back() -> None:
                     raise LookupError
         assert limiter.in_flight == 0
 
-    _run(main())
+    run(main())
