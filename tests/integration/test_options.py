@@ -68,7 +68,7 @@ def test_help_lists_every_option_with_its_default(project):
 
 def test_requests_in_flight_are_limited(project, llm):
     """Sixteen by default, else as many as are allowed."""
-    llm.latency_s = 0.05
+    llm.latency_s, llm.together = 0.05, 3
     project.use(llm)
     project.evalset(20)
     project.test(GATE)

@@ -40,7 +40,7 @@ def make(server: ScriptedServer, tmp_path: Path) -> Iterator[Callable[..., LLM]]
         return RemoteServer(server.url, "sk-secret-key-of-mine"), "default-model"
 
     def made(chosen: Callable[[], tuple[Server, str]] = default) -> LLM:
-        door = Door(Access(tmp_path / "cache", pace=Pace(timeout_s=4, retries=0)))
+        door = Door(Access(tmp_path / "cache", pace=Pace(timeout_s=30, retries=0)))
         opened.append(LLM(door, PrivateLoop(), chosen))
         return opened[-1]
 
