@@ -7,7 +7,7 @@ import pytest
 
 from pytest_rageval.loop import PrivateLoop
 
-PATIENCE_S = 5.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture

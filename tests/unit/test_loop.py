@@ -65,7 +65,7 @@ def test_calls_are_made_one_at_a_time_in_order(loop: PrivateLoop) -> None:
 
 def test_more_threads_call_at_the_same_time(loops: Loops) -> None:
     """With two threads, two calls that wait for one another both end, in threads of the pool."""
-    loop, both_here = loops(threads=2), threading.Barrier(2, timeout=5)
+    loop, both_here = loops(threads=2), threading.Barrier(2, timeout=60)
 
     def job() -> str:
         both_here.wait()
@@ -139,7 +139,7 @@ def test_an_interrupt_while_waiting_cancels_the_coroutine(loops: Loops) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         loops(tick=tick).run(endless())
-    assert cancelled.wait(5)
+    assert cancelled.wait(60)
 
 
 def test_an_interrupt_in_a_called_function_cancels_the_coroutine(loop: PrivateLoop) -> None:
@@ -158,7 +158,7 @@ def test_an_interrupt_in_a_called_function_cancels_the_coroutine(loop: PrivateLo
 
     with pytest.raises(KeyboardInterrupt):
         loop.run(call())
-    assert cancelled.wait(5)
+    assert cancelled.wait(60)
 
 
 def test_the_run_after_an_interrupted_one_serves_only_its_own_calls(loop: PrivateLoop) -> None:

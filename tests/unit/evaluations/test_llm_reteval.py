@@ -161,7 +161,7 @@ def test_an_example_given_up_early_does_not_stall_a_later_score(loop) -> None:
     given_up = threading.Event()
 
     def search(_question: str, _k: int) -> list[str]:
-        given_up.wait(5)
+        given_up.wait(60)
         return ["Reno"]
 
     generator = adapt_generator(lambda _question, _passages: "Reno", loop)
@@ -178,7 +178,7 @@ def test_an_example_given_up_early_does_not_stall_a_later_score(loop) -> None:
 
     loop.run(evaluate())
     # The test goes on with something else, while the loop comes to rest.
-    asyncio.run_coroutine_threadsafe(settle(), loop._loop).result(5)
+    asyncio.run_coroutine_threadsafe(settle(), loop._loop).result(60)
     assert loop.run(run.answer("q", 5)) == "Reno"
 
 

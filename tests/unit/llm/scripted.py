@@ -61,7 +61,7 @@ def error(message: str, **more: Any) -> dict[str, Any]:
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait for a condition, but not for ever."""
-    for _ in range(2000):
+    for _ in range(20_000):
         if condition():
             return
         await asyncio.sleep(0.002)

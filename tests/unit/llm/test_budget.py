@@ -82,7 +82,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(asyncio.wait_for(coroutine, 5))
+    return asyncio.run(asyncio.wait_for(coroutine, 60))
 
 
 def _spent(database: Database, run: str = "r") -> Spent:
@@ -399,7 +399,7 @@ def test_whoever_settles_a_call_is_alive(databases: Open, clock: Clock) -> None:
 
 def test_a_dead_process_holds_up_others_only_so_long(databases: Open, start: Start, tmp_path: Path) -> None:
     """What it left open is lost to the run; all else goes on at once, and it is waited for once."""
-    assert start(DIES_IN_A_CALL, tmp_path / "cache").wait(5) == 3
+    assert start(DIES_IN_A_CALL, tmp_path / "cache").wait(60) == 3
     database = databases()
     assert _spent(database) == Spent(open_calls=1)
     budget = _budget(max_calls=2, patience_s=0.3)

@@ -47,7 +47,7 @@ def make(server: ScriptedServer, tmp_path: Path) -> Iterator[Callable[..., LLM]]
     yield made
     for llm in opened:
         if llm._loop.started:
-            llm._loop.submit(llm._door.close()).result(5)
+            llm._loop.submit(llm._door.close()).result(60)
         llm._loop.close()
 
 
@@ -105,14 +105,14 @@ def test_first_asks_of_many_threads_share_a_loop() -> None:
         return threading.get_ident()
 
     for _ in range(30):
-        loop, all_here = PrivateLoop(), threading.Barrier(8, timeout=5)
+        loop, all_here = PrivateLoop(), threading.Barrier(8, timeout=60)
 
         def ask(loop: PrivateLoop = loop, all_here: threading.Barrier = all_here) -> int:
             all_here.wait()
-            return loop.submit(where()).result(5)
+            return loop.submit(where()).result(60)
 
         with ThreadPoolExecutor(8) as pool:
-            threads = {future.result(5) for future in [pool.submit(ask) for _ in range(8)]}
+            threads = {future.result(60) for future in [pool.submit(ask) for _ in range(8)]}
         loop.close()
         assert len(threads) == 1
 
@@ -123,7 +123,7 @@ def test_from_another_event_loop(server: ScriptedServer, model: LLM) -> None:
     async def main() -> list[Reply]:
         return await asyncio.gather(*(model.acomplete(f"{number % 5}") for number in range(50)))
 
-    replies = asyncio.run(asyncio.wait_for(main(), 5))
+    replies = asyncio.run(asyncio.wait_for(main(), 60))
     assert [reply.text for reply in replies] == [f"to {number % 5}" for number in range(50)]
     assert len(server.requests) == 5
 
@@ -160,7 +160,7 @@ def test_one_who_goes_does_not_harm_another(server: ScriptedServer, model: LLM) 
         one, other = (asyncio.create_task(model.acomplete("Why?")) for _ in range(2))
         await asyncio.sleep(0.005)
         one.cancel()
-        return await asyncio.wait_for(other, 5)
+        return await asyncio.wait_for(other, 60)
 
     assert asyncio.run(main()).text == "to Why?"
     assert len(server.requests) == 1
@@ -218,7 +218,7 @@ def test_the_key_is_sent_and_written_nowhere(server: ScriptedServer, model: LLM,
     """Neither into the cache nor into an error."""
     model.complete("Why?")
     assert server.keys == {"Bearer sk-secret-key-of-mine"}
-    asyncio.run_coroutine_threadsafe(model._door.close(), model._loop._started()).result(5)
+    asyncio.run_coroutine_threadsafe(model._door.close(), model._loop._started()).result(60)
     for file in (tmp_path / "cache").iterdir():
         assert b"sk-secret-key-of-mine" not in file.read_bytes()
 

@@ -215,7 +215,7 @@ database.close()
         assert process.stdout is not None
         assert process.stdout.readline() == "here\n"
     (tmp_path / "go").touch()
-    ends = [(process.communicate(timeout=30)[1], process.returncode) for process in processes]
+    ends = [(process.communicate(timeout=60)[1], process.returncode) for process in processes]
     assert ends == [("", 0)] * 12
     database = Database(folder)
     assert _found(database, *map(str, range(12))) == {str(number) for number in range(12)}
@@ -283,7 +283,7 @@ database.close()
     # While that process lives, others can write.
     _kept(databases(), "meanwhile")
     (tmp_path / "go").touch()
-    assert process.communicate(timeout=10)[1] == ""
+    assert process.communicate(timeout=60)[1] == ""
     found = _found(databases(), "before", "meanwhile", "after", "large")
     assert found == {"before", "meanwhile", "after"}
 
@@ -312,7 +312,7 @@ def test_a_read_only_folder_is_read(start: Start, databases: Open, tmp_path: Pat
     database = databases()
     _kept(database, "a")
     database.close()
-    out, err = start(READ_ONLY, tmp_path / "cache", before=("unshare", "-rm")).communicate(timeout=20)
+    out, err = start(READ_ONLY, tmp_path / "cache", before=("unshare", "-rm")).communicate(timeout=60)
     assert err == ""
     lines = out.splitlines()
     assert lines[0] == "True ['a']"
@@ -337,6 +337,6 @@ __import__("time").sleep(60)
     assert writer.stdout.readline() == "done\n"
     writer.kill()
     writer.wait()
-    out, err = start(READ_ONLY, tmp_path / "cache", before=("unshare", "-rm")).communicate(timeout=20)
+    out, err = start(READ_ONLY, tmp_path / "cache", before=("unshare", "-rm")).communicate(timeout=60)
     assert err == ""
     assert out.splitlines()[0] == "True ['a', 'b']"

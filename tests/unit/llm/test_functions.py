@@ -37,7 +37,7 @@ class World:
         """What a process of its own would have."""
         door, loop = Door(Access(self.folder, **access)), PrivateLoop()
         # As any session has run something before threads come: see test_complete.py for when they are first.
-        loop.submit(asyncio.sleep(0)).result(5)
+        loop.submit(asyncio.sleep(0)).result(60)
         self._opened.append((door, loop))
         return Functions(door, loop)
 
@@ -45,7 +45,7 @@ class World:
         """End all sessions."""
         for door, loop in self._opened:
             if loop.started:
-                loop.submit(door.close()).result(5)
+                loop.submit(door.close()).result(60)
             loop.close()
         self._opened.clear()
 
@@ -74,7 +74,7 @@ def _call(
     """The result of a cached function, sync or async."""
     cached = functions.cached(function, version=version)
     if asyncio.iscoroutinefunction(function):
-        return asyncio.run(asyncio.wait_for(cached(*args, **named), 5))
+        return asyncio.run(asyncio.wait_for(cached(*args, **named), 60))
     return cached(*args, **named)
 
 
@@ -438,7 +438,7 @@ def test_an_async_exception_is_not_kept(world: World) -> None:
         await until(lambda: len(calls) == 2)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        return await asyncio.wait_for(cached(), 3)
+        return await asyncio.wait_for(cached(), 60)
 
     assert asyncio.run(main()) == "now"
 
@@ -503,7 +503,7 @@ def test_one_that_fails_lets_the_next_thread_compute(world: World) -> None:
     cached = world.session().cached(fails, version="1")
     with ThreadPoolExecutor(2) as pool:
         futures = [pool.submit(cached, "a") for _ in range(2)]
-        errors = [future.exception(5) for future in futures]
+        errors = [future.exception(60) for future in futures]
     assert sorted(type(error).__name__ for error in errors) == ["LookupError", "NoneType"]
     assert len(world.calls) == 2
 
@@ -612,8 +612,8 @@ def test_a_call_cancelled_at_any_moment_holds_up_nobody(
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         for number in range(10):
-            await asyncio.wait_for(one(str(number)), 1)
-            await asyncio.wait_for(other(str(number)), 1)
+            await asyncio.wait_for(one(str(number)), 60)
+            await asyncio.wait_for(other(str(number)), 60)
 
     asyncio.run(main())
 
@@ -633,7 +633,7 @@ def test_a_call_cancelled_before_it_knows_that_it_may_compute(world: World) -> N
         _busy(0.2)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        return await asyncio.wait_for(cached("a"), 1)
+        return await asyncio.wait_for(cached("a"), 60)
 
     assert asyncio.run(main())["args"] == ["a"]
     assert len(world.calls) == 1
@@ -658,7 +658,7 @@ def test_a_call_cancelled_before_its_result_is_kept(world: World) -> None:
         await asyncio.sleep(0.05)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        return await asyncio.wait_for(cached(), 2)
+        return await asyncio.wait_for(cached(), 60)
 
     assert asyncio.run(main()) == "x"
 
@@ -671,7 +671,7 @@ def test_an_interrupted_wait_holds_up_nobody(world: World) -> None:
 
     def slow(text: str) -> str:
         world.calls.append(text)
-        go_on.wait(5)
+        go_on.wait(60)
         if len(world.calls) == 1:
             raise LookupError
         return text
@@ -704,9 +704,9 @@ def test_an_interrupted_wait_holds_up_nobody(world: World) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         go_on.set()
-    busy.join(5)
+    busy.join(60)
     # Time enough for what still waits in the background to take its turn.
     time.sleep(0.2)
     later.start()
-    later.join(2)
+    later.join(60)
     assert outcomes == [LookupError, "a"]
