@@ -210,6 +210,6 @@ def test_the_words_asked_for_are_recognised_wherever_they_stand() -> None:
 )
 def test_a_runaway_answer_is_read_in_time(text: str) -> None:
     """No form takes forever."""
-    began = time.perf_counter()
+    began = time.process_time()
     abstains(text)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2

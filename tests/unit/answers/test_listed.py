@@ -130,9 +130,9 @@ def test_without_wanted_answers_nothing_is_found(wanted: list[list[str]]) -> Non
 )
 def test_a_runaway_output_is_read_in_time(output: str) -> None:
     """Thousands of separators, and nothing wanted between them."""
-    began = time.perf_counter()
+    began = time.process_time()
     assert listed(output, [["東京都庁舎本館ビル展望室"], ["Washington, D.C."]]).found == frozenset()
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_signs_alone_are_an_item_only_where_they_are_wanted() -> None:

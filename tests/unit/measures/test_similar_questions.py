@@ -41,6 +41,6 @@ def test_it_finds_what_every_pair_gives(threshold: float, seed: int) -> None:
 
 def test_ten_thousand_questions_of_one_form_take_seconds() -> None:
     """Where each resembles each."""
-    began = time.perf_counter()
+    began = time.process_time()
     assert len(similar_questions([f"What is the code of item-{n}?" for n in range(10_000)])) == 1
-    assert time.perf_counter() - began < 30
+    assert time.process_time() - began < 30
