@@ -156,12 +156,18 @@ def test_what_fails_is_not_kept_within_the_run_either(world: World) -> None:
     cached = world.session().cached(fails)
 
     async def call() -> str:
-        return await asyncio.wait_for(cached(), 5 if len(calls) != 1 else 0.01)
+        return await asyncio.wait_for(cached(), 60)
+
+    async def cancelled() -> None:
+        task = asyncio.ensure_future(cached())
+        await until(lambda: len(calls) == 2)
+        task.cancel()
+        await task
 
     with pytest.raises(LookupError):
         asyncio.run(call())
-    with pytest.raises(TimeoutError):
-        asyncio.run(call())
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(cancelled())
     assert asyncio.run(call()) == "now"
 
 
@@ -462,7 +468,7 @@ def test_tasks_that_ask_for_the_same_compute_it_once(world: World) -> None:
 
     async def slow(text: str) -> str:
         world.calls.append(text)
-        await asyncio.sleep(0.05)
+        await until(lambda: len(world.calls) == 2)
         return text
 
     cached = world.session().cached(slow, version="1")
@@ -470,10 +476,8 @@ def test_tasks_that_ask_for_the_same_compute_it_once(world: World) -> None:
     async def main() -> list[str]:
         return await asyncio.gather(*(cached(text) for text in "abab"))
 
-    began = time.monotonic()
     assert asyncio.run(main()) == list("abab")
     assert sorted(world.calls) == ["a", "b"]
-    assert time.monotonic() - began < 2
 
 
 def test_processes_that_ask_for_the_same_compute_it_once(world: World) -> None:
@@ -695,11 +699,14 @@ def test_an_interrupted_wait_holds_up_nobody(world: World) -> None:
     def interrupt(*_: object) -> None:
         raise InterruptedError("too slow")
 
+    def interrupted() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        one("a")
+
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.1)
     try:
         with pytest.raises(InterruptedError):
-            one("a")
+            interrupted()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
