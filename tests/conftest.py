@@ -5,20 +5,22 @@ from collections.abc import Iterator
 
 import anyio._backends._asyncio  # noqa: F401 - see below
 import httpcore2  # noqa: F401
-import hypothesis
 import numpy as np  # noqa: F401
 import openai  # noqa: F401
 import pytest
 import scipy.special  # noqa: F401
+from hypothesis import HealthCheck, settings
 
 # pytester takes every module away that a run inside imported, and numpy and its like cannot be
 # imported twice: so they are here before the first of them.
 
 pytest_plugins = ["pytester"]
 
-# A pause of a busy machine is no failure of the code.
-hypothesis.settings.register_profile("unhurried", deadline=None)
-hypothesis.settings.load_profile("unhurried")
+# How long an example takes is the machine's matter: one that pauses for a moment falsifies nothing.
+settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("patient")
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
