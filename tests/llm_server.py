@@ -101,6 +101,11 @@ class LLMServer:
         self._loop.close()
 
     @property
+    def connected(self) -> bool:
+        """Whether any client is, or has left something that is not read."""
+        return bool(self._connections)
+
+    @property
     def prompts(self) -> list[str]:
         """The last message of each request."""
         return [body["messages"][-1]["content"] for body in self.requests]
