@@ -143,10 +143,10 @@ def test_replies_that_a_killed_run_left_in_the_log_are_read(
     rageval: Run, cache: CacheFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They count as much as those that were moved into the file."""
-    _forbid_writing(monkeypatch, cache)
     with contextlib.closing(sqlite3.connect(cache.file)) as other:
         other.execute("DELETE FROM replies")
         other.commit()
+        _forbid_writing(monkeypatch, cache)
         done = rageval("info")
     assert (done.status, done.err) == (0, "")
     assert done.out.startswith("cache: 0 replies, ")
@@ -171,8 +171,9 @@ def test_a_name_cannot_command_the_terminal(rageval: Run, cache: CacheFolder) ->
 
 
 def _forbid_writing(monkeypatch: pytest.MonkeyPatch, cache: CacheFolder) -> None:
-    """As permissions would; those do not hold for root."""
+    """As permissions do; and for root, for whom those do not hold, as they would."""
     cache.file.chmod(0o444)
+    cache.directory.chmod(0o555)
     error = sqlite3.OperationalError("attempt to write a readonly database")
     error.sqlite_errorname = "SQLITE_READONLY"
 
