@@ -47,5 +47,7 @@ async def score_each(
 
     outcomes = await all_of(map(outcome, examples))
     if failed:
-        raise error_of_all(failed)
+        # In the order of the examples, and not in that in which they failed, which is another each time.
+        ended = (each.example.id for each in outcomes)
+        raise error_of_all({name: failed[name] for name in ended if name in failed})
     return outcomes

@@ -1,6 +1,10 @@
 """From the score of one example to the outcomes of all."""
 
-from pytest_rageval.errors import Unscored
+import asyncio
+
+import pytest
+
+from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence
@@ -22,3 +26,17 @@ def test_one_unscored_example_does_not_stop_the_others(loop) -> None:
         (examples[2], 0.5, None),
     ]
     assert [o.evidence.answer for o in outcomes] == ["0", None, "2"]
+
+
+def test_errors_are_told_in_the_order_of_the_examples(loop) -> None:
+    """Whichever fails first."""
+    examples = [Example(f"e{n}", "q") for n in range(4)]
+
+    async def score(example: Example) -> tuple[float, Evidence]:
+        for _ in range(9 - 3 * examples.index(example)):
+            await asyncio.sleep(0)
+        raise CallableError("odd" if example.id in {"e1", "e3"} else "even")
+
+    with pytest.raises(CallableError) as caught:
+        loop.run(score_each(examples, score))
+    assert str(caught.value) == "even\nIt ended 2 examples: e0, e2.\nodd\nIt ended 2 examples: e1, e3."
