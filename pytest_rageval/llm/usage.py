@@ -48,9 +48,14 @@ class Usage:
         numbers = {name: getattr(self, name) - getattr(other, name) for name in NUMBERS}
         return Usage(**numbers, remarks=self.remarks - other.remarks)
 
+    @property
+    def told(self) -> dict[str, int]:
+        """The remarks with their counts, the most frequent first, then by their text: not as they came up."""
+        return dict(sorted(self.remarks.items(), key=lambda each: (-each[1], each[0])))
+
     def plain(self) -> dict[str, Any]:
         """As JSON; see `of`."""
-        return {**{name: getattr(self, name) for name in NUMBERS}, "remarks": dict(self.remarks)}
+        return {**{name: getattr(self, name) for name in NUMBERS}, "remarks": self.told}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Usage":

@@ -59,7 +59,7 @@ def _notes(total: Usage) -> list[str]:
         )
     if total.unpriced:
         notes.append(f"The cost of {total.unpriced} replies is not known: --rageval-prices names prices.")
-    return notes + [f"{count} × {remark}" for remark, count in total.remarks.most_common()]
+    return notes + [f"{count} × {remark}" for remark, count in total.told.items()]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -30,6 +30,4 @@ def usage_lines(entry: Mapping[str, Any]) -> list[str]:
     lines = [", ".join(parts)] if entry["requests"] else []
     if entry["cut"]:
         lines.append(f"{entry['cut']} replies were cut by the token limit")
-    # Most first.
-    remarks = sorted(entry["remarks"].items(), key=lambda each: -each[1])
-    return lines + [f"{count} × {remark}" for remark, count in remarks]
+    return lines + [f"{count} × {remark}" for remark, count in entry["remarks"].items()]

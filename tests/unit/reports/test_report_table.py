@@ -163,14 +163,17 @@ def test_what_was_asked_of_models(changes: dict[str, int], line: str) -> None:
 
 
 def test_what_a_reader_should_know_has_a_line_each() -> None:
-    """Replies that were cut, and remarks with their count, the most frequent first."""
-    usage = replace(USAGE, cut=3, remarks=Counter({"m refuses seed: asked without": 1, "other": 2}))
+    """Replies that were cut, and remarks with their count, the most frequent first, whichever came up first."""
+    remarks = {"n refuses seed: asked without": 1, "m refuses seed: asked without": 1, "other": 2}
+    usage = replace(USAGE, cut=3, remarks=Counter(remarks))
     assert usage_lines(usage_entry(usage)) == [
         "4 replies: 4 cached, 0 live",
         "3 replies were cut by the token limit",
         "2 × other",
         "1 × m refuses seed: asked without",
+        "1 × n refuses seed: asked without",
     ]
+    assert list(usage.plain()["remarks"]) == ["other", *sorted(remarks)[:2]]
 
 
 @pytest.mark.parametrize(
