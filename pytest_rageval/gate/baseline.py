@@ -12,7 +12,9 @@ changed line, and two branches that changed different ones merge.
         "llm_reteval@5": {
          "fingerprint": {"generator": "gpt-5-mini at https://llm.example/v1", …},
          "examples": {
-          "q17": {"answer": "30 days", "ranking": ["kb-112", "kb-7"], "score": 1.0}, …}}}}}}
+          "q17": {"answer": "30 days", "ranking": ["kb-112", "kb-7"], "score": 1.0, "under": "9a63c1f0"}, …}}}}}}
+
+`under` is the mark of the fingerprint: git may merge a question of one branch below the fingerprint of another.
 """
 
 import json
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from pytest_rageval.errors import InputError
+from pytest_rageval.gate.conditions import mark_of
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
 
@@ -117,7 +120,10 @@ def baseline_entry(
         "scores": {
             name: {
                 "fingerprint": dict(fingerprint),
-                "examples": {outcome.example.id: _example(outcome) for outcome in score.outcomes},
+                "examples": {
+                    outcome.example.id: _example(outcome) | {"under": mark_of(fingerprint)}
+                    for outcome in score.outcomes
+                },
             }
             for name, (score, fingerprint) in scores.items()
         },
@@ -181,7 +187,7 @@ def _well_formed(tests: Any) -> bool:
 def _is_example(kept: Any) -> bool:
     if not isinstance(kept, dict):
         return False
-    score, ranking, answer = kept.get("score"), kept.get("ranking", []), kept.get("answer", "")
+    score, ranking = kept.get("score"), kept.get("ranking", [])
     return (
         (
             score is None
@@ -189,7 +195,7 @@ def _is_example(kept: Any) -> bool:
         )
         and isinstance(ranking, list)
         and all(isinstance(label, str) for label in ranking)
-        and isinstance(answer, str)
+        and all(isinstance(kept.get(name, ""), str) for name in ("answer", "under"))
     )
 
 

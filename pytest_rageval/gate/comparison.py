@@ -2,32 +2,38 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import fsum
-from typing import Any, Final
+from typing import Any
 
 from pytest_rageval.errors import StaleBaselineError
+from pytest_rageval.gate.conditions import changes_of, mark_of
+from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.stats.paired import NO_CHANGE
 
 __all__ = ["Before", "Change", "Comparison", "compared"]
 
-NOTED: Final = frozenset({"package"})
-"""What a fingerprint tells and does not depend on: of a release, what moves scores has a name of its own."""
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Before:
     """A score in the baseline.
 
     Attributes:
         questions: of its test, by example id, the digest of what was asked and right.
         fingerprint: of all beside the retriever that the score depends on, by name.
-        examples: by id, with `score` and, where they were there, `ranking` and `answer`.
+        examples: by id, with `score` and, where they were there, `ranking` and `answer`; under `under` the
+            mark of the fingerprint that it was had with.
     """
 
     questions: Mapping[str, str]
     fingerprint: Mapping[str, Any]
     examples: Mapping[str, Mapping[str, Any]]
+
+    @cached_property
+    def mark(self) -> str:
+        """What each of its examples bears."""
+        return mark_of(self.fingerprint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +95,7 @@ def compared(score: Score, fingerprint: Mapping[str, Any], before: Before) -> Co
     Raises:
         StaleBaselineError: something else than the retriever changed, or no example is the same and scored in both.
     """
-    changed = _changed(before.fingerprint, fingerprint)
+    changed = changes_of(before.fingerprint, fingerprint)
     if changed:
         raise StaleBaselineError(
             f"{score.spec}: the baseline is of another time, only the retriever may differ. Changed since:\n"
@@ -97,12 +103,7 @@ def compared(score: Score, fingerprint: Mapping[str, Any], before: Before) -> Co
             + "\nGo back to what it was, or write a new baseline on the commit to compare with: "
             "--rageval-update-baseline."
         )
-    same = [
-        outcome
-        for outcome in score.outcomes
-        if before.questions.get(outcome.example.id) == outcome.example.digest
-        and outcome.example.id in before.examples
-    ]
+    same = [outcome for outcome in score.outcomes if _is_same(outcome.example, before)]
     changes = tuple(
         _change(outcome, outcome.value, then, before.examples[outcome.example.id])
         for outcome in same
@@ -131,6 +132,15 @@ def compared(score: Score, fingerprint: Mapping[str, Any], before: Before) -> Co
     )
 
 
+def _is_same(example: Example, before: Before) -> bool:
+    """Whether the baseline has a score of the same question, had under what the fingerprint says."""
+    kept = before.examples.get(example.id)
+    if kept is None or before.questions.get(example.id) != example.digest:
+        return False
+    # A merge without a conflict may put a score from the other branch below a fingerprint that is not its own.
+    return bool(kept.get("under", before.mark) == before.mark)
+
+
 def _change(outcome: Outcome, now: float, then: float, kept: Mapping[str, Any]) -> Change:
     ranking = kept.get("ranking")
     # Another machine may round otherwise, which is no question that got worse.
@@ -140,17 +150,3 @@ def _change(outcome: Outcome, now: float, then: float, kept: Mapping[str, Any]) 
 
 def _value(change: Change) -> float:
     return change.outcome.value or 0.0
-
-
-def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What differs between two fingerprints, a line each."""
-    lines = []
-    for name in sorted({*before, *now} - NOTED):
-        then, today = before.get(name), now.get(name)
-        if then != today:
-            lines.append(f"{name}: {_shown(then)} in the baseline, {_shown(today)} now")
-    return lines
-
-
-def _shown(value: Any) -> str:
-    return "nothing" if value is None else str(value)

@@ -12,11 +12,13 @@ import pytest
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.gate.baseline import LONGEST, Baseline, baseline_entry, completed
+from pytest_rageval.gate.conditions import mark_of
 from pytest_rageval.model import Document, Example, Gold, Ranking
 from pytest_rageval.scores import Evidence, Outcome, Score
 from tests.unit.gate.scored import example, ranked, score_of
 
 FINGERPRINT = {"generator": "m1 at https://llm.example/v1", "package": "0.1.0", "generator max_tokens": None}
+MARK = mark_of(FINGERPRINT)
 
 
 def _entry(values: dict[str, float | None], spec: str = "recall@5") -> dict[str, Any]:
@@ -87,9 +89,9 @@ def test_each_question_and_each_example_has_a_line(path: Path) -> None:
         '   "scores": {',
         '    "recall@5": {',
         '     "examples": {',
-        '      "q1": {"score": 0.1},',
-        '      "q10": {"score": 1.0},',
-        '      "q2": {"score": null}',
+        f'      "q1": {{"score": 0.1, "under": "{MARK}"}},',
+        f'      "q10": {{"score": 1.0, "under": "{MARK}"}},',
+        f'      "q2": {{"score": null, "under": "{MARK}"}}',
         "     },",
         f'     "fingerprint": {json.dumps(FINGERPRINT, sort_keys=True)}',
         "    }",
@@ -108,7 +110,9 @@ def test_a_changed_question_is_a_changed_line(path: Path) -> None:
     Baseline({"t": _entry(values | {"q050": 0.5})}).write(path)
     after = path.read_text(encoding="utf-8").splitlines()
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
-    assert changed == [('      "q050": {"score": 1.0},', '      "q050": {"score": 0.5},')]
+    assert changed == [
+        tuple(f'      "q050": {{"score": {value}, "under": "{MARK}"}},' for value in (1.0, 0.5))
+    ]
 
 
 def test_what_is_kept_of_an_example_recognises_it() -> None:
@@ -126,8 +130,9 @@ def test_what_is_kept_of_an_example_recognises_it() -> None:
     assert examples["q1"]["ranking"] == ["kb-1", "kb-7"]
     assert examples["q1"]["answer"].startswith("thirty days xxx")
     assert len(examples["q1"]["answer"]) == LONGEST
-    assert examples["q2"] == {"score": None, "ranking": ['"a text without an id"', "kb-2"]}
-    assert examples["q3"] == {"score": 1.0}
+    bare = {"under": mark_of({})}
+    assert examples["q2"] == {"score": None, "ranking": ['"a text without an id"', "kb-2"]} | bare
+    assert examples["q3"] == {"score": 1.0} | bare
 
 
 def test_a_question_is_known_by_all_that_is_asked_and_right() -> None:
@@ -325,5 +330,7 @@ def test_what_a_test_did_not_get_to_stays_from_before() -> None:
     before["questions"] = {**before["questions"], "q2": "another one"}
     found = completed(_entry({"q1": 0.5, "q2": 0.5}), before)
     assert found["questions"] == _entry({"q1": 0.0, "q2": 0.0})["questions"]
-    assert found["scores"]["recall@5"]["examples"] == {"q1": {"score": 0.5}, "q2": {"score": 0.5}}
-    assert found["scores"]["mrr@5"]["examples"] == {"q1": {"score": 1.0}}
+    assert found["scores"]["recall@5"]["examples"] == {
+        name: {"score": 0.5, "under": MARK} for name in ("q1", "q2")
+    }
+    assert found["scores"]["mrr@5"]["examples"] == {"q1": {"score": 1.0, "under": MARK}}

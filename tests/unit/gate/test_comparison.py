@@ -49,6 +49,18 @@ def test_a_changed_question_is_another_one(changes: dict[str, Any]) -> None:
     assert comparison.left_out == 1
 
 
+def test_a_score_of_another_branch_is_not_compared_under_this_ones_fingerprint() -> None:
+    """As where git merged a question of a branch with another generator; baselines from before had no such mark."""
+    before = before_of({"a": 1.0, "b": 1.0, "c": 1.0}, fingerprint={"generator": "m2", "package": "0.1"})
+    other = before_of({"b": 1.0}, fingerprint={"generator": "m1", "package": "0.1"})
+    unmarked = {"c": {"score": 1.0}}
+    merged = Before(before.questions, before.fingerprint, {**before.examples, **other.examples, **unmarked})
+    now = {"generator": "m2", "package": "0.2"}
+    comparison = compared(score_of({"a": 0.0, "b": 0.0, "c": 0.0}), now, merged)
+    assert [change.outcome.example.id for change in comparison.changes] == ["a", "c"]
+    assert comparison.left_out == 1
+
+
 def test_new_tags_make_no_other_question() -> None:
     """So slices may be drawn anew; each compares with what its examples scored."""
     now = score_of({"a": 0.0, "b": 1.0}, tags={"a": {"topic": "new"}})
