@@ -23,6 +23,7 @@ class RememberingPlugin:
         self._entries: dict[str, dict[str, Any]] = {}
         self._unfinished: set[str] = set()
         self._note = ""
+        self._moved: list[str] = []
         self._failure = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -41,6 +42,8 @@ class RememberingPlugin:
         if self._config.option.collectonly:
             return
         from pytest_rageval.gate.baseline import Baseline, completed  # noqa: PLC0415 - rare
+        from pytest_rageval.gate.update import moved_scores  # noqa: PLC0415
+        from pytest_rageval.reports.baseline import update_text  # noqa: PLC0415
 
         if not self._entries:
             self._note = "baseline: nothing to write, no test that ran has a threshold with max_drop"
@@ -53,6 +56,7 @@ class RememberingPlugin:
             for nodeid in self._unfinished & self._entries.keys() & there.keys():
                 self._entries[nodeid] = completed(self._entries[nodeid], there[nodeid])
             Baseline(self._entries | (others if partial else {})).write(path)
+            self._moved = [f"  {update_text(moved)}" for moved in moved_scores(there, self._entries)]
         except InputError as error:
             self._failure = str(error)
             if session.exitstatus == pytest.ExitCode.OK:
@@ -72,4 +76,5 @@ class RememberingPlugin:
             terminalreporter.line(self._failure, red=True)
         if self._note and terminalreporter.verbosity >= 0:
             terminalreporter.section("rageval baseline")
-            terminalreporter.line(self._note)
+            for line in (self._note, *self._moved):
+                terminalreporter.line(line)

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_rageval.gate.drop import DropTest
+from pytest_rageval.gate.update import Moved
 
-__all__ = ["baseline_entry", "baseline_text", "moved_text"]
+__all__ = ["baseline_entry", "baseline_text", "moved_text", "update_text"]
 
 
 def baseline_entry(drop: DropTest | None) -> dict[str, Any] | None:
@@ -53,3 +54,9 @@ def moved_text(entry: Mapping[str, Any]) -> str:
     return (
         f"{'−' if baseline['drop'] > 0 else '+'}{abs(baseline['drop']):.3f} (p = {baseline['p_value']:.2g})"
     )
+
+
+def update_text(moved: Moved) -> str:
+    """What a new baseline changes: "test_a.py::test recall@3: 0.940 → 0.593, 32 of 91 worse, 0 better"."""
+    means = f"{moved.before:.3f} → {moved.after:.3f}"
+    return f"{moved.nodeid} {moved.name}: {means}, {moved.worse} of {moved.n} worse, {moved.better} better"

@@ -183,3 +183,17 @@ def test_the_ini_file_cannot_switch_the_gate_off_for_good(project):
     result = project.run("-W", "ignore")
     result.assert_outcomes(passed=1)
     assert not (project.path / "rageval_baseline.json").exists()
+
+
+def test_an_update_says_what_it_lowers_and_raises(project):
+    """The largest drop first, then by name, over the questions of both; what did not move is not told."""
+    project.test(ONE + TWO + THREE)
+    first = project.run(UPDATE)
+    first.stdout.no_fnmatch_line("*→*")
+    project.lose(2)
+    lowered = project.run(UPDATE)
+    assert [line for line in lowered.outlines if "→" in line] == [
+        "  test_it.py::test_one recall@1: 1.000 → 0.750, 1 of 4 worse, 0 better",
+        "  test_it.py::test_three hit@3: 1.000 → 0.750, 1 of 4 worse, 0 better",
+        "  test_it.py::test_two mrr@2: 1.000 → 0.750, 1 of 4 worse, 0 better",
+    ]

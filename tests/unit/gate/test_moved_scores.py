@@ -1,0 +1,52 @@
+"""What an update of the baseline changes."""
+
+import pytest
+
+from pytest_rageval.gate.baseline import baseline_entry
+from pytest_rageval.gate.update import Moved, moved_scores
+from tests.unit.gate.scored import Values, example, score_of
+
+
+def _entry(values: Values, name: str = "recall@5") -> dict[str, object]:
+    score = score_of(values)
+    return baseline_entry(tuple(each.example for each in score.outcomes), {name: (score, {})})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "moved"),
+    [
+        ({"a": 1.0, "b": 0.5}, {"a": 0.0, "b": 1.0}, (0.75, 0.5, 2, 1, 1)),
+        # Means may be the same, of other questions.
+        ({"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 1.0}, (0.5, 0.5, 2, 1, 1)),
+        # New, gone and unscored ones have nothing to compare.
+        (
+            {"a": 1.0, "gone": 1.0, "b": None, "c": 1.0},
+            {"a": 0.5, "new": 0.0, "b": 1.0, "c": None},
+            (1, 0.5, 1, 1, 0),
+        ),
+        ({"a": 1.0}, {"a": 1.0 - 1e-13}, None),
+        ({"a": 1.0}, {"b": 0.0}, None),
+    ],
+)
+def test_the_questions_of_both_are_compared(
+    before: Values, after: Values, moved: tuple[float, ...] | None
+) -> None:
+    """By score; where none of them moved nothing is told."""
+    found = moved_scores({"t": _entry(before)}, {"t": _entry(after)})
+    assert found == ([] if moved is None else [Moved("t", "recall@5", *moved)])
+
+
+def test_the_largest_drop_comes_first() -> None:
+    """Of all tests that are in both, and their scores that are."""
+    drops = {"t1": 0.9, "t2": 0.1, "t3": 0.5}
+    before = {name: _entry({"a": 1.0}) for name in drops} | {"gone": _entry({"a": 1.0})}
+    after = {name: _entry({"a": value}) for name, value in drops.items()} | {"new": _entry({"a": 0.0})}
+    after["t1"]["scores"] |= _entry({"a": 0.0}, "mrr@5")["scores"]
+    assert [moved.nodeid for moved in moved_scores(before, after)] == ["t2", "t3", "t1"]
+
+
+def test_another_question_of_the_same_name_is_not_compared() -> None:
+    """As where its text was edited."""
+    other = _entry({"a": 0.0})
+    other["questions"] = {"a": example("a", question="another").digest}
+    assert moved_scores({"t": _entry({"a": 1.0})}, {"t": other}) == []
