@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import ceil, log2
 from typing import Final, Literal
 
 from pytest_rageval.gate.drop import DropTest
@@ -52,7 +53,9 @@ def verdict_on(score: Score, threshold: Threshold, drop: DropTest | None = None)
     """
     verdict = _verdict(score, threshold, drop)
     unseen = () if verdict.status == "fail" else _unseen(score, threshold, drop)
-    return replace(verdict, warnings=(*verdict.warnings, *unseen, *_within_noise(score, threshold, drop)))
+    powerless = _powerless(drop) if verdict.status == "pass" and not threshold.strict else ()
+    noise = _within_noise(score, threshold, drop)
+    return replace(verdict, warnings=(*verdict.warnings, *unseen, *powerless, *noise))
 
 
 def _verdict(score: Score, threshold: Threshold, drop: DropTest | None) -> Verdict:
@@ -142,6 +145,19 @@ def _unseen(score: Score, threshold: Threshold, drop: DropTest | None) -> Iterat
             "with, --rageval-update-baseline"
         )
     yield told
+
+
+def _powerless(drop: DropTest | None) -> Iterator[str]:
+    """That no drop whatever could fail: where all signs agree, one pattern of signs in 2^n is as extreme."""
+    if drop is None:
+        return
+    n = len(drop.comparison.changes)
+    if 0.5**n > drop.alpha:
+        needed = ceil(log2(1 / drop.alpha))
+        yield (
+            f"{n} examples can show no drop, should all of them get worse (p = {0.5**n:.2g} > {drop.alpha:.2g}); "
+            f"{needed} are the least"
+        )
 
 
 def _stands(score: Score, drop: DropTest, max_drop: float) -> str:

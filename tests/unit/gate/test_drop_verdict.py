@@ -283,9 +283,9 @@ def test_no_drop_below_the_scale_is_promised_to_be_seen() -> None:
         # One question that is the same, and all the others under other names.
         (
             numbered(20, 0),
-            {"q0": 1.0} | {f"renamed{n}": 0.0 for n in range(19)},
+            numbered(6, 0) | {f"renamed{n}": 0.0 for n in range(14)},
             0.02,
-            f"a drop among 19 of 20 examples would not be seen{NEW.format(19)}",
+            f"a drop among 14 of 20 examples would not be seen{NEW.format(14)}",
         ),
         # The retriever fails at two questions, which is no more than may be unscored.
         (
@@ -322,6 +322,26 @@ def test_a_drop_that_would_not_be_seen_is_pointed_out(
     verdict = _verdict(before, now, max_drop=max_drop)
     assert verdict.status == "pass"
     assert verdict.warnings == (() if warning is None else (warning,))
+
+
+@pytest.mark.parametrize(
+    ("n", "alpha", "warning"),
+    [
+        (4, 0.05, "(p = 0.062 > 0.05); 5 are the least"),
+        (5, 0.05, None),
+        (7, 0.005, "(p = 0.0078 > 0.005); 8 are the least"),
+        (8, 0.005, None),
+    ],
+)
+def test_a_threshold_that_no_drop_could_fail_is_pointed_out(
+    n: int, alpha: float, warning: str | None
+) -> None:
+    """Before there is one; where it is strict the burden of proof is the retriever's, and it fails."""
+    verdict = _verdict(numbered(n, 0), numbered(n, 0), max_drop=0.1, alpha=alpha)
+    told = f"{n} examples can show no drop, should all of them get worse {warning}"
+    assert (verdict.status, verdict.warnings) == ("pass", () if warning is None else (told,))
+    assert _test(numbered(n, 0), numbered(0, n), max_drop=0.1, alpha=alpha).significant == (warning is None)
+    assert _verdict(numbered(n, 0), numbered(n, 0), max_drop=0.1, strict=True).warnings == ()
 
 
 def test_many_examples_without_a_score_are_named_by_the_first() -> None:
