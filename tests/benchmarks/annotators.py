@@ -5,7 +5,7 @@ ms_marco_400, each with its pool of up to ten passages ranked by BM25, and the e
 model: Kendall's tau and Spearman's rho of every annotator × measure with the answers from
 the first k passages, where an answer is scored by token F1, and where it is right or wrong
 in canonical form. Relevance is judged by the same model, shown worked examples and held to
-yes or no. Replies are kept in the folder CACHE: about 2,100 are asked for at first.
+yes or no. Replies are kept in the folder CACHE: about 1,900 are asked for at first.
 """
 
 import sys
