@@ -196,12 +196,15 @@ class GatePlugin:
         """Send the results with the last of the test's reports: it also crosses to xdist's controller."""
         tell(call.excinfo)
         report = yield
-        if report.when == "teardown" and self._session is not None:
+        # A test of ours that came to no score, as its retriever broke, is told of too.
+        ours = "rageval" in getattr(item, "fixturenames", ())
+        if report.when == "teardown" and (ours or self._session is not None):
             from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - see session
 
             bench = self._benches.pop(item.nodeid, None)
-            asked = self._session.usage - self._before.pop(item.nodeid, Usage())
-            if bench is not None or asked != Usage():
+            used = Usage() if self._session is None else self._session.usage
+            asked = used - self._before.pop(item.nodeid, Usage())
+            if ours or asked != Usage():
                 results: dict[str, Any] = {"nodeid": plain_nodeid(item.nodeid), "evalset": None, "scores": []}
                 results |= bench.results() if bench is not None else {}
                 report.rageval = {**results, "llm": asked.plain()}  # type: ignore[attr-defined]

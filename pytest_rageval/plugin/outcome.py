@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import pytest
 
 from pytest_rageval.config import Settings
-from pytest_rageval.plugin.ends import PASSED, ended
+from pytest_rageval.plugin.ends import PASSED, ended, worse_end
 from pytest_rageval.plugin.report_files import check_kinds, written
 
 if TYPE_CHECKING:
@@ -52,10 +52,8 @@ class OutcomePlugin:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect a test's results; a rerun replaces those of the run before."""
-        if report.when == "setup":
-            self._ends.pop(report.nodeid, None)
-        if report.failed:
-            self._ends.setdefault(report.nodeid, ended(report))
+        before = PASSED if report.when == "setup" else self._ends.pop(report.nodeid, PASSED)
+        self._ends[report.nodeid] = worse_end(before, ended(report))
         results = getattr(report, "rageval", None)
         if results is None:
             return
@@ -68,10 +66,23 @@ class OutcomePlugin:
             kept = {name: results[name] for name in KEPT if name in results}
             self._tests[results["nodeid"]] = {"nodeid": results["nodeid"], **end, **kept}
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A module that cannot be imported has tests that nobody knows of: the reports say so."""
+        if report.failed:
+            self._tests[report.nodeid] = {
+                "nodeid": report.nodeid,
+                **ended(report),
+                "evalset": None,
+                "scores": [],
+            }
+
     @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self) -> None:
-        """Write the report files."""
-        if not self._settings.report:
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Write the report files, over those of the last run that had results."""
+        if not self._settings.report or self._config.option.collectonly:
+            return
+        if self._settings.plan:
+            self._notes.append("no report: a plan has no results")
             return
         from pytest_rageval.reports.document import report_document  # noqa: PLC0415 - few runs do
         from pytest_rageval.reports.usage import usage_entry  # noqa: PLC0415
@@ -85,6 +96,8 @@ class OutcomePlugin:
             package=version("pytest-rageval"),
             started=self._started,
             duration_s=time.monotonic() - self._began,
+            stopped=exitstatus == pytest.ExitCode.INTERRUPTED
+            or bool(session.shouldfail or session.shouldstop),
         )
         self._notes.extend(written(self._config, self._settings.report, document))
 
@@ -117,10 +130,12 @@ class OutcomePlugin:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the table, or the plan, and what was written."""
         # A plan is all that its run is for: also with -q.
-        if (self._asked or self._notes) and (self._settings.plan or terminalreporter.verbosity >= 0):
+        shown = (self._asked or self._notes) and (self._settings.plan or terminalreporter.verbosity >= 0)
+        lines = [*(self._plan() if self._settings.plan else self._table()), *self._notes] if shown else []
+        if lines:
             terminalreporter.section("rageval")
-            for line in [*(self._plan() if self._settings.plan else self._table()), *self._notes]:
-                terminalreporter.line(line)
+        for line in lines:
+            terminalreporter.line(line)
         if self._tests:
             from pytest_rageval.reports.table import warning_lines  # noqa: PLC0415 - few runs do
 

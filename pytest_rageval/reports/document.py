@@ -18,6 +18,7 @@ def report_document(  # noqa: PLR0913 - what a report is made of
     package: str,
     started: str,
     duration_s: float,
+    stopped: bool = False,
 ) -> dict[str, Any]:
     """All results of a run, as JSON has them.
 
@@ -30,12 +31,14 @@ def report_document(  # noqa: PLR0913 - what a report is made of
         package: version of this package.
         started: date and time in ISO 8601, with the offset.
         duration_s: of the whole test run, in seconds.
+        stopped: whether it was stopped before its end, so that tests may be missing.
     """
     return {
         "schema": SCHEMA,
         "package": package,
         "started": started,
         "duration_s": round(duration_s, 3),
+        "stopped": stopped,
         "settings": dict(settings),
         "llm": dict(llm),
         "tests": [dict(test) for test in tests],

@@ -24,7 +24,18 @@ def test_the_json_report_is_of_schema_1(project, llm):
     project.run("--rageval-report=out/report.json").assert_outcomes(failed=1, passed=1)
     report = json.loads((project.path / "out" / "report.json").read_text(encoding="utf-8"))
     assert report.keys() == {
-        *("schema", "package", "started", "duration_s", "settings", "llm", "tests", "matrix", "ratings"),
+        *(
+            "schema",
+            "package",
+            "started",
+            "duration_s",
+            "stopped",
+            "settings",
+            "llm",
+            "tests",
+            "matrix",
+            "ratings",
+        ),
     }
     assert report["matrix"] == []
     assert report["schema"] == 1
@@ -290,7 +301,7 @@ def test_reports_of_each_kind_tell_the_same(project, llm):
     assert (lost["id"], lost["score"], lost["gold"]) == ("q3", 0.0, ["doc-3"])
     for suffix in ("md", "html"):
         text = (project.path / f"out.{suffix}").read_text(encoding="utf-8")
-        assert "rageval: 1 of 2 thresholds failed, 1 passed, 1 test failed by something else" in text
+        assert "rageval: 1 of 2 thresholds failed, 1 passed, 1 other test failed" in text
         assert "q3" in text
         assert "test_it.py::test_plain" in text
 
@@ -319,3 +330,102 @@ def test_a_rerun_that_passes_is_a_test_that_passed(project):
     (test,) = json.loads((project.path / "out.json").read_text(encoding="utf-8"))["tests"]
     assert test["outcome"] == "passed"
     assert "message" not in test
+
+
+ENDS = """
+def no_index(): raise RuntimeError("no index")
+
+@pytest.fixture
+def broken(): no_index()
+
+@pytest.fixture
+def breaks_last():
+    yield
+    no_index()
+
+@pytest.mark.rageval_threshold("recall@2", min=0.9)
+def test_broken(broken): pass
+
+@pytest.mark.rageval_threshold("recall@2", min=0.9)
+def test_breaks_last(breaks_last): pytest.skip("never mind")
+
+@pytest.mark.skip(reason="no key")
+@pytest.mark.rageval_threshold("recall@2", min=0.9)
+def test_skipped(): pass
+
+@pytest.mark.xfail(reason="known")
+@pytest.mark.rageval_threshold("recall@2", max=0.5)
+def test_expected(): pass
+
+@pytest.mark.xfail(strict=True)
+def test_unexpected(rageval): pass
+
+def test_other(broken): pass
+"""
+
+
+def ends(project) -> dict[str, str]:
+    """The outcomes of the JSON report, by test."""
+    document = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    return {test["nodeid"].partition("::")[2]: test["outcome"] for test in document["tests"]}
+
+
+def test_each_test_of_ours_is_told_of_however_it_ended(project):
+    """Also those that came to no score; what is expected or left out is neither passed nor failed."""
+    project.test(ENDS)
+    result = project.run("--rageval-report=out.json", "--rageval-report=out.md")
+    result.assert_outcomes(failed=1, skipped=2, xfailed=1, errors=3)
+    assert ends(project) == {
+        "test_broken": "error",
+        "test_breaks_last": "error",
+        "test_skipped": "skipped",
+        "test_expected": "xfailed",
+        "test_unexpected": "failed",
+    }
+    text = (project.path / "out.md").read_text(encoding="utf-8")
+    # Both tests with a broken fixture had their scores by then.
+    assert text.startswith(
+        "### rageval: 1 of 3 thresholds failed as expected, 2 passed, 3 other tests failed, 1 other test skipped\n"
+    )
+
+
+def test_a_retriever_that_cannot_be_made_is_no_green_report(project):
+    """No test came so far as to have a score, and the first line says that they failed."""
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(source.replace("return search", "raise RuntimeError('no index')"))
+    project.test(GATE)
+    result = project.run("--rageval-report=out.md")
+    result.assert_outcomes(errors=2)
+    result.stdout.no_fnmatch_line("*test_it.py::test_gate *(evals.jsonl*")
+    text = (project.path / "out.md").read_text(encoding="utf-8")
+    assert text.startswith("### rageval: 2 tests failed\n")
+    assert text.count("RuntimeError: no index") == 2
+
+
+def test_a_module_that_cannot_be_imported_is_no_green_report(project):
+    """Its tests are not known, and the others did not run."""
+    project.test("import nowhere_to_be_found\n", "test_lost")
+    project.test(GATE)
+    project.run("--rageval-report=out.md")
+    text = (project.path / "out.md").read_text(encoding="utf-8")
+    assert text.startswith("### rageval: 1 test failed; the run was stopped early\n")
+    assert "`test_lost.py`" in text
+    assert "No module named 'nowhere_to_be_found'" in text
+
+
+def test_a_run_without_results_writes_no_report(project):
+    """A plan, or a list of the tests, leaves that of the last run alone."""
+    project.test(GATE)
+    project.ini(rageval_report="out.md")
+    project.run("--collect-only")
+    result = project.run("--rageval-plan")
+    result.stdout.fnmatch_lines(["no report: a plan has no results"])
+    assert not (project.path / "out.md").exists()
+
+
+def test_a_run_that_stops_at_the_first_failure_says_so(project):
+    """Who reads of one threshold must know that there was more to come."""
+    project.lose(1, 2, 3)
+    project.test(GATE + "def test_after(rageval): rageval.score('mrr@2')\n")
+    project.run("-x", "-k", "gate or after", "--rageval-report=out.md", "--rageval-max-unscored=1")
+    assert "; the run was stopped early\n" in (project.path / "out.md").read_text(encoding="utf-8")

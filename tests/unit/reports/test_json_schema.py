@@ -37,7 +37,18 @@ def test_the_report_has_the_keys_of_schema_1(score: Score) -> None:
     """Run, models, tests, scores and examples, as they are documented."""
     report = json.loads(_report(score))
     assert report.keys() == {
-        *("schema", "package", "started", "duration_s", "settings", "llm", "tests", "matrix", "ratings"),
+        *(
+            "schema",
+            "package",
+            "started",
+            "duration_s",
+            "stopped",
+            "settings",
+            "llm",
+            "tests",
+            "matrix",
+            "ratings",
+        ),
     }
     assert (report["schema"], report["package"], report["duration_s"]) == (1, "0.1.0", 1.235)
     assert report["started"] == "2026-01-01T12:00:00+01:00"

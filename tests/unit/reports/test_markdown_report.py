@@ -82,8 +82,8 @@ def test_what_failed_comes_first_and_a_tests_name_stands_once() -> None:
 @pytest.mark.parametrize(
     ("tests", "said"),
     [
-        ([], "no thresholds"),
-        ([_test("test_a", outcome="failed", message="")], "1 test failed by something else"),
+        ([], "nothing was scored"),
+        ([_test("test_a", outcome="failed", message=""), _test("test_b")], "1 test failed, 1 test passed"),
         ([_test("test_a", _ruled([1.0], None, min=0.5))], "1 of 1 threshold passed"),
         (
             [
@@ -91,15 +91,46 @@ def test_what_failed_comes_first_and_a_tests_name_stands_once() -> None:
                 _test("test_b", _ruled([0.0, 1.0], 1.0, max_drop=0.1), outcome="error", message=""),
                 _test("test_c", outcome="error", message=""),
             ],
-            "1 of 2 thresholds failed, 1 inconclusive, 2 tests failed by something else",
+            "1 of 2 thresholds failed, 1 inconclusive, 2 other tests failed",
+        ),
+        (
+            [
+                _test("test_a", _ruled([0.0], None, min=0.5), outcome="xfailed", message="slow"),
+                _test("test_b", _ruled([1.0], None, min=0.5)),
+                _test("test_c", outcome="skipped", message="no key"),
+            ],
+            "1 of 2 thresholds failed as expected, 1 passed, 1 other test skipped",
         ),
     ],
 )
 def test_the_headline_counts_thresholds_and_what_failed_beside_them(
     tests: list[dict[str, Any]], said: str
 ) -> None:
-    """A test may fail by an assertion of its own, or before there was a score."""
+    """A test may fail by an assertion of its own, or before there was a score; it may be expected to, or not run."""
     assert _report(*tests).splitlines()[0] == f"### rageval: {said}"
+
+
+def test_a_run_that_was_stopped_says_so_at_once() -> None:
+    """Who reads "1 of 1 passed" must know that there was more to come."""
+    document = report_document(
+        [], settings=SETTINGS, llm=LLM, package="0.1.0", started="2026-01-01", duration_s=1.0, stopped=True
+    )
+    assert markdown_report(document).startswith(
+        "### rageval: nothing was scored; the run was stopped early\n"
+    )
+
+
+def test_what_is_urgent_comes_first() -> None:
+    """Failed, inconclusive, passed, skipped."""
+    text = _report(
+        _test("test_a", outcome="skipped", message="no key"),
+        _test("test_b", _ruled([1.0], None, min=0.5)),
+        _test("test_c", _ruled([0.0, 1.0], 1.0, max_drop=0.1)),
+        _test("test_d", outcome="error", message="boom"),
+    )
+    assert [(mark, name[-7:-1]) for mark, name, *_ in _rows(text)] == [
+        *(("❗", "test_d"), ("✅", "test_c"), ("✅", "test_b"), ("⏭️", "test_a")),
+    ]
 
 
 def test_questions_that_got_worse_are_told_though_the_test_passes() -> None:
