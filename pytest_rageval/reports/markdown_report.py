@@ -1,13 +1,15 @@
 """The report for a pull request: a table in Markdown, with what was lost folded below it."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
+from itertools import accumulate
 from typing import Any, Final
 
 from pytest_rageval.reports.entries import sliced_name
 from pytest_rageval.reports.failure import question_lines
 from pytest_rageval.reports.matrix import matrix_lines
+from pytest_rageval.reports.questions import questions_text
 from pytest_rageval.reports.ratings import ratings_lines
 from pytest_rageval.reports.rows import NUMERIC, WIDE_HEAD, notes, test_name, wide_cells
 from pytest_rageval.reports.summary import MARKS, headline, marked, told_tests
@@ -19,6 +21,10 @@ __all__ = ["LONGEST", "markdown_report"]
 LONGEST: Final = 60_000
 """Characters of a report: GitHub takes a comment of 65,536, and other hosts more."""
 
+LONGEST_TABLE: Final = 30_000
+LONGEST_WARNINGS: Final = 6_000
+"""Of these, so that something is left for what was lost."""
+
 LONGEST_BLOCK: Final = 8_000
 """Characters that are shown of what a test says."""
 
@@ -29,38 +35,42 @@ def markdown_report(document: Mapping[str, Any]) -> str:
     What users, passages and models wrote stands in code, where it is no markup, link or mention. What
     does not go into a comment is left out, and counted.
     """
-    lines = [
-        f"### {headline(document)}",
-        "",
-        *_table(document["tests"]),
-        *(f"> {_code(line)}  " for line in warning_lines(document["tests"])),
-        "",
-    ]
-    text = "\n".join(lines)
-    folded = list(_folded(document))
-    told = 0
-    for block in folded:
-        if len(text) + len(block) > LONGEST:
-            break
-        text += block
-        told += 1
-    if told < len(folded):
-        text += f"\n{len(folded) - told} more sections do not go into a comment: see the report in HTML or JSON.\n"
-    return text + "\n".join(["", *(f"<sub>{line}</sub>  " for line in _small(document)), ""])
+    warnings = [f"> {_code(line)}  \n" for line in warning_lines(document["tests"])]
+    text = (
+        f"### {headline(document)}\n\n"
+        f"{_table(document['tests'])}\n"
+        f"{_fitting(warnings, LONGEST_WARNINGS, 'warnings')}"
+    )
+    small = "".join(f"<sub>{line}</sub>  \n" for line in _small(document))
+    return f"{text}{_fitting(_folded(document), LONGEST - len(text), 'sections')}\n{small}"
 
 
-def _table(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _fitting(parts: Iterable[str], room: int, what: str) -> str:
+    """The first parts, as many as have room, and how many have not."""
+    parts = list(parts)
+    told = sum(size <= room for size in accumulate(map(len, parts)))
+    left = len(parts) - told
+    more = f"\n{left} more {what} do not go into a comment: see the report in HTML or JSON.\n" if left else ""
+    return "".join([*parts[:told], more])
+
+
+def _table(tests: Sequence[Mapping[str, Any]]) -> str:
+    """The table of all scores, of the tests that went wrong first; nothing where there is no test."""
     head = ("", "test", *WIDE_HEAD)
-    yield _row(head)
-    yield _row(["---:" if name in NUMERIC else "---" for name in head])
+    rule = ["---:" if name in NUMERIC else "---" for name in head]
+    rows = _fitting(map(_row, _cells(tests)), LONGEST_TABLE, "scores")
+    return f"{_row(head)}{_row(rule)}{rows}" if rows else ""
+
+
+def _cells(tests: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[str]]:
     for test in told_tests(tests):
         # What a test with several scores is called, and how it ended, stands once.
         name, mark = _code(test["nodeid"]), MARKS[test["outcome"]]
         if not test["scores"]:
-            yield _row([mark, name, *["-"] * (len(WIDE_HEAD) - 1), test["outcome"]])
+            yield mark, name, *["-"] * (len(WIDE_HEAD) - 1), test["outcome"]
         for entry in test["scores"]:
             score, *others = wide_cells(entry)
-            yield _row([mark, name, _code(score), *others])
+            yield mark, name, _code(score), *others
             name = mark = ""
 
 
@@ -68,12 +78,16 @@ def _folded(document: Mapping[str, Any]) -> Iterator[str]:
     """What stands below the table: of each test what it says, what was lost, and what is beside its scores."""
     for test in told_tests(document["tests"]):
         if test.get("message"):
-            yield _details(f"{MARKS[test['outcome']]} {test['nodeid']}", test["message"].splitlines())
+            yield _details(
+                " ".join([MARKS[test["outcome"]], _named(test["nodeid"]), *_lost(test)]),
+                test["message"].splitlines(),
+            )
         for entry in test["scores"]:
             # A failure tells of its questions itself.
             if "questions" in entry and entry["verdict"] != "fail":
                 told = [f"{sliced_name(entry)}: {entry['reason']}", *question_lines(entry["questions"])]
-                yield _details(f"{marked(entry)} {sliced_name(entry)} in {test['nodeid']}", told)
+                summary = f"{marked(entry)} {_named(test['nodeid'])} {_count(entry)}"
+                yield _details(summary, told)
     beside = [
         line
         for test in document["tests"]
@@ -90,6 +104,22 @@ def _folded(document: Mapping[str, Any]) -> Iterator[str]:
             yield _details(name, lines)
 
 
+def _lost(test: Mapping[str, Any]) -> Iterator[str]:
+    """How many questions each score that failed has lost."""
+    for entry in test["scores"]:
+        if "questions" in entry and entry["verdict"] == "fail":
+            yield _count(entry)
+
+
+def _count(entry: Mapping[str, Any]) -> str:
+    return f"<br>{_named(sliced_name(entry))}: {questions_text(entry['questions'])}"
+
+
+def _named(text: str) -> str:
+    """A name as code in HTML, as a summary is: there too nothing is a link or a mention."""
+    return f"<code>{escape(' '.join(text.split()))}</code>"
+
+
 def _details(summary: str, lines: Sequence[str]) -> str:
     """Folded lines as they stand on the terminal, cut where they are many."""
     text = "\n".join(lines)
@@ -97,7 +127,7 @@ def _details(summary: str, lines: Sequence[str]) -> str:
         text = f"{text[:LONGEST_BLOCK].rpartition(chr(10))[0]}\n…"
     fence = "`" * max(3, 1 + _longest_run(text))
     # The summary is HTML, in which Markdown is not read.
-    head = f"<details><summary>{escape(summary)}</summary>"
+    head = f"<details><summary>{summary}</summary>"
     return f"\n{head}\n\n{fence}text\n{text}\n{fence}\n\n</details>\n"
 
 
@@ -109,7 +139,7 @@ def _small(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return f"| {' | '.join(cells)} |\n"
 
 
 def _code(text: str) -> str:

@@ -76,7 +76,11 @@ def test_what_failed_comes_first_and_a_tests_name_stands_once() -> None:
             *("±0", "↓ 0.1", "✅ pass"),
         ],
     ]
-    assert "<details><summary>❌ test_a.py::test_bad</summary>\n\n```text\nit is\nworse\n```" in text
+    lost = "<br><code>answer.em@1</code>: 8 of 8 questions got worse, 0 better"
+    assert (
+        f"<details><summary>❌ <code>test_a.py::test_bad</code> {lost}</summary>\n\n```text\nit is\nworse\n```"
+        in text
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,7 +141,10 @@ def test_questions_that_got_worse_are_told_though_the_test_passes() -> None:
     """Where the drop may be noise, and where it is allowed: folded, as a failure tells them."""
     text = _report(_test("test_a", _ruled([0.0, 1.0], 1.0, max_drop=0.1)))
     (block,) = re.findall(
-        r"<summary>⚠️ answer.em@1 in test_a.py::test_a</summary>(.*?)</details>", text, re.DOTALL
+        r"<summary>⚠️ <code>test_a.py::test_a</code> <br><code>answer.em@1</code>: "
+        r"1 of 2 questions got worse, 0 better</summary>(.*?)</details>",
+        text,
+        re.DOTALL,
     )
     assert "1 of 2 questions got worse, 0 better:" in block
     assert "q0  1.00 → 0.00  Why?" in block
@@ -155,8 +162,11 @@ def test_nothing_that_others_wrote_is_markup() -> None:
     left = re.sub(r"<summary>.*?</summary>", "", left, flags=re.DOTALL)
     assert not re.search(r"@team|#12|<img|bold|_it_", left)
     assert left.count("<details>") == left.count("</details>") == 3
-    # In summaries HTML is read.
-    assert all("<" not in found for found in re.findall(r"<summary>(.*?)</summary>", text, re.DOTALL))
+    # In summaries HTML is read, and GitHub looks for mentions in what is no code.
+    summaries = re.findall(r"<summary>(.*?)</summary>", text, re.DOTALL)
+    assert sum("@team" in found for found in summaries) == 2
+    read = [re.sub(r"<code>[^<\n]*</code>|<br>", "", found) for found in summaries]
+    assert not any(re.search(r"[<\n]|@team|#12", found) for found in read)
     assert {len(row) for row in _rows(text)} == {10}
 
 
@@ -171,6 +181,25 @@ def test_it_goes_into_a_comment_however_much_there_is() -> None:
     assert f"{40 - told} more sections do not go into a comment" in text
     assert text.count("\n…\n") == told
     assert len(_rows(text)) == 40
+
+
+def test_a_table_that_does_not_fit_ends_with_how_many_are_left_out() -> None:
+    """What went wrong comes first, and leaves room for what was lost."""
+    name = f"test_questions[{'of-a-topic-' * 8}]"
+    lost = _ruled([0.0, 1.0], 1.0, max_drop=0.1)
+    tests = [_test(f"{name}[{n}]", lost, lost) for n in range(250)]
+    text = _report(*tests, _test("test_last", outcome="failed", message="boom"))
+    assert len(text) < 65_536
+    told = len(_rows(text))
+    assert f"\n\n{501 - told} more scores do not go into a comment" in text
+    assert _rows(text)[0][1] == "`test_a.py::test_last`"
+    assert "more warnings do not go into a comment" in text
+    assert text.count("<details>") > 10
+
+
+def test_where_nothing_was_scored_there_is_no_table() -> None:
+    """A head without rows says nothing."""
+    assert "|" not in _report().partition("<sub>")[0]
 
 
 def test_models_and_replies_stand_below() -> None:
