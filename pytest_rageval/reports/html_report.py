@@ -1,6 +1,6 @@
 """The report for a browser: one page with all scores and every question that was lost, then and now."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Final
 
@@ -17,6 +17,9 @@ from pytest_rageval.reports.usage import usage_lines
 __all__ = ["html_report"]
 
 NOTHING: Final = "(nothing)"
+
+OPEN: Final = frozenset({"fail", "error"})
+"""Verdicts whose reasons nobody has to unfold."""
 
 
 def html_report(document: Mapping[str, Any]) -> str:
@@ -52,21 +55,24 @@ def _test(test: Mapping[str, Any]) -> Iterator[Node]:
         "h2", element("span", test["outcome"], class_=f"verdict {test['outcome']}"), test_name(test)
     )
     if test["scores"]:
-        yield element(
-            "div",
-            element(
-                "table",
-                element("tr", (element("th", name, class_=_side(name)) for name in WIDE_HEAD)),
-                (_row(entry) for entry in test["scores"]),
-            ),
-            class_="wide",
-        )
+        yield _table(WIDE_HEAD, map(_row, test["scores"]))
     if told := list(notes(test)):
         yield element("ul", (element("li", line.strip()) for line in told), class_="notes")
     for entry in test["scores"]:
         yield from _score(entry)
     if test.get("message"):
-        yield _folded("as pytest says it", element("pre", test["message"]))
+        said = _folded("as pytest says it", element("pre", test["message"]))
+        # Where no score tells why, pytest does.
+        if not any(entry["verdict"] in OPEN for entry in test["scores"]):
+            said.set("open", "")
+        yield said
+
+
+def _table(head: Sequence[str], rows: Iterable[Element]) -> Element:
+    """It scrolls by itself where the window is narrow."""
+    names = (element("th", name, scope="col", class_=_side(name)) for name in head)
+    table = element("table", element("thead", element("tr", names)), element("tbody", rows))
+    return element("div", table, class_="wide")
 
 
 def _row(entry: Mapping[str, Any]) -> Element:
@@ -93,7 +99,7 @@ def _score(entry: Mapping[str, Any]) -> Iterator[Node]:
             element("p", entry["reason"] or ""),
             *map(_question, questions["listed"]),
         )
-        if entry["verdict"] in {"fail", "error"}:
+        if entry["verdict"] in OPEN:
             folded.set("open", "")
         yield folded
     elif entry["verdict"] not in {None, "pass"}:
@@ -150,15 +156,16 @@ def _names(labels: Sequence[str], gold: Sequence[str]) -> list[Node]:
 
 
 def _examples(examples: Sequence[Mapping[str, Any]]) -> Element:
-    return element(
-        "table",
-        element("tr", (element("th", name) for name in ("example", "score", "case"))),
+    """All of them; the column of cases only where there are any."""
+    cases = any(example.get("case") for example in examples)
+    return _table(
+        ("example", "score", "case") if cases else ("example", "score"),
         (
             element(
                 "tr",
                 element("td", element("code", example["id"])),
                 element("td", _value(example)),
-                element("td", example.get("case") or ""),
+                [element("td", example.get("case") or "")] if cases else [],
             )
             for example in examples
         ),

@@ -130,3 +130,19 @@ def test_where_all_is_well_there_is_the_table_and_the_examples() -> None:
     assert page.texts("h1") == ["rageval: 1 of 1 threshold passed"]
     assert page.texts("h3") == []
     assert page.texts("summary") == ["answer.em@2: all 1 examples"]
+
+
+def test_the_columns_of_tables_are_named_for_screen_readers() -> None:
+    """Each head says that it heads a column; cases have one only where there are cases."""
+    written = _page([_outcome("q0", 1.0)], max_drop=0.1)
+    assert written.count("<th ") == written.count('scope="col"') == 10
+    assert written.count("<thead>") == written.count("<tbody>") == 2
+    assert "case" not in Page(written).texts("th")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(1.0, '<details open=""><summary>as'), (0.0, "<details><summary>as")]
+)
+def test_why_a_test_failed_is_not_folded(value: float, shown: str) -> None:
+    """Where no score says it, pytest's words do."""
+    assert shown in _page([_outcome(f"q{n}", value) for n in range(9)], "boom", max_drop=0.1)
