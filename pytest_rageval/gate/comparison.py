@@ -88,6 +88,11 @@ class Comparison:
         """The examples that lost, worst first."""
         return sorted((each for each in self.changes if each.drop > 0), key=lambda each: -each.drop)
 
+    @property
+    def better(self) -> list[Change]:
+        """The examples that gained, most first."""
+        return sorted((each for each in self.changes if each.drop < 0), key=lambda each: each.drop)
+
 
 def compared(score: Score, fingerprint: Mapping[str, Any], before: Before) -> Comparison:
     """Lay a score, perhaps of a slice, beside its baseline.

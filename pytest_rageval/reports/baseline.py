@@ -1,12 +1,15 @@
 """How a score stands to its baseline, as data and in a line."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pytest_rageval.gate.drop import DropTest
 from pytest_rageval.gate.update import Moved
 
 __all__ = ["baseline_entry", "baseline_text", "moved_text", "update_text"]
+
+NAMED: Final = 8
+"""How many of the questions that got better are named."""
 
 
 def baseline_entry(drop: DropTest | None) -> dict[str, Any] | None:
@@ -25,6 +28,7 @@ def baseline_entry(drop: DropTest | None) -> dict[str, Any] | None:
         "detectable_drop": drop.detectable,
         "examples_needed": drop.needed,
         "worse": [change.outcome.example.id for change in comparison.worse],
+        "better": [change.outcome.example.id for change in comparison.better],
     }
 
 
@@ -41,7 +45,14 @@ def baseline_text(entry: Mapping[str, Any]) -> str:
     over = f" over {baseline['n']} of {entry['n']}" if baseline["n"] != entry["n"] else ""
     over += f", {baseline['left_out']} not the same" if baseline["left_out"] else ""
     worse = f", {len(baseline['worse'])} of {baseline['n']} worse" if baseline["worse"] else ""
-    return f"baseline {baseline['mean']:.3f}{over}, {moved} (p = {baseline['p_value']:.2g}{worse})"
+    return f"baseline {baseline['mean']:.3f}{over}, {moved} (p = {baseline['p_value']:.2g}{worse}{_better(baseline)})"
+
+
+def _better(baseline: Mapping[str, Any]) -> str:
+    """Which questions got better, by name: nothing else tells of these."""
+    better: list[str] = baseline["better"]
+    named = ", ".join(better[:NAMED]) + (", …" if len(better) > NAMED else "")
+    return f"; {len(better)} better: {named}" if better else ""
 
 
 def moved_text(entry: Mapping[str, Any]) -> str:

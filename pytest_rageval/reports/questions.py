@@ -45,7 +45,7 @@ def worse_entry(comparison: Comparison) -> dict[str, Any]:
     return {
         "why": "worse",
         "of": len(comparison.changes),
-        "better": sum(change.drop < 0 for change in comparison.changes),
+        "better": len(comparison.better),
         "lost_by": losses(change.outcome for change in worse),
         "listed": [_question(change.outcome, _before(change)) for change in worse],
     }

@@ -396,7 +396,7 @@ def test_the_json_report_has_the_comparison(project):
     assert 0 < baseline["detectable_drop"] <= 1
     assert baseline["examples_needed"] > 10
     assert (baseline["n"], baseline["left_out"], baseline["unscored"]) == (10, 0, 0)
-    assert baseline["worse"] == ["q1", "q2"]
+    assert (baseline["worse"], baseline["better"]) == (["q1", "q2"], [])
     assert score["verdict"] == "inconclusive"
     assert score["warnings"] == [score["reason"]]
     questions = score["questions"]

@@ -187,7 +187,7 @@ def test_what_a_reader_should_know_has_a_line_each() -> None:
 )
 def test_a_comparison_says_how_much_it_compares(n: int, left_out: int, told: str) -> None:
     """Also where it passes: a baseline of half of the questions says half as much."""
-    baseline = {"mean": 0.792, "drop": 0.029, "n": 55, "left_out": left_out, "unscored": 2}
+    baseline = {"mean": 0.792, "drop": 0.029, "n": 55, "left_out": left_out, "better": []}
     entry = _entry(n=n, baseline={**baseline, "p_value": 0.21, "worse": ["q1", "q2"]})
     lines = table_lines([{"nodeid": "test_a.py::test_support", "evalset": None, "scores": [entry]}])
     assert " ".join(" ".join(lines[3:]).split()) == f"recall@5: {told}"

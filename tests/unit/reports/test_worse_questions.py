@@ -185,12 +185,17 @@ def test_doubt_about_a_slice_is_told_though_another_is_worse() -> None:
     [
         ([1.0, 1.0], "baseline 1.000, no change (p = 1)"),
         ([1.0, 0.5], "baseline 1.000, drop 0.250 (p = 0.5, 1 of 2 worse)"),
-        ([1.0, 2.0], "baseline 1.000, gain 0.500 (p = 1)"),
-        ([0.0, 2.5], "baseline 1.000, gain 0.250 (p = 0.75, 1 of 2 worse)"),
+        ([1.0, 2.0], "baseline 1.000, gain 0.500 (p = 1; 1 better: q1)"),
+        ([0.0, 2.5], "baseline 1.000, gain 0.250 (p = 0.75, 1 of 2 worse; 1 better: q1)"),
+        ([2.0, 3.0], "baseline 1.000, gain 1.500 (p = 1; 2 better: q1, q0)"),
+        (
+            [2.0] * 9,
+            "baseline 1.000, gain 1.000 (p = 1; 9 better: q0, q1, q2, q3, q4, q5, q6, q7, …)",
+        ),
     ],
 )
 def test_the_baseline_stands_below_the_score(values: list[float], text: str) -> None:
-    """Its mean, how far the score moved, whether that may be noise, and how many got worse."""
+    """Its mean, how far the score moved, whether that may be noise, how many got worse, and which got better."""
     outcomes = [_outcome(f"q{n}", value) for n, value in enumerate(values)]
     score = Score("answer.em@1", outcomes)
     memory = Memory({}, _before(*outcomes))
