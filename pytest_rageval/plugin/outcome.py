@@ -24,6 +24,9 @@ KEPT: Final = (
 )
 """What of a test's results the reports show."""
 
+PHASES: Final = frozenset({"setup", "call", "teardown"})
+"""Of a test; what xdist says of one whose worker died is of none."""
+
 
 class OutcomePlugin:
     """The hooks of the process that reports: the only one, or xdist's controller."""
@@ -38,6 +41,7 @@ class OutcomePlugin:
         self._tests: dict[str, dict[str, Any]] = {}
         self._asked: dict[str, Usage] = {}
         self._notes: list[str] = []
+        self._problems: list[str] = []
         self._ends: dict[str, Mapping[str, str]] = {}
 
     def pytest_report_header(self) -> str:
@@ -55,6 +59,8 @@ class OutcomePlugin:
         before = PASSED if report.when == "setup" else self._ends.pop(report.nodeid, PASSED)
         self._ends[report.nodeid] = worse_end(before, ended(report))
         results = getattr(report, "rageval", None)
+        if report.when not in PHASES:
+            self._lost(report)
         if results is None:
             return
         from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - few runs have results
@@ -69,12 +75,12 @@ class OutcomePlugin:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A module that cannot be imported has tests that nobody knows of: the reports say so."""
         if report.failed:
-            self._tests[report.nodeid] = {
-                "nodeid": report.nodeid,
-                **ended(report),
-                "evalset": None,
-                "scores": [],
-            }
+            self._lost(report)
+
+    def _lost(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        """Tell of what ended before anybody could know whether it is ours."""
+        end = ended(report)
+        self._tests[report.nodeid] = {"nodeid": report.nodeid, **end, "evalset": None, "scores": []}
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -99,7 +105,11 @@ class OutcomePlugin:
             stopped=exitstatus == pytest.ExitCode.INTERRUPTED
             or bool(session.shouldfail or session.shouldstop),
         )
-        self._notes.extend(written(self._config, self._settings.report, document))
+        for path, problem in written(self._config, self._settings.report, document):
+            if problem:
+                self._problems.append(f"The report {path} cannot be written: {problem}.")
+            else:
+                self._notes.append(f"report: {path}")
 
     @property
     def _usage(self) -> "Usage":
@@ -142,6 +152,8 @@ class OutcomePlugin:
             # Also with -q: a pass that is to be read with care.
             for line in warning_lines(self._sorted):
                 terminalreporter.line(line, yellow=True)
+        for line in self._problems:
+            terminalreporter.line(line, yellow=True)
 
     def _table(self) -> list[str]:
         from pytest_rageval.reports.matrix import matrix_lines  # noqa: PLC0415 - few runs do

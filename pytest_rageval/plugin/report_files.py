@@ -30,8 +30,10 @@ def check_kinds(config: pytest.Config, paths: Sequence[Path]) -> None:
             raise pytest.UsageError(message)
 
 
-def written(config: pytest.Config, paths: Sequence[Path], document: Mapping[str, Any]) -> Iterator[str]:
-    """Write each file, and say so, or why not."""
+def written(
+    config: pytest.Config, paths: Sequence[Path], document: Mapping[str, Any]
+) -> Iterator[tuple[Path, str]]:
+    """Write each file; with each, why it cannot be written, or nothing."""
     from pytest_rageval.reports.kinds import KINDS  # noqa: PLC0415 - few runs write reports
 
     # What a plugin adds rules over what is built in.
@@ -43,8 +45,8 @@ def written(config: pytest.Config, paths: Sequence[Path], document: Mapping[str,
             # Half of a surrogate pair is no text; written so, it is at least what JSON writes.
             path.write_text(text, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
-            yield f"The report {path} cannot be written: {error.strerror or error}."
+            yield path, error.strerror or str(error)
         except Exception as error:  # noqa: BLE001 - a plugin's mistake must not cost the baseline or other reports
-            yield f"The report {path} cannot be written: {type(error).__name__}: {error}."
+            yield path, f"{type(error).__name__}: {error}"
         else:
-            yield f"report: {path}"
+            yield path, ""

@@ -154,7 +154,7 @@ def test_another_package_writes_reports(project, monkeypatch):
     result = project.run_process(*(f"--rageval-report=out.{suffix}" for suffix in suffixes))
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
-        ["The report *out.bad cannot be written: KeyError: 'nothing'.", "report: *out.txt", "report: *out.md"]
+        ["report: *out.txt", "report: *out.md", "The report *out.bad cannot be written: KeyError: 'nothing'."]
     )
     assert (project.path / "out.txt").read_text(encoding="utf-8") == "test_it.py::test_bad"
     assert (project.path / "out.md").read_text(encoding="utf-8") == "schema 1"

@@ -84,9 +84,10 @@ def test_a_report_that_cannot_be_written_is_said_and_harms_nothing(project):
     """The verdicts of the tests stand."""
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
     (project.path / "taken").write_text("a file", encoding="utf-8")
-    result = project.run("--rageval-report=taken/report.json")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["The report *taken/report.json cannot be written: *"])
+    for quiet in ((), ("-q",)):
+        result = project.run("--rageval-report=taken/report.json", *quiet)
+        result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines(["The report *taken/report.json cannot be written: *"])
 
 
 def test_scores_are_in_junit_xml(project):
@@ -411,6 +412,15 @@ def test_a_module_that_cannot_be_imported_is_no_green_report(project):
     assert text.startswith("### rageval: 1 test failed; the run was stopped early\n")
     assert "`test_lost.py`" in text
     assert "No module named 'nowhere_to_be_found'" in text
+
+
+def test_a_worker_that_dies_is_no_green_report(project):
+    """Its test is told of; the others ran."""
+    project.test("import os\ndef test_dies(rageval): os._exit(3)\n" + GATE)
+    project.run_process("-n", "1", "--rageval-report=out.md", "-k", "dies or gate")
+    text = (project.path / "out.md").read_text(encoding="utf-8")
+    assert "1 other test failed" in text.splitlines()[0]
+    assert "crashed while running" in text
 
 
 def test_a_run_without_results_writes_no_report(project):
