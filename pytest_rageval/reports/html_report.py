@@ -7,6 +7,7 @@ from typing import Any, Final
 from pytest_rageval.reports.entries import sliced_name
 from pytest_rageval.reports.markup import Element, Node, element, page
 from pytest_rageval.reports.matrix import matrix_lines
+from pytest_rageval.reports.models import models_text
 from pytest_rageval.reports.questions import expected_text, lost_by_text, questions_text
 from pytest_rageval.reports.ratings import ratings_lines
 from pytest_rageval.reports.rows import NUMERIC, WIDE_HEAD, notes, test_name, wide_cells
@@ -29,13 +30,11 @@ def html_report(document: Mapping[str, Any]) -> str:
 
 
 def _body(document: Mapping[str, Any]) -> Iterator[Node]:
-    settings = document["settings"]
     yield element("h1", headline(document))
     yield element(
         "p",
         f"{document['started']}, {document['duration_s']:.1f} s, pytest-rageval {document['package']}; "
-        f"generator {settings['generator'] or 'none named'}, judge {settings['judge']}, "
-        f"compared by {settings['comparator']}",
+        f"{models_text(document)}",
         class_="about",
     )
     yield from (element("p", line, class_="warning") for line in warning_lines(document["tests"]))

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pytest_rageval.reports.entries import sliced_name
 from pytest_rageval.reports.failure import question_lines
 from pytest_rageval.reports.matrix import matrix_lines
+from pytest_rageval.reports.models import models_text
 from pytest_rageval.reports.questions import questions_text
 from pytest_rageval.reports.ratings import ratings_lines
 from pytest_rageval.reports.rows import NUMERIC, WIDE_HEAD, notes, test_name, wide_cells
@@ -132,9 +133,7 @@ def _details(summary: str, lines: Sequence[str]) -> str:
 
 
 def _small(document: Mapping[str, Any]) -> Iterator[str]:
-    settings = document["settings"]
-    models = f"generator {settings['generator'] or 'none named'}, judge {settings['judge']}"
-    yield _code(f"{models}, compared by {settings['comparator']}")
+    yield _code(models_text(document))
     yield from map(_code, usage_lines(document["llm"]))
 
 

@@ -209,3 +209,12 @@ def test_models_and_replies_stand_below() -> None:
         "<sub>`4 replies: 4 cached, 0 live`</sub>  ",
         "<sub>`2 × 2 \\| 3 @team`</sub>  ",
     ]
+
+
+def test_a_test_with_a_generator_of_its_own_is_not_of_the_one_in_force() -> None:
+    """What the options say generated nothing there."""
+    text = _report(
+        _test("test_a", own=["generator", "judge"]), _test("test_b", own=["generator"]), _test("test_c")
+    )
+    told = "compared by judge or em; own generator in 2 of 3 tests; own judge in 1 of 3 tests`</sub>"
+    assert told in text
