@@ -24,7 +24,7 @@ HEAD: Final = ("score", "mean", "95% interval", "n", "unscored", "threshold", "v
 """The columns."""
 
 BASELINE: Final = HEAD.index("threshold")
-WIDE_HEAD: Final = (*HEAD[:BASELINE], "baseline", *HEAD[BASELINE:])
+WIDE_HEAD: Final = (*HEAD[:BASELINE], "vs baseline", *HEAD[BASELINE:])
 """The columns where lines may be long: with how far a score moved from its baseline."""
 
 NUMERIC: Final = frozenset({"mean", "n", "unscored"})

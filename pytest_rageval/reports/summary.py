@@ -45,7 +45,7 @@ def marked(entry: Mapping[str, Any]) -> str:
 
 
 def told_tests(tests: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The tests with what went wrong first, then what is inconclusive, last what was skipped; else in their order."""
+    """The tests by urgency: thresholds that broke, other failures, doubts, passes, skips; else in their order."""
     yield from sorted(tests, key=_urgency)
 
 
@@ -85,8 +85,9 @@ def _verdicts(test: Mapping[str, Any]) -> list[str]:
 
 
 def _urgency(test: Mapping[str, Any]) -> int:
+    verdicts = set(_verdicts(test))
     if test["outcome"] in {"failed", "error"}:
-        return 0
+        return 0 if BROKEN & verdicts else 1
     if test["outcome"] == "skipped":
-        return 3
-    return 1 if "inconclusive" in _verdicts(test) else 2
+        return 4
+    return 2 if "inconclusive" in verdicts else 3

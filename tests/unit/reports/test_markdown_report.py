@@ -65,6 +65,7 @@ def test_what_failed_comes_first_and_a_tests_name_stands_once() -> None:
         _test("test_bad", fail, asked, outcome="failed", message="it is\nworse"),
     )
     assert text.startswith("### rageval: 1 of 2 thresholds failed, 1 passed\n")
+    assert "| unscored | vs baseline | threshold |" in text
     assert _rows(text) == [
         [
             *("❌", "`test_a.py::test_bad`", "`answer.em@1`", "0.000", "0.000 to 0.324", "8", "0"),
@@ -125,15 +126,16 @@ def test_a_run_that_was_stopped_says_so_at_once() -> None:
 
 
 def test_what_is_urgent_comes_first() -> None:
-    """Failed, inconclusive, passed, skipped."""
+    """Thresholds that failed, other failures, inconclusive, passed, skipped."""
     text = _report(
         _test("test_a", outcome="skipped", message="no key"),
         _test("test_b", _ruled([1.0], None, min=0.5)),
         _test("test_c", _ruled([0.0, 1.0], 1.0, max_drop=0.1)),
         _test("test_d", outcome="error", message="boom"),
+        _test("test_e", _ruled([0.0], None, min=0.5), outcome="failed", message="lost"),
     )
     assert [(mark, name[-7:-1]) for mark, name, *_ in _rows(text)] == [
-        *(("❗", "test_d"), ("✅", "test_c"), ("✅", "test_b"), ("⏭️", "test_a")),
+        *(("❌", "test_e"), ("❗", "test_d"), ("✅", "test_c"), ("✅", "test_b"), ("⏭️", "test_a")),
     ]
 
 
