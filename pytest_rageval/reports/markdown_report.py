@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pytest_rageval.reports.entries import sliced_name
 from pytest_rageval.reports.failure import question_lines
+from pytest_rageval.reports.layout import wrapped
 from pytest_rageval.reports.matrix import matrix_lines
 from pytest_rageval.reports.models import models_text
 from pytest_rageval.reports.questions import questions_text
@@ -86,14 +87,15 @@ def _folded(document: Mapping[str, Any]) -> Iterator[str]:
         for entry in test["scores"]:
             # A failure tells of its questions itself.
             if "questions" in entry and entry["verdict"] != "fail":
-                told = [f"{sliced_name(entry)}: {entry['reason']}", *question_lines(entry["questions"])]
+                reason = wrapped(f"{sliced_name(entry)}: {entry['reason']}", 2)
+                told = [*reason, *question_lines(entry["questions"])]
                 summary = f"{marked(entry)} {_named(test['nodeid'])} {_count(entry)}"
                 yield _details(summary, told)
     beside = [
         line
         for test in document["tests"]
         if (told := list(notes(test)))
-        for line in (test_name(test), *(f"  {note}" for note in told))
+        for line in (test_name(test), *(line for note in told for line in wrapped(f"  {note}", 4)))
     ]
     if beside:
         yield _details("Beside the scores", beside)

@@ -151,6 +151,8 @@ def test_questions_that_got_worse_are_told_though_the_test_passes() -> None:
     assert "1 of 2 questions got worse, 0 better:" in block
     assert "q0  1.00 → 0.00  Why?" in block
     assert "gold        kb-9" in block
+    # Nobody scrolls a comment to the right.
+    assert max(map(len, block.splitlines())) <= 80
 
 
 def test_nothing_that_others_wrote_is_markup() -> None:
