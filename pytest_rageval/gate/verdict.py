@@ -185,7 +185,9 @@ def _common(drop: DropTest) -> str:
 def _power(score: Score, drop: DropTest) -> str:
     n = len(drop.comparison.changes)
     told = []
-    if drop.detectable is not None and drop.detectable <= drop.comparison.mean - score.scale[0]:
+    # A score that another plugin added may go lower than anybody said.
+    lowest = min(score.scale[0], *score.values)
+    if drop.detectable is not None and drop.detectable <= drop.comparison.mean - lowest:
         told.append(f"{n} examples show a drop of {drop.detectable:.3f} at 80% power")
     elif drop.detectable is not None:
         told.append(f"{n} examples are too few to show any drop at 80% power")

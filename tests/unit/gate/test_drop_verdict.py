@@ -277,6 +277,15 @@ def test_no_drop_below_the_scale_is_promised_to_be_seen() -> None:
     assert "5 examples are too few to show any drop at 80% power" in verdict.reason
 
 
+def test_a_score_below_zero_of_which_nobody_says_the_scale_can_drop_further() -> None:
+    """As a log-likelihood, which another plugin added: what was seen of it is its scale."""
+    before = {f"q{n}": -3.0 - n % 7 for n in range(50)}
+    now = before | {f"q{n}": before[f"q{n}"] - 1 for n in range(3)}
+    verdict = _verdict(before, now, max_drop=0.01)
+    assert verdict.status == "inconclusive"
+    assert "50 examples show a drop of 0." in verdict.reason
+
+
 @pytest.mark.parametrize(
     ("before", "now", "max_drop", "warning"),
     [
