@@ -29,9 +29,11 @@ def questions_entry(ruling: Ruling) -> dict[str, Any]:
         return {"questions": worse_entry(ruling.comparison)}
     if score is None or ruling.verdict.status != "fail":
         return {}
-    below = threshold.min is not None and score < threshold.min
-    bound = threshold.min if below else threshold.max
-    return {} if bound is None else {"questions": lost_entry(score, bound, below=below)}
+    if threshold.min is not None and score < threshold.min:
+        return {"questions": lost_entry(score, threshold.min, below=True)}
+    if threshold.max is not None and score > threshold.max:
+        return {"questions": lost_entry(score, threshold.max, below=False)}
+    return {}
 
 
 def worse_entry(comparison: Comparison) -> dict[str, Any]:

@@ -110,14 +110,20 @@ def test_lines_fit_a_terminal() -> None:
     assert sum("1.00 → 0.00" in line for line in question_lines(worse_entry(comparison), limit=None)) == 30
 
 
-def test_where_nothing_got_worse_there_is_nothing_to_list() -> None:
-    """As where a strict threshold fails for want of examples."""
-    outcome = _outcome("q1", 1.0)
-    threshold = Threshold("em", max_drop=0.1, strict=True)
-    ruling = rule(Score("em", [outcome]), threshold, Memory({}, _before(outcome)), alpha=0.05)
+@pytest.mark.parametrize("bounds", [{}, {"min": 0.2}, {"max": 0.9}])
+def test_where_nothing_got_worse_there_is_nothing_to_list(bounds: dict[str, float]) -> None:
+    """As where a strict threshold fails for want of examples; a bound that is kept is no reason."""
+    outcomes = [_outcome("q1", 1.0), _outcome("q2", 0.0)]
+    before = Before(
+        {each.example.id: each.example.digest for each in outcomes},
+        {},
+        {each.example.id: {"score": each.value} for each in outcomes},
+    )
+    threshold = Threshold("em", max_drop=0.1, strict=True, **bounds)
+    ruling = rule(Score("em", outcomes), threshold, Memory({}, before), alpha=0.05)
     lines = failure_lines(ruling, limit=None)
     assert ruling.verdict.status == "fail"
-    assert lines[-1] == "em = 1.000 (95% interval 0.207 to 1.000, n = 1)"
+    assert lines[-1] == "em = 0.500 (95% interval 0.095 to 0.905, n = 2)"
 
 
 def _ruled(values: dict[str, list[float]], **words: Any) -> Ruling:
