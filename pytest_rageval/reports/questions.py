@@ -22,18 +22,34 @@ __all__ = [
 def questions_entry(ruling: Ruling) -> dict[str, Any]:
     """Those that got worse than in the baseline, of a verdict of any kind; else those beyond a bound that was passed.
 
-    Nothing where there are none, so that it can be joined to a threshold's entry.
+    The latter also where what got worse is not why: the baseline was below `min` too, and the drop is
+    allowed; or the score is above `max`. Nothing where there are none, so that it can be joined to a
+    threshold's entry.
     """
+    comparison, beyond = ruling.comparison, _beyond(ruling)
+    if comparison is not None and comparison.worse and (beyond is None or _is_why(ruling, comparison)):
+        return {"questions": worse_entry(comparison)}
+    return {} if beyond is None else {"questions": beyond}
+
+
+def _beyond(ruling: Ruling) -> dict[str, Any] | None:
+    """The questions beyond the bound that the score has passed; None where it has passed none."""
     score, threshold = ruling.score, ruling.threshold
-    if ruling.comparison is not None and ruling.comparison.worse:
-        return {"questions": worse_entry(ruling.comparison)}
     if score is None or ruling.verdict.status != "fail":
-        return {}
+        return None
     if threshold.min is not None and score < threshold.min:
-        return {"questions": lost_entry(score, threshold.min, below=True)}
+        return lost_entry(score, threshold.min, below=True)
     if threshold.max is not None and score > threshold.max:
-        return {"questions": lost_entry(score, threshold.max, below=False)}
-    return {}
+        return lost_entry(score, threshold.max, below=False)
+    return None
+
+
+def _is_why(ruling: Ruling, comparison: Comparison) -> bool:
+    """Whether what got worse is why a bound was passed."""
+    least, allowed = ruling.threshold.min, ruling.threshold.max_drop
+    if least is None or allowed is None or ruling.score is None or ruling.score >= least:
+        return False
+    return comparison.mean >= least or comparison.drop > allowed
 
 
 def worse_entry(comparison: Comparison) -> dict[str, Any]:

@@ -126,6 +126,34 @@ def test_where_nothing_got_worse_there_is_nothing_to_list(bounds: dict[str, floa
     assert lines[-1] == "em = 0.500 (95% interval 0.095 to 0.905, n = 2)"
 
 
+@pytest.mark.parametrize(
+    ("values", "then", "bounds", "told"),
+    [
+        # The baseline was above the minimum: what got worse since is why the score is not.
+        ([0, 0, 1, 1], [0, 1, 1, 1], {"min": 0.6, "max_drop": 0.5}, "1 of 4 questions got worse, 0 better"),
+        # It was below as well, and nothing was lost in the mean; one question for another is no reason.
+        ([1, 0, 0, 0], [0, 1, 0, 0], {"min": 0.6, "max_drop": 0.5}, "3 of 4 questions are below 0.6"),
+        # More was lost than is allowed, from a baseline that was too low already.
+        ([0, 0, 0, 0], [0, 1, 1, 0], {"min": 0.6, "max_drop": 0.1}, "2 of 4 questions got worse, 0 better"),
+        # Nothing that got worse makes a score too high.
+        ([1, 1, 1, 0], [0, 0, 1, 1], {"max": 0.6, "max_drop": 0.5}, "3 of 4 questions are above 0.6"),
+    ],
+)
+def test_the_questions_that_are_listed_are_why_a_bound_is_passed(
+    values: list[float], then: list[float], bounds: dict[str, float], told: str
+) -> None:
+    """What got worse since the baseline, or where that explains nothing all questions beyond the bound."""
+    outcomes = [_outcome(f"q{n}", float(value)) for n, value in enumerate(values)]
+    before = Before(
+        {each.example.id: each.example.digest for each in outcomes},
+        {},
+        {each.example.id: {"score": float(score)} for each, score in zip(outcomes, then, strict=True)},
+    )
+    ruling = rule(Score("em", outcomes), Threshold("em", **bounds), Memory({}, before), alpha=0.05)
+    assert ruling.verdict.status == "fail"
+    assert f"{told}:" in failure_lines(ruling, limit=0)
+
+
 def _ruled(values: dict[str, list[float]], **words: Any) -> Ruling:
     """A threshold by topic: each has these values, and 1 before."""
     outcomes = [
