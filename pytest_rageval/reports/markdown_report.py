@@ -67,12 +67,12 @@ def _table(tests: Sequence[Mapping[str, Any]]) -> str:
 def _cells(tests: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[str]]:
     for test in told_tests(tests):
         # What a test with several scores is called, and how it ended, stands once.
-        name, mark = _code(test["nodeid"]), MARKS[test["outcome"]]
+        name, mark = _cell(test["nodeid"]), MARKS[test["outcome"]]
         if not test["scores"]:
             yield mark, name, *["-"] * (len(WIDE_HEAD) - 1), test["outcome"]
         for entry in test["scores"]:
             score, *others = wide_cells(entry)
-            yield mark, name, _code(score), *others
+            yield mark, name, _cell(score), *others
             name = mark = ""
 
 
@@ -143,13 +143,25 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |\n"
 
 
+def _cell(text: str) -> str:
+    """Code in a table, where a bar ends a cell in code too, and backslashes before it are read in more than one way.
+
+    >>> _cell("a[x]"), _cell("a|b")
+    ('`a[x]`', '<code>a&#124;b</code>')
+    """
+    if "|" not in text:
+        return _code(text)
+    line = re.sub(r"[^\w ]", lambda sign: f"&#{ord(sign[0])};", " ".join(text.split()))
+    return f"<code>{line}</code>"
+
+
 def _code(text: str) -> str:
-    r"""Text of others as code, where nothing is markup, link or mention; a bar would end a cell of a table.
+    """Text of others as code, where nothing is markup, link or mention.
 
     >>> _code("a|b"), _code("a `b`"), _code("")
-    ('`a\\|b`', '`` a `b` ``', '')
+    ('`a|b`', '`` a `b` ``', '')
     """
-    line = " ".join(text.split()).replace("|", r"\|")
+    line = " ".join(text.split())
     fence = "`" * (1 + _longest_run(line))
     # One space at either end is none of the code's.
     inner = f" {line} " if "`" in line else line

@@ -164,6 +164,8 @@ def test_nothing_that_others_wrote_is_markup() -> None:
     left = re.sub(r"^(`{3,})text\n.*?\n\1$", "", text, flags=re.DOTALL | re.MULTILINE)
     left = re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", left)
     left = re.sub(r"<summary>.*?</summary>", "", left, flags=re.DOTALL)
+    # In a table code with a bar is HTML, in which Markdown would be read: of its signs none is there.
+    left = re.sub(r"<code>(?:[\w ]|&#\d+;)*</code>", "", left)
     assert not re.search(r"@team|#12|<img|bold|_it_", left)
     assert left.count("<details>") == left.count("</details>") == 3
     # In summaries HTML is read, and GitHub looks for mentions in what is no code.
@@ -211,7 +213,7 @@ def test_models_and_replies_stand_below() -> None:
     assert _report().splitlines()[-3:] == [
         "<sub>`generator m_1, judge m2, compared by judge or em`</sub>  ",
         "<sub>`4 replies: 4 cached, 0 live`</sub>  ",
-        "<sub>`2 × 2 \\| 3 @team`</sub>  ",
+        "<sub>`2 × 2 | 3 @team`</sub>  ",
     ]
 
 
