@@ -55,12 +55,15 @@ def _slices(ruling: Ruling) -> list[str]:
     return wrapped(f"  {len(failed)} of {len(ruling.slices)} values of {tag} fail: {named}", 4)
 
 
-def question_lines(questions: Mapping[str, Any], *, limit: int | None = 10) -> list[str]:
+def question_lines(
+    questions: Mapping[str, Any], *, limit: int | None = 10, more: str = "-vv shows them"
+) -> list[str]:
     """The questions that explain a verdict, with gold, retrieved and answers, then and now.
 
     Args:
         questions: as the report has them: `lost_entry` or `worse_entry`.
         limit: show at most this many of them; None for all.
+        more: where a reader finds the others.
 
     Returns:
         Lines of at most 80 characters where words allow.
@@ -72,7 +75,7 @@ def question_lines(questions: Mapping[str, Any], *, limit: int | None = 10) -> l
         lines.extend(wrapped(f"  lost by: {lost_by_text(questions)}", 4))
     for question in shown:
         lines.extend(_question(question))
-    return lines + _rest([question["id"] for question in listed[len(shown) :]])
+    return lines + _rest([question["id"] for question in listed[len(shown) :]], more)
 
 
 def reason_lines(score: Score) -> list[str]:
@@ -98,12 +101,12 @@ def ranking_lines(ranking: Ranking) -> list[str]:
     return lines
 
 
-def _rest(names: Sequence[str]) -> list[str]:
+def _rest(names: Sequence[str], more: str) -> list[str]:
     """The questions that are not shown, by name."""
     if not names:
         return []
     named = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
-    return wrapped(f"  and {len(names)} more (-vv shows them): {named}", 4)
+    return wrapped(f"  and {len(names)} more ({more}): {named}", 4)
 
 
 def _question(question: Mapping[str, Any]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from pytest_rageval.reports.models import models_text
 from pytest_rageval.reports.questions import questions_text
 from pytest_rageval.reports.ratings import ratings_lines
 from pytest_rageval.reports.rows import NUMERIC, WIDE_HEAD, notes, test_name, wide_cells
-from pytest_rageval.reports.summary import MARKS, headline, marked, told_tests
+from pytest_rageval.reports.summary import BROKEN, MARKS, headline, marked, told_tests
 from pytest_rageval.reports.table import warning_lines
 from pytest_rageval.reports.usage import usage_lines
 
@@ -28,7 +28,9 @@ LONGEST_WARNINGS: Final = 6_000
 """Of these, so that something is left for what was lost."""
 
 LONGEST_BLOCK: Final = 8_000
-"""Characters that are shown of what a test says."""
+"""Characters that are shown of what a test or a score says."""
+
+MORE: Final = "the HTML report shows them"
 
 
 def markdown_report(document: Mapping[str, Any]) -> str:
@@ -79,18 +81,13 @@ def _cells(tests: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[str]]:
 def _folded(document: Mapping[str, Any]) -> Iterator[str]:
     """What stands below the table: of each test what it says, what was lost, and what is beside its scores."""
     for test in told_tests(document["tests"]):
-        if test.get("message"):
-            yield _details(
-                " ".join([MARKS[test["outcome"]], _named(test["nodeid"]), *_lost(test)]),
-                test["message"].splitlines(),
-            )
+        broken = [entry for entry in test["scores"] if entry["verdict"] in BROKEN]
+        # Thresholds that broke say why themselves, whatever pytest was asked to show of it.
+        if test.get("message") and not broken:
+            yield _details(f"{MARKS[test['outcome']]} {_named(test['nodeid'])}", test["message"].splitlines())
         for entry in test["scores"]:
-            # A failure tells of its questions itself.
-            if "questions" in entry and entry["verdict"] != "fail":
-                reason = wrapped(f"{sliced_name(entry)}: {entry['reason']}", 2)
-                told = [*reason, *question_lines(entry["questions"])]
-                summary = f"{marked(entry)} {_named(test['nodeid'])} {_count(entry)}"
-                yield _details(summary, told)
+            if entry in broken or "questions" in entry:
+                yield _details(f"{marked(entry)} {_named(test['nodeid'])} {_count(entry)}", _why(entry))
     beside = [
         line
         for test in document["tests"]
@@ -107,15 +104,19 @@ def _folded(document: Mapping[str, Any]) -> Iterator[str]:
             yield _details(name, lines)
 
 
-def _lost(test: Mapping[str, Any]) -> Iterator[str]:
-    """How many questions each score that failed has lost."""
-    for entry in test["scores"]:
-        if "questions" in entry and entry["verdict"] == "fail":
-            yield _count(entry)
+def _why(entry: Mapping[str, Any]) -> list[str]:
+    """The reason of a score's verdict, and the questions behind it."""
+    lines = [
+        line for part in f"{sliced_name(entry)}: {entry['reason']}".splitlines() for line in wrapped(part, 2)
+    ]
+    questions = entry.get("questions")
+    return lines if questions is None else [*lines, *question_lines(questions, more=MORE)]
 
 
 def _count(entry: Mapping[str, Any]) -> str:
-    return f"<br>{_named(sliced_name(entry))}: {questions_text(entry['questions'])}"
+    """The score, and how many questions it lost where that is known."""
+    lost = f": {questions_text(entry['questions'])}" if "questions" in entry else ""
+    return f"<br>{_named(sliced_name(entry))}{lost}"
 
 
 def _named(text: str) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["MARKS", "headline", "marked", "told_tests"]
+__all__ = ["BROKEN", "MARKS", "headline", "marked", "told_tests"]
 
 MARKS: Final[Mapping[str, str]] = {
     "pass": "✅",

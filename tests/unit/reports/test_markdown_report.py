@@ -16,6 +16,7 @@ from pytest_rageval.scores import Evidence, Outcome, Score
 
 SETTINGS = {"generator": "m_1", "judge": "m2", "comparator": "judge or em"}
 LLM = {"requests": 4, "cached": 4, "live": 0, "failed": 0, "cut": 0, "remarks": {"2 | 3 @team": 2}}
+ERROR = {"verdict": "error", "reason": "no score:\nno server"}
 DEVIL = "| @team #12 `code` </details> <img src=x> **bold** \\ _it_\n```\n# head"
 
 
@@ -77,11 +78,26 @@ def test_what_failed_comes_first_and_a_tests_name_stands_once() -> None:
             *("±0", "↓ 0.1", "✅ pass"),
         ],
     ]
-    lost = "<br><code>answer.em@1</code>: 8 of 8 questions got worse, 0 better"
-    assert (
-        f"<details><summary>❌ <code>test_a.py::test_bad</code> {lost}</summary>\n\n```text\nit is\nworse\n```"
-        in text
+
+
+def test_why_a_test_failed_is_told_by_its_scores_or_by_pytest() -> None:
+    """By the scores whatever pytest was asked to show; pytest tells what no score does."""
+    text = _report(
+        _test("test_bad", _ruled([0.0] * 12, 1.0, max_drop=0.02), outcome="failed", message="as with -q"),
+        _test("test_own", outcome="failed", message="it is\nworse"),
+        _test("test_lost", _ruled([1.0], 1.0, max_drop=0.1) | ERROR, outcome="error", message="as with -q"),
     )
+    lost = "<br><code>answer.em@1</code>: 12 of 12 questions got worse, 0 better"
+    head = "answer.em@1: 0.000 is 1.000 below the baseline's 1.000, more than the allowed"
+    assert f"<summary>❌ <code>test_a.py::test_bad</code> {lost}</summary>\n\n```text\n{head}\n" in text
+    assert text.count("1.00 → 0.00") == 10
+    assert "and 2 more (the HTML report shows them): q10, q11" in text
+    assert "<summary>❌ <code>test_a.py::test_own</code></summary>\n\n```text\nit is\nworse\n```" in text
+    assert (
+        "<summary>❗ <code>test_a.py::test_lost</code> <br><code>answer.em@1</code></summary>\n\n"
+        "```text\nanswer.em@1: no score:\nno server\n```"
+    ) in text
+    assert "as with -q" not in text
 
 
 @pytest.mark.parametrize(
