@@ -1,6 +1,5 @@
 """A model for the user's own code, with everything that ours has: cache, limits, budget, plan."""
 
-import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -76,7 +75,7 @@ class LLM:
             )
             raise CallableError(message)
         server, request = self._request(messages, model, sample, parameters)
-        return self._loop.submit(self._door.ask(server, request)).result()
+        return self._loop.wait(self._door.ask(server, request))
 
     async def acomplete(
         self,
@@ -86,9 +85,9 @@ class LLM:
         sample: int = 0,
         **parameters: Any,
     ) -> Reply:
-        """`complete` for async code, in any event loop of asyncio."""
+        """`complete` for async code, under asyncio or trio."""
         server, request = self._request(messages, model, sample, parameters)
-        return await asyncio.wrap_future(self._loop.submit(self._door.ask(server, request)))
+        return await self._loop.awaited(self._door.ask(server, request))
 
     def cached(self, function: F, *, version: str | None = None) -> F:
         """A function of the user's whose results are kept as replies are.

@@ -15,7 +15,7 @@ from pytest_rageval.llm.lasting import reply_of, request_of
 from pytest_rageval.llm.outline import outline_of
 from pytest_rageval.llm.reply import Reply
 from pytest_rageval.llm.request import Request
-from pytest_rageval.loop import PrivateLoop
+from pytest_rageval.loop import PrivateLoop, in_asyncio
 from pytest_rageval.usercode import is_async
 
 __all__ = ["Functions", "is_cached"]
@@ -119,10 +119,10 @@ class Functions:
                 raise CallableError(message)
             turn = _Turn(request_of(name, version, args, named))
             try:
-                reply = self._loop.submit(self._begin(turn)).result()
+                reply = self._loop.wait(self._begin(turn))
                 if reply is None:
                     reply = reply_of(name, function(*args, **named))
-                    self._loop.submit(self._end(turn, reply)).result()
+                    self._loop.wait(self._end(turn, reply))
             except BaseException:
                 # Also what comes from outside while this waits: Ctrl-C, a timeout plugin.
                 self._loop.submit(self._give_up(turn))
@@ -157,7 +157,7 @@ class Functions:
 
     async def _from_elsewhere(self, work: Coroutine[Any, Any, T]) -> T:
         """What the run's loop makes of it, for a caller in any loop; who is cancelled does not end it."""
-        return await asyncio.shield(asyncio.wrap_future(self._loop.submit(work)))
+        return await self._loop.awaited(work)
 
     async def _begin(self, turn: "_Turn") -> Reply | None:
         """The kept result; or None, and then it is this one's turn to compute it, and to `_end`."""
@@ -275,6 +275,13 @@ def _lasting(function: Callable[..., Any], result: Any) -> Any:
         message = (
             f"{function!r:.60} is cached, and returned a {type(result).__name__}, which can be read only once.\n"
             "Return a list."
+        )
+        raise CallableError(message)
+    if inspect.iscoroutine(result) and not in_asyncio():
+        result.close()
+        message = (
+            f"{function!r:.60} is async and cached without a version, which works under asyncio alone.\n"
+            'Give it one: cached(function, version="1").'
         )
         raise CallableError(message)
     return asyncio.ensure_future(result) if inspect.iscoroutine(result) else result
