@@ -19,6 +19,7 @@ from pytest_rageval.config import OPTIONS, Settings, resolve
 from pytest_rageval.errors import BudgetError, InputError
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.writing import write_jsonl
+from pytest_rageval.llm.patience import Announcer
 from pytest_rageval.model import EvalSet, Span
 from pytest_rageval.models import DefaultGenerator, DefaultJudge
 from pytest_rageval.prompts.asking import Prompts
@@ -51,7 +52,7 @@ def generate(options: argparse.Namespace) -> int:
     if not passages:
         raise InputError(f"{options.corpus} has no passage to ask about, of five words or more.")
     prompts = read_prompts(settings.prompts)
-    session = Session(settings)
+    session = Session(settings, tick=Announcer(note))
     try:
         run = _Run(session, prompts, options.n)
         session.loop.run(run.go(passages))

@@ -19,6 +19,7 @@ from pytest_rageval.config import EMBEDDED, Settings, resolve
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledPair, load_labels
 from pytest_rageval.evaluations.calibration import judge_labels, verdict_of
+from pytest_rageval.llm.patience import Announcer
 from pytest_rageval.prompts.asking import OTHER, Prompts
 from pytest_rageval.prompts.replacing import read_prompts
 from pytest_rageval.reports.calibration import agreement_with_people, calibration_lines
@@ -67,7 +68,7 @@ def judge(options: argparse.Namespace) -> int:
         )
     settings = _settings(options)
     prompts = read_prompts(settings.prompts)
-    session = Session(settings)
+    session = Session(settings, tick=Announcer(note))
     try:
         report = session.loop.run(_report(session, prompts, labels, options))
     finally:

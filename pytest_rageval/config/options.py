@@ -124,8 +124,15 @@ OPTIONS: Final = (
         "retries",
         count,
         "repeat a request after 408, 409, 5xx, a timeout or a dropped connection at most this often; "
-        "429 and 503 are waited for as long as all attempts may take",
+        "429 and 503 are waited for as long as --rageval-patience says",
         "N",
+    ),
+    Option(
+        "patience",
+        seconds,
+        "give a server up that answered none of the waiting requests for this long: the tests that need it end as "
+        "errors, and the next run asks for the rest",
+        "SECONDS",
     ),
     Option(
         "threads",

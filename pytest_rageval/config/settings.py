@@ -36,6 +36,7 @@ class Settings:
     tpm: float | None = None
     timeout: float = 60.0
     retries: int = 4
+    patience: float = 300.0
     threads: int = 1
     cache_dir: Path = Path(".rageval_cache")
     refresh: bool = False

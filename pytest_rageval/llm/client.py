@@ -87,6 +87,11 @@ class Client:
         self._timeout_s = timeout_s
         self._opened: AsyncOpenAI | None = None
 
+    @property
+    def url(self) -> str:
+        """The server's, as far as it may be shown."""
+        return self._server.base_url
+
     async def complete(self, request: "Request", parameters: Mapping[str, Any]) -> tuple[Reply, float | None]:
         """Ask once and wait for the whole reply.
 
@@ -187,6 +192,16 @@ class Client:
             f"No server answers at {self._server.base_url} ({reason}; tried {attempts} times).\n"
             "Start it, or name another with --rageval-base-url or OPENAI_BASE_URL. "
             "Replies received before are in the cache."
+        )
+
+    def silent(self, last: str, requests: int, seconds: float) -> ServerError:
+        """The error when the server has answered nothing for so long."""
+        waited = f"{requests} {'request' if requests == 1 else 'requests'} waited"
+        return ServerError(
+            f"The server at {self._server.base_url} answered nothing for {seconds:g} s, while {waited} "
+            f"(last: {last}).\n"
+            "Ask less of it (--rageval-concurrency N, --rageval-rpm N), wait longer (--rageval-patience SECONDS), "
+            "or run again later: replies received before are in the cache, and the next run asks for the rest."
         )
 
     def _refused(self, status: int) -> str:

@@ -11,6 +11,7 @@ from pytest_rageval.llm.budget import Budget, Limits
 from pytest_rageval.llm.cache import Cache
 from pytest_rageval.llm.live import Live, Pace
 from pytest_rageval.llm.outline import outline_of
+from pytest_rageval.llm.patience import Wait
 from pytest_rageval.llm.plan import Plan
 from pytest_rageval.llm.prices import Prices
 from pytest_rageval.llm.replay import Replay
@@ -125,6 +126,10 @@ class Door:
         else:
             waiting.append(future)
         return await future
+
+    def waits(self) -> list[Wait]:
+        """The servers that answer nothing while requests wait for them."""
+        return self._source.waits() if isinstance(self._source, Live) else []
 
     async def close(self) -> None:
         """Give up what is in flight, and close connections and files."""

@@ -102,6 +102,13 @@ class Limiter:
             self.limit = max(1.0, self.limit * DECREASE)
             self._last_decrease = time.monotonic()
 
+    def turn_away(self, error: Exception) -> None:
+        """Raise an error where requests wait for a slot now."""
+        for future, _ in self._waiting:
+            if not future.done():
+                future.set_exception(error)
+        self._waiting.clear()
+
     def pause(self, seconds: float) -> None:
         """Send nothing for so long: the server said when it will answer again."""
         self._not_before = max(self._not_before, time.monotonic() + seconds)

@@ -11,6 +11,7 @@ from pytest_rageval.llm.budget import Purchase
 from pytest_rageval.llm.client import Client
 from pytest_rageval.llm.limits import Limiter
 from pytest_rageval.llm.outline import outline_of
+from pytest_rageval.llm.patience import Wait
 from pytest_rageval.llm.reply import Reply
 from pytest_rageval.llm.sender import Sender
 
@@ -34,6 +35,7 @@ class Pace:
         retries: attempts after the first.
         rpm: requests a minute to one server; None for no limit.
         tpm: tokens a minute, likewise.
+        patience_s: for a server that answers nothing, in seconds.
     """
 
     concurrency: int = 16
@@ -41,6 +43,7 @@ class Pace:
     retries: int = 4
     rpm: float | None = None
     tpm: float | None = None
+    patience_s: float = 300.0
 
 
 @dataclass
@@ -73,6 +76,10 @@ class Live:
                 self.usage.cached += 1
                 return claimed
             await self.cache.settled(request.key)
+
+    def waits(self) -> list[Wait]:
+        """The servers that answer nothing while requests wait for them."""
+        return [wait for sender in list(self._senders.values()) if (wait := sender.wait) is not None]
 
     async def close(self) -> None:
         """Close the connections."""
@@ -122,6 +129,7 @@ class Live:
                 Limiter(self._most(server), rpm=pace.rpm, tpm=pace.tpm),
                 pace.timeout_s,
                 pace.retries,
+                pace.patience_s,
             )
         return self._senders[server.base_url]
 

@@ -1,18 +1,20 @@
 """From a request to a paid reply: within the limits, as often as it takes, in the server's dialect."""
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_rageval.errors import RagevalError, Unscored
+from pytest_rageval.errors import RagevalError, ServerError, Unscored
 from pytest_rageval.llm.budget import Purchase
 from pytest_rageval.llm.client import Again, Client, Refused
 from pytest_rageval.llm.dialect import Dialect
 from pytest_rageval.llm.limits import Limiter, Slot
+from pytest_rageval.llm.patience import Patience, Wait
 from pytest_rageval.llm.tokens import prompt_tokens
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ SLOW: Final = 0.5
 Buying = Callable[[], AbstractAsyncContextManager[Purchase]]
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def _free() -> AsyncIterator[Purchase]:
     """Where nobody counts."""
     yield Purchase()
@@ -48,17 +50,25 @@ class Sender:
         client: of the server.
         limiter: of the server.
         timeout_s: for one reply, in seconds.
-        retries: attempts after the first that may fail. Being told to wait (429) is none of them,
-            but it ends when it has lasted as long as all attempts may.
+        retries: attempts after the first that may fail. Being told to wait (429, 503) is none of them.
+        patience_s: for so long a request is repeated that is told to wait. The server itself is given
+            up when no request at all has succeeded for so long.
     """
 
     client: Client
     limiter: Limiter
     timeout_s: float
     retries: int
+    patience_s: float = 300.0
     _dialects: dict[str, Dialect] = field(default_factory=dict)
     _broken: dict[str, RagevalError] = field(default_factory=dict)
     _reached: bool = False
+    _patience: Patience = field(init=False)
+    _given_up: ServerError | None = None
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self._patience = Patience(self.patience_s, self._give_up)
 
     async def send(self, request: "Request", *, purchase: Buying = _free) -> "Reply":
         """The server's reply to a request.
@@ -71,18 +81,31 @@ class Sender:
             purchase: around each attempt; what it raises is raised.
 
         Raises:
-            ServerError: nothing at this server can answer.
+            ServerError: nothing at this server can answer, or it has answered nothing for too long.
             Unscored: this request failed; the reason.
         """
+        with self._patience.waiting():
+            return await self._send(request, purchase)
+
+    @property
+    def wait(self) -> Wait | None:
+        """What is waited for, where requests wait and the last attempt failed."""
+        patience = self._patience
+        if not patience.last or not patience.requests or self._given_up is not None:
+            return None
+        return Wait(self.client.url, patience.last, patience.requests, patience.spent, patience.seconds)
+
+    async def _send(self, request: "Request", purchase: Buying) -> "Reply":
         dialect = self._dialects.setdefault(request.model, Dialect())
         tokens = prompt_tokens(request.messages, request.parameters) if self.limiter.counts_tokens else 0
         failed: list[Again] = []
         began = 0.0
         while True:
+            self._raise_if_broken(request.model)
             async with self.limiter.slot(tokens, first=bool(failed)) as slot:
-                # Only now: while this waited for its slot, another may have learned something.
-                parameters, without = dialect.spoken(request.parameters)
+                # Again: while this waited for its slot, another may have learned something.
                 self._raise_if_broken(request.model)
+                parameters, without = dialect.spoken(request.parameters)
                 try:
                     async with purchase() as bought:
                         reply = await self._attempt(request, parameters, slot, bought)
@@ -93,12 +116,13 @@ class Sender:
                 except Again as again:
                     began = began or time.monotonic()
                     failed.append(again)
+                    self._patience.failed(slot.began, again.reason)
                 else:
                     return replace(reply, without=without) if without else reply
             self._give_up_after(request.model, failed, time.monotonic() - began)
             if failed[-1].wait_s is None or len(failed) > PROMPT:
                 # Not all at the same moment, and not in the slot, which others can use meanwhile.
-                await asyncio.sleep(_wait(len(failed)))
+                await self._sleep(_wait(len(failed)))
 
     async def _attempt(
         self, request: "Request", parameters: Mapping[str, Any], slot: Slot, bought: Purchase
@@ -117,6 +141,8 @@ class Sender:
             self._broken[request.model] = error
             raise
         self._reached = True
+        self._patience.succeeded()
+        self._given_up = None
         bought.reply = reply
         self.limiter.used(slot, reply.tokens_in + reply.tokens_out)
         if time.monotonic() - slot.began > SLOW * self.timeout_s:
@@ -127,16 +153,31 @@ class Sender:
             self.limiter.pause(pause)
         return reply
 
+    async def _sleep(self, seconds: float) -> None:
+        """Until the seconds are over, or the server is given up."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._woken.wait(), seconds)
+
+    def _give_up(self) -> None:
+        """End all requests that wait. Those in flight may still succeed, which shows that the server works."""
+        patience = self._patience
+        self._given_up = self.client.silent(patience.last, patience.requests, patience.seconds)
+        self.limiter.turn_away(self._given_up)
+        self._woken.set()
+        self._woken = asyncio.Event()
+
     def _raise_if_broken(self, model: str) -> None:
-        if model in self._broken:
-            raise self._broken[model]
+        broken = self._broken.get(model) or self._given_up
+        if broken is not None:
+            raise broken
 
     def _give_up_after(self, model: str, failed: Sequence[Again], seconds: float) -> None:
         """Raise what the last failure means for good, if these were enough of them."""
         last = failed[-1]
+        if self._given_up is not None:
+            raise self._given_up from last
         counted = sum(again.why != "throttled" for again in failed)
-        patience = max(self.timeout_s * (self.retries + 1), LONGEST_WAIT_S)
-        if counted <= self.retries and seconds <= patience:
+        if counted <= self.retries and seconds <= self.patience_s:
             return
         if last.why == "unreached" and not self._reached:
             self._broken[model] = self.client.unreachable(last.reason, len(failed))

@@ -221,8 +221,17 @@ class GatePlugin:
 
     def pytest_sessionfinish(self) -> None:
         """Let go of connections and processes; hand the replies to record to the reports."""
-        if self._session is not None:
-            self._session.close()
+        if self._session is None:
+            return
+        held_up = self._session.close()
+        if held_up is not None:
+            from pytest_rageval.plugin.progress import print_line  # noqa: PLC0415 - rare
+
+            print_line(
+                self.config,
+                "rageval: warning: async code still runs and blocks the event loop, so that connections and files are "
+                f"not closed: {held_up}",
+            )
 
     def recorded(self) -> dict[str, str]:
         """The replies that this process used, as a cassette's lines, where they are to be recorded."""

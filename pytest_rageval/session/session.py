@@ -21,6 +21,7 @@ from pytest_rageval.evaluations.terms import Terms, Wanted
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.llm.complete import LLM
 from pytest_rageval.llm.door import Door
+from pytest_rageval.llm.patience import Wait
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.loop import PrivateLoop
 from pytest_rageval.model import EvalSet, Ranking
@@ -46,7 +47,8 @@ class Session:
         settings: the options, resolved.
         together: what it has in common with the other processes of the run; default: it is alone.
         registry: of scores, comparators, answer measures, retriever adapters and formats; default: the built-in.
-        tick: called in the test's thread every tenth of a second or so while it waits.
+        tick: called in the test's thread every tenth of a second or so while it waits, with the servers
+            that answer nothing.
     """
 
     def __init__(
@@ -55,12 +57,12 @@ class Session:
         *,
         together: Together | None = None,
         registry: Registry | None = None,
-        tick: Callable[[], None] | None = None,
+        tick: Callable[[Sequence[Wait]], None] | None = None,
     ) -> None:
         self.settings = settings
         self.registry = registry or Registry()
-        self.loop = PrivateLoop(threads=settings.threads, tick=tick)
         self.door = Door(access(settings, together or Together()))
+        self.loop = PrivateLoop(threads=settings.threads, tick=tick and (lambda: tick(self.door.waits())))
         self.models = Models(settings, self.door)
         self.sources = Sources(self.registry.formats)
         self.runs = Runs(settings, self.registry, self.loop, self.door.usage)
@@ -165,14 +167,19 @@ class Session:
         """The generator's answer from the first k retrieved documents."""
         return self.loop.run(self.runs.of(parts).answer(_text("question", question), _cutoff(k)))
 
-    def close(self) -> None:
-        """Let go of connections, processes and files."""
+    def close(self) -> str | None:
+        """Let go of connections, processes and files.
+
+        Returns:
+            None; or which code of the user's held that up for so long that it was given up.
+        """
+        if self.loop.forked:
+            # All of it is the other process's.
+            return None
         self.models.close()
         if "encoder" in self.__dict__:
             self.encoder.close()
-        if self.loop.started:
-            self.loop.run(self.door.close())
-        self.loop.close()
+        return self.loop.close(self.door.close)
 
     def _each(
         self, wanted: Sequence[Wanted], work: Callable[[Wanted], Awaitable[T]]

@@ -46,6 +46,7 @@ def access(settings: Settings, together: Together) -> Access:
             retries=settings.retries,
             rpm=settings.rpm and settings.rpm * share,
             tpm=settings.tpm and settings.tpm * share,
+            patience_s=settings.patience,
         ),
         limits=Limits(settings.max_calls, settings.max_cost),
         prices=settings.prices,

@@ -157,8 +157,8 @@ def test_what_is_beyond_k_is_cut_and_reported(project):
     result.stdout.no_fnmatch_line("    precision@2: *")
 
 
-def on_a_terminal(project, *arguments: str) -> str:
-    """What pytest prints on a pseudo terminal."""
+def on_a_terminal(project, *arguments: str, status: int = 0) -> str:
+    """What pytest prints on a pseudo terminal, when it has ended with this status."""
     controller, terminal = pty.openpty()
     command = [sys.executable, "-m", "pytest", *project.arguments, *arguments]
     process = subprocess.Popen(command, cwd=project.path, stdout=terminal, stderr=terminal, env=os.environ)
@@ -173,7 +173,7 @@ def on_a_terminal(project, *arguments: str) -> str:
             break
         chunks.append(chunk)
     os.close(controller)
-    assert process.wait() == 0
+    assert process.wait() == status
     return b"".join(chunks).decode()
 
 

@@ -31,6 +31,7 @@ def test_nothing_said_is_the_default() -> None:
         ("concurrency", "3", "4", (3, 4, 16)),
         ("timeout", "1.5", "2", (1.5, 2.0, 60.0)),
         ("retries", "0", "2", (0, 2, 4)),
+        ("patience", "7.5", "9", (7.5, 9.0, 300.0)),
         ("threads", "2", "3", (2, 3, 1)),
         ("refresh", "true", "no", (True, False, False)),
         ("max_unscored", "0", "1", (0.0, 1.0, 0.05)),

@@ -3,11 +3,9 @@
 import asyncio
 import contextlib
 import gzip
-import itertools
 import time
 from collections.abc import Coroutine
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -201,17 +199,6 @@ def test_all_wait_when_one_is_told_to() -> None:
         assert _send(server, *[ASKED] * 6, most=1) == [REPLY] * 6
     assert len(times) == 7
     assert times[1] - times[0] >= 0.3
-
-
-def test_being_told_to_wait_ends_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that is busy for ever is given up after as long as all attempts may take."""
-    clock = itertools.count(1000.0, 25.0)  # the first refusal, and 25, 50 and 75 seconds after it
-    monkeypatch.setattr(sender_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    reason, requests = _failure(
-        Unscored, Answer(429, error("busy"), {"retry-after": "0.01"}), timeout_s=30.0, retries=1
-    )
-    assert requests == 3
-    assert reason.startswith("the server answered 429: ")
 
 
 def test_a_busy_server_is_asked_less_at_once() -> None:

@@ -1,0 +1,340 @@
+"""Attack: whatever a run waits for never comes. Promise: the run ends, says why, and keeps what it had."""
+
+import itertools
+import json
+import re
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_rageval.cli import main
+from pytest_rageval.errors import CallableError
+from pytest_rageval.llm import patience
+from pytest_rageval.loop import PrivateLoop
+from tests.integration.test_reports import on_a_terminal
+from tests.llm_server import Fault, clerk
+
+GATE = '@pytest.mark.rageval_threshold("answer.em@1", min=0.9)\ndef {}(): pass\n'
+ENDS_S = 240
+"""Far longer than any of these runs takes, far shorter than for ever."""
+
+BUSY = Fault(429, {"retry-after": "inf"}, "too many requests")
+
+
+def _ends(project, *arguments):
+    """A run in a process of its own, which must come to its end."""
+    return project.pytester.runpytest_subprocess(*project.arguments, *arguments, timeout=ENDS_S)
+
+
+def _use(project, llm):
+    """Point the project at a server, and import what takes seconds on a busy machine before any stopwatch runs."""
+    project.use(llm)
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(f"import openai, pytest_rageval.plugin.facade\n{source}")
+
+
+def _answers_first(n):
+    """A model that answers n requests, and then none for ever."""
+    count = itertools.count(1)
+    return lambda prompt: clerk(prompt) if next(count) <= n else BUSY
+
+
+# A server that answers 429 for ever.
+
+
+def test_one_patience_for_a_server_and_not_one_for_each_question(project, llm):
+    """Both tests end as errors that say what to do; the third, which needs no model, passes."""
+    _use(project, llm)
+    project.evalset(20)
+    llm.model = lambda _: BUSY
+    project.test(
+        GATE.format("test_a")
+        + GATE.format("test_b").replace("@1", "@2")
+        + '@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_c(): pass\n'
+    )
+    result = _ends(project, "--rageval-patience=3")
+    result.assert_outcomes(errors=2, passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "rageval: waiting for http://127.0.0.1:* (20 requests, * of at most 3 s): *429: too many requests",
+            "The server at http://127.0.0.1:*/v1 answered nothing for 3 s, while 20 requests waited *429*",
+            "*--rageval-patience SECONDS*the next run asks for the rest.",
+        ]
+    )
+    # "inf" makes nobody wait for ever, and the second test asks nothing.
+    assert len(llm.requests) <= 16
+
+
+def test_what_was_had_is_kept_and_the_next_run_asks_for_the_rest(project, llm):
+    """Five of twelve replies came before the server stopped answering: they are not paid again."""
+    _use(project, llm)
+    project.evalset(12)
+    project.test(GATE.format("test_a"))
+    llm.model = _answers_first(5)
+    _ends(project, "--rageval-patience=2").assert_outcomes(errors=1)
+    assert len(llm.paid) == 5
+    llm.model = clerk
+    _ends(project).assert_outcomes(passed=1)
+    assert len(llm.paid) == 12
+
+
+def test_workers_say_what_they_wait_for(project, llm):
+    """On the standard error of the run; each worker has its own patience, and both end."""
+    _use(project, llm)
+    project.evalset(8)
+    llm.model = lambda _: BUSY
+    project.test(GATE.format("test_a") + GATE.format("test_b").replace("@1", "@2"))
+    result = _ends(project, "-n2", "--rageval-patience=8")
+    result.assert_outcomes(errors=2)
+    result.stderr.fnmatch_lines(["rageval: waiting for http://127.0.0.1:* requests, * of at most 8 s): *"])
+
+
+def test_a_terminal_shows_what_is_waited_for(project, llm):
+    """In the line of progress."""
+    _use(project, llm)
+    llm.model = lambda _: BUSY
+    project.test(GATE.format("test_a"))
+    shown = on_a_terminal(project, "--rageval-patience=8", status=1)
+    assert re.search(
+        r"rageval: waiting for http://127\.0\.0\.1:\d+/v1 \(4 requests, \d of at most 8 s\)", shown
+    )
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "rageval_llm.complete('hello')",
+        "asyncio.run(rageval_llm.acomplete('hello'))",
+    ],
+)
+def test_the_users_own_requests_wait_no_longer(project, llm, call):
+    """In the test's thread, and in a loop of the test's own; it is said what they wait for."""
+    _use(project, llm)
+    llm.model = lambda _: BUSY
+    project.test(f"import asyncio\ndef test_own(rageval_llm):\n    {call}\n")
+    result = _ends(project, "--rageval-patience=4", "-q")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["rageval: waiting for *", "E *ServerError: The server at * answered nothing for 4 s, *"]
+    )
+
+
+@pytest.mark.parametrize("value", ["inf", "1e400", "-1", "nan", "9" * 300, "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_no_retry_after_holds_a_run_up(project, llm, value):
+    """Neither endless, nor huge, nor negative, nor no number."""
+    _use(project, llm)
+    project.evalset(4)
+    llm.model = lambda _: Fault(429, {"retry-after": value})
+    project.test(GATE.format("test_a"))
+    result = _ends(project, "--rageval-patience=1")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["The server at * answered nothing for 1 s, *"])
+
+
+def test_a_command_says_what_it_waits_for(llm, tmp_path, monkeypatch, capsys):
+    """`rageval judge` has no terminal of pytest's: a line on its standard error."""
+    monkeypatch.setattr(patience, "SAID_S", 0.2)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.chdir(tmp_path)
+    label = {"id": "l1", "question": "What?", "references": ["small"], "prediction": "tiny", "human": [True]}
+    (tmp_path / "labels.jsonl").write_text(json.dumps(label), encoding="utf-8")
+    answers = itertools.chain([Fault(429, {"retry-after": "1"})] * 3, itertools.repeat("yes"))
+    llm.model = lambda _: next(answers)
+    assert main(["judge", "labels.jsonl", "--model", "m1", "--base-url", llm.url]) == 0
+    assert "rageval: waiting for http://127.0.0.1:" in capsys.readouterr().err
+
+
+# Code of the user's that blocks.
+
+BLOCKS = {
+    "async def": "async def search(query, k):\n    time.sleep(3600)\n",
+    "busy loop": "async def search(query, k):\n    while True: pass\n",
+    "uncancellable": (
+        "async def search(query, k):\n"
+        "    while True:\n"
+        "        try: await asyncio.sleep(3600)\n"
+        "        except asyncio.CancelledError: pass\n"
+    ),
+    "never returns": "async def search(query, k):\n    await asyncio.Event().wait()\n",
+    "thread of asyncio": "async def search(query, k):\n    await asyncio.to_thread(time.sleep, 3600)\n",
+    "sync": "def search(query, k):\n    time.sleep(3600)\n",
+}
+
+
+def _blocking(project, code):
+    pytest.importorskip("pytest_timeout")
+    project.pytester.makeconftest(
+        f"import asyncio, time\nimport pytest, pytest_rageval.plugin.facade\n{code}\n"
+        "@pytest.fixture(scope='session')\ndef rageval_retriever(): return search\n"
+    )
+    project.test(
+        '@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate(): pass\ndef test_other(): pass\n'
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_a_retriever_that_blocks_is_ended_by_a_signal(project, kind, threads):
+    """pytest-timeout ends the test; the run goes on, and ends."""
+    _blocking(project, BLOCKS[kind])
+    result = _ends(project, "--timeout=5", "--timeout-method=signal", f"--rageval-threads={threads}")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*Timeout (>5.0s) from pytest-timeout."])
+    if kind in {"async def", "busy loop"}:
+        result.stdout.fnmatch_lines(
+            ["rageval: warning: async code still runs and blocks the event loop, *conftest.py:* in search"]
+        )
+    if kind == "uncancellable":
+        result.stdout.fnmatch_lines(["rageval: warning: *: a coroutine that goes on after it was cancelled"])
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_a_retriever_that_blocks_is_ended_by_a_thread(project, kind):
+    """pytest-timeout ends the process."""
+    _blocking(project, BLOCKS[kind])
+    result = _ends(project, "--timeout=5", "--timeout-method=thread")
+    assert result.ret != 0
+    assert " Timeout " in str(result.stdout) + str(result.stderr)
+
+
+def test_a_generator_that_blocks_is_ended_too(project):
+    """The class, and not the case."""
+    _blocking(project, BLOCKS["async def"].replace("search(query, k)", "answer(question, passages)"))
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(
+        source.replace("rageval_retriever(): return search", "rageval_generator(): return answer")
+        + "@pytest.fixture(scope='session')\n"
+        "def rageval_retriever(): return lambda query, k: ['Of all things, item-1 has the code c1x.']\n"
+    )
+    project.test(GATE.format("test_gate") + "def test_other(): pass\n")
+    result = _ends(project, "--timeout=5", "--timeout-method=signal")
+    result.assert_outcomes(passed=1, errors=1)
+
+
+# Processes that are not what they seem.
+
+FORKS = {
+    "os.fork": (
+        "    pid = os.fork()\n"
+        "    if not pid:\n"
+        "        try: {call}\n"
+        "        except BaseException as error: os.write(2, str(error).encode())\n"
+        "        os._exit(3)\n"
+        "    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3\n"
+    ),
+    "multiprocessing": (
+        "    child = multiprocessing.get_context('fork').Process(target=lambda: {call})\n"
+        "    child.start()\n"
+        "    child.join()\n"
+        "    assert child.exitcode == 1\n"
+    ),
+}
+CALLS = ["rageval.score('recall@1')", "rageval.retrieve('item-1', k=1)", "rageval_llm.complete('hello')"]
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("fork", FORKS)
+def test_a_forked_child_gets_an_error(project, llm, fork, call):
+    """The event loop's thread is not in it: waiting for it would never end."""
+    _use(project, llm)
+    project.test(
+        "import multiprocessing, os\n"
+        "def test_own(rageval, rageval_llm):\n"
+        "    rageval.retrieve('item-2', k=1)\n" + FORKS[fork].format(call=call)
+    )
+    result = _ends(project, "-s", "-W", "ignore")
+    result.assert_outcomes(passed=1)
+    result.stderr.fnmatch_lines(["*rageval was called in a forked process, *"])
+
+
+@pytest.mark.parametrize(
+    ("library", "patch"),
+    [
+        ("gevent", "from gevent import monkey; monkey.patch_all()"),
+        ("gevent", "from gevent import monkey; monkey.patch_select()"),
+        ("gevent", "from gevent import monkey; monkey.patch_queue()"),
+        ("eventlet", "import eventlet; eventlet.monkey_patch()"),
+        ("eventlet", "import eventlet; eventlet.monkey_patch(thread=True)"),
+    ],
+)
+def test_a_patched_process_gets_an_error(project, library, patch):
+    """Where greenlets stand for threads, nobody knows what the event loop's thread waits for."""
+    pytest.importorskip(library)
+    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate(): pass\n')
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(f"{patch}\n{source}")
+    result = _ends(project, "-W", "ignore")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"rageval cannot work in this process: {library}.monkey* has replaced *"])
+
+
+@pytest.mark.parametrize(
+    ("module", "question", "patched"),
+    [
+        ("gevent.monkey", "is_module_patched", "threading"),
+        ("gevent.monkey", "is_module_patched", "select"),
+        ("gevent.monkey", "is_module_patched", "queue"),
+        ("eventlet.patcher", "is_monkey_patched", "thread"),
+        ("eventlet.patcher", "is_monkey_patched", "select"),
+    ],
+)
+def test_a_patch_is_seen_by_what_the_library_says(monkeypatch, module, question, patched):
+    """Also where neither library is installed: these stand for them. One that patched nothing is let be."""
+    for name, refused in ((patched, True), ("time", False)):
+        stand_in = SimpleNamespace(**{question: lambda asked, name=name: asked == name})
+        monkeypatch.setitem(sys.modules, module, stand_in)
+        loop = PrivateLoop()
+        if refused:
+            with pytest.raises(CallableError, match=module.partition(".")[0]):
+                loop.run(_nothing())
+            assert not loop.started
+        else:
+            loop.run(_nothing())
+            loop.close()
+
+
+async def _nothing():
+    pass
+
+
+# Event loops of other libraries.
+
+TRIO = """
+import trio
+
+def test_own(rageval_llm):
+    async def one(n, said):
+        said[n] = (await rageval_llm.acomplete(f"item-{n} has the code c{n}x")).text
+
+    async def main():
+        said = {}
+        async with trio.open_nursery() as nursery:
+            for n in range(60):
+                nursery.start_soon(one, n, said)
+        assert said == {n: f"c{n}x" for n in range(60)}
+        with trio.move_on_after(0.01) as scope:
+            await one(1000, said)
+        assert scope.cancelled_caught
+
+    trio.run(main)
+
+def test_cached(rageval_llm):
+    async def double(n): return 2 * n
+    assert trio.run(rageval_llm.cached(double, version="1"), 4) == 8
+    with pytest.raises(Exception, match="works under asyncio alone"):
+        trio.run(rageval_llm.cached(double), 4)
+"""
+
+
+def test_a_test_under_trio_asks_as_others_do(project, llm):
+    """`acomplete` and async cached functions know no loop but asyncio's, and wait for it in a thread."""
+    pytest.importorskip("trio")
+    _use(project, llm)
+    llm.model = lambda prompt: "never" if "item-1000" in prompt else clerk(prompt)
+    llm.latency_s = 0.05
+    project.test(TRIO)
+    result = _ends(project, "--rageval-report=out.json")
+    result.assert_outcomes(passed=2)
+    report = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    assert report["llm"]["live"] >= 60
