@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
-from pytest_rageval.llm.reply import MOST_TOKENS, Reply, well_formed
+from pytest_rageval.llm.reply import MOST_TEXT, MOST_TOKENS, Reply, TooLarge, well_formed
 from pytest_rageval.llm.waits import retry_after, until_reset
 
 if TYPE_CHECKING:
@@ -107,10 +107,13 @@ class Client:
             Refused: the server will not answer this as it is.
             ServerError: nothing at this server can answer: it is not there, the key or the model is
                 wrong, the account is empty.
+            TooLarge: the answer is larger than any that can be used.
             Unscored: this request failed, another may not; the reason.
         """
         address = await self._server.address()
         import openai  # noqa: PLC0415 - 0.8 s, which a run from the cache must not pay
+
+        from pytest_rageval.llm.body import bounded_client  # noqa: PLC0415 - likewise
 
         if self._opened is None:
             self._opened = openai.AsyncOpenAI(
@@ -119,6 +122,7 @@ class Client:
                 timeout=self._timeout_s,
                 # Repeating is the sender's: it must see every refusal in order to go slower.
                 max_retries=0,
+                http_client=bounded_client(),
             )
             # Looked up once: every look-up wraps all methods of the library anew.
             self._create = self._opened.chat.completions.with_raw_response.create
@@ -156,10 +160,15 @@ class Client:
     def _reply(self, body: str) -> Reply:
         """The reply in a body, if it is one, whole."""
         try:
-            return Reply.of(_record(json.loads(body), self._redacted))
+            reply = Reply.of(_record(json.loads(body), self._redacted))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             reason = f"the server's reply was not understood: {self._brief(body)!r}"
             raise Again(reason, "garbled") from error
+        size = len(reply.text) + len(reply.refusal) + len(reply.tool_calls)
+        if size > MOST_TEXT:
+            reason = f"the reply has {size:,} characters, and at most {MOST_TEXT:,} are read"
+            raise TooLarge(reason)
+        return reply
 
     def _read(self, request: "Request", error: "OpenAIError") -> Exception:  # noqa: PLR0911 - a case a line
         """An error of the library's as ours."""

@@ -5,9 +5,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, TypeVar
 
-__all__ = ["MOST_TOKENS", "Reply", "silence", "well_formed"]
+from pytest_rageval.errors import Unscored
+
+__all__ = ["MOST_TEXT", "MOST_TOKENS", "Reply", "TooLarge", "silence", "well_formed"]
 
 T = TypeVar("T")
+
+MOST_TEXT: Final = 2**20
+"""Characters of a reply: no answer and no verdict has so many, and each is parsed, compared and kept."""
+
+
+class TooLarge(Unscored):
+    """The server's answer, or the reply in it, is larger than any that can be used."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from pytest_rageval.llm.client import Again, Client, Refused
 from pytest_rageval.llm.dialect import Dialect
 from pytest_rageval.llm.limits import Limiter, Slot
 from pytest_rageval.llm.patience import Patience, Wait
+from pytest_rageval.llm.reply import Reply, TooLarge
 from pytest_rageval.llm.tokens import prompt_tokens
 
 if TYPE_CHECKING:
-    from pytest_rageval.llm.reply import Reply
     from pytest_rageval.llm.request import Request
 
 __all__ = ["Sender"]
@@ -70,7 +70,7 @@ class Sender:
     def __post_init__(self) -> None:
         self._patience = Patience(self.patience_s, self._give_up)
 
-    async def send(self, request: "Request", *, purchase: Buying = _free) -> "Reply":
+    async def send(self, request: "Request", *, purchase: Buying = _free) -> Reply:
         """The server's reply to a request.
 
         A model that cannot answer at all is asked no more, so that a wrong key is one error and not
@@ -95,7 +95,7 @@ class Sender:
             return None
         return Wait(self.client.url, patience.last, patience.requests, patience.spent, patience.seconds)
 
-    async def _send(self, request: "Request", purchase: Buying) -> "Reply":
+    async def _send(self, request: "Request", purchase: Buying) -> Reply:
         dialect = self._dialects.setdefault(request.model, Dialect())
         tokens = prompt_tokens(request.messages, request.parameters) if self.limiter.counts_tokens else 0
         failed: list[Again] = []
@@ -126,7 +126,7 @@ class Sender:
 
     async def _attempt(
         self, request: "Request", parameters: Mapping[str, Any], slot: Slot, bought: Purchase
-    ) -> "Reply":
+    ) -> Reply:
         """Send it once, and let the limiter learn from how that went."""
         try:
             reply, pause = await self.client.complete(request, parameters)
@@ -139,6 +139,9 @@ class Sender:
             raise
         except RagevalError as error:
             self._broken[request.model] = error
+            raise
+        except TooLarge:
+            bought.billed = True
             raise
         self._reached = True
         self._patience.succeeded()

@@ -1,0 +1,135 @@
+"""Attack: a server answers with more than anybody can use. Promise: memory is bounded, and the request is unscored."""
+
+import asyncio
+import gzip
+import json
+import subprocess
+import sys
+import zlib
+
+import pytest
+
+from pytest_rageval.errors import Unscored
+from pytest_rageval.llm.body import MOST_BYTES
+from pytest_rageval.llm.client import Again, Client
+from pytest_rageval.llm.reply import MOST_TEXT, TooLarge
+from pytest_rageval.llm.request import Request
+from pytest_rageval.llm.servers import RemoteServer
+from tests.llm_server import Cut
+from tests.unit.llm.scripted import Answer, ScriptedServer, completion
+
+ASKED = Request("u", "m", ({"role": "user", "content": "Why?"},))
+MIB = 2**20
+
+PEAK = """
+import asyncio, resource, sys
+import openai, pytest_rageval.llm.body
+from pytest_rageval.errors import Unscored
+from pytest_rageval.llm.client import Client
+from pytest_rageval.llm.request import Request
+from pytest_rageval.llm.servers import RemoteServer
+
+async def main():
+    client = Client(RemoteServer(sys.argv[1]), timeout_s=120)
+    try:
+        await client.complete(Request("u", "m", ({"role": "user", "content": "Why?"},)), {})
+    except Unscored as error:
+        print(error)
+    await client.close()
+
+asyncio.run(main())
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def _ask(url):
+    async def main():
+        client = Client(RemoteServer(url), timeout_s=120)
+        try:
+            return (await client.complete(ASKED, {}))[0]
+        finally:
+            await client.close()
+
+    return asyncio.run(main())
+
+
+def _bomb(mebibytes, wbits=31):
+    """Zeros, packed about a thousand to one."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, wbits)
+    return b"".join(packer.compress(bytes(MIB)) for _ in range(mebibytes)) + packer.flush()
+
+
+@pytest.fixture(scope="module")
+def gigabyte():
+    """A mebibyte that unpacks to a gibibyte."""
+    return _bomb(1024)
+
+
+@pytest.mark.parametrize("status", [200, 400, 500])
+def test_a_gigabyte_in_a_small_answer_takes_little_memory(gigabyte, status):
+    """Of a reply, and of an error, whose body is read too."""
+    answer = Answer(status, gigabyte, {"content-encoding": "gzip"})
+    with ScriptedServer(answer) as server:
+        done = subprocess.run(
+            [sys.executable, "-c", PEAK, server.url], capture_output=True, text=True, check=True
+        )
+    said, peak = done.stdout.splitlines()
+    assert said == "the server's answer is larger than 16 MiB"
+    # The library alone takes about 100; without a bound it is 2,900.
+    assert int(peak) < 400
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pack"),
+    [
+        ("gzip", gzip.compress),
+        ("deflate", zlib.compress),
+        ("identity", bytes),
+        ("gzip, gzip", lambda body: gzip.compress(gzip.compress(body))),
+    ],
+)
+def test_the_bound_is_on_what_is_unpacked(encoding, pack):
+    """One byte more than the bound is refused in every packing, and what is within it is read."""
+    whole = json.dumps(completion("fine")).encode()
+    for size, fits in ((MOST_BYTES, True), (MOST_BYTES + 1, False)):
+        answer = Answer(body=pack(whole.ljust(size)), headers={"content-encoding": encoding})
+        with ScriptedServer(answer) as server:
+            if fits:
+                assert _ask(server.url).text == "fine"
+            else:
+                with pytest.raises(TooLarge, match="larger than 16 MiB"):
+                    _ask(server.url)
+
+
+def test_an_answer_that_cannot_be_unpacked_is_no_reply():
+    """It is asked for again, like any reply that is garbled."""
+    with ScriptedServer(Answer(body=b"no gzip", headers={"content-encoding": "gzip"})) as server:
+        with pytest.raises(Again) as caught:
+            _ask(server.url)
+    assert caught.value.why in {"garbled", "unreached"}
+
+
+@pytest.mark.parametrize("changes", [{}, {"message": {"refusal": "x" * MOST_TEXT}}])
+def test_a_reply_has_a_size(changes):
+    """Within the body's bound, there may be more text than anybody reads."""
+    for text in ("y" * MOST_TEXT, "y" * (MOST_TEXT + 1)):
+        with ScriptedServer(Answer(body=completion(text, **changes))) as server:
+            if len(text) == MOST_TEXT and not changes:
+                assert len(_ask(server.url).text) == MOST_TEXT
+            else:
+                with pytest.raises(Unscored, match="characters, and at most 1,048,576 are read"):
+                    _ask(server.url)
+
+
+def test_one_reply_that_is_too_large_is_one_unscored_question(project, llm):
+    """With the reason; it is not asked for again and again, and it may have been paid."""
+    project.use(llm)
+    llm.model = lambda prompt: Cut("x" * (MOST_TEXT + 1), "stop") if "item-3?" in prompt else "c1x"
+    project.test(
+        "def test_own(rageval):\n"
+        "    score = rageval.score('answer.em@1')\n"
+        "    assert dict(score.reasons) == "
+        "{'the reply has 1,048,577 characters, and at most 1,048,576 are read': 1}\n"
+    )
+    project.run("--rageval-max-unscored=0.5", "--rageval-max-calls=20").assert_outcomes(passed=1)
+    assert len(llm.requests) == 4
