@@ -103,9 +103,9 @@ def test_the_bound_is_on_what_is_unpacked(encoding, pack):
 
 def test_an_answer_that_cannot_be_unpacked_is_no_reply():
     """It is asked for again, like any reply that is garbled."""
-    with ScriptedServer(Answer(body=b"no gzip", headers={"content-encoding": "gzip"})) as server:
-        with pytest.raises(Again) as caught:
-            _ask(server.url)
+    garbled = Answer(body=b"no gzip", headers={"content-encoding": "gzip"})
+    with ScriptedServer(garbled) as server, pytest.raises(Again) as caught:
+        _ask(server.url)
     assert caught.value.why in {"garbled", "unreached"}
 
 
