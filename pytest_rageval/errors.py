@@ -26,6 +26,7 @@ __all__ = [
     "Undefined",
     "Unscored",
     "did_you_mean",
+    "in_a_line",
     "places",
 ]
 
@@ -41,6 +42,25 @@ def places(error: BaseException) -> list[str]:
         for frame in traceback.extract_tb(error.__traceback__)
         if not Path(frame.filename).is_relative_to(HERE)
     ]
+
+
+def in_a_line(error: BaseException) -> str:
+    """An exception with the line of the user's file that it came through last: reports show it among others."""
+    first, *_ = f"{type(error).__name__}: {error}".splitlines()
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not Path(frame.filename).is_relative_to(HERE)
+    ]
+    own = [frame for frame in frames if not _installed(frame.filename)] or frames
+    return f"{first} ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else first
+
+
+def _installed(file: str) -> bool:
+    """Whether a file is of the interpreter's library or of an installed package."""
+    from sysconfig import get_paths  # noqa: PLC0415 - rare, and this file is imported by every run
+
+    return any(Path(file).is_relative_to(get_paths()[name]) for name in ("stdlib", "purelib", "platlib"))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -114,17 +134,19 @@ class Undefined(Unscored):
 
 
 class QueryError(CallableError, Unscored):
-    """The user's retriever failed at one query.
+    """The user's retriever, generator or judge, or what a plugin added, failed at one question.
 
     In an evaluation a condition of that example, which is unscored; elsewhere the error that it is.
 
     Attributes:
-        reason: what happened, in a line and without the query, so that equal ones are counted as one.
+        reason: what happened, in a line and without the question, so that equal ones are counted as one.
+        part: which of them failed, such as "rageval_retriever" or "rageval_judge.compare".
     """
 
-    def __init__(self, message: str, reason: str = "") -> None:
+    def __init__(self, message: str, reason: str = "", *, part: str = "") -> None:
         super().__init__(message)
         self.reason = reason
+        self.part = part
 
 
 class Planned(Unscored):

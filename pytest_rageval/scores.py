@@ -80,7 +80,7 @@ class Outcome:
         evidence: what was retrieved and answered.
         case: of LLM-retEval, the letter of a disagreement with recall.
         lost_by: of LLM-retEval, who lost the question, such as "retriever"; None where nobody did.
-        failed: the error, where the retriever failed at the question.
+        failed: the error, where the user's retriever, generator or judge failed at the question.
     """
 
     example: Example

@@ -1,15 +1,38 @@
-"""The user's own callables: sync or async, called where they may be, and not again once they failed."""
+"""The user's own callables: sync or async, called where they may be; what they fail at is one question."""
 
 import asyncio
+import contextlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
-from pytest_rageval.errors import CallableError, Planned, RagevalError, Unscored
+from pytest_rageval.errors import CallableError, Planned, QueryError, RagevalError, Unscored, in_a_line
 from pytest_rageval.loop import PrivateLoop
 
-__all__ = ["Uncalled", "UserCallable", "is_async", "is_ours", "takes"]
+__all__ = ["FIRST", "Uncalled", "Unusable", "UserCallable", "is_async", "is_ours", "takes"]
+
+FIRST: Final = 5
+"""At how many questions of a run a callable may fail before it has answered one; then it is called no more.
+
+A server that is down is not waited for 400 times, and a wrong line of code does not cost 400 replies.
+"""
+
+
+class Unusable(Exception):  # noqa: N818 - what a result is, not an error of ours
+    """What a callable returned cannot be used.
+
+    Attributes:
+        found: what it returned, in a line and without the question.
+        message: the same in full, from the name of the callable on; `{question}` stands for the question.
+    """
+
+    def __init__(self, found: str, message: str) -> None:
+        super().__init__(found)
+        self.found = found
+        self.message = message
 
 
 class UserCallable:
@@ -19,47 +42,110 @@ class UserCallable:
     are not thread-safe, and some may be used only where they were made. An
     async one is called in the event loop of the run, for all examples at once.
 
+    What it fails at is one question: it raised there, or returned what cannot be used. It is called for the
+    others, and not again for the same arguments in the same run. But where it fails in one way at the first
+    `FIRST` questions and has answered none, it is called no more in that run: it would fail at all of them. So
+    an async one is called for that many at once until it has answered.
+
     Args:
         name: of the fixture, and of the method if it is one, for errors.
         function: the callable, or the method of an object.
         loop: of the run.
         question: the place of the question among the arguments, for errors.
+        read: makes of what it returned what is used; raises `Unusable`.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any], loop: PrivateLoop, question: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        loop: PrivateLoop,
+        question: int = 0,
+        *,
+        read: Callable[[Any], Any] = lambda result: result,
+    ) -> None:
         self.name = name
         self._question = question
         self._function = function
         self._loop = loop
+        self._read = read
         self._async = is_async(function)
-        self._ended: tuple[int, CallableError] | None = None
+        self._tries = _Tries(loop.runs)
         self.calls = 0
         """How often it was called."""
 
     async def call(self, *args: Any, **named: Any) -> Any:
-        """Call it, and return what it returns.
+        """Call it, and return what is read of its result.
 
         Raises:
-            CallableError: it raised, now or in an earlier call of this run: 400 examples are one error.
+            QueryError: it failed for these arguments, now or before in this run; or at all of the first.
         """
-        self._raise_if_failed(args)
-        self.calls += 1
-        guarded = partial(self._guarded, *args, **named)
-        result = guarded() if self._async else await self._loop.call(guarded)
-        if inspect.isawaitable(result):
-            try:
-                result = _read(await result)
-            except (RagevalError, Unscored):
+        if not self._async:
+            result = await self._loop.call(self._guarded, args, named)
+            return await self._awaited(result, args, named) if inspect.isawaitable(result) else result
+        async with self._current.turn():
+            return await self._awaited(self._guarded(args, named), args, named)
+
+    async def _awaited(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        try:
+            return self._used(await result, args, named)
+        except (RagevalError, Unscored):
+            raise
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
                 raise
-            except asyncio.CancelledError as error:
-                task = asyncio.current_task()
-                if task is not None and task.cancelling():
-                    raise
-                raise self._raised(args, error) from error
-            except (Exception, SystemExit) as error:
-                # SystemExit would end the thread of the loop and leave everybody waiting.
-                raise self._raised(args, error) from error
-        return result
+            raise self._raised(args, named, error) from error
+        except (Exception, SystemExit) as error:
+            # SystemExit would end the thread of the loop and leave everybody waiting.
+            raise self._raised(args, named, error) from error
+
+    def _guarded(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        # Looked at where it is called: while a call waited for its turn, others may have failed.
+        known = self._current.known(args, named)
+        if known is not None:
+            raise known
+        self.calls += 1
+        try:
+            result = self._function(*args, **named)
+            return result if inspect.isawaitable(result) else self._used(result, args, named)
+        except (RagevalError, Unscored):
+            raise
+        except (Exception, SystemExit) as error:
+            # After a SystemExit pytest would not tear the fixtures down, and later tests would suffer for it.
+            raise self._raised(args, named, error) from error
+
+    def _used(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        """What is read of a result; noted at once, for other calls may fail before the loop has seen it."""
+        try:
+            value = self._read(_listed(result))
+        except Unusable as unusable:
+            message = unusable.message.replace("{question}", repr(args[self._question]))
+            error = QueryError(f"{self.name} {message}", f"{self.name} {unusable.found}", part=self.name)
+            raise self._failed("returned", args, named, error) from None
+        except Unscored:
+            self._current.answered = True
+            raise
+        self._current.answered = True
+        return value
+
+    def _raised(self, args: tuple[Any, ...], named: Mapping[str, Any], error: BaseException) -> QueryError:
+        message = str(CallableError.raised(f"{self.name} raised for {args[self._question]!r}", error))
+        reason = f"{self.name} raised {in_a_line(error)}"
+        return self._failed(type(error).__name__, args, named, QueryError(message, reason, part=self.name))
+
+    def _failed(
+        self, kind: str, args: tuple[Any, ...], named: Mapping[str, Any], error: QueryError
+    ) -> QueryError:
+        self._current.remember(error, _key(args, named), kind, repr(args[self._question]))
+        return error
+
+    @property
+    def _current(self) -> "_Tries":
+        # Only of the same run: a later test may find that the trouble has passed.
+        if self._tries.run != self._loop.runs:
+            self._tries = _Tries(self._loop.runs)
+        return self._tries
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -76,37 +162,58 @@ class UserCallable:
         """
         return _identity(self._function)
 
-    def fail(self, message: str) -> CallableError:
-        """The error for an unusable result, after which it is called no more: that of the first in a run."""
-        return self._known(()) or self._end(CallableError(f"{self.name} {message}"))
 
-    def _known(self, _args: tuple[Any, ...]) -> CallableError | None:
-        """The error of an earlier call that stands for this one too."""
-        # Only in the same run: a later test may find that the trouble has passed.
-        return self._ended[1] if self._ended is not None and self._ended[0] == self._loop.runs else None
+@dataclass
+class _Tries:
+    """What became of the calls in one run.
 
-    def _raised(self, args: tuple[Any, ...], error: BaseException) -> CallableError:
-        return self._end(CallableError.raised(f"{self.name} raised for {args[self._question]!r}", error))
+    Attributes:
+        run: its number.
+        answered: whether any call gave what can be used.
+    """
 
-    def _end(self, error: CallableError) -> CallableError:
-        self._ended = self._loop.runs, error
-        return error
+    run: int
+    answered: bool = False
+    _failed: dict[str, QueryError] = field(default_factory=dict)
+    _kinds: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    _ended: QueryError | None = None
+    _calls: int = 0
+    _moved: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def _raise_if_failed(self, args: tuple[Any, ...]) -> None:
-        known = self._known(args)
-        if known is not None:
-            raise known
+    def known(self, args: Sequence[Any], named: Mapping[str, Any]) -> QueryError | None:
+        """The error that stands for another call with these arguments."""
+        # Most runs have no errors, and texts of ten passages are long.
+        return self._ended or (self._failed.get(_key(args, named)) if self._failed else None)
 
-    def _guarded(self, *args: Any, **named: Any) -> Any:
-        # Looked at again where it is called: while a sync call waited for its turn, another may have failed.
-        self._raise_if_failed(args)
+    def remember(self, error: QueryError, key: str, kind: str, question: str) -> None:
+        """Take note of a failure: of which call, of which kind, at which question."""
+        self._failed[key] = error
+        self._kinds[kind].add(question)
+        if not self.answered and len(self._kinds[kind]) >= FIRST:
+            self._ended = self._ended or next(iter(self._failed.values()))
+
+    @property
+    def _alike(self) -> int:
+        """At how many questions it failed in the most frequent way."""
+        return max(map(len, self._kinds.values()), default=0)
+
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """For one call; as long as none was answered, only as many have theirs as could end the calls."""
+        while self._calls + self._alike >= FIRST and not self.answered and self._ended is None:
+            await self._moved.wait()
+        self._calls += 1
         try:
-            return _read(self._function(*args, **named))
-        except (RagevalError, Unscored):
-            raise
-        except (Exception, SystemExit) as error:
-            # After a SystemExit pytest would not tear the fixtures down, and later tests would suffer for it.
-            raise self._raised(args, error) from error
+            yield
+        finally:
+            self._calls -= 1
+            self._moved.set()
+            self._moved = asyncio.Event()
+
+
+def _key(args: Sequence[Any], named: Mapping[str, Any]) -> str:
+    """What tells calls apart, of any arguments."""
+    return repr((args, named))
 
 
 class Uncalled:
@@ -163,7 +270,7 @@ def _shown(value: object) -> str:
     return repr(value) if isinstance(value, str | int | float | bool | None) else _name(type(value))
 
 
-def _read(result: Any) -> Any:
+def _listed(result: Any) -> Any:
     """The result, with a lazy series of documents read: it runs as it is read, here where it may."""
     lazy = isinstance(result, Iterable) and not isinstance(result, str | bytes | Mapping | list | tuple)
     return list(result) if lazy and not inspect.isawaitable(result) else result

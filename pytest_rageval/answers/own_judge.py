@@ -1,6 +1,7 @@
 """The user's judge: an object whose methods are sync or async, and what they may return."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import index
 from typing import Any, Final, cast
 
@@ -9,7 +10,7 @@ from pytest_rageval.answers.rating import HIGHEST, LOWEST, Rating
 from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.given import as_number, as_share
 from pytest_rageval.loop import PrivateLoop
-from pytest_rageval.usercode import UserCallable, is_ours
+from pytest_rageval.usercode import Unusable, UserCallable, is_ours
 
 __all__ = ["ObjectJudge", "adapt_judge"]
 
@@ -58,48 +59,48 @@ class ObjectJudge:
         """See `pytest_rageval.answers.compare.Comparator`.
 
         Raises:
-            CallableError: the method raised, or returned something else.
+            QueryError: the method raised, or returned something else.
         """
-        given = await self.user.call(question, list(references), prediction)
-        return _verdict(self.user, question, given, YES_OR_NUMBER)
+        return cast("float", await self.user.call(question, list(references), prediction))
 
     async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
         """See `pytest_rageval.answers.compare.Judge`.
 
         Raises:
-            CallableError: the method is missing, raised, or returned something else.
+            CallableError: the method is missing.
+            QueryError: it raised, or returned something else.
         """
         if self._grade is None:
             raise _lacking(
                 'grade(question, references, prediction), which the comparator "graded" needs',
                 "a number between 0 and 1",
             )
-        given = await self._grade.call(question, list(references), prediction)
-        return _verdict(self._grade, question, given, SHARE)
+        return cast("float", await self._grade.call(question, list(references), prediction))
 
     async def relevant(self, question: str, passage: str) -> float:
         """See `pytest_rageval.answers.compare.Judge`.
 
         Raises:
-            CallableError: the method is missing, raised, or returned something else.
+            CallableError: the method is missing.
+            QueryError: it raised, or returned something else.
         """
         if self._relevant is None:
             raise _lacking("relevant(question, passage), which the scores relevance.* need", "True or False")
-        given = await self._relevant.call(question, passage)
-        return _verdict(self._relevant, question, given, YES_OR_NUMBER)
+        return cast("float", await self._relevant.call(question, passage))
 
     async def prefer(self, question: str, first: str, second: str) -> int:
         """See `pytest_rageval.answers.compare.Judge`.
 
         Raises:
-            CallableError: the method is missing, raised, or returned something else.
+            CallableError: the method is missing.
+            QueryError: it raised, or returned something else.
         """
         if self._prefer is None:
             raise _lacking(
                 "prefer(question, first, second), which the scores arena.* need",
                 "1 or 2 for the better answer, 0 for neither",
             )
-        return _preference(self._prefer, question, await self._prefer.call(question, first, second))
+        return cast("int", await self._prefer.call(question, first, second))
 
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
@@ -107,15 +108,15 @@ class ObjectJudge:
         """See `pytest_rageval.answers.compare.Judge`.
 
         Raises:
-            CallableError: the method is missing, raised, or returned something else.
+            CallableError: the method is missing.
+            QueryError: it raised, or returned something else.
         """
         if self._rate is None:
             raise _lacking(
                 "rate(criterion, question, rated, against), which the scores judged.* need",
                 "a grade from 1 to 5, and why",
             )
-        given = await self._rate.call(criterion, question, list(rated), list(against))
-        return _rating(self._rate, question, given)
+        return cast("Rating", await self._rate.call(criterion, question, list(rated), list(against)))
 
     def again(self, n: int) -> "ObjectJudge":  # noqa: ARG002 - it is simply called again
         """See `pytest_rageval.answers.compare.Judge`."""
@@ -151,17 +152,17 @@ def _lacking(method: str, returns: str) -> CallableError:
     )
 
 
-def _verdict(asked: UserCallable, question: str, verdict: object, allowed: str) -> float:
+def _verdict(verdict: object, allowed: str) -> float:
     """What a judge returned, as a number in [0, 1]."""
     if verdict is None:
         raise Unscored(NO_VERDICT)
     score = as_share(verdict)
     if score is None:
-        raise asked.fail(f"returned {verdict!r} for {question!r}.\n{allowed}")
+        raise _unusable(verdict, allowed)
     return score
 
 
-def _preference(asked: UserCallable, question: str, preference: object) -> int:
+def _preference(preference: object) -> int:
     """What a judge of two answers returned, as 1, 2 or 0."""
     if preference is None:
         raise Unscored(NO_VERDICT)
@@ -171,15 +172,13 @@ def _preference(asked: UserCallable, question: str, preference: object) -> int:
         or not hasattr(preference, "__index__")
         or index(preference) not in {0, 1, 2}
     ):
-        message = (
-            f"returned {preference!r} for {question!r}.\n"
-            "Return 1 or 2 for the better answer, 0 for neither, or None for no verdict."
+        raise _unusable(
+            preference, "Return 1 or 2 for the better answer, 0 for neither, or None for no verdict."
         )
-        raise asked.fail(message)
     return index(preference)
 
 
-def _rating(asked: UserCallable, question: str, given: object) -> Rating:
+def _rating(given: object) -> Rating:
     """What a judge returned, as a rating."""
     if given is None:
         reason = "the judge gave no rating"
@@ -188,12 +187,16 @@ def _rating(asked: UserCallable, question: str, given: object) -> Rating:
     # True is a number, but no grade: it would be the worst.
     score = None if isinstance(grade, bool) else as_number(grade)
     if score is None or not LOWEST <= score <= HIGHEST or not isinstance(explanation, str):
-        message = (
-            f"returned {given!r} for {question!r}.\n"
-            f"Return a grade from {LOWEST} to {HIGHEST}, or (grade, explanation), or None for no rating."
+        raise _unusable(
+            given,
+            f"Return a grade from {LOWEST} to {HIGHEST}, or (grade, explanation), or None for no rating.",
         )
-        raise asked.fail(message)
     return Rating(score, explanation)
+
+
+def _unusable(given: object, allowed: str) -> Unusable:
+    shown = repr(given)
+    return Unusable(f"returned {shown:.60}", f"returned {shown} for {{question}}.\n{allowed}")
 
 
 def adapt_judge(judge: object, loop: PrivateLoop) -> Judge:
@@ -205,11 +208,13 @@ def adapt_judge(judge: object, loop: PrivateLoop) -> Judge:
     if is_ours(judge):
         return cast("Judge", judge)
 
-    def method(name: str, question: int = 0) -> UserCallable | None:
+    def method(name: str, read: Callable[[Any], Any], question: int = 0) -> UserCallable | None:
         found = getattr(judge, name, None)
-        return UserCallable(f"rageval_judge.{name}", found, loop, question) if callable(found) else None
+        named = f"rageval_judge.{name}"
+        return UserCallable(named, found, loop, question, read=read) if callable(found) else None
 
-    compare = method("compare")
+    yes_or_number = partial(_verdict, allowed=YES_OR_NUMBER)
+    compare = method("compare", yes_or_number)
     if compare is None:
         message = (
             f"rageval_judge is {type(judge).__name__}, which lacks the method "
@@ -218,4 +223,10 @@ def adapt_judge(judge: object, loop: PrivateLoop) -> Judge:
             "or leave the fixture out for the default judge."
         )
         raise CallableError(message)
-    return ObjectJudge(compare, method("grade"), method("relevant"), method("prefer"), method("rate", 1))
+    return ObjectJudge(
+        compare,
+        method("grade", partial(_verdict, allowed=SHARE)),
+        method("relevant", yes_or_number),
+        method("prefer", _preference),
+        method("rate", _rating, 1),
+    )

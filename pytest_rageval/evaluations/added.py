@@ -4,19 +4,20 @@ import asyncio
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf, isfinite
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from pytest_rageval.answers.compare import Comparator
 from pytest_rageval.answers.measures import AnswerMeasure
-from pytest_rageval.errors import CallableError, RagevalError, Unscored
+from pytest_rageval.errors import CallableError, QueryError, RagevalError, Unscored, in_a_line
 from pytest_rageval.evaluations.run import Run
 from pytest_rageval.evaluations.terms import Terms
 from pytest_rageval.given import as_number, as_share
 from pytest_rageval.loop import PrivateLoop
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome
-from pytest_rageval.usercode import UserCallable
+from pytest_rageval.usercode import Unusable, UserCallable
 
 __all__ = ["AddedComparator", "AddedMeasure", "AddedScore", "added_comparators"]
 
@@ -37,25 +38,30 @@ class AddedComparator:
     """
 
     def __init__(self, name: str, comparator: Comparator, loop: PrivateLoop) -> None:
-        self._user = UserCallable(f"comparator {name!r}", comparator.compare, loop)
+        named = f"comparator {name!r}"
+        self._user = UserCallable(named, comparator.compare, loop, read=partial(_verdict, named))
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
         """See `pytest_rageval.answers.compare.Comparator`.
 
         Raises:
-            CallableError: it raised, or returned something else.
+            QueryError: it raised, or returned something else.
         """
-        verdict = await self._user.call(question, list(references), prediction)
-        if verdict is None:
-            raise Unscored(f"{self._user.name} gave no verdict")
-        value = as_share(verdict)
-        if value is None:
-            message = (
-                f"returned {verdict!r} for {question!r}.\n"
-                "Return True or False, a number between 0 and 1, or None for no verdict."
-            )
-            raise self._user.fail(message)
-        return value
+        return cast("float", await self._user.call(question, list(references), prediction))
+
+
+def _verdict(name: str, verdict: object) -> float:
+    """What a comparator of this name returned, as a number in [0, 1]."""
+    if verdict is None:
+        raise Unscored(f"{name} gave no verdict")
+    value = as_share(verdict)
+    if value is None:
+        raise Unusable(
+            f"returned {verdict!r:.60}",
+            f"returned {verdict!r} for {{question}}.\n"
+            "Return True or False, a number between 0 and 1, or None for no verdict.",
+        )
+    return value
 
 
 def added_comparators(comparators: Mapping[str, Comparator], loop: PrivateLoop) -> dict[str, Comparator]:
@@ -79,7 +85,7 @@ class AddedMeasure:
         """See `pytest_rageval.answers.measures.AnswerMeasure`.
 
         Raises:
-            CallableError: it raised, or returned no number in [0, 1].
+            QueryError: it raised, or returned no number in [0, 1].
         """
         try:
             given = self._measure(prediction, references)
@@ -87,10 +93,13 @@ class AddedMeasure:
             raise
         except (Exception, SystemExit) as error:
             # SystemExit would end the thread of the loop and leave everybody waiting.
-            raise CallableError.raised(f"{self._name} raised", error) from error
+            told = str(CallableError.raised(f"{self._name} raised", error))
+            reason = f"{self._name} raised {in_a_line(error)}"
+            raise QueryError(told, reason, part=self._name) from error
         value = as_share(given)
         if value is None:
-            raise CallableError(f"{self._name} returned {given!r}.\nReturn a number between 0 and 1.")
+            found = f"{self._name} returned {given!r}"
+            raise QueryError(f"{found}.\nReturn a number between 0 and 1.", found, part=self._name)
         return value
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pytest_rageval.errors import QueryError, RagevalError
+from pytest_rageval.errors import CallableError, QueryError, RagevalError
 from pytest_rageval.scores import Outcome, too_many
 
 __all__ = ["check_failures", "error_of_all"]
@@ -16,10 +16,10 @@ NAMED: Final = 5
 
 
 def check_failures(outcomes: Sequence[Outcome], max_unscored: float) -> None:
-    """Let pass that the retriever failed at a few of the questions.
+    """Let pass that the user's retriever, generator or judge failed at a few of the questions.
 
     Raises:
-        CallableError: it failed at all of them, or at more than the share that may be unscored.
+        CallableError: they failed at all of them, or at more than the share that may be unscored.
     """
     failed = {outcome.example.id: outcome.failed for outcome in outcomes if outcome.failed is not None}
     if not failed:
@@ -37,8 +37,8 @@ def error_of_all(failed: Mapping[str, RagevalError], more: str = "") -> RagevalE
     """Several errors as one: each text once, with the examples that it ended.
 
     Args:
-        failed: the errors, by the example's id. Those of the retriever are the same where they differ
-            in the query alone.
+        failed: the errors, by the example's id. Those at one question are the same where they differ in the
+            question alone.
         more: a last line.
     """
     ended: dict[str, list[str]] = {}
@@ -52,4 +52,7 @@ def error_of_all(failed: Mapping[str, RagevalError], more: str = "") -> RagevalE
     rest = sum(len(names) for names in list(ended.values())[TOLD:])
     if rest:
         lines.append(f"{rest} more examples ended for other reasons.")
-    return type(next(iter(failed.values())))("\n".join([*lines, *([more] if more else [])]))
+    kind = type(next(iter(failed.values())))
+    # Of several questions it is no error at one.
+    kind = CallableError if issubclass(kind, QueryError) else kind
+    return kind("\n".join([*lines, *([more] if more else [])]))

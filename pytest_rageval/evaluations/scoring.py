@@ -19,8 +19,8 @@ async def score_each(
 ) -> list[Outcome]:
     """Score all examples at once, each with the votes behind it; one that raises `Unscored` has that reason.
 
-    One that raises `Undefined` is undefined for that reason. One at whose question the retriever
-    failed is unscored, and the outcome keeps the error.
+    One that raises `Undefined` is undefined for that reason. One at whose question the user's retriever,
+    generator or judge failed is unscored, and the outcome keeps the error.
 
     Any other exception is raised, but only when all the others have come to
     their end: what they were paying for meanwhile is in the cache. One of ours

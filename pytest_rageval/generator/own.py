@@ -7,7 +7,7 @@ from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.generator.generator import Generator
 from pytest_rageval.loop import PrivateLoop
 from pytest_rageval.model import Document
-from pytest_rageval.usercode import UserCallable, is_ours, takes
+from pytest_rageval.usercode import Unusable, UserCallable, is_ours, takes
 
 __all__ = ["CallableGenerator", "adapt_generator"]
 
@@ -34,7 +34,7 @@ class CallableGenerator:
         """See `pytest_rageval.generator.Generator`.
 
         Raises:
-            CallableError: the function raised, or returned something else than text.
+            QueryError: the function raised, or returned something else than text.
         """
         return await self._asked(self.user, question, passages, sample)
 
@@ -42,7 +42,7 @@ class CallableGenerator:
         """See `pytest_rageval.generator.Generator`.
 
         Raises:
-            CallableError: as above.
+            QueryError: as above.
         """
         return await self._asked(self._cite, question, passages, sample)
 
@@ -50,7 +50,7 @@ class CallableGenerator:
         """See `pytest_rageval.generator.Generator`.
 
         Raises:
-            CallableError: as above.
+            QueryError: as above.
         """
         return await self._asked(self._explain, question, passages, sample)
 
@@ -58,7 +58,7 @@ class CallableGenerator:
         self, user: UserCallable, question: str, passages: Sequence[Document], sample: int
     ) -> str:
         drawn = {"sample": sample} if takes(user.function, "sample") else {}
-        return _said(user, question, await user.call(question, list(passages), **drawn))
+        return cast("str", await user.call(question, list(passages), **drawn))
 
     def identity(self, method: str) -> Mapping[str, Any]:
         """See `pytest_rageval.generator.Generator`."""
@@ -75,11 +75,11 @@ def adapt_generator(generator: object, loop: PrivateLoop) -> Generator:
     if is_ours(generator):
         return cast("Generator", generator)
     generate, cite, explain = (
-        UserCallable("rageval_generator", method, loop) if callable(method) else None
+        UserCallable("rageval_generator", method, loop, read=_said) if callable(method) else None
         for method in (getattr(generator, name, None) for name in ("generate", "cite", "explain"))
     )
     if generate is None and callable(generator):
-        generate = UserCallable("rageval_generator", generator, loop)
+        generate = UserCallable("rageval_generator", generator, loop, read=_said)
     if generate is None:
         message = (
             f"rageval_generator is {type(generator).__name__}, which cannot be called.\n"
@@ -90,11 +90,11 @@ def adapt_generator(generator: object, loop: PrivateLoop) -> Generator:
     return CallableGenerator(generate, cite, explain)
 
 
-def _said(user: UserCallable, question: str, answer: object) -> str:
+def _said(answer: object) -> str:
     """What a user's function returned, as an answer."""
     if not isinstance(answer, str):
-        message = f"returned {type(answer).__name__} for {question!r}.\nReturn the answer as a string."
-        raise user.fail(message)
+        what = f"returned {type(answer).__name__}"
+        raise Unusable(what, f"{what} for {{question}}.\nReturn the answer as a string.")
     if not answer.strip():
         reason = "the generator's reply is empty"
         raise Unscored(reason)

@@ -14,6 +14,7 @@ WORDS: Final[Mapping[str, str]] = {
     "short": "{n} ranking{s} of fewer than k documents",
     "cut": "{n} ranking{s} of more than k documents, cut",
     "failed": "{n} question{s} at which the retriever failed",
+    "failed_otherwise": "{n} question{s} at which the generator, the judge or an added part failed",
     "foreign_ids": "no id in {n} ranking{s} is that of any gold passage: are they ids of the same kind?",
 }
 """How each is told, in this order."""
@@ -27,7 +28,8 @@ def oddities_entry(outcomes: Iterable[Outcome]) -> dict[str, int]:
     outcomes = list(outcomes)
     counts: Counter[str] = Counter(foreign_ids=_foreign(outcomes))
     for outcome in outcomes:
-        counts["failed"] += outcome.failed is not None
+        if outcome.failed is not None:
+            counts["failed" if outcome.failed.part == "rageval_retriever" else "failed_otherwise"] += 1
         ranking = outcome.evidence.ranking
         if ranking is not None:
             counts["duplicates"] += ranking.duplicates

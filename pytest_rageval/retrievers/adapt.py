@@ -5,18 +5,18 @@ from typing import Any, TypeGuard
 
 from pytest_rageval.errors import CallableError, RagevalError
 from pytest_rageval.loop import PrivateLoop
-from pytest_rageval.model import Ranking
+from pytest_rageval.model import Document, Ranking
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.retrievers.documents import document_from
-from pytest_rageval.retrievers.patient import PatientCallable
+from pytest_rageval.usercode import Unusable, UserCallable
 
 __all__ = ["Retriever", "adapt_retriever"]
 
 
 class Retriever:
-    """A callable `(query, k)`, sync or async, as `PatientCallable` calls it."""
+    """A callable `(query, k)`, sync or async, as `UserCallable` calls it."""
 
-    def __init__(self, search: PatientCallable) -> None:
+    def __init__(self, search: UserCallable) -> None:
         self._search = search
 
     async def retrieve(self, query: str, k: int) -> Ranking:
@@ -26,21 +26,7 @@ class Retriever:
             QueryError: the callable raised for this query, or returned no list of documents. None is
                 none: an empty list says that nothing was found, None that nothing was said.
         """
-        found = await self._search.call(query, k)
-        if not _is_list(found):
-            what = f"returned {type(found).__name__}"
-            advice = "Return a list of documents, best first: strings, dicts or Documents."
-            raise self._search.fail_at((query, k), f"{what} for {query!r}.\n{advice}", what)
-        documents = []
-        for rank, item in enumerate(found, 1):
-            try:
-                documents.append(document_from(item))
-            except CallableError as error:
-                message = f"returned for {query!r}, at rank {rank}, a document that {error}"
-                reason = "returned a document that has neither text nor id"
-                raise self._search.fail_at((query, k), message, reason) from None
-        self._search.answered()
-        return Ranking.of(query, documents, k)
+        return Ranking.of(query, await self._search.call(query, k), k)
 
 
 def adapt_retriever(
@@ -72,22 +58,27 @@ def adapt_retriever(
             "It gives a function (query, k) -> documents, sync or async."
         )
         raise CallableError(message)
-    return Retriever(PatientCallable("rageval_retriever", search, loop, usable=_is_documents))
+    return Retriever(UserCallable("rageval_retriever", search, loop, read=_documents))
 
 
 def _is_list(found: object) -> TypeGuard[Iterable[object]]:
     return isinstance(found, Iterable) and not isinstance(found, str | bytes | Mapping)
 
 
-def _is_documents(found: object) -> bool:
+def _documents(found: object) -> list[Document]:
+    """What the callable returned, as documents."""
     if not _is_list(found):
-        return False
-    try:
-        for item in found:
-            document_from(item)
-    except CallableError:
-        return False
-    return True
+        what = f"returned {type(found).__name__}"
+        advice = "Return a list of documents, best first: strings, dicts or Documents."
+        raise Unusable(what, f"{what} for {{question}}.\n{advice}")
+    documents = []
+    for rank, item in enumerate(found, 1):
+        try:
+            documents.append(document_from(item))
+        except CallableError as error:
+            message = f"returned for {{question}}, at rank {rank}, a document that {error}"
+            raise Unusable("returned a document that has neither text nor id", message) from None
+    return documents
 
 
 def _asked(part: Callable[[Any], Any], retriever: object) -> Any:

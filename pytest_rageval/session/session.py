@@ -96,10 +96,12 @@ class Session:
         Raises:
             InputError: there is no such comparator.
             TooManyUnscoredError: the judge has no verdict on too many of the items.
+            CallableError: it failed at too many of them.
             RagevalError: it cannot be asked.
         """
         verdict = verdict_as_scored(self.runs.of(parts), comparator)
         outcomes = self.loop.run(judge_labels(labels, verdict))
+        check_failures(outcomes, self.settings.max_unscored)
         if not self.settings.plan:
             Score(f"judge against {labels.name}", outcomes, max_unscored=self.settings.max_unscored)
         return Calibration(labels, outcomes, comparator)

@@ -1,6 +1,7 @@
 """The user's own callables, and what stands for them in a plan."""
 
 import asyncio
+import re
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -9,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.errors import CallableError, InputError, Planned, Unscored
+from pytest_rageval.errors import CallableError, InputError, Planned, QueryError, Unscored
 from pytest_rageval.loop import PrivateLoop
-from pytest_rageval.usercode import Uncalled, UserCallable, takes
+from pytest_rageval.usercode import FIRST, Uncalled, Unusable, UserCallable, takes
 
 
 def _sync(question: str) -> str:
@@ -61,26 +62,134 @@ def test_a_lazy_series_is_read_where_it_may_run(loop: PrivateLoop) -> None:
 
 
 @pytest.mark.parametrize("kind", [LookupError, SystemExit])
-def test_an_async_callable_that_raises_is_one_error(loop: PrivateLoop, kind: type[BaseException]) -> None:
-    """It is called no more in this run, and again in the next."""
+def test_an_async_callable_fails_at_one_question(loop: PrivateLoop, kind: type[BaseException]) -> None:
+    """It is called for the others; for the same one not again in this run, but in the next."""
 
-    async def fails(_: str) -> str:
+    async def fails(question: str) -> str:
+        if question == "b":
+            return question
         raise kind("lost")
 
     user = _user(loop, fails)
-
-    async def twice() -> list[Any]:
-        return [
-            (await asyncio.gather(user.call(question), return_exceptions=True))[0] for question in ("a", "b")
-        ]
-
-    first, second = loop.run(twice())
-    assert isinstance(first, CallableError)
+    first, other, again = _called(loop, user, "a", "b", "a")
+    assert isinstance(first, QueryError)
     assert str(first).startswith(f"rageval_generator raised for 'a': {kind.__name__}: lost\n  ")
-    assert second is first
-    assert user.calls == 1
-    with pytest.raises(CallableError, match="raised for 'c'"):
-        loop.run(user.call("c"))
+    assert re.fullmatch(
+        rf"rageval_generator raised {kind.__name__}: lost \(test_usercode\.py:\d+\)", first.reason
+    )
+    assert first.part == "rageval_generator"
+    assert other == "b"
+    assert again is first
+    assert user.calls == 2
+    with pytest.raises(CallableError, match="raised for 'a'"):
+        loop.run(user.call("a"))
+
+
+def _called(loop: PrivateLoop, user: UserCallable, *questions: str, at_once: bool = False) -> list[Any]:
+    """What becomes of the questions in one run."""
+
+    async def each() -> list[Any]:
+        calls = [user.call(question) for question in questions]
+        if at_once:
+            return await asyncio.gather(*calls, return_exceptions=True)
+        return [(await asyncio.gather(call, return_exceptions=True))[0] for call in calls]
+
+    return loop.run(each())
+
+
+QUESTIONS = [f"q{n}" for n in range(20)]
+
+
+async def _wrong(question: str) -> str:
+    # One after the other, so that those that wait could take the places of those that failed.
+    await asyncio.sleep(0.002 * int(question[1:]))
+    raise LookupError(question)
+
+
+def _wrong_sync(question: str) -> str:
+    raise LookupError(question)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("function", [_wrong, _wrong_sync])
+def test_what_fails_at_the_first_few_is_called_no_more(
+    loop: PrivateLoop, function: Callable[..., Any], *, at_once: bool
+) -> None:
+    """A wrong line of code would fail at all of them, after a paid reply each; the rest have the first error."""
+    user = _user(loop, function)
+    outcomes = _called(loop, user, *QUESTIONS, at_once=at_once)
+    assert user.calls == FIRST
+    assert [str(outcome) for outcome in outcomes[FIRST:]] == [str(outcomes[0])] * (20 - FIRST)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_has_answered_one_is_called_for_all(loop: PrivateLoop, *, at_once: bool) -> None:
+    """However many it fails at."""
+
+    async def seldom(question: str) -> str:
+        return question if question == "q3" else await _wrong(question)
+
+    user = _user(loop, seldom)
+    outcomes = _called(loop, user, *QUESTIONS, at_once=at_once)
+    assert user.calls == len(QUESTIONS)
+    assert [outcome for outcome in outcomes if not isinstance(outcome, QueryError)] == ["q3"]
+
+
+def test_different_failures_are_no_wrong_line(loop: PrivateLoop) -> None:
+    """Only as many of one kind end the calls."""
+    kinds = [LookupError, ValueError, OSError, TypeError]
+
+    def fails(question: str) -> str:
+        raise kinds[int(question[1:]) % len(kinds)]
+
+    user = _user(loop, fails)
+    _called(loop, user, *QUESTIONS)
+    assert user.calls == len(kinds) * (FIRST - 1) + 1
+
+
+def test_one_question_asked_in_many_ways_is_one_question(loop: PrivateLoop) -> None:
+    """A question may be asked at several cut-offs, and for several samples."""
+
+    def fails(question: str, *, sample: int) -> str:
+        if question == "bad":
+            raise LookupError(sample)
+        return question
+
+    async def each() -> list[Any]:
+        calls = [user.call("bad", sample=n) for n in range(2 * FIRST)] + [user.call("good", sample=0)]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    user = _user(loop, fails)
+    assert loop.run(each())[-1] == "good"
+
+
+def test_a_question_without_an_answer_is_no_failure(loop: PrivateLoop) -> None:
+    """The model said nothing, or the judge gave no verdict."""
+
+    def unscored(_: str) -> str:
+        raise Unscored("empty")
+
+    user = _user(loop, unscored)
+    assert {type(outcome) for outcome in _called(loop, user, *QUESTIONS)} == {Unscored}
+    assert user.calls == len(QUESTIONS)
+
+
+def test_an_async_callable_is_called_for_a_few_and_then_for_all_at_once(loop: PrivateLoop) -> None:
+    """As many as could show that all would fail."""
+    most: list[int] = []
+    calls = 0
+
+    async def counting(question: str) -> str:
+        nonlocal calls
+        calls += 1
+        await asyncio.sleep(0.01)
+        most.append(calls)
+        calls -= 1
+        return question
+
+    assert _called(loop, _user(loop, counting), *QUESTIONS, at_once=True) == QUESTIONS
+    assert most[0] == FIRST
+    assert max(most) > FIRST
 
 
 def test_a_sync_callable_that_exits_is_an_error(loop: PrivateLoop) -> None:
@@ -112,16 +221,22 @@ def test_errors_of_ours_go_through_as_they_are(loop: PrivateLoop, error: Excepti
         assert user.calls == 2
 
 
-def test_an_unusable_result_ends_the_calls(loop: PrivateLoop) -> None:
-    """Within the run in which it was found."""
-    user = _user(loop, _sync)
+def test_a_result_is_read_where_it_is_returned(loop: PrivateLoop) -> None:
+    """One that cannot be used is a failure at its question; what it was is the reason."""
 
-    async def found() -> None:
-        raise user.fail("returned None")
+    def read(result: str) -> int:
+        if result == "A":
+            raise Unusable("returned A", "returned A for {question}.\nReturn B.")
+        return len(result)
 
-    with pytest.raises(CallableError, match=r"^rageval_generator returned None$"):
-        loop.run(found())
-    assert loop.run(user.call("a")) == "A"
+    for function in (_sync, _async):
+        user = UserCallable("rageval_generator", function, loop, read=read)
+        wrong, good = _called(loop, user, "a", "bcd")
+        assert (str(wrong), wrong.reason) == (
+            "rageval_generator returned A for 'a'.\nReturn B.",
+            "rageval_generator returned A",
+        )
+        assert good == 3
 
 
 class _Judge:

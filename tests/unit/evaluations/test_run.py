@@ -7,8 +7,8 @@ from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.evaluations.at_once import all_of
 from pytest_rageval.evaluations.run import Run
 from pytest_rageval.retrievers.adapt import adapt_retriever
-from pytest_rageval.retrievers.patient import PATIENCE
 from pytest_rageval.stats.votes import Tally
+from pytest_rageval.usercode import FIRST
 
 
 def test_the_same_piece_is_computed_once(world, example) -> None:
@@ -90,7 +90,7 @@ def test_a_broken_retriever_is_asked_a_few_times_for_many_questions_at_once(loop
     run, asked = _broken(loop)
     with pytest.raises(CallableError):
         loop.run(all_of(run.ranking(f"q{n}", 5) for n in range(20)))
-    assert asked == [f"q{n}" for n in range(PATIENCE)]
+    assert asked == [f"q{n}" for n in range(FIRST)]
 
 
 def test_a_question_can_be_asked_again_after_an_interruption(loop) -> None:

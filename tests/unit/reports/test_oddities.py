@@ -24,7 +24,10 @@ def test_nothing_odd_is_nothing_to_say() -> None:
 
 def test_each_oddity_is_counted() -> None:
     """Documents where there are more of them or no text, else rankings and questions."""
-    failed = Outcome(Example("e", "q"), None, "raised", failed=QueryError("raised"))
+    failed, otherwise = (
+        Outcome(Example("e", "q"), None, "raised", failed=QueryError("raised", part=part))
+        for part in ("rageval_retriever", "rageval_judge.compare")
+    )
     counts = oddities_entry(
         [
             _outcome(A),
@@ -32,14 +35,23 @@ def test_each_oddity_is_counted() -> None:
             _outcome(A, B, A, A, EMPTY),
             _outcome(EMPTY, EMPTY, B, A),
             failed,
+            otherwise,
             _outcome(A, B),
         ]
     )
-    assert counts == {"duplicates": 3, "without_text": 1, "short": 2, "cut": 2, "failed": 1}
+    assert counts == {
+        "duplicates": 3,
+        "without_text": 1,
+        "short": 2,
+        "cut": 2,
+        "failed": 1,
+        "failed_otherwise": 1,
+    }
     assert [*counts, "foreign_ids"] == list(WORDS)
     assert oddities_text(counts) == (
         "3 duplicated documents counted once, 1 document without text, 2 rankings of fewer than k documents, "
-        "2 rankings of more than k documents, cut, 1 question at which the retriever failed"
+        "2 rankings of more than k documents, cut, 1 question at which the retriever failed, "
+        "1 question at which the generator, the judge or an added part failed"
     )
 
 

@@ -12,7 +12,7 @@ from pytest_rageval.errors import QueryError
 from pytest_rageval.loop import PrivateLoop
 from pytest_rageval.model import Ranking
 from pytest_rageval.retrievers.adapt import Retriever, adapt_retriever
-from pytest_rageval.retrievers.patient import PATIENCE
+from pytest_rageval.usercode import FIRST
 
 
 class _Search:
@@ -61,7 +61,10 @@ def test_a_failure_is_that_of_its_query(loop: PrivateLoop, returned: object, rea
     search = _Search(lambda query: query == "q1", returned)
     results = _all(loop, adapt_retriever(search, loop), ["q0", "q1", "q2"], "q1")
     assert [type(result) for result in results] == [Ranking, QueryError, Ranking, QueryError]
-    assert results[1].reason == f"rageval_retriever {reason}"
+    told, _, place = results[1].reason.partition(" (test_patient.py:")
+    assert told == f"rageval_retriever {reason}"
+    assert bool(place) == isinstance(returned, Exception)
+    assert results[1].part == "rageval_retriever"
     assert "'q1'" in str(results[1])
     assert results[3] is results[1]
     assert search.asked == {"q0": 1, "q1": 1, "q2": 1}
@@ -81,8 +84,8 @@ def test_a_retriever_that_answers_nothing_is_soon_asked_no_more(loop: PrivateLoo
     search = _Search(lambda _: True)
     queries = [f"q{n}" for n in range(20)]
     results = _all(loop, adapt_retriever(search, loop), queries)
-    assert list(search.asked) == queries[:PATIENCE]
-    assert [str(result) for result in results[PATIENCE:]] == [str(results[0])] * (20 - PATIENCE)
+    assert list(search.asked) == queries[:FIRST]
+    assert [str(result) for result in results[FIRST:]] == [str(results[0])] * (20 - FIRST)
 
 
 def test_a_retriever_that_has_answered_is_asked_them_all(loop: PrivateLoop) -> None:

@@ -1,0 +1,224 @@
+"""Attack: the user's own generator, judge or plugin is wrong. Promise: it costs the questions that it fails at.
+
+One is unscored, named with its line; many are an error; a mistake that hits all shows after the first few.
+"""
+
+import json
+
+import pytest
+
+N = 40
+FIRST = 5
+"""Questions after which a mistake has shown itself."""
+
+GENERATOR = """
+@pytest.fixture(scope="session")
+def rageval_generator():
+    {kind}def answer(question, passages):
+        with open("asked", "a") as log: log.write(question + chr(10))
+        {body}
+        return passages[0].text.split()[-1].rstrip(".")
+    return answer
+"""
+
+JUDGE = """
+class Judge:
+    def compare(self, question, references, prediction): {body}; return prediction in references
+    def grade(self, question, references, prediction): {body}; return float(prediction in references)
+    async def relevant(self, question, passage): {body}; return True
+    async def prefer(self, question, first, second): {body}; return 1
+    def rate(self, criterion, question, rated, against): {body}; return 4
+
+@pytest.fixture(scope="session")
+def rageval_judge(): return Judge()
+
+@pytest.fixture(scope="session")
+def rageval_generator():
+    return lambda question, passages: passages[0].text.split()[-1].rstrip(".")
+"""
+
+RAISES = "1 / ('item-7?' not in question)"
+
+
+def _write(project, code):
+    source = (project.path / "conftest.py").read_text(encoding="utf-8").partition("\n# own\n")[0]
+    project.pytester.makeconftest(source.replace("range(1, 21)", f"range(1, {N + 1})") + "\n# own\n" + code)
+    project.evalset(N, reference="It is small.")
+
+
+def _gate(spec, minimum=0.0, **words):
+    more = "".join(f", {name}={value!r}" for name, value in words.items())
+    return f'@pytest.mark.rageval_threshold("{spec}", min={minimum}{more})\ndef test_gate(): pass\n'
+
+
+def _score(project, *arguments):
+    result = project.run("--rageval-report=out.json", *arguments)
+    report = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    (score,) = report["tests"][0]["scores"]
+    return result, score
+
+
+def _asked(project):
+    file = project.path / "asked"
+    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+
+@pytest.mark.parametrize("kind", ["", "async "])
+@pytest.mark.parametrize("spec", ["answer.em@1", "answer.correct@1", "llm_reteval@1", "erag.p@1"])
+def test_a_generator_that_raises_once_costs_one_question(project, spec, kind):
+    """The other 39 have their score; the reason names exception, message, file and line."""
+    _write(project, GENERATOR.format(kind=kind, body=RAISES))
+    project.test(_gate(spec))
+    result, score = _score(project)
+    result.assert_outcomes(passed=1)
+    assert (score["n"], score["unscored"]) == (N - 1, 1)
+    (reason,) = {example["unscored"] for example in score["examples"] if example["unscored"]}
+    line = (project.path / "conftest.py").read_text(encoding="utf-8").splitlines().index(f"        {RAISES}")
+    assert reason == f"rageval_generator raised ZeroDivisionError: division by zero (conftest.py:{line + 1})"
+    result.stdout.fnmatch_lines(["*1 question at which the generator, the judge or an added part failed*"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "method"),
+    [
+        ("answer.correct@1", "compare"),
+        ("llm_reteval@1", "compare"),
+        ("relevance.p@1", "relevant"),
+        ("arena.win@1", "prefer"),
+        ("judged.correctness@1", "rate"),
+    ],
+)
+def test_a_judge_that_raises_once_costs_one_question(project, spec, method):
+    """Whichever of its methods it is."""
+    _write(project, JUDGE.format(body=RAISES))
+    project.test(_gate(spec, 1.0 if method == "rate" else 0.0))
+    result, score = _score(project)
+    result.assert_outcomes(passed=1)
+    (reason,) = {example["unscored"] for example in score["examples"] if example["unscored"]}
+    assert reason.startswith(
+        f"rageval_judge.{method} raised ZeroDivisionError: division by zero (conftest.py:"
+    )
+    assert score["unscored"] == 1
+
+
+def test_a_judge_that_grades_out_of_range_once_costs_one_question(project):
+    """An unusable result is as an exception."""
+    _write(project, JUDGE.format(body="\n        if 'item-7?' in question: return 17\n        pass"))
+    project.test(_gate("answer.correct@1", comparator="graded"))
+    result, score = _score(project)
+    result.assert_outcomes(passed=1)
+    assert [e["unscored"] for e in score["examples"] if e["unscored"]] == ["rageval_judge.grade returned 17"]
+
+
+@pytest.mark.parametrize("part", ["comparator", "measure"])
+def test_what_a_plugin_added_costs_one_question_too(project, part):
+    """A comparator, and an answer measure."""
+    _write(project, JUDGE.format(body="pass"))
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(
+        f"{source}\nclass Strict:\n"
+        f"    async def compare(self, question, references, prediction): {RAISES}; return True\n"
+        "def measure(prediction, references): return 1 / (prediction != 'c7x')\n"
+        "def pytest_rageval_register(registry):\n"
+        "    registry.add_comparator('strict', Strict())\n"
+        "    registry.add_answer_measure('stern', measure)\n"
+    )
+    spec = "answer.correct@1" if part == "comparator" else "answer.stern@1"
+    project.test(_gate(spec, **({"comparator": "strict"} if part == "comparator" else {})))
+    result, score = _score(project)
+    result.assert_outcomes(passed=1)
+    (reason,) = [example["unscored"] for example in score["examples"] if example["unscored"]]
+    assert "raised ZeroDivisionError: division by zero (conftest.py:" in reason
+
+
+@pytest.mark.parametrize("part", ["generator", "judge"])
+def test_more_than_the_share_is_the_error(project, part):
+    """A tenth of the questions, where a twentieth is allowed: the place in full, and how to allow more."""
+    body = "1 / (not question.endswith('7?') and '3?' not in question)"
+    code = GENERATOR.format(kind="", body=body) if part == "generator" else JUDGE.format(body=body)
+    _write(project, code)
+    project.test(_gate("answer.correct@1", comparator="judge"))
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            f"rageval_{part}* raised for *: ZeroDivisionError: division by zero",
+            "  *conftest.py:* in *",
+            "It ended 8 examples: q3, q7, *",
+            "More than the allowed 5% of 40 examples have no score. *",
+        ]
+    )
+    project.run("--rageval-max-unscored=0.2").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("kind", ["", "async "])
+def test_a_mistake_that_hits_every_question_shows_after_the_first_few(project, kind):
+    """The generator is called five times and not forty; all forty are told of."""
+    _write(project, GENERATOR.format(kind=kind, body="passages.text"))
+    project.test(_gate("answer.em@1"))
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "rageval_generator raised for *: AttributeError: 'list' object has no attribute 'text'",
+            "  *conftest.py:* in answer",
+            "It ended 40 examples: q1, q2, q3, q4, q5, ….",
+        ]
+    )
+    assert len(_asked(project)) == FIRST
+
+
+def test_a_mistake_after_a_paid_reply_is_paid_for_a_few_times(project, llm):
+    """An async generator asks for all its replies at once, but not before it has shown that it works."""
+    project.use(llm)
+    _write(
+        project,
+        "@pytest.fixture(scope='session')\n"
+        "def rageval_generator(rageval_llm):\n"
+        "    async def answer(question, passages):\n"
+        "        reply = await rageval_llm.acomplete(question)\n"
+        "        return reply['text']\n"
+        "    return answer\n",
+    )
+    project.test(_gate("answer.em@1"))
+    project.run().assert_outcomes(errors=1)
+    assert len(llm.requests) == FIRST
+
+
+def test_a_judge_that_is_wrong_everywhere_is_called_a_few_times(project):
+    """Its place is shown."""
+    _write(project, JUDGE.format(body="prediction.score"))
+    project.test(_gate("answer.correct@1"))
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "rageval_judge.compare raised for *: AttributeError: 'str' object has no attribute 'score'",
+            "  *conftest.py:* in compare",
+            "It ended 40 examples: *",
+        ]
+    )
+
+
+def test_a_test_that_asks_one_question_gets_the_error(project):
+    """`rageval.answer` has no examples that could be unscored."""
+    _write(project, GENERATOR.format(kind="", body=RAISES))
+    project.test(
+        "def test_own(rageval):\n"
+        "    assert rageval.answer('What is the code of item-8?', k=1) == 'c8x'\n"
+        "    with pytest.raises(Exception, match='ZeroDivisionError'):\n"
+        "        rageval.answer('What is the code of item-7?', k=1)\n"
+        "    assert rageval.answer('What is the code of item-9?', k=1) == 'c9x'\n"
+    )
+    project.run().assert_outcomes(passed=1)
+
+
+def test_two_scores_call_a_failing_generator_once_for_a_question(project):
+    """What it failed at in a run, it is not called for again in that run."""
+    _write(project, GENERATOR.format(kind="", body=RAISES))
+    project.test(
+        '@pytest.mark.rageval_threshold("answer.em@1", min=0.0)\n'
+        '@pytest.mark.rageval_threshold("answer.f1@1", min=0.0)\ndef test_gate(): pass\n'
+    )
+    project.run().assert_outcomes(passed=1)
+    assert len(_asked(project)) == N
