@@ -47,6 +47,7 @@ class Limiter:
         self._waiting: deque[tuple[asyncio.Future[Slot], int]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._not_before = 0.0
+        self._paused_at = 0.0
         self._next_request = 0.0
         self._next_tokens = 0.0
         self._last_decrease = 0.0
@@ -111,7 +112,16 @@ class Limiter:
 
     def pause(self, seconds: float) -> None:
         """Send nothing for so long: the server said when it will answer again."""
-        self._not_before = max(self._not_before, time.monotonic() + seconds)
+        now = time.monotonic()
+        if self._not_before <= now:
+            self._paused_at = now
+        self._not_before = max(self._not_before, now + seconds)
+
+    @property
+    def paused_s(self) -> float:
+        """For how long nothing is sent by now, where requests wait for the end of a pause; else 0."""
+        now = time.monotonic()
+        return now - self._paused_at if self._waiting and self._not_before > now else 0.0
 
     def _leave(self) -> None:
         self.in_flight -= 1

@@ -15,30 +15,31 @@ SAID_S: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A server whose last answer was a failure, while requests wait for it.
+    """A server for which requests wait, and why.
 
     Attributes:
         url: of the server, as far as it may be shown.
         last: what it answered last.
         requests: how many wait.
-        seconds: since it answered none of them.
-        patience_s: after so many seconds it is given up.
+        seconds: for so long.
+        patience_s: after so many seconds it is given up; None where it has refused none of them.
     """
 
     url: str
     last: str
     requests: int
     seconds: float
-    patience_s: float
+    patience_s: float | None = None
 
     def lasts(self, seconds: float) -> bool:
         """Whether it has lasted for so long, or for a third of the patience, where that is less."""
-        return self.seconds >= min(seconds, self.patience_s / 3)
+        return self.seconds >= (seconds if self.patience_s is None else min(seconds, self.patience_s / 3))
 
     def __str__(self) -> str:
         requests = f"{self.requests} {'request' if self.requests == 1 else 'requests'}"
+        most = "" if self.patience_s is None else f"of at most {self.patience_s:g} "
         # The answer comes last: a terminal may be too narrow for it.
-        return f"waiting for {self.url} ({requests}, {self.seconds:.0f} of at most {self.patience_s:g} s): {self.last}"
+        return f"waiting for {self.url} ({requests}, {self.seconds:.0f} {most}s): {self.last}"
 
 
 class Patience:

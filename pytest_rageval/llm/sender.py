@@ -65,6 +65,7 @@ class Sender:
     _reached: bool = False
     _patience: Patience = field(init=False)
     _given_up: ServerError | None = None
+    _asked_at: float | None = None
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -89,11 +90,18 @@ class Sender:
 
     @property
     def wait(self) -> Wait | None:
-        """What is waited for, where requests wait and the last attempt failed."""
+        """What is waited for: a server that refuses, or says nothing, or wants to be asked later; or None."""
         patience = self._patience
-        if not patience.last or not patience.requests or self._given_up is not None:
+        if not patience.requests or self._given_up is not None:
             return None
-        return Wait(self.client.url, patience.last, patience.requests, patience.spent, patience.seconds)
+        url, requests = self.client.url, patience.requests
+        if patience.last:
+            return Wait(url, patience.last, requests, patience.spent, patience.seconds)
+        if self._asked_at is not None:
+            return Wait(url, "no answer yet", requests, time.monotonic() - self._asked_at)
+        paused_s = self.limiter.paused_s
+        later = "its limit is used up, it wants to be asked later"
+        return Wait(url, later, requests, paused_s) if paused_s else None
 
     async def _send(self, request: "Request", purchase: Buying) -> Reply:
         dialect = self._dialects.setdefault(request.model, Dialect())
@@ -128,6 +136,8 @@ class Sender:
         self, request: "Request", parameters: Mapping[str, Any], slot: Slot, bought: Purchase
     ) -> Reply:
         """Send it once, and let the limiter learn from how that went."""
+        if self._asked_at is None:
+            self._asked_at = slot.began
         try:
             reply, pause = await self.client.complete(request, parameters)
         except Again as again:
@@ -143,6 +153,9 @@ class Sender:
         except TooLarge:
             bought.billed = True
             raise
+        finally:
+            # The others in flight have been asked by now.
+            self._asked_at = time.monotonic() if self.limiter.in_flight > 1 else None
         self._reached = True
         self._patience.succeeded()
         self._given_up = None

@@ -16,7 +16,7 @@ __all__ = ["Progress", "print_line"]
 PATIENCE_S: Final = 1.0
 INTERVAL_S: Final = 0.25
 
-SHOWN_S: Final = 5.0
+SHOWN_S: Final = 10.0
 """After so long the line on a terminal says what is waited for."""
 
 

@@ -233,6 +233,48 @@ def test_it_can_be_said_what_is_waited_for(clock: Clock) -> None:
     )
 
 
+def test_it_is_said_of_a_server_that_says_nothing(clock: Clock) -> None:
+    """Before the first request has timed out, and of the last one too."""
+
+    async def main() -> None:
+        tasks = [asyncio.create_task(asked.send(ASKED)) for _ in range(3)]
+        await asyncio.sleep(25)
+        assert str(asked.wait) == "waiting for http://it/v1 (3 requests, 25 s): no answer yet"
+        await asyncio.sleep(10)
+        assert str(asked.wait) == "waiting for http://it/v1 (2 requests, 5 s): no answer yet"
+        assert await asyncio.gather(*tasks) == [REPLY] * 3
+        assert asked.wait is None
+
+    delays = iter([30.0, 50.0, 50.0])
+
+    async def slow() -> Reply:
+        await asyncio.sleep(next(delays))
+        return REPLY
+
+    asked = _sender(slow)
+    clock.run(main())
+
+
+def test_it_is_said_of_a_server_that_wants_to_be_asked_later(clock: Clock) -> None:
+    """Whose every reply says that its limit is used up."""
+
+    class _Exhausted(_Client):
+        async def complete(self, *_: object) -> tuple[Reply, float | None]:
+            await asyncio.sleep(0.1)
+            return REPLY, 100.0
+
+    async def main() -> None:
+        tasks = [asyncio.create_task(asked.send(ASKED)) for _ in range(2)]
+        await asyncio.sleep(30)
+        assert str(asked.wait) == (
+            "waiting for http://it/v1 (1 request, 30 s): its limit is used up, it wants to be asked later"
+        )
+        assert await asyncio.gather(*tasks) == [REPLY] * 2
+
+    asked = Sender(_Exhausted(_failing()), Limiter(1), 60.0, 4, PATIENCE_S)
+    clock.run(main())
+
+
 def _wait(url: str = "u", *, seconds: float, patience_s: float = PATIENCE_S) -> Wait:
     return Wait(url, "busy", 3, seconds, patience_s)
 
