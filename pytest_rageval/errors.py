@@ -27,6 +27,7 @@ __all__ = [
     "Unscored",
     "did_you_mean",
     "in_a_line",
+    "own_line",
     "places",
 ]
 
@@ -47,20 +48,23 @@ def places(error: BaseException) -> list[str]:
 def in_a_line(error: BaseException) -> str:
     """An exception with the line of the user's file that it came through last: reports show it among others."""
     first, *_ = f"{type(error).__name__}: {error}".splitlines()
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not Path(frame.filename).is_relative_to(HERE)
-    ]
-    own = [frame for frame in frames if not _installed(frame.filename)] or frames
-    return f"{first} ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else first
+    own = own_line(traceback.extract_tb(error.__traceback__))
+    return first if own is None else f"{first} ({Path(own.filename).name}:{own.lineno})"
 
 
-def _installed(file: str) -> bool:
-    """Whether a file is of the interpreter's library or of an installed package."""
+def own_line(frames: Iterable[traceback.FrameSummary]) -> traceback.FrameSummary | None:
+    """The innermost of the frames that is the user's, as far as can be told, and none of this package.
+
+    Args:
+        frames: the innermost last.
+    """
     from sysconfig import get_paths  # noqa: PLC0415 - rare, and this file is imported by every run
 
-    return any(Path(file).is_relative_to(get_paths()[name]) for name in ("stdlib", "purelib", "platlib"))
+    paths = get_paths()
+    installed = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    own = [frame for frame in frames if not Path(frame.filename).is_relative_to(HERE)]
+    users = [frame for frame in own if not any(map(Path(frame.filename).is_relative_to, installed))]
+    return next(reversed(users or own), None)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from pytest_rageval.errors import CallableError
+from pytest_rageval.errors import CallableError, own_line
 
 __all__ = ["PrivateLoop", "in_asyncio"]
 
@@ -254,12 +254,10 @@ def _patched() -> str | None:
 
 
 def _where(thread: threading.Thread) -> str:
-    """What a thread is doing, the innermost line."""
+    """The line of the user's that a thread is at."""
     frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - there is no other way
-    if frame is None:
-        return "code that has just ended"
-    *_, innermost = traceback.extract_stack(frame)
-    return f"{innermost.filename}:{innermost.lineno} in {innermost.name}"
+    own = None if frame is None else own_line(traceback.extract_stack(frame))
+    return "code that has just ended" if own is None else f"{own.filename}:{own.lineno} in {own.name}"
 
 
 class _DaemonThreads(ThreadPoolExecutor):

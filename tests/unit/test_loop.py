@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval import loop as loop_module
 from pytest_rageval.loop import PrivateLoop
 
 Loops = Callable[..., PrivateLoop]
@@ -202,3 +203,109 @@ def test_closing_what_never_ran_does_nothing() -> None:
     loop.close()
     loop.close()
     assert not loop.started
+
+
+def test_a_thread_waits_for_a_result_and_ticks(loops: Loops) -> None:
+    """Which `run` does for the thread that serves calls."""
+    ticked = threading.Event()
+    loop = loops(tick=ticked.set)
+
+    async def after_a_tick() -> str:
+        return "result" if await asyncio.to_thread(ticked.wait, 60) else "no tick"
+
+    assert loop.wait(after_a_tick()) == "result"
+    with pytest.raises(LookupError):
+        loop.wait(_raising())
+
+
+async def _raising() -> None:
+    raise LookupError
+
+
+def test_a_coroutine_in_another_loop_waits_for_a_result(loops: Loops) -> None:
+    """And ticks meanwhile; who is cancelled does not end what it waited for."""
+    ended = threading.Event()
+    loop = loops()
+
+    async def ends() -> str:
+        await asyncio.sleep(0.05)
+        ended.set()
+        return "result"
+
+    async def test() -> None:
+        assert await loop.awaited(ends()) == "result"
+        with pytest.raises(LookupError):
+            await loop.awaited(_raising())
+        ended.clear()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(loop.awaited(ends()), 0.01)
+        assert await loop.awaited(_result("the next"))
+
+    asyncio.run(test())
+    assert ended.wait(60)
+
+
+def test_trio_waits_for_a_result(loop: PrivateLoop) -> None:
+    """Through anyio, in a thread."""
+    trio = pytest.importorskip("trio")
+
+    async def test() -> None:
+        assert await loop.awaited(_result("a")) == "a"
+        with pytest.raises(LookupError):
+            await loop.awaited(_raising())
+
+    trio.run(test)
+
+
+def test_closing_runs_something_last(loop: PrivateLoop) -> None:
+    """In the loop; what it raises is raised."""
+    ran: list[str] = []
+
+    async def last() -> None:
+        ran.append(threading.current_thread().name)
+
+    loop.run(_result(None))
+    assert loop.close(last) is None
+    assert ran == ["rageval"]
+    loop.run(_result(None))
+    with pytest.raises(LookupError):
+        loop.close(_raising)
+
+
+def test_closing_does_not_wait_for_code_that_blocks(
+    monkeypatch: pytest.MonkeyPatch, loop: PrivateLoop
+) -> None:
+    """It says which line holds the loop up; a loop of its own does the next run."""
+    monkeypatch.setattr(loop_module, "CLOSE_S", 0.1)
+    go_on = threading.Event()
+
+    async def blocks() -> None:
+        go_on.wait(60)
+
+    loop.submit(blocks())
+    held_up = loop.close()
+    go_on.set()
+    assert held_up is not None
+    assert held_up.endswith(" in blocks")
+    assert loop.run(_result("next")) == "next"
+
+
+def test_calls_that_have_not_begun_do_not_begin_after_the_end(loops: Loops) -> None:
+    """The pool forgets them: they must not be made in the middle of a later test."""
+    loop, began, go_on, made = loops(threads=2), threading.Barrier(3, timeout=60), threading.Event(), []
+
+    def job(n: int) -> None:
+        made.append(n)
+        if n < 2:
+            began.wait()
+            go_on.wait(60)
+
+    async def several() -> None:
+        await asyncio.gather(*(loop.call(job, n) for n in range(5)))
+
+    running = loop.submit(several())
+    began.wait()
+    loop.close()
+    go_on.set()
+    assert running.cancelled() or running.exception(60) is not None
+    assert sorted(made) == [0, 1]
