@@ -12,6 +12,8 @@ DIGITS: Final = 12
 
 _OPENED: Final = re.compile(rf"^<\w+ ([0-9a-f]{{{DIGITS}}})>$", re.MULTILINE)
 
+_PARAGRAPH: Final = re.compile(r"(?:\A|(?<=\n\n))[^\n]*\n\n")
+
 
 def mark_for(texts: Sequence[str]) -> str:
     """A mark that occurs in none of the texts: 12 hex digits of their SHA-256, or of theirs and a number's.
@@ -51,7 +53,8 @@ def unfenced(prompt: str) -> str:
     if opened is None:
         return prompt
     mark = opened[1]
-    prompt = re.sub(rf"(?:\A|(?<=\n\n))[^\n]*\b{mark}\b[^\n]*\n\n", "", prompt)
+    spoken = re.compile(rf"\b{mark}\b")
+    prompt = _PARAGRAPH.sub(lambda found: "" if spoken.search(found[0]) else found[0], prompt)
     return re.sub(rf"^</?\w+ {mark}>(?:\n|\Z)", "", prompt, flags=re.MULTILINE)
 
 

@@ -16,10 +16,8 @@ _NAMED: Final = rf"(?:(?i:{_NAME})\s*)?{_NUMBER}"
 _NUMBERS: Final = rf"{_NAMED}(?:\s*[-\u2013\u2014]\s*{_NUMBER})?"
 _AND: Final = r"(?:\s*[,;&]\s*(?:and\s+)?|\s+and\s+)"
 _LIST: Final = rf"\s*{_NUMBERS}(?:{_AND}{_NUMBERS})*\s*"
-_CITATION: Final = re.compile(rf"\[{_LIST}\]|\u3010{_LIST}(?:\u2020[^\u3011\n]*)?\u3011")
+_CITATION: Final = re.compile(rf"\[{_LIST}\]|\u3010{_LIST}(?:\u2020[^\u3010\u3011\n]*)?\u3011")
 _RANGE: Final = re.compile(rf"({_NUMBER})(?:\s*[-\u2013\u2014]\s*({_NUMBER}))?")
-# With the space before it, but never a line's end: lines are items of a list.
-_WITH_SPACE: Final = re.compile(rf"[^\S\n]*(?:{_CITATION.pattern})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,8 @@ def without_citations(answer: str) -> str:
     >>> without_citations("Marazan [1][3], In the Wet [2].")
     'Marazan, In the Wet.'
     """
-    return _WITH_SPACE.sub("", answer).strip()
+    *before, last = between_citations(answer)
+    return "".join([*map(_without_space, before), last]).strip()
 
 
 def between_citations(answer: str) -> list[str]:
@@ -78,6 +77,13 @@ def between_citations(answer: str) -> list[str]:
     ['Marazan ', '', ' In the Wet ', '.']
     """
     return _CITATION.split(answer)
+
+
+def _without_space(text: str) -> str:
+    """Without the space at its end, but with a line's end: lines are items of a list."""
+    bare = text.rstrip()
+    line = text.rfind("\n", len(bare))
+    return bare if line < 0 else text[: line + 1]
 
 
 def _spanned(first: int, last: int, passages: int) -> Iterator[int]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pytest_rageval.answers.rating import Rating
+from pytest_rageval.errors import Unscored
 
 __all__ = ["CanonicalComparator", "Comparator", "GradedComparator", "Judge"]
 
@@ -83,10 +84,15 @@ class CanonicalComparator:
     """Compares in canonical form: numbers, units, dates and names by rule, without a model."""
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """See `Comparator`."""
-        from pytest_rageval.answers.canonical import states  # noqa: PLC0415 - many rules to compile
+        """See `Comparator`; nothing is said of a reference too long for the rules."""
+        from pytest_rageval.answers.canonical import is_long, states  # noqa: PLC0415 - many rules to compile
 
-        return float(any(states(prediction, reference, question=question) for reference in references))
+        if any(states(prediction, reference, question=question) for reference in references):
+            return 1.0
+        if any(map(is_long, references)):
+            reason = "a reference is longer than 300 words, which canonical comparison does not read"
+            raise Unscored(reason)
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True)

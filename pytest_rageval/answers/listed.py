@@ -13,7 +13,7 @@ __all__ = ["Listed", "listed"]
 
 # What stands between two items. A comma within 1,000 does not, and a list's bullet or number does.
 _SEPARATOR: Final = re.compile(
-    r"(?<![0-9]),|,(?![0-9]{3}(?![0-9]))|[;、，；،؛\n]|(?<!\S)(?i:and)(?!\S)|(?m:^)\s*(?:[-*•–]|[0-9]{1,3}[.)])(?=\s)"
+    r"(?<![0-9]),|,(?![0-9]{3}(?![0-9]))|[;、，；،؛\n]|(?<!\S)(?i:and)(?!\S)|(?m:^)[^\S\n]*(?:[-*•–]|[0-9]{1,3}[.)])(?=\s)"
 )
 MOST: Final = 20
 """Parts that separators may cut one answer into; a runaway output has thousands."""

@@ -22,6 +22,12 @@ __all__ = ["bleu", "meteor", "rouge1", "rouge2", "rouge_l"]
 
 EXTRA: Final = "overlap"
 
+MOST_WORDS: Final = 20_000
+"""Of a text, for what takes more than a time in proportion to its length."""
+
+LONGEST_WORD: Final = 100
+"""Of those that have a stem: the stemmer takes quadratic time for a word, and recurses."""
+
 
 def rouge1(prediction: str, references: Sequence[str]) -> float:
     """ROUGE-1: F-measure of the words that both texts have, `2PR / (P + R)`.
@@ -75,7 +81,7 @@ def rouge_l(prediction: str, references: Sequence[str]) -> float:
 
     `P = length / |prediction|`, `R = length / |reference|`. Line breaks do not
     count: the whole text is one sequence (not the summary-level variant Lsum).
-    Time and memory grow with the product of the lengths.
+    Of each text the first 20,000 words are read.
 
     Args:
         prediction: an answer.
@@ -87,12 +93,20 @@ def rouge_l(prediction: str, references: Sequence[str]) -> float:
     Raises:
         InputError: the extra `overlap` is not installed.
 
-    Source: Lin (2004), by the package rouge-score.
+    Source: Lin (2004), as the package rouge-score has it, whose table of all pairs of words takes gigabytes for
+    long texts; the length by Hyyrö (2004), which gives the same.
 
     >>> rouge_l("the cat then sat", ["the cat sat then"])
     0.75
     """
-    return _rouge("rougeL", prediction, references)
+    fmeasure = require("rouge_score.scoring", extra=EXTRA, purpose="ROUGE").fmeasure
+    ours = _words(prediction)[:MOST_WORDS]
+    scores = []
+    for reference in references:
+        theirs = _words(reference)[:MOST_WORDS]
+        length = _common_subsequence(ours, theirs)
+        scores.append(fmeasure(length / len(ours), length / len(theirs)) if length else 0.0)
+    return float(max(scores, default=0.0))
 
 
 def bleu(prediction: str, references: Sequence[str]) -> float:
@@ -216,7 +230,10 @@ class _Stemmer:
     """What nltk asks for stems; the same words come again and again."""
 
     def __init__(self, stem: Any) -> None:
-        self.stem = lru_cache(maxsize=1 << 16)(stem)
+        self._stem = lru_cache(maxsize=1 << 16)(stem)
+
+    def stem(self, word: str) -> str:
+        return self._stem(word) if len(word) <= LONGEST_WORD else word
 
 
 @cache
@@ -240,6 +257,19 @@ def _rouge(name: str, prediction: str, references: Sequence[str]) -> float:
     scorer = _scorer(name)
     scores = (scorer.score(reference, prediction)[name].fmeasure for reference in references)
     return float(max(scores, default=0.0))
+
+
+def _common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
+    """The length of the longest common subsequence, by the bits of whole numbers."""
+    places: dict[str, int] = {}
+    for at, word in enumerate(one):
+        places[word] = places.get(word, 0) | 1 << at
+    every = (1 << len(one)) - 1
+    open_places = every
+    for word in other:
+        met = open_places & places.get(word, 0)
+        open_places = (open_places + met | open_places - met) & every
+    return len(one) - open_places.bit_count()
 
 
 def _for_bleu(text: str) -> str:

@@ -1,7 +1,6 @@
 """A rating: a grade from 1 to 5 with its explanation, and how a model's reply is read as one."""
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -28,7 +27,7 @@ RATING_FORMAT: Final[Mapping[str, Any]] = {
 }
 """The parameter `response_format`, by which a server that knows it lets a model write nothing but a rating."""
 
-_FENCED: Final = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL | re.IGNORECASE)
+FENCE: Final = "```"
 
 
 class Rating(NamedTuple):
@@ -52,10 +51,8 @@ def parse_rating(reply: str) -> Rating:
     >>> parse_rating('{"explanation": "The year is missing.", "grade": 4}')
     Rating(grade=4.0, explanation='The year is missing.')
     """
-    text = reply.strip()
-    block = _FENCED.fullmatch(text)
     try:
-        found = json.loads(block[1] if block else text)
+        found = json.loads(_unfenced(reply.strip()))
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
@@ -70,3 +67,11 @@ def parse_rating(reply: str) -> Rating:
         message = '"explanation" is no text'
         raise ValueError(message)
     return Rating(float(grade), " ".join(explanation.split()))
+
+
+def _unfenced(text: str) -> str:
+    """What stands in a code block, where the text is one: between lines of their own."""
+    opened, _, rest = text.partition("\n")
+    block = rest.removesuffix(FENCE)
+    closed = block != rest and "\n" in block[len(block.rstrip()) :]
+    return block if closed and opened.strip().lower() in {FENCE, f"{FENCE}json"} else text

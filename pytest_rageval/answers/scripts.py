@@ -4,6 +4,8 @@ import re
 import unicodedata
 from typing import Final
 
+from pytest_rageval.normal_form import normal_form
+
 __all__ = ["fold", "has_unspaced", "set_apart", "tighten"]
 
 # Blocks whose scripts run words together. Korean, Tibetan and Ethiopic separate theirs.
@@ -47,7 +49,8 @@ def _ranges() -> tuple[str, str]:
 _EVERY, _MARKS = _ranges()
 _ONE: Final = re.compile(f"[{_EVERY}][{_MARKS}]*")
 _RUN: Final = re.compile(f"[{_EVERY}{_MARKS}]+")
-_GAP: Final = re.compile(rf"(?<=[{_EVERY}])\s+|\s+(?=[{_EVERY}])")
+# A run of spaces is looked at once, from its beginning and as a whole.
+_GAP: Final = re.compile(rf"(?<=[{_EVERY}])\s+|(?<!\s)\s++(?=[{_EVERY}])")
 # "10²" must not become "102", nor "1½" eleven halves; a lone accent would split its word.
 _KEPT_AS_THEY_ARE: Final = ("<super>", "<fraction>", "<compat> 0020 03")
 
@@ -82,9 +85,9 @@ def fold(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
-    composed = unicodedata.normalize("NFC", text).translate(_FORMS)
+    composed = normal_form("NFC", text).translate(_FORMS)
     # Half-width kana and their voicing marks meet only now, and folding may decompose.
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", composed).casefold())
+    return normal_form("NFC", normal_form("NFC", composed).casefold())
 
 
 def has_unspaced(text: str) -> bool:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
 from pytest_rageval.answers.scripts import has_unspaced, set_apart, tighten
@@ -15,6 +15,9 @@ __all__ = ["Quotable", "Quotes"]
 
 RUN: Final = 3
 """Words in a row by which a quote is looked up; two documents rarely share them by chance."""
+
+FEW: Final = 8
+"""Places that are looked for one by one."""
 
 WORD: Final = re.compile(r"\w+")
 PIECE: Final = re.compile(r"\S+")
@@ -42,31 +45,42 @@ class Quotable:
         >>> Quotable("To be,\n  or not to be.").find("be, or not")
         [(3, 15)]
         """
-        bare = "".join(quote.split())
-        found, at = [], self._bare.find(bare) if bare else -1
-        while at >= 0:
-            start, end = self._original(at), self._original(at + len(bare) - 1) + 1
-            if self._is_whole(start, end) and _spaced(self.text[start:end]) == _spaced(quote):
-                found.append((start, end))
-            at = self._bare.find(bare, at + 1)
-        return found
+        wanted = _spaced(quote)
+        if not wanted:
+            return []
+        places = (
+            (self._original(at), self._original(at + len(wanted) - 1) + 1)
+            for at in _occurrences(wanted, self._tight)
+        )
+        return [(start, end) for start, end in places if self._is_whole(start, end)]
 
     def holds(self, quote: str) -> bool:
         """Whether the quote's characters are there, white space and whole words aside."""
-        return "".join(quote.split()) in self._bare
+        return "".join(quote.split()) in "".join(self.text.split())
 
     @cached_property
     def _pieces(self) -> list[re.Match[str]]:
         return list(PIECE.finditer(self.text))
 
     @cached_property
-    def _bare(self) -> str:
-        return "".join(piece[0] for piece in self._pieces)
+    def _gaps(self) -> list[str]:
+        """What stands before each piece in the tight text."""
+        spaced = (
+            "" if has_unspaced(before[0][-1] + piece[0][0]) else " "
+            for before, piece in pairwise(self._pieces)
+        )
+        return ["", *spaced]
+
+    @cached_property
+    def _tight(self) -> str:
+        """The text with one space between words, as `_spaced` has it."""
+        return "".join(gap + piece[0] for gap, piece in zip(self._gaps, self._pieces, strict=False))
 
     @cached_property
     def _begins(self) -> list[int]:
-        """Where in the bare text each piece begins."""
-        return list(accumulate((len(piece[0]) for piece in self._pieces[:-1]), initial=0))
+        """Where in the tight text each piece begins."""
+        lengths = (len(piece[0]) + len(gap) for piece, gap in zip(self._pieces, self._gaps[1:], strict=False))
+        return list(accumulate(lengths, initial=0))
 
     def _original(self, at: int) -> int:
         piece = bisect_right(self._begins, at) - 1
@@ -106,6 +120,35 @@ class Quotes:
             places = quotable.find(quote)
             if places:
                 yield quote, places
+
+
+def _occurrences(wanted: str, text: str) -> Iterator[int]:
+    """Where a text stands in another; places may overlap."""
+    at = text.find(wanted)
+    for _ in range(FEW):
+        if at < 0:
+            return
+        yield at
+        at = text.find(wanted, at + 1)
+    if at < 0:
+        return
+    # It may repeat itself, and then each place is read anew but for its first character. So by Knuth, Morris
+    # and Pratt: of each beginning, how much of its own beginning stands at its end.
+    again = [0]
+    for letter in wanted[1:]:
+        again.append(_longer(wanted, again, again[-1], letter))
+    found = 0
+    for end, letter in enumerate(text[at:], at + 1):
+        found = _longer(wanted, again, again[-1] if found == len(wanted) else found, letter)
+        if found == len(wanted):
+            yield end - found
+
+
+def _longer(wanted: str, again: list[int], found: int, letter: str) -> int:
+    """How much of the beginning stands before the next place, when so much stood here and a letter follows."""
+    while found and wanted[found] != letter:
+        found = again[found - 1]
+    return found + (wanted[found] == letter)
 
 
 def _words(text: str) -> list[str]:

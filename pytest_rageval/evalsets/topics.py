@@ -17,7 +17,7 @@ Topic = tuple[str, str, dict[str, str]]
 """Its place, its id, and its fields: `title`, and what else there is (`desc`, `narr`)."""
 
 TAG: Final = re.compile(r"(?:^|(?<=>))[ \t]*<([a-zA-Z]+)>", re.MULTILINE)
-LABEL: Final = re.compile(r"\s*(?:Number|Topic|Description|Narrative)\s*:", re.IGNORECASE)
+LABEL: Final = re.compile(r"(?:Number|Topic|Description|Narrative)\s*:", re.IGNORECASE)
 OF_IDS: Final = re.compile(
     r"(?:(?:q|query|question|topic)[ _-]?)?(?:id|number|num|no)[0-9]*|topic|#", re.IGNORECASE
 )

@@ -1,9 +1,10 @@
 """The words of a text, and runs of them, as the comparison of passages sees them."""
 
 import re
-import unicodedata
 from functools import lru_cache
 from typing import Final
+
+from pytest_rageval.normal_form import normal_form
 
 __all__ = ["runs", "words"]
 
@@ -21,7 +22,7 @@ def words(text: str) -> tuple[str, ...]:
     >>> words("The Straße, 東京")
     ('the', 'strasse', '東', '京')
     """
-    return tuple(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
+    return tuple(_WORD.findall(normal_form("NFKC", text).casefold()))
 
 
 @lru_cache(maxsize=512)  # some 80 kB each

@@ -3,6 +3,8 @@
 import unicodedata
 from typing import Final
 
+from pytest_rageval.normal_form import normal_form
+
 __all__ = ["words"]
 
 _SCRIPTS_WITHOUT_SPACES: Final = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
@@ -40,4 +42,4 @@ def words(text: str) -> list[str]:
     >>> words("Größe: ﬁve ｋｇ, it’s 東京")
     ['grösse', 'five', 'kg', 'it', 's', '東', '京']
     """
-    return unicodedata.normalize("NFKC", text).casefold().translate(_SEPARATORS).split()
+    return normal_form("NFKC", text).casefold().translate(_SEPARATORS).split()

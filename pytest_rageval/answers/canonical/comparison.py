@@ -17,7 +17,14 @@ from pytest_rageval.answers.canonical.questions import Question, ask
 from pytest_rageval.answers.canonical.references import Demand, demands_of, versions
 from pytest_rageval.answers.canonical.words import Word
 
-__all__ = ["states"]
+__all__ = ["is_long", "states"]
+
+LONGEST = 4000
+"""Characters of a text that are read: short answers have far fewer, and each word is held against each."""
+MOST_SAID = 1000
+"""Words, figures and marks of a prediction that are read."""
+MOST_WANTED = 300
+"""Those of a reference that has more than so many are not compared."""
 
 # Between the parts of one reference a prediction may say this many tokens.
 _REACH = 12
@@ -102,6 +109,18 @@ def _version_stated(tokens: Sequence[Token], reference: str, question: Question)
     )
 
 
+def is_long(reference: str) -> bool:
+    """Tell whether a reference is too long to be compared by its words: more than 4,000 characters or 300 words."""
+    return len(reference) > LONGEST or len(parse(reference)) > MOST_WANTED
+
+
+def _beginning(text: str) -> str:
+    """What is read of a text, up to the end of a word where it has words."""
+    if len(text) <= LONGEST:
+        return text
+    return text[: LONGEST + 1].rsplit(maxsplit=1)[0][:LONGEST] if text[:LONGEST].split() else ""
+
+
 def states(prediction: str, reference: str, *, question: str = "") -> bool:
     """Tell whether a prediction states a reference answer.
 
@@ -116,7 +135,8 @@ def states(prediction: str, reference: str, *, question: str = "") -> bool:
     nothing is given away.
 
     Edge cases: a blank prediction states nothing; a reference of signs only
-    ("?!") is compared as it stands; of a reference with three or more content
+    ("?!") is compared as it stands, and so is one that is long (`is_long`); of a
+    prediction the first 4,000 characters are read. Of a reference with three or more content
     words, two thirds suffice (see `coverage`). Case, surrounding space, accents
     and the writing of numbers never matter.
 
@@ -136,8 +156,8 @@ def states(prediction: str, reference: str, *, question: str = "") -> bool:
     said, wanted = fold(prediction), fold(reference)
     if said == wanted:
         return bool(said) or prediction.strip().casefold() == reference.strip().casefold()
-    if not parse(reference):
+    if is_long(reference) or not parse(reference):
         return False
-    asked = ask(question)
-    tokens = parse(prediction)
+    asked = ask(_beginning(question))
+    tokens = parse(_beginning(prediction))[:MOST_SAID]
     return any(_version_stated(tokens, version, asked) for version in versions(reference, place=asked.place))

@@ -18,12 +18,13 @@ __all__ = ["LEAST_SHARE", "mostly_stated"]
 
 LEAST_SHARE = Fraction(2, 3)
 _LEAST_WORDS = 3
+_MOST_MISSING = 20
 
 
 def _shortened(phrase: Phrase) -> Iterator[Phrase]:
-    """Give the beginnings and ends of a phrase, longest first."""
+    """Give the beginnings and ends of a phrase, longest first; only so many words may be missing."""
     words = phrase.words
-    for missing in range(1, len(words)):
+    for missing in range(1, min(len(words), _MOST_MISSING + 1)):
         if not any(word.form in DISTINGUISHING for word in words[-missing:]):
             yield replace(phrase, words=words[:-missing], cut_right=True)
         if not any(word.form in DISTINGUISHING for word in words[:missing]):

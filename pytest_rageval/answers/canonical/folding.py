@@ -11,6 +11,8 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from pytest_rageval.normal_form import normal_form
+
 __all__ = ["expanded", "fold", "unaccented"]
 
 _QUOTES = dict.fromkeys(map(ord, "\u2018\u2019\u201a\u201b\u02bc\u2032\u0060\u00b4"), "'") | (
@@ -76,12 +78,12 @@ def fold(text: str) -> str:
     if not text.isascii():
         text = _SPACED_THOUSANDS.sub("", text)
         text = "".join(c if c.isascii() else _spread_fraction(c) for c in text).translate(_SIGNS)
-        text = unicodedata.normalize("NFKC", text).translate(_SIGNS)
+        text = normal_form("NFKC", text).translate(_SIGNS)
         # Characters that only steer the layout would split a word in two.
         text = "".join(c for c in text if unicodedata.category(c) != "Cf")
     text = text.casefold()
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
+        text = normal_form("NFKC", text)
         text = "".join(c if c.isascii() else _plain(c) for c in text)
     if "$" in text:
         text = _DOLLARS_OF.sub("", text).replace("$", " usd ")
@@ -98,14 +100,14 @@ def unaccented(word: str) -> str:
         return word
     kept: list[str] = []
     base_loses_marks = False
-    for character in unicodedata.normalize("NFD", word.translate(_UNDECOMPOSED)):
+    for character in normal_form("NFD", word.translate(_UNDECOMPOSED)):
         if unicodedata.combining(character):
             if base_loses_marks:
                 continue
         else:
             base_loses_marks = character.isascii() or "\u0370" <= character <= "\u03ff"
         kept.append(character)
-    return unicodedata.normalize("NFC", "".join(kept))
+    return normal_form("NFC", "".join(kept))
 
 
 def expanded(word: str) -> str:

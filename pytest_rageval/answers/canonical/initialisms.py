@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pytest_rageval.answers.canonical.words import FUNCTION_WORDS, Word
 
-__all__ = ["is_initialism"]
+__all__ = ["initialisms", "is_initialism"]
 
 _SHORTEST, _LONGEST = 2, 7
 
@@ -20,7 +20,22 @@ def is_initialism(short: str, words: Sequence[Word]) -> bool:
     >>> is_initialism("iss", words), is_initialism("isa", words)
     (True, False)
     """
-    if not _SHORTEST <= len(short) <= _LONGEST or short in FUNCTION_WORDS or len(words) < _SHORTEST:
-        return False
+    return short in initialisms(words)
+
+
+def initialisms(words: Sequence[Word]) -> frozenset[str]:
+    """Give the initialisms of some words: of all, and of those with content.
+
+    >>> from pytest_rageval.answers.canonical.words import word_of
+    >>> sorted(initialisms([word_of(form) for form in "department of defense".split()]))
+    ['dd', 'dod']
+    """
+    if len(words) < _SHORTEST:
+        return frozenset()
     every = "".join(word.form[:1] for word in words)
-    return short in {every, "".join(word.form[:1] for word in words if word.content)}
+    content = "".join(word.form[:1] for word in words if word.content)
+    return frozenset(
+        short
+        for short in (every, content)
+        if _SHORTEST <= len(short) <= _LONGEST and short not in FUNCTION_WORDS
+    )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from pytest_rageval.answers.canonical.initialisms import is_initialism
+from pytest_rageval.answers.canonical.initialisms import initialisms, is_initialism
 from pytest_rageval.answers.canonical.names import (
     ROLES,
     TITLES,
@@ -84,6 +84,9 @@ def _sequence(tokens: Sequence[Token], words: tuple[Word, ...], question: Questi
 
     Characters of a script without spaces must follow each other directly.
     """
+    if not any(isinstance(token, Word) and same_word(words[-1], token) for token in tokens):
+        # Else each place would be followed up to the last word, and for nothing.
+        return
     first, *rest = _matchers(words, question)
     for start, token in enumerate(tokens):
         if not (isinstance(token, Word) and first(token)):
@@ -128,16 +131,16 @@ def _joined(tokens: Sequence[Token], words: tuple[Word, ...]) -> Iterator[Span]:
     for start, token in enumerate(tokens):
         if not isinstance(token, Word) or not letters.startswith(token.form):
             continue
-        said, at = token.form, start + 1
-        while at < len(tokens) and len(said) < len(letters):
+        said, at = len(token.form), start + 1
+        while at < len(tokens) and said < len(letters):
             piece = tokens[at]
-            if isinstance(piece, Word):
-                said += piece.form
+            if isinstance(piece, Word) and letters.startswith(piece.form, said):
+                said += len(piece.form)
             elif not (isinstance(piece, Mark) and piece.text in "-.,'"):
                 break
             at += 1
         # The same division was looked for before, with the guards of names.
-        if said == letters and sum(isinstance(piece, Word) for piece in tokens[start:at]) != len(words):
+        if said == len(letters) and sum(isinstance(piece, Word) for piece in tokens[start:at]) != len(words):
             yield start, at
 
 
@@ -145,11 +148,10 @@ def _abbreviated(tokens: Sequence[Token], words: tuple[Word, ...]) -> Iterator[S
     """Give the places of an initialism of the words, or of the words behind one."""
     content = [(at, token) for at, token in enumerate(tokens) if isinstance(token, Word) and token.content]
     if len(words) > 1:
+        short = initialisms(words)
         for at, token in content:
             # Two letters are too easily something else inside a sentence.
-            if (len(token.form) >= _LEAST_INITIALISM or len(content) == 1) and is_initialism(
-                token.form, words
-            ):
+            if (len(token.form) >= _LEAST_INITIALISM or len(content) == 1) and token.form in short:
                 yield at, at + 1
     elif len(words[0].form) >= _LEAST_INITIALISM:
         size = len(words[0].form)

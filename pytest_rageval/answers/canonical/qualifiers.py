@@ -77,6 +77,7 @@ _PARTS = {
     "end": "late",
 }
 _LONGEST = 3
+_CHAIN = 6
 _LINKS = frozenset({"of", "in", "the", "a", "-"})
 _BY_WORDS = {tuple(phrase.split()): meaning for phrase, meaning in _PHRASES.items()}
 
@@ -104,9 +105,11 @@ def read_qualifier(pieces: Sequence[Lexeme], at: int) -> tuple[Qualifier, int] |
     if found is None:
         return None
     meaning, end = found
-    while True:
+    # More than a few in a row qualify nothing.
+    for _ in range(_CHAIN):
         after = end + (text_at(pieces, end) in _LINKS)
         further = _one(pieces, after)
         if further is None:
             return meaning, end
         meaning, end = meaning.and_also(further[0]), further[1]
+    return None

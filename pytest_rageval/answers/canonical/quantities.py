@@ -164,7 +164,9 @@ def read_quantity(pieces: Sequence[Lexeme], at: int) -> tuple[Quantity, int] | N
     if word == "minus" or (
         word == "-" and not pieces[at].glued and at + 1 < len(pieces) and pieces[at + 1].glued
     ):
-        below = read_quantity(pieces, at + 1) if at + 1 < len(pieces) else None
+        # One sign: what is denied twice is no number that anybody writes.
+        twice = text_at(pieces, at + 1) in {"", "-", "minus"}
+        below = None if twice else read_quantity(pieces, at + 1)
         return below and (Quantity(-below[0].number, below[0].units), below[1])
     number = read_number(pieces, at)
     if number is None:

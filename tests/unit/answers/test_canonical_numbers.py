@@ -135,5 +135,5 @@ def test_rates_are_compared_by_their_period(prediction: str, reference: str, *, 
 
 def test_a_row_of_digits_too_long_for_a_number_is_compared_as_a_word() -> None:
     """Thousands of digits neither fail nor equal others."""
-    assert states(f"code {'7' * 5000}", "7" * 5000)
-    assert not states("7" * 5000, "7" * 4999)
+    assert states(f"code {'7' * 3000}", "7" * 3000)
+    assert not states("7" * 3000, "7" * 2999)

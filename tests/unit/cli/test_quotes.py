@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.cli.quotes import Quotable, Quotes
+from pytest_rageval.cli.quotes import Quotable, Quotes, _occurrences
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,10 @@ def test_a_quote_cut_within_a_word_is_held_and_not_found() -> None:
     assert text.holds("gs ride  along f")
     assert not text.find("gs ride along f")
     assert not text.holds("cats")
+
+
+@given(st.text("ab", max_size=80), st.text("ab", min_size=1, max_size=6))
+def test_a_text_that_repeats_itself_is_found_everywhere(text: str, wanted: str) -> None:
+    """Overlapping, where it is looked for one by one and where it is not any more."""
+    everywhere = [at for at in range(len(text)) if text.startswith(wanted, at)]
+    assert list(_occurrences(wanted, text)) == everywhere

