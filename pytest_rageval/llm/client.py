@@ -218,7 +218,7 @@ class Client:
         except (LookupError, ValueError):
             return f"{here} that names no location.\n{remedy} that of a server that answers."
         base = (
-            there.removesuffix(PATH) if there.endswith(PATH) else "its base URL, if models are served there"
+            there.removesuffix(PATH) if there.endswith(PATH) else "that of the models there, if there are any"
         )
         return f"{here} to {there}, and redirects are not followed.\n{remedy} {base}."
 

@@ -3,6 +3,7 @@
 import base64
 import logging
 import re
+import threading
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
@@ -18,6 +19,10 @@ NO_KEY: Final = "none"
 
 LIBRARIES: Final = ("openai", "httpx", "httpcore")
 """How the names of loggers begin that write down what is sent; httpx2 and httpcore2 are among them."""
+
+USER_INFO: Final = re.compile(r"(?<=://)[^\s/?#@'\"]*@")
+QUERY: Final = re.compile(r"(?<=://)([^\s?'\"]*)\?[^\s'\"]*")
+"""Of a URL in a log record. That of a redirect may be any."""
 
 
 class Connection:
@@ -44,7 +49,7 @@ class Connection:
             # A redirect may turn POST into GET, and lead to a server that the key is not for.
             http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),
         )
-        self._filter = _Redacting(address, credentials)
+        self._filter = _Redacting(credentials)
         # After the client is made: then the modules that it needs have made their loggers.
         names = [name for name in logging.root.manager.loggerDict if name.startswith(LIBRARIES)]
         self._loggers = [logging.getLogger(name) for name in names]
@@ -63,15 +68,17 @@ def _basic(login: str) -> str:
 
 
 class _Redacting(logging.Filter):
-    """Takes the query of a URL and the secrets of a server out of log records."""
+    """Takes secrets, and user info and queries of URLs, out of the records of the thread that asks the server."""
 
-    def __init__(self, address: str, credentials: Credentials) -> None:
+    def __init__(self, credentials: Credentials) -> None:
         super().__init__()
-        self._query = re.compile(rf"({re.escape(address)}[^\s\"'?]*)\?[^\s\"']*")
         self._credentials = credentials
+        self._thread = threading.get_ident()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record pass, redacted."""
+        """Let every record pass; those of other threads, in which the libraries are the user's, as they are."""
+        if record.thread != self._thread:
+            return True
         try:
             said = record.getMessage()
         except (TypeError, ValueError, KeyError):
@@ -86,4 +93,5 @@ class _Redacting(logging.Filter):
         return True
 
     def _redacted(self, text: str) -> str:
-        return self._credentials.redacted(self._query.sub(rf"\1?{HIDDEN}", text))
+        without = QUERY.sub(rf"\1?{HIDDEN}", USER_INFO.sub(f"{HIDDEN}@", text))
+        return self._credentials.redacted(without)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,7 +85,7 @@ def test_a_query_is_sent_behind_the_path(query: str, sent: str) -> None:
             "https://me:planted@there.example/openai/v1/chat/completions?api-key=planted",
             "OPENAI_BASE_URL) to https://there.example/openai/v1.",
         ),
-        ("https://login.example/?back=planted", "to its base URL, if models are served there."),
+        ("https://login.example/?back=planted", "to that of the models there, if there are any."),
         ("http://[planted", "that names no location"),
         (None, "that names no location"),
     ],
@@ -194,23 +195,23 @@ def test_logs_show_neither_query_nor_password(records: pytest.LogCaptureFixture)
 
 
 def test_logs_of_others_stay_as_they_are(records: pytest.LogCaptureFixture) -> None:
-    """A query of another address is none of ours; a record that cannot be formatted is left to logging."""
-    redacting = connection_module._Redacting(
-        "http://here/v1", RemoteServer("http://me:planted-word@here/v1").credentials
-    )
+    """In other threads the libraries are the user's; a record that cannot be formatted is left to logging."""
+    redacting = connection_module._Redacting(RemoteServer("http://me:planted-word@here/v1").credentials)
     logger = logging.getLogger("httpx2")
     logger.addFilter(redacting)
     try:
-        logger.info("GET %s and %d", "http://there/v1?a=b", 3)
-        logger.info("GET %s", "http://here/v1/x?a=planted")
+        other = threading.Thread(target=logger.info, args=("GET %s and %d", "http://me:word@there/v1?a=b", 3))
+        other.start()
+        other.join()
+        logger.info("GET %s and '%s'", "http://here/v1/x?a=planted", "https://planted:word@there?a=planted")
         logger.error("failed", exc_info=ValueError("http://here/v1?a=planted planted-word"))
     finally:
         logger.removeFilter(redacting)
     said = "\n".join(map(logging.Formatter().format, records.records))
-    assert "GET http://there/v1?a=b and 3" in said
-    assert "GET http://here/v1/x?***" in said
+    assert "GET http://me:word@there/v1?a=b and 3" in said
+    assert "GET http://here/v1/x?*** and 'https://***@there?***'" in said
     assert "ValueError: http://here/v1?*** ***" in said
-    assert records.records[0].args == ("http://there/v1?a=b", 3)
+    assert records.records[0].args == ("http://me:word@there/v1?a=b", 3)
     broken: Any = logging.LogRecord("httpx2", 20, "f", 1, "%d", ("x",), None)
     assert redacting.filter(broken)
 
