@@ -13,7 +13,7 @@ from pytest_rageval.config import Settings
 from pytest_rageval.plugin.ends import PASSED, ended, worse_end
 from pytest_rageval.plugin.printing import print_lines
 from pytest_rageval.plugin.report_files import check_kinds, written
-from pytest_rageval.printable import printable
+from pytest_rageval.printable import one_line
 
 if TYPE_CHECKING:
     from pytest_rageval.llm.usage import Usage
@@ -50,7 +50,7 @@ class OutcomePlugin:
         """Say what generates, what compares, and where replies come from."""
         cassette = self._settings.cassette
         told = f"rageval: {self._settings.in_force()}" + (f", cassette {cassette.name}" if cassette else "")
-        return printable(told)
+        return one_line(told)
 
     def pytest_sessionstart(self) -> None:
         """Refuse report files of which nobody knows how to write them."""
