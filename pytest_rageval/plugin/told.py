@@ -21,7 +21,7 @@ def tell(excinfo: pytest.ExceptionInfo[BaseException] | None) -> None:
     and with `--showlocals` the variables of each frame.
 
     Args:
-        excinfo: what ended a phase of a test, where anything did; pytest has not looked at it yet.
+        excinfo: what ended a phase of a test, where anything did.
     """
     if excinfo is None:
         return
@@ -29,6 +29,8 @@ def tell(excinfo: pytest.ExceptionInfo[BaseException] | None) -> None:
         if isinstance(error, RagevalError | Unscored):
             error.__cause__, error.__suppress_context__ = None, True
             _cut(error)
+    # Who printed it before, as `--debug` does, has made it keep the frames.
+    excinfo.traceback = type(excinfo.traceback)(excinfo.tb)
 
 
 def _shown(error: BaseException) -> Iterator[BaseException]:

@@ -9,11 +9,14 @@ the base URL; and neither does the query itself.
 
 import base64
 import json
+import logging
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_rageval.cli import main
 from tests.integration.conftest import Project
 from tests.llm_server import Fault, LLMServer, Said
 
@@ -254,6 +257,48 @@ def test_a_base_url_with_a_password_may_stand_elsewhere(project: Project, where:
     del left["tox.ini"]
     assert not _leaks(left)
     assert b"server answered 400: " in left["printed.txt"]
+
+
+def test_tracebacks_end_at_the_users_line(project: Project) -> None:
+    """Frames of ours, and of the libraries that hold the key, are in none, and in no chain of others."""
+    project.test(MORE_TESTS, "test_more")
+    with Echo() as server:
+        # A failed threshold has no traceback, but with --full-trace pytest shows what ended in it all the same.
+        left = _run(project, server, "", "--tb=long", "--deselect=test_it.py::test_threshold")
+    printed = left["printed.txt"].decode()
+    assert "rageval_llm.complete(fault" in printed
+    assert "rageval.answer(" in printed
+    assert not re.findall(r".*(?:pytest_rageval|openai|httpx2|httpcore2)/\w+.*\.py:\d+: .*", printed)
+
+
+def test_no_command_shows_a_secret(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """`rageval judge` asks models too, and what it keeps is looked at by `rageval cache`."""
+    monkeypatch.chdir(tmp_path)
+    record = {"id": "l1", "question": "400?", "references": ["a"], "prediction": "b", "human": [True]}
+    others = {"id": "l2", "question": "Why?", "references": ["a"], "prediction": "b", "human": [True]}
+    Path("labels.jsonl").write_text(f"{json.dumps(record)}\n{json.dumps(others)}\n", encoding="utf-8")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with Echo() as server, caplog.at_level(logging.DEBUG):
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url.replace("http://", f"http://{USER_INFO}") + QUERY)
+        for command in (
+            "judge labels.jsonl --model m1",
+            "cache info --json",
+            "cache export tape.jsonl",
+            "cache verify",
+        ):
+            main(command.split())
+    said = capsys.readouterr()
+    left = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    left |= {"out": said.out.encode(), "err": said.err.encode(), "log": caplog.text.encode()}
+    assert not _leaks(left)
+    assert b"server answered 400: " in left["out"]
+    assert b"***" in left["tape.jsonl"]
+    assert b"/v1/chat/completions?***" in left["log"]
 
 
 def test_no_worker_shows_a_secret(project: Project) -> None:
