@@ -160,6 +160,7 @@ def _assert_no_frame_of_libraries(found: BaseException) -> None:
     for each in chain:
         if each is not None:
             chain += [each.__cause__, each.__context__]
+            assert "planted" not in str(each)
     frames = [frame for each in chain if each for frame, _ in traceback.walk_tb(each.__traceback__)]
     assert any(
         Path(frame.f_code.co_filename).is_relative_to(Path(pytest_rageval.__file__).parent)
