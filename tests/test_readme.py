@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from pytest_rageval.config import OPTIONS, Option
+from pytest_rageval.config import OPTIONS, Option, resolve
 from pytest_rageval.evalsets.records import example_from
 from pytest_rageval.evaluations.catalogue import EVALUATIONS
 
@@ -23,6 +23,23 @@ def test_the_table_of_options_is_the_table_of_options():
     options = README.partition("\n## Options\n")[2]
     rows = [line for line in options.splitlines() if line.startswith("| `--rageval-")]
     assert rows == [row(option) for option in OPTIONS]
+
+
+def test_the_variables_that_are_read_are_named():
+    """All of them, and none besides: nobody relies on one that is not read."""
+
+    class Environment(dict):
+        """Notes what is looked up."""
+
+        def get(self, name, default=None):
+            asked.add(name)
+            return super().get(name, default)
+
+    asked = set()
+    settings = resolve({}, {}, Environment(RAGEVAL_MODEL="m"), invoked_in=Path(), root=Path())
+    sentence = re.search(r"Of the environment (.*?) are read,", README, re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", sentence[1])) == asked
+    assert settings.model is None
 
 
 def test_every_score_is_in_the_table_of_scores():
