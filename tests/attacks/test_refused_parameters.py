@@ -1,9 +1,9 @@
 """Refusals of parameters, in the words of real servers.
 
 Attacked: a request with parameters that a model does not take. Every server says so in words of its own, and some
-repeat another server's. (Only the parameter's name is another one here and there.) Promised: what is refused is left out, or sent under its other name, after one
-refusal, and the reply says so. A value that is out of range is the user's to mend: the example is unscored after
-one request, with the server's words as the reason, and nothing is left out.
+repeat another server's. (Here and there the name of the parameter is another one.) Promised: what is refused is left
+out, or sent under its other name, after one refusal, and the reply says so. A value that is out of range is the user's
+to mend: the example is unscored after one request, with the server's words as the reason, and nothing is left out.
 """
 
 # ruff: noqa: E501 - the servers' words, as they come
