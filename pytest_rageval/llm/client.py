@@ -31,6 +31,9 @@ SHOWN_BYTES: Final = 4000
 DEEPEST: Final = 32
 """Levels of an error that is searched for words; real ones have six."""
 
+REASONING: Final = ("reasoning", "thinking")
+"""Parts of a message that are no part of what it says."""
+
 BUSY: Final = {429, 503, 529}
 """Too much at once; as opposed to 500, 502 and 504, where something went wrong."""
 
@@ -346,4 +349,4 @@ def _text(content: object) -> str:
         return _field({"content": content}, "content", str)
     if not all(isinstance(part, Mapping) for part in content):
         raise ValueError("a part of its content is no object")
-    return "".join(_field(part, "text", str) for part in content)
+    return "".join(_field(part, "text", str) for part in content if part.get("type") not in REASONING)

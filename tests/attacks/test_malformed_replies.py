@@ -133,6 +133,8 @@ MALFORMED: dict[str, tuple[bytes | Fault, str]] = {
     "cut before it began": (completion('""', finish_reason='"length"'), rf"{EMPTY}: the token limit was reached"),
     "withheld": (completion("null", finish_reason='"content_filter"'), rf"{EMPTY}: a content filter withheld it"),
     "refused": (completion("null", more=', "refusal": "I will not."'), rf"{EMPTY}: the model refused, 'I will not.'"),
+    "reasoning in a field alone": (completion("null", more=', "reasoning_content": "The code is fine"'), EMPTY),
+    "reasoning in a part alone": (completion('[{"type": "reasoning", "text": "fine"}]'), EMPTY),
     "reasoning alone": (completion('"<think>The code is"'), rf"{EMPTY}: it holds reasoning and no answer"),
     # Errors of every kind
     "400 without a body": (error(400, b""), r"the server answered 400"),
@@ -163,6 +165,11 @@ HARMLESS: dict[str, bytes] = {
     "model null": completion(model="null"),
     "model a number": completion(model="7"),
     "model a list": completion(model='["m"]'),
+    "reasoning in a field": completion(more=', "reasoning_content": "It is no.", "reasoning": "no"'),
+    "reasoning in a part": completion(
+        '[{"type": "thinking", "thinking": [{"type": "text", "text": "no"}]}, {"type": "text", "text": "fine"}]'
+    ),
+    "reasoning in a tag": completion('"<think>It is no.</think>\\n\\nfine"'),
     "a mark of byte order": b"\xef\xbb\xbf" + completion(),
     "an unknown field": completion(more=', "annotations": [{"x": [1]}], "audio": null'),
     "a field twice": completion('"other", "content": "fine"'),
