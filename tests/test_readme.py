@@ -1,5 +1,6 @@
 """The README is held against what it describes."""
 
+import itertools
 import re
 from pathlib import Path
 
@@ -7,7 +8,8 @@ from pytest_rageval.config import OPTIONS, Option, resolve
 from pytest_rageval.evalsets.records import example_from
 from pytest_rageval.evaluations.catalogue import EVALUATIONS
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+TESTS = Path(__file__).parent
+README = (TESTS.parent / "README.md").read_text(encoding="utf-8")
 
 
 def row(option: Option) -> str:
@@ -46,6 +48,16 @@ def test_every_score_is_in_the_table_of_scores():
     """No score is hidden, none is promised."""
     promised = set(re.findall(r"`([a-zA-Z_.\d]+)@k`", README))
     assert promised == set(EVALUATIONS)
+
+
+def test_every_fault_has_its_test():
+    """The tests that the table of faults names are there."""
+    table = (TESTS.parent / "docs" / "faults.md").read_text(encoding="utf-8")
+    rows = [line for line in table.splitlines() if line.startswith("| ") and not line.startswith("| fault |")]
+    named = [re.findall(r"`([\w/]+\.py)::(test_\w+)`", row.rpartition(" | ")[2]) for row in rows]
+    assert all(named)
+    for file, test in itertools.chain.from_iterable(named):
+        assert f"def {test}(" in (TESTS / file).read_text(encoding="utf-8"), (file, test)
 
 
 def test_the_example_record_can_be_used():

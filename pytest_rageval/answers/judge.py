@@ -49,7 +49,7 @@ class _Wording:
         alone: whether the verdict may be the last line without a label.
     """
 
-    def __init__(self, verdict: str, labels: str, keys: str = "", *, alone: bool = False) -> None:
+    def __init__(self, verdict: str, labels: str, keys: str, *, alone: bool = False) -> None:
         # Possessive: what is not given back is not tried again, however long it is.
         lead = r"""[ \t*_\#>"'`(]*+"""
         label = rf"(?: (?:final[ ]|my[ ])? (?:{labels}) [ \t*_]*+ : {lead} )"
@@ -64,17 +64,15 @@ class _Wording:
 
     def stated(self, reply: str) -> str | None:
         """The one verdict of a reply, in lower case; None where there is none, or where it states two."""
-        found = json_object(reply)
-        if found is not None:
-            values = [value for key, value in found.items() if key.lower().replace(" ", "_") in self._keys]
-            stated = [self._first.match(_as_text(value)) for value in values]
-        else:
-            labelled = list(self._labelled.finditer(reply))
-            last = self._first.match(reply.rstrip().rpartition("\n")[2]) if self._alone else None
-            ends = last is not None and not last.string[last.end(1) :].strip(_CLOSING)
-            ends = ends or (bool(labelled) and not reply[labelled[-1].end(1) :].strip(_CLOSING))
-            first = self._first.match(reply)
-            stated = [first, *labelled, last if ends else None] if first or ends else []
+        found = json_object(reply) or {}
+        values = [value for key, value in found.items() if key.lower().replace(" ", "_") in self._keys]
+        stated = [self._first.match(_as_text(value)) for value in values]
+        first, labelled = self._first.match(reply), list(self._labelled.finditer(reply))
+        last = self._first.match(reply.rstrip().rpartition("\n")[2]) if self._alone else None
+        if last is None or last.string[last.end(1) :].strip(_CLOSING):
+            last = None
+        if first or last or (labelled and not reply[labelled[-1].end(1) :].strip(_CLOSING)):
+            stated += [first, *labelled, last]
         verdicts = {match[1].lower() for match in stated if match}
         return verdicts.pop() if len(verdicts) == 1 else None
 
