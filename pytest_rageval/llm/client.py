@@ -25,8 +25,8 @@ NO_KEY: Final = "none"
 
 SECRET_LENGTH: Final = 8
 
-SHOWN_BYTES: Final = 4000
-"""Of a body that is not understood: more is neither shown nor searched."""
+SHOWN: Final = 4000
+"""Characters of a body that is not understood: more are neither shown nor searched."""
 
 DEEPEST: Final = 32
 """Levels of an error that is searched for words; real ones have six."""
@@ -165,8 +165,7 @@ class Client:
             return Reply.of(_record(_parsed(body), self._redacted))
         except (ValueError, RecursionError) as error:
             why = "it is nested too deeply" if isinstance(error, RecursionError) else error
-            shown = self._brief(body[:SHOWN_BYTES].decode("utf-8", "replace"))
-            reason = f"the server's reply was not understood ({why}): {shown!r}"
+            reason = f"the server's reply was not understood ({why}): {self._brief(self._beginning(body))!r}"
             raise Again(reason, "garbled") from error
 
     def _read(self, request: "Request", error: "OpenAIError") -> Exception:  # noqa: PLR0911 - a case a line
@@ -184,7 +183,7 @@ class Client:
         if not isinstance(error, openai.APIStatusError):
             return Again(f"the server's reply was not understood: {self._brief(str(error))!r}", "garbled")
         status = error.status_code
-        answer = _refusal(error.body) or {"message": error.response.text[:SHOWN_BYTES] or error.message}
+        answer = _refusal(error.body) or {"message": self._beginning(error.response.content) or error.message}
         said = self._brief(str(answer.get("message") or error.message))
         if status in {401, 403}:
             return ServerError(self._refused(status))
@@ -232,6 +231,10 @@ class Client:
     def _brief(self, text: str) -> str:
         line = " ".join(self._redacted(text).split()).rstrip(".")
         return line if len(line) <= 200 else f"{line[:199]}…"  # noqa: PLR2004 - fits a terminal
+
+    def _beginning(self, body: bytes) -> str:
+        """The beginning of a body, without the key: half of one that the end cuts would not be known again."""
+        return self._redacted(body.decode("utf-8", "replace"))[:SHOWN]
 
     def _redacted(self, text: str) -> str:
         """Without the key, which a server may repeat: what it says is printed and kept."""

@@ -133,6 +133,14 @@ def test_tool_calls_are_kept_as_json() -> None:
         assert json.loads(_send(server).tool_calls) == CALLS
 
 
+@pytest.mark.parametrize("status", [200, 400])
+def test_no_half_of_a_key_is_shown(status: int) -> None:
+    """Wherever a long body is cut that nobody understands."""
+    for blanks in range(3970, 4001, 5):
+        reason, _ = _failure(Unscored, Answer(status, b"<p>" + b" " * blanks + KEY.encode()), retries=0)
+        assert KEY[:5] not in reason
+
+
 def test_a_key_that_hides_nothing_changes_no_reply() -> None:
     """Servers that want none are given a word in its place, which may be in any reply."""
 
