@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import reprlib
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -93,7 +94,7 @@ def read_entry(line: str) -> Entry:
         raise ValueError(message)
     outline = record.pop("request", {})
     if not isinstance(outline, dict):
-        message = f"'request' is {outline!r}, expected an object"
+        message = f"'request' is {reprlib.repr(outline)}, expected an object"
         raise ValueError(message)  # noqa: TRY004 - likewise
     return Entry(key, Reply.of(record), outline)
 

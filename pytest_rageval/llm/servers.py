@@ -1,7 +1,7 @@
 """Where models answer: a server at an address, or the embedded one, started when first asked."""
 
 import asyncio
-import subprocess
+import subprocess  # nosec B404 # runs our own interpreter and script
 import sys
 import tempfile
 import threading

@@ -103,9 +103,10 @@ def test_it_is_linear(part: str) -> None:
 
     def seconds(length: int) -> float:
         text = part * (length // len(part))
-        began = time.perf_counter()
+        # Of this thread's own work, however busy the machine is.
+        began = time.thread_time()
         printable(text)
-        return time.perf_counter() - began
+        return time.thread_time() - began
 
-    short = min(seconds(20_000) for _ in range(3))
-    assert min(seconds(200_000) for _ in range(3)) < 40 * short + 0.01
+    short = min(seconds(30_000) for _ in range(3))
+    assert min(seconds(300_000) for _ in range(3)) < 40 * max(short, 0.001)
