@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from pytest_rageval.printable import printable
+
 __all__ = [
     "BudgetError",
     "CallableError",
@@ -56,7 +58,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {by_lower[near[0]]}?" if near else ""
 
 
-class RagevalError(Exception):
+class _Printable(Exception):  # noqa: N818 - only what errors have in common
+    """An exception whose text may quote anybody, and is printed by pytest, by loggers and by users' code."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
+
+class RagevalError(_Printable):
     """Base of all errors that end a test; its text is meant for the user."""
 
 
@@ -98,7 +107,7 @@ class TooManyUnscoredError(RagevalError):
     """So many examples have no score that their mean would mislead."""
 
 
-class Unscored(Exception):  # noqa: N818 - a condition of one example, not an error of the run
+class Unscored(_Printable):
     """One example cannot be scored; the text is the reason that reports show.
 
     Raised anywhere below an evaluation and caught at the boundary of the

@@ -68,6 +68,7 @@ class LLMServer:
         paid: of these, those that were answered.
         refuse: looks at a body before the model does, and may refuse it.
         keys: the Authorization headers received.
+        targets: the methods and targets received, such as "POST /v1/chat/completions".
     """
 
     def __init__(self, model: Callable[[str], Said] = clerk, latency_s: float = 0.0) -> None:
@@ -78,6 +79,7 @@ class LLMServer:
         self.paid: list[dict[str, Any]] = []
         self.refuse: Callable[[dict[str, Any]], Fault | None] = lambda _: None
         self.keys: set[str] = set()
+        self.targets: set[str] = set()
         self.in_flight = 0
         self.most_in_flight = 0
         self.url = ""
@@ -136,6 +138,7 @@ class LLMServer:
                 body = json.loads(await reader.readexactly(int(length[1]) if length else 0) or b"{}")
                 key = re.search(r"(?im)^authorization: *(.*?)\r", head)
                 self.keys.add(key[1] if key else "")
+                self.targets.add(head.partition(" HTTP/")[0])
                 reply = await self._reply(body)
                 writer.write(reply)
                 await writer.drain()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from pytest_rageval.config.address import BaseURL
 from pytest_rageval.config.settings import Settings
 from pytest_rageval.config.values import (
     amount,
@@ -15,7 +16,6 @@ from pytest_rageval.config.values import (
     seconds,
     share,
     switch,
-    url,
 )
 
 __all__ = ["OPTIONS", "Option"]
@@ -31,6 +31,7 @@ class Option(NamedTuple):
         metavar: how help calls the value; empty for a switch.
         many: may be given several times.
         lasting: may stand in the ini file; one that may not would change what every later run means.
+        private: the text may hold a password; an error does not quote one that may.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Option(NamedTuple):
     metavar: str = ""
     many: bool = False
     lasting: bool = True
+    private: bool = False
 
     @property
     def flag(self) -> str:
@@ -86,9 +88,10 @@ OPTIONS: Final = (
     ),
     Option(
         "base_url",
-        url,
+        BaseURL.parse,
         "OpenAI-compatible server; default: OPENAI_BASE_URL, or OpenAI's own",
         "URL",
+        private=True,
     ),
     Option(
         "comparator",

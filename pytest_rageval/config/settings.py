@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.config.address import public_url
+from pytest_rageval.config.address import BaseURL
+from pytest_rageval.secret import Secret
 
 __all__ = ["EMBEDDED", "Settings"]
 
@@ -27,7 +28,7 @@ class Settings:
     judge_model: str | None = None
     judge_votes: int = 1
     both_orders: bool = False
-    base_url: str | None = None
+    base_url: BaseURL | None = None
     comparator: str = "judge"
     match_share: float = 0.5
     max_tokens: int | None = None
@@ -57,8 +58,15 @@ class Settings:
     repeat: int = 1
     report: tuple[Path, ...] = ()
     seed: int = 0
-    api_key: str | None = None
+    api_key: Secret | None = None
     gguf: str | None = None
+
+    def __post_init__(self) -> None:
+        """Hold no key or password as plain text, also where it was given as one."""
+        if isinstance(self.api_key, str):
+            object.__setattr__(self, "api_key", Secret(self.api_key))
+        if isinstance(self.base_url, str):
+            object.__setattr__(self, "base_url", BaseURL.parse(self.base_url))
 
     @property
     def embedded(self) -> bool:
@@ -107,4 +115,4 @@ class Settings:
             return f"embedded model {Path(self.gguf).stem}" if self.gguf else "embedded model"
         if self.model is None:
             return None
-        return f"{self.model} at {public_url(self.base_url)}" if self.base_url else self.model
+        return f"{self.model} at {self.base_url.public}" if self.base_url else self.model

@@ -13,7 +13,6 @@ __all__ = [
     "seconds",
     "share",
     "switch",
-    "url",
 ]
 
 N = TypeVar("N", int, float)
@@ -78,11 +77,3 @@ def switch(text: str) -> bool:
         message = "expected true or false"
         raise ValueError(message)
     return known[text.lower()]
-
-
-def url(text: str) -> str:
-    """Of a server, without the slash at its end."""
-    if not text.startswith(("http://", "https://")):
-        message = "expected a URL that begins with http:// or https://"
-        raise ValueError(message)
-    return text.rstrip("/")

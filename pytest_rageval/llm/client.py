@@ -3,15 +3,18 @@
 import asyncio
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from urllib.parse import urljoin
 
+from pytest_rageval.config import public_url
 from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
+from pytest_rageval.llm.connection import Connection
 from pytest_rageval.llm.reply import MOST_TOKENS, Reply, well_formed
 from pytest_rageval.llm.waits import retry_after, until_reset
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI, OpenAIError
+    from openai import APIStatusError, OpenAIError
 
     from pytest_rageval.llm.request import Request
     from pytest_rageval.llm.servers import Server
@@ -20,10 +23,8 @@ __all__ = ["Again", "Client", "Refused"]
 
 T = TypeVar("T")
 
-NO_KEY: Final = "none"
-"""Local servers want no key, but the client library wants one."""
-
-SECRET_LENGTH: Final = 8
+PATH: Final = "/chat/completions"
+"""Behind the base URL; the library adds it."""
 
 SHOWN: Final = 4000
 """Characters of a body that is not understood: more are neither shown nor searched."""
@@ -96,7 +97,7 @@ class Client:
     def __init__(self, server: "Server", *, timeout_s: float) -> None:
         self._server = server
         self._timeout_s = timeout_s
-        self._opened: AsyncOpenAI | None = None
+        self._connection: Connection | None = None
 
     async def complete(self, request: "Request", parameters: Mapping[str, Any]) -> tuple[Reply, float | None]:
         """Ask once and wait for the whole reply.
@@ -115,35 +116,39 @@ class Client:
                 wrong, the account is empty.
             Unscored: this request failed, another may not; the reason.
         """
+        response = await self._sent(request, parameters)
+        if isinstance(response, Exception):
+            # Raised outside of the handlers: the frames of the library, in which the key stands, are not kept with it.
+            raise response
+        return self._reply(response.content), until_reset(response.headers)
+
+    async def _sent(self, request: "Request", parameters: Mapping[str, Any]) -> Any:
+        """The library's response to a request, or the error for which there is none."""
         address = await self._server.address()
         import openai  # noqa: PLC0415 - 0.8 s, which a run from the cache must not pay
 
-        if self._opened is None:
-            self._opened = openai.AsyncOpenAI(
-                base_url=address,
-                api_key=self._server.api_key or NO_KEY,
-                timeout=self._timeout_s,
-                # Repeating is the sender's: it must see every refusal in order to go slower.
-                max_retries=0,
-            )
-            # Looked up once: every look-up wraps all methods of the library anew.
-            self._create = self._opened.chat.completions.with_raw_response.create
-            self._known = inspect.signature(self._opened.chat.completions.create).parameters.keys()
         try:
+            if self._connection is None:
+                self._connection = Connection(address, self._server.credentials, timeout_s=self._timeout_s)
+                completions = self._connection.client.chat.completions
+                # Looked up once: every look-up wraps all methods of the library anew.
+                self._create = completions.with_raw_response.create
+                self._known = inspect.signature(completions.create).parameters.keys()
             async with asyncio.timeout(self._timeout_s):
-                response = await self._create(
+                return await self._create(
                     model=request.model,
                     messages=[_sendable(message) for message in request.messages],
                     **self._arguments(parameters),
                 )
-        except (TimeoutError, openai.APITimeoutError) as error:
-            raise Again(f"no reply in {self._timeout_s:g} s", "slow") from error
+        except (TimeoutError, openai.APITimeoutError):
+            return Again(f"no reply in {self._timeout_s:g} s", "slow")
         except openai.OpenAIError as error:
-            raise self._read(request, error) from error
+            return self._read(request, error)
         except (TypeError, UnicodeError) as error:
-            reason = f"a parameter of the request cannot be sent: {error}"
-            raise Unscored(reason) from error
-        return self._reply(response.content), until_reset(response.headers)
+            return Unscored(f"a parameter of the request cannot be sent: {self._redacted(str(error))}")
+        except Exception as error:  # noqa: BLE001 - no fault that is known; it is raised without its frames
+            error.__cause__ = error.__context__ = None
+            return error.with_traceback(None)
 
     def _arguments(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Parameters as the library takes them: what it does not know, the server may."""
@@ -155,14 +160,15 @@ class Client:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._opened is not None:
-            await self._opened.close()
-            self._opened = None
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
 
     def _reply(self, body: bytes) -> Reply:
         """The reply in a body, if it is one, whole."""
         try:
-            return Reply.of(_record(_parsed(body), self._redacted))
+            record = _record(_parsed(body))
+            return Reply.of({name: self._redacted(value) for name, value in record.items()})
         except (ValueError, RecursionError) as error:
             why = "it is nested too deeply" if isinstance(error, RecursionError) else error
             reason = f"the server's reply was not understood ({why}): {self._brief(self._beginning(body))!r}"
@@ -183,6 +189,8 @@ class Client:
         if not isinstance(error, openai.APIStatusError):
             return Again(f"the server's reply was not understood: {self._brief(str(error))!r}", "garbled")
         status = error.status_code
+        if 300 <= status < 400:  # noqa: PLR2004 - as HTTP numbers redirects
+            return ServerError(self._moved(error))
         answer = _refusal(error.body) or {"message": self._beginning(error.response.content) or error.message}
         said = self._brief(str(answer.get("message") or error.message))
         if status in {401, 403}:
@@ -208,11 +216,29 @@ class Client:
         )
 
     def _refused(self, status: int) -> str:
-        key = "the key in OPENAI_API_KEY" if self._server.api_key else "a request without a key"
+        given = self._server.credentials
+        key, remedy = "a request without a key", "Set OPENAI_API_KEY to a key of this server"
+        if given.login is not None:
+            key, remedy = "the user and the password in the base URL", "Correct them"
+        elif given.api_key is not None:
+            key = "the key in OPENAI_API_KEY"
         return (
             f"The server at {self._server.base_url} refused {key} (status {status}).\n"
-            "Set OPENAI_API_KEY to a key of this server, or name another with --rageval-base-url."
+            f"{remedy}, or name another server with --rageval-base-url."
         )
+
+    def _moved(self, error: "APIStatusError") -> str:
+        here = f"The server at {self._server.base_url} answers with a redirect (status {error.status_code})"
+        remedy = "Set the base URL (--rageval-base-url or OPENAI_BASE_URL) to"
+        try:
+            location = urljoin(str(error.request.url), error.response.headers["location"])
+            there = self._redacted(public_url(location).partition("?")[0])
+        except (LookupError, ValueError):
+            return f"{here} that names no location.\n{remedy} that of a server that answers."
+        base = (
+            there.removesuffix(PATH) if there.endswith(PATH) else "that of the models there, if there are any"
+        )
+        return f"{here} to {there}, and redirects are not followed.\n{remedy} {base}."
 
     def _unknown(self, model: str, found: str) -> str:
         return (
@@ -234,13 +260,11 @@ class Client:
 
     def _beginning(self, body: bytes) -> str:
         """The beginning of a body, without the key: half of one that the end cuts would not be known again."""
-        return self._redacted(body.decode("utf-8", "replace"))[:SHOWN]
+        return str(self._redacted(body.decode("utf-8", "replace")))[:SHOWN]
 
-    def _redacted(self, text: str) -> str:
-        """Without the key, which a server may repeat: what it says is printed and kept."""
-        key = self._server.api_key or ""
-        # A short one is a word that stands for a key, such as "none", and occurs in every text.
-        return text.replace(key, "[key]") if len(key) >= SECRET_LENGTH else text
+    def _redacted(self, value: Any) -> Any:
+        """A text without the secrets, which a server may repeat: what it says is printed and kept."""
+        return self._server.credentials.redacted(value) if isinstance(value, str) else value
 
 
 def _parsed(body: bytes) -> Any:
@@ -262,7 +286,7 @@ def _parsed(body: bytes) -> Any:
         raise ValueError("a number in it is too long") from None
 
 
-def _record(completion: Any, redacted: Callable[[str], str]) -> dict[str, Any]:
+def _record(completion: Any) -> dict[str, Any]:
     """A reply's fields in a parsed completion.
 
     Raises:
@@ -285,12 +309,12 @@ def _record(completion: Any, redacted: Callable[[str], str]) -> dict[str, Any]:
         raise ValueError("it broke off")
     counts = usage if isinstance(usage, Mapping) else {}
     return {
-        "text": redacted(text),
+        "text": text,
         "model": model if isinstance(model, str) else "",
         "finish_reason": reason or "stop",
         "tokens_in": _count(counts.get("prompt_tokens")),
         "tokens_out": _count(counts.get("completion_tokens")),
-        "refusal": redacted(_field(message, "refusal", str)),
+        "refusal": _field(message, "refusal", str),
         "tool_calls": json.dumps(calls) if calls else "",
     }
 

@@ -18,6 +18,7 @@ from pytest_rageval.model import EvalSet, Example, Ranking
 from pytest_rageval.plugin.calibrating import Calibrating
 from pytest_rageval.plugin.naming import plain_nodeid
 from pytest_rageval.plugin.parameters import parametrization
+from pytest_rageval.plugin.printing import failure
 from pytest_rageval.plugin.standins import PlannedAgreement, PlannedScore
 from pytest_rageval.reports.agreement import agreement_entry
 from pytest_rageval.reports.entries import entry_name, error_entry, ruling_entry, score_entry
@@ -146,13 +147,13 @@ class Rageval:
             self._finished()
         if problems:
             # What is out of its bounds is not hidden by what could not be had.
-            pytest.fail("\n\n".join([*dict.fromkeys(problems), *self._failures()]), pytrace=False)
+            raise failure("\n\n".join([*dict.fromkeys(problems), *self._failures()]))
 
     def enforce(self) -> None:
         """Fail the test when a score is out of its bounds."""
         failures = self._failures()
         if failures:
-            pytest.fail("\n\n".join(failures), pytrace=False)
+            raise failure("\n\n".join(failures))
 
     def results(self) -> dict[str, Any]:
         """The test's part of the JSON report."""
@@ -269,7 +270,7 @@ class Rageval:
         if ruling.verdict.status == "error":
             raise StaleBaselineError(ruling.verdict.reason)
         if ruling.verdict.status == "fail":
-            pytest.fail("\n".join(failure_lines(ruling, limit=self._limit)), pytrace=False)
+            raise failure("\n".join(failure_lines(ruling, limit=self._limit)))
         return _sliced(score, threshold)
 
     def _agreement(self, compared: Compared) -> Agreement:

@@ -15,8 +15,10 @@ from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError, places
 from pytest_rageval.plugin.family import FamilyPlugin
 from pytest_rageval.plugin.naming import plain_nodeid
+from pytest_rageval.plugin.printing import failure
 from pytest_rageval.plugin.together import together
 from pytest_rageval.plugin.told import tell
+from pytest_rageval.printable import printable
 
 if TYPE_CHECKING:
     from pytest_rageval.embeddings.cached import CachedEncoder
@@ -86,10 +88,10 @@ class GatePlugin:
             self.config.hook.pytest_rageval_register(registry=registry)
         except RagevalError as error:
             # Whose hook it was, the innermost line outside this package says.
-            failure = "\n  ".join([str(error), *places(error)[-1:]])
+            said = "\n  ".join([str(error), *places(error)[-1:]])
         else:
             return registry
-        pytest.fail(failure, pytrace=False)
+        raise failure(said)
 
     @property
     def reports(self) -> "Mapping[str, Report]":
@@ -187,7 +189,7 @@ class GatePlugin:
                 f"{late} does nothing here: it came when the test had begun, or the test has no fixtures.\n"
                 "Mark the test in its file, or in pytest_collection_modifyitems."
             )
-            pytest.fail(message, pytrace=False)
+            raise failure(message)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -217,7 +219,8 @@ class GatePlugin:
         from pytest_rageval.reports.assertion import explain  # noqa: PLC0415 - loaded by now
 
         verbosity = self.config.get_verbosity()
-        return explain(op, left, right, limit=SHOWN.get(verbosity, 3 if verbosity < 0 else None))
+        lines = explain(op, left, right, limit=SHOWN.get(verbosity, 3 if verbosity < 0 else None))
+        return lines and list(map(printable, lines))
 
     def pytest_sessionfinish(self) -> None:
         """Let go of connections and processes; hand the replies to record to the reports."""
@@ -249,5 +252,5 @@ def _told(make: Callable[[], T]) -> T:
     try:
         return make()
     except RagevalError as error:
-        failure = str(error)
-    pytest.fail(failure, pytrace=False)
+        said = str(error)
+    raise failure(said)

@@ -11,7 +11,9 @@ import pytest
 
 from pytest_rageval.config import Settings
 from pytest_rageval.plugin.ends import PASSED, ended, worse_end
+from pytest_rageval.plugin.printing import print_lines
 from pytest_rageval.plugin.report_files import check_kinds, written
+from pytest_rageval.printable import one_line
 
 if TYPE_CHECKING:
     from pytest_rageval.llm.usage import Usage
@@ -47,7 +49,8 @@ class OutcomePlugin:
     def pytest_report_header(self) -> str:
         """Say what generates, what compares, and where replies come from."""
         cassette = self._settings.cassette
-        return f"rageval: {self._settings.in_force()}" + (f", cassette {cassette.name}" if cassette else "")
+        told = f"rageval: {self._settings.in_force()}" + (f", cassette {cassette.name}" if cassette else "")
+        return one_line(told)
 
     def pytest_sessionstart(self) -> None:
         """Refuse report files of which nobody knows how to write them."""
@@ -144,16 +147,13 @@ class OutcomePlugin:
         lines = [*(self._plan() if self._settings.plan else self._table()), *self._notes] if shown else []
         if lines:
             terminalreporter.section("rageval")
-        for line in lines:
-            terminalreporter.line(line)
+        print_lines(terminalreporter, lines)
         if self._tests:
             from pytest_rageval.reports.table import warning_lines  # noqa: PLC0415 - few runs do
 
             # Also with -q: a pass that is to be read with care.
-            for line in warning_lines(self._sorted):
-                terminalreporter.line(line, yellow=True)
-        for line in self._problems:
-            terminalreporter.line(line, yellow=True)
+            print_lines(terminalreporter, warning_lines(self._sorted), yellow=True)
+        print_lines(terminalreporter, self._problems, yellow=True)
 
     def _table(self) -> list[str]:
         from pytest_rageval.reports.matrix import matrix_lines  # noqa: PLC0415 - few runs do

@@ -9,6 +9,7 @@ from pytest_rageval.config import Settings
 from pytest_rageval.errors import StoreError
 from pytest_rageval.plugin.completeness import CompletenessPlugin
 from pytest_rageval.plugin.gate import GatePlugin
+from pytest_rageval.plugin.printing import print_lines
 
 if TYPE_CHECKING:
     from pytest_rageval.llm.store import Entry
@@ -73,11 +74,10 @@ class RecordingPlugin:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Say what was written, or that it could not be."""
         if self._failure:
-            terminalreporter.line(self._failure, red=True)
+            print_lines(terminalreporter, [self._failure], red=True)
         if self._notes and terminalreporter.verbosity >= 0:
             terminalreporter.section("rageval cassette")
-            for note in self._notes:
-                terminalreporter.line(note)
+            print_lines(terminalreporter, self._notes)
 
     def _about(self, unused: "dict[str, Entry]", partial: str, *, dropped: bool) -> list[str]:
         """What a reader needs in order to decide about unused replies."""

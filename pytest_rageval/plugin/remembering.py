@@ -8,6 +8,7 @@ from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError
 from pytest_rageval.plugin.completeness import CompletenessPlugin
 from pytest_rageval.plugin.naming import plain_nodeid
+from pytest_rageval.plugin.printing import print_lines
 
 __all__ = ["RememberingPlugin"]
 
@@ -73,8 +74,7 @@ class RememberingPlugin:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Say what was written, or that it could not be."""
         if self._failure:
-            terminalreporter.line(self._failure, red=True)
+            print_lines(terminalreporter, [self._failure], red=True)
         if self._note and terminalreporter.verbosity >= 0:
             terminalreporter.section("rageval baseline")
-            for line in (self._note, *self._moved):
-                terminalreporter.line(line)
+            print_lines(terminalreporter, [self._note, *self._moved])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.plugin.gate import GatePlugin
+from pytest_rageval.printable import printable
 
 __all__ = ["check_kinds", "written"]
 
@@ -27,7 +28,7 @@ def check_kinds(config: pytest.Config, paths: Sequence[Path]) -> None:
                 f"--rageval-report is '{path.name}': expected a file name that ends in "
                 f"{', '.join(most)} or {last}."
             )
-            raise pytest.UsageError(message)
+            raise pytest.UsageError(printable(message))
 
 
 def written(

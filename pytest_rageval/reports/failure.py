@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from pytest_rageval.gate.ruling import Ruling
 from pytest_rageval.model import Ranking
-from pytest_rageval.reports.layout import WIDTH, field_lines, plain, wrapped
+from pytest_rageval.reports.layout import WIDTH, field_lines, wrapped
 from pytest_rageval.reports.questions import expected_text, lost_by_text, questions_entry, questions_text
 from pytest_rageval.scores import Score
 
@@ -96,7 +96,7 @@ def ranking_lines(ranking: Ranking) -> list[str]:
     lines = [f"retrieved for {ranking.query!r}:"]
     for rank, document in enumerate(ranking, 1):
         name = f"{document.id}: " if document.id is not None else ""
-        line = plain(f"  {rank}. {name}{' '.join(document.text.split())}")
+        line = f"  {rank}. {name}{' '.join(document.text.split())}"
         lines.append(line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…")
     return lines
 

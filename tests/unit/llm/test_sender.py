@@ -115,7 +115,7 @@ CALLS = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": 
         ),
         (completion("half \ud83d"), Reply("half \ufffd", "m-2024", "stop", 10, 2)),
         (completion("nul \x00 „ja“ 😀"), Reply("nul \x00 „ja“ 😀", "m-2024", "stop", 10, 2)),
-        (completion("no key: " + KEY), Reply("no key: [key]", "m-2024", "stop", 10, 2)),
+        (completion("no key: " + KEY), Reply("no key: ***", "m-2024", "stop", 10, 2)),
     ],
     ids=["silent", "cut", "bare", "no counts", "refusal", "parts", "half a pair", "NUL", "key"],
 )
@@ -466,7 +466,7 @@ def test_an_unknown_model_ends_it_all() -> None:
     said, requests = _failure(ServerError, Answer(404, error(f"The model m does not exist for {KEY}")))
     assert requests == 1
     assert "does not know the model 'm'" in said
-    assert "does not exist for [key]" in said
+    assert "does not exist for ***" in said
 
 
 @pytest.mark.parametrize(
