@@ -19,14 +19,13 @@ changed line, and two branches that changed different ones merge.
 
 import json
 import math
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
 from pytest_rageval.errors import InputError
+from pytest_rageval.file_writing import write_whole
 from pytest_rageval.gate.conditions import mark_of
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
@@ -90,18 +89,11 @@ class Baseline:
             InputError: it cannot be written.
         """
         text = "\n".join(_lines({"schema": SCHEMA, "tests": self.tests}, 0)) + "\n"
-        # Beside it first: whoever reads meanwhile, or interrupts, finds the old one or the new one whole.
-        # Where it is a link, the file that is linked is replaced, and not the link.
-        there = path.resolve()
-        beside = there.with_name(f".{there.name}.{os.getpid()}")
         try:
-            there.parent.mkdir(parents=True, exist_ok=True)
+            path.resolve().parent.mkdir(parents=True, exist_ok=True)
             # What UTF-8 cannot say, half of a surrogate pair, becomes JSON's own escape for it.
-            beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-            beside.replace(there)
+            write_whole(path, [text.encode(errors="backslashreplace")])
         except OSError as error:
-            with suppress(OSError):
-                beside.unlink()
             raise InputError(f"The baseline {path} cannot be written: {error.strerror or error}.") from None
 
 

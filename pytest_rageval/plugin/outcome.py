@@ -108,6 +108,9 @@ class OutcomePlugin:
         for path, problem in written(self._config, self._settings.report, document):
             if problem:
                 self._problems.append(f"The report {path} cannot be written: {problem}.")
+                # Whoever reads the reports would take those of an earlier run for this one's.
+                if session.exitstatus == pytest.ExitCode.OK:
+                    session.exitstatus = pytest.ExitCode.TESTS_FAILED
             else:
                 self._notes.append(f"report: {path}")
 
