@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pytest_rageval.config.address import public_url
 
@@ -20,7 +20,8 @@ CANONICAL: Final = "canonical"
 class Settings:
     """All options of a run, resolved.
 
-    `model`, `judge_model` and `base_url` are None where nobody named them.
+    `model`, `judge_model` and `base_url` are None where nobody named them. `baseline_named` says whether the
+    command line or the ini file names the baseline, `ci` whether this is a build server.
     """
 
     model: str | None = None
@@ -51,7 +52,8 @@ class Settings:
     prompts: Path | None = None
     max_unscored: float = 0.05
     baseline: Path = Path("rageval_baseline.json")
-    update_baseline: bool = False
+    baseline_named: bool = False
+    update_baseline: bool | Literal["force"] = False
     require_baseline: bool = False
     calibration: Path | None = None
     repeat: int = 1
@@ -59,6 +61,7 @@ class Settings:
     seed: int = 0
     api_key: str | None = None
     gguf: str | None = None
+    ci: bool = False
 
     @property
     def embedded(self) -> bool:

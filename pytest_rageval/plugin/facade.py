@@ -171,18 +171,25 @@ class Rageval:
             "scores": list(self._entries.values()),
             **self._calibrating.results(),
             **({"agreement": self._agreements} if self._agreements else {}),
-            **({"baseline": baseline_entry(self._evalset().examples, self._kept)} if self._kept else {}),
+            **self._remembered(),
+        }
+
+    def _remembered(self) -> dict[str, Any]:
+        """What an update of the baseline keeps, and which of it is out of its bounds; nothing in other runs."""
+        if not self._kept:
+            return {}
+        return {
+            "baseline": baseline_entry(self._evalset().examples, self._kept),
+            "out_of_bounds": sorted(
+                {ruling.threshold.name for ruling in map(_failed, self._rulings) if ruling}
+            ),
         }
 
     def _failures(self) -> list[str]:
-        # A slice that could not be had does not hide one that is out of its bounds.
-        failed = (
-            next((each for each in (ruling, *ruling.slices) if each.verdict.status == "fail"), None)
-            for ruling in self._rulings
-        )
+        failed = filter(None, map(_failed, self._rulings))
         return [
             *self._calibrating.failures(limit=self._limit),
-            *("\n".join(failure_lines(each, limit=self._limit)) for each in failed if each is not None),
+            *("\n".join(failure_lines(each, limit=self._limit)) for each in failed),
         ]
 
     def _measure(self) -> list[str]:
@@ -242,7 +249,7 @@ class Rageval:
         """What is known of a score from before; only `max_drop` asks for it."""
         settings = self._session.settings
         if threshold.max_drop is None or settings.update_baseline:
-            return Memory({}, None, updating=settings.update_baseline)
+            return Memory({}, None, updating=bool(settings.update_baseline))
         test = self._session.baseline.tests.get(
             plain_nodeid(self._item.nodeid), {"questions": {}, "scores": {}}
         )
@@ -309,6 +316,11 @@ class Rageval:
             return work()
         finally:
             self._finished()
+
+
+def _failed(ruling: Ruling) -> Ruling | None:
+    """The ruling, or the worst of its slices, that is out of its bounds: a slice in error does not hide it."""
+    return next((each for each in (ruling, *ruling.slices) if each.verdict.status == "fail"), None)
 
 
 def _wanted(threshold: Threshold) -> Wanted:

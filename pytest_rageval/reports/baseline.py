@@ -68,6 +68,10 @@ def moved_text(entry: Mapping[str, Any]) -> str:
 
 
 def update_text(moved: Moved) -> str:
-    """What a new baseline changes: "test_a.py::test recall@3: 0.940 → 0.593, 32 of 91 worse, 0 better"."""
-    means = f"{moved.before:.3f} → {moved.after:.3f}"
-    return f"{moved.nodeid} {moved.name}: {means}, {moved.worse} of {moved.n} worse, {moved.better} better"
+    """What a new baseline changes: "test_a.py::test recall@3: 0.940 → 0.593, 32 of 91 worse, 0 better".
+
+    Where questions lost their score: "…, 3 questions had a score and have none now".
+    """
+    means = f"{moved.before:.3f} → {moved.after:.3f}, {moved.worse} of {moved.n} worse, {moved.better} better"
+    lost = f"{moved.lost} questions had a score and have none now" if moved.lost else ""
+    return f"{moved.nodeid} {moved.name}: {', '.join([*([means] if moved.n else []), *([lost] if lost else [])])}"

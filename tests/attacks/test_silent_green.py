@@ -1,4 +1,4 @@
-"""What must not pass, or pass unseen: losses behind unscored questions, caught failures, mistyped marks, half a report."""
+"""What must not pass, or pass unseen: losses behind unscored questions, caught failures, mistyped marks."""
 
 import pytest
 
