@@ -7,7 +7,7 @@ from math import fsum, isfinite
 from statistics import stdev
 from typing import Any, Final, NamedTuple, Self
 
-from pytest_rageval.errors import InputError, QueryError, TooManyUnscoredError
+from pytest_rageval.errors import Cause, InputError, QueryError, TooManyUnscoredError
 from pytest_rageval.model import Example, Ranking
 from pytest_rageval.stats import UNIT, mean_interval
 from pytest_rageval.stats.votes import Tally
@@ -81,6 +81,7 @@ class Outcome:
         case: of LLM-retEval, the letter of a disagreement with recall.
         lost_by: of LLM-retEval, who lost the question, such as "retriever"; None where nobody did.
         failed: the error, where the retriever failed at the question.
+        cause: of what is unscored, whose matter it is.
     """
 
     example: Example
@@ -91,6 +92,7 @@ class Outcome:
     lost_by: str | None = None
     failed: QueryError | None = None
     undefined: str | None = None
+    cause: Cause = "run"
 
 
 class Score(float):
@@ -195,6 +197,20 @@ class Score(float):
     def undefined_reasons(self) -> Counter[str]:
         """Why it is not defined for some, with counts."""
         return Counter(outcome.undefined for outcome in self.outcomes if outcome.undefined is not None)
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """The lowest and the highest value that an example may have, or has: a plugin's score may go further."""
+        return min(self.scale[0], *self.values), max(self.scale[1], *self.values)
+
+    def lacking(self, *causes: Cause) -> list[Outcome]:
+        """The examples that are unscored for one of these causes."""
+        return [each for each in self.outcomes if each.unscored is not None and each.cause in causes]
+
+    def counting(self, value: float, *causes: Cause) -> float:
+        """What the mean would be, had each example that is unscored for one of these causes this value."""
+        lacking = len(self.lacking(*causes))
+        return (fsum(self.values) + lacking * value) / (self.n + lacking)
 
     @property
     def counts(self) -> Counter[str]:

@@ -11,7 +11,7 @@ from pytest_rageval.answers.expression import Expression, parse_expression
 from pytest_rageval.answers.logic import highest, lowest
 from pytest_rageval.answers.measures import MEASURES, AnswerMeasure
 from pytest_rageval.answers.rating import Rating
-from pytest_rageval.errors import Unscored
+from pytest_rageval.errors import UnusableRanking
 from pytest_rageval.evaluations.at_once import all_of
 from pytest_rageval.evaluations.ground_truth import gold_passages
 from pytest_rageval.evaluations.once import Once
@@ -110,12 +110,12 @@ class Run:
         """The same, to be read by a generator or a judge.
 
         Raises:
-            Unscored: one of the documents has no text.
+            UnusableRanking: one of the documents has no text.
         """
         ranking = await self.ranking(question, k)
         if ranking.textless:
             reason = "a retrieved document has no text to read"
-            raise Unscored(reason)
+            raise UnusableRanking(reason)
         return ranking
 
     async def answer(self, question: str, k: int) -> str:
@@ -189,7 +189,7 @@ class Run:
         different from itself.
 
         Raises:
-            Unscored: see `gold_passages`.
+            NoGroundTruth: see `gold_passages`.
         """
         passages = gold_passages(example)
         samples = range(SEMI_GOLD_SAMPLES)

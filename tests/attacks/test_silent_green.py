@@ -1,5 +1,7 @@
 """What must not pass, or pass unseen: losses behind unscored questions, caught failures, mistyped marks."""
 
+import json
+
 import pytest
 
 GATE = '@pytest.mark.rageval_threshold("recall@1", {bounds})\ndef test_gate(): pass\n'
@@ -30,3 +32,156 @@ def test_a_disk_that_fills_up_leaves_the_last_good_report(project, name):
     result.stdout.fnmatch_lines([f"The report *{name} cannot be written: File too large."])
     assert (project.path / name).read_bytes() == before
     assert not list(project.path.glob(".rageval-*"))
+
+
+# Questions that have no score, and are not in the mean.
+
+FAILING = """
+def failing(query, k):
+    number = int(query.split("item-")[1].rstrip("?"))
+    if 20 < number <= 20 + {n}:
+        {how}
+    return search(query, k)
+
+@pytest.fixture(scope="session")
+def rageval_retriever():
+    return failing
+"""
+
+
+def _fail(project, n, how="raise ConnectionError('the index is down')"):
+    """Make the retriever fail at n questions, after it answered others."""
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(conftest + FAILING.format(n=n, how=how))
+
+
+@pytest.fixture
+def hundred(project):
+    """A project of a hundred questions, all of which the retriever finds."""
+    project.evalset(100)
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(conftest.replace("range(1, 21)", "range(1, 101)"))
+    return project
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        (
+            "raise ConnectionError('the index is down')",
+            "rageval_retriever raised ConnectionError: the index is",
+        ),
+        ("return None", "rageval_retriever returned NoneType (q21,"),
+        ("return [object()]", "rageval_retriever returned a document that has neither text nor id"),
+        ("return [{'text': 'nothing with an id'}]", "no retrieved document has *id*"),
+        (
+            "import pytest_rageval; raise pytest_rageval.Unscored('not this one')",
+            "not this one (q21, q22, q23, q24, q25)",
+        ),
+    ],
+)
+def test_a_minimum_counts_what_the_retriever_failed_at(hundred, how, why):
+    """Attack: 5 of 100 questions raise and 6 are lost, so the mean of the other 95 is 0.937, and the true one 0.89."""
+    hundred.test(GATE.format(bounds="min=0.93"))
+    if "text" in how:
+        path = hundred.path / "evals.jsonl"
+        # Found by their id alone.
+        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [json.dumps(each | {"gold": [{"id": each["gold"][0]["id"]}]}) for each in records]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    hundred.lose(*range(10, 16))
+    _fail(hundred, 5, how)
+    result = hundred.run()
+    result.assert_outcomes(failed=1)
+    text = " ".join(" ".join(result.outlines).split())
+    assert "recall@1: 0.937 is the mean without 5 examples that have no score: " in text
+    assert "were each of them 0, it would be 0.890, below the minimum 0.93" in text
+    pytest.LineMatcher([text]).fnmatch_lines([f"*{why}*"])
+
+
+def test_a_maximum_counts_what_the_retriever_failed_at(hundred):
+    """The same by the highest value: what should stay rare may hide among what failed."""
+    hundred.test(GATE.format(bounds="max=0.898"))
+    hundred.lose(*range(1, 11))
+    _fail(hundred, 4)
+    result = hundred.run()
+    result.assert_outcomes(failed=1)
+    text = " ".join(" ".join(result.outlines).split())
+    assert "were each of them 1, it would be 0.900, above the maximum 0.898" in text
+
+
+@pytest.mark.parametrize("words", ['where={"topic": "odd"}', 'by="topic"'])
+def test_a_slice_counts_what_the_retriever_failed_at(hundred, words):
+    """Two of fifty are 4% of the slice."""
+    hundred.test(GATE.format(bounds=f"min=0.97, {words}"))
+    hundred.run().assert_outcomes(passed=1)
+    _fail(hundred, 3)
+    result = hundred.run("--rageval-max-unscored=0.1")
+    result.assert_outcomes(failed=1)
+    assert "recall@1 where topic='odd': 1.000 is the mean without 2 examples" in " ".join(result.outlines)
+
+
+def test_a_drop_counts_what_the_retriever_failed_at(hundred):
+    """Attack: the questions that got worse raise, and are compared no more."""
+    hundred.test(GATE.format(bounds="max_drop=0.02"))
+    hundred.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    _fail(hundred, 4)
+    result = hundred.run(
+        "--rageval-report=report.json", "--rageval-report=report.html", "--rageval-report=report.md"
+    )
+    result.assert_outcomes(passed=1)
+    # Four of a hundred may still be noise; that is said.
+    result.stdout.fnmatch_lines(
+        ["warning: *: 0.960 (1.000 without those) is 0.040 below*4 have no score, since the*"]
+    )
+    _fail(hundred, 6)
+    result = hundred.run("--rageval-max-unscored=0.1")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["6 of 100 questions got worse, 0 better:", "  q21  1.00 → 0.00  What *", "      unscored *"]
+    )
+    result.stdout.fnmatch_lines(
+        ["    recall@1: baseline 1.000, 6 without a score counted as lost, drop 0.060 (p = *"]
+    )
+
+
+def test_a_score_without_bounds_says_what_is_not_in_it(hundred):
+    """An assertion of the test's own compares the mean of what has a score: that is said, also with -q."""
+    hundred.test("def test_own(rageval): assert rageval.score('recall@1') >= 0.93\n")
+    hundred.lose(*range(10, 16))
+    _fail(hundred, 5)
+    result = hundred.run("-q")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["warning: *: recall@1: the mean without 5 examples that have no score: *, it would be 0.890"]
+    )
+
+
+@pytest.mark.parametrize("quiet", [(), ("-q",)])
+def test_what_a_server_failed_at_is_pointed_out(hundred, llm, quiet):
+    """A judge's reply that cannot be read is not held against the retriever, and is not passed over."""
+    hundred.use(llm)
+    said = llm.model
+    llm.model = lambda prompt: (
+        "perhaps" if "item-7?" in prompt and "Answer to check" in prompt else said(prompt)
+    )
+    hundred.test('@pytest.mark.rageval_threshold("answer.correct@1", min=1.0)\ndef test_gate(): pass\n')
+    result = hundred.run(*quiet)
+    result.assert_outcomes(passed=1)
+    warning = (
+        "warning: *: answer.correct@1: 1.000 is the mean without 1 example that has no score: the judge's reply "
+        "is neither yes nor no: 'perhaps' (q7); were each of them 0, it would be 0.990, below the minimum 1"
+    )
+    result.stdout.fnmatch_lines([warning])
+
+
+def test_what_the_eval_set_lacks_is_no_loss(hundred):
+    """An example without gold passages has no score whatever the retriever returns: nothing is hidden by it."""
+    path = hundred.path / "evals.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    record = json.loads(lines[0]) | {"gold": []}
+    path.write_text("\n".join([json.dumps(record), *lines[1:]]) + "\n", encoding="utf-8")
+    hundred.test(GATE.format(bounds="min=1.0"))
+    result = hundred.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("warning*")
