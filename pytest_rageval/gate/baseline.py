@@ -19,12 +19,14 @@ changed line, and two branches that changed different ones merge.
 
 import json
 import math
+import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Self
 
-from pytest_rageval.errors import InputError
+from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.file_writing import write_whole
 from pytest_rageval.gate.conditions import mark_of
 from pytest_rageval.model import Example
@@ -40,6 +42,14 @@ LINES: Final = 5
 LONGEST: Final = 200
 """Most characters of an answer that are kept: enough to recognise it in a report."""
 
+WRITE: Final = "pytest --rageval-update-baseline"
+
+NEAR: Final = 0.8
+"""How alike two node ids are that may be of one test."""
+
+LIKE: Final = 3
+"""How many tests are named that may be the one that is missing."""
+
 MEND: Final = (
     "Take it from git again; or delete it, and write it anew with --rageval-update-baseline on the commit to "
     "compare with."
@@ -51,10 +61,34 @@ class Baseline:
 
     Attributes:
         tests: by node id, entries as `baseline_entry` makes them.
+        path: of the file; None where there is none.
     """
 
-    def __init__(self, tests: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+    def __init__(
+        self, tests: Mapping[str, Mapping[str, Any]] | None = None, path: Path | None = None
+    ) -> None:
         self.tests = dict(tests or {})
+        self.path = path
+
+    @classmethod
+    def to_compare_with(cls, path: Path, *, named: bool) -> Self:
+        """The file's, as `read`, but one that was named, or that a link leads to, has to be there.
+
+        Raises:
+            InputError: it is not, or is no such baseline.
+        """
+        if not path.exists() and (named or path.is_symlink()):
+            why = (
+                f"it is a link to {path.readlink()}, which is missing"
+                if path.is_symlink()
+                else "there is no such file"
+            )
+            message = (
+                f"The baseline {path} cannot be read: {why}.\n"
+                f"Check rageval_baseline and --rageval-baseline; or write it on the commit to compare with: {WRITE}"
+            )
+            raise InputError(message)
+        return cls.read(path)
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -80,7 +114,32 @@ class Baseline:
             raise InputError(message)
         if schema != SCHEMA or not _well_formed(document.get("tests")):
             raise InputError(f"The baseline {path} is no baseline of this package.\n{MEND}")
-        return cls(document["tests"])
+        return cls(document["tests"], path)
+
+    def missing(self, nodeid: str, name: str, present: Collection[str]) -> str:
+        """Why there is nothing to compare a score of a test with, and what to do; empty where there is no file yet.
+
+        Args:
+            nodeid: of the test.
+            name: of the score, which is not among those of the test here.
+            present: node ids of the tests that there are now: none of these was renamed to this one.
+        """
+        if self.path is None:
+            return ""
+        remedy = f"Run {WRITE} {shlex.quote(nodeid)} on the commit to compare with, and commit the file."
+        if nodeid in self.tests:
+            scores = self.tests[nodeid]["scores"]
+            listed = f"it has {', '.join(scores)}" if scores else "it has none"
+            return f"{self.path} has no {name} of {nodeid}; {listed}.{did_you_mean(name, scores)}\n{remedy}"
+        text = f"{self.path} has nothing of {nodeid}"
+        like = _like(nodeid, self.tests.keys() - set(present))
+        if not like:
+            return f"{text}.\n{remedy}"
+        return (
+            f"{text}; renamed from {' or '.join(like)}?\n"
+            "Then rename it in the file too; or run pytest with the root directory of before. If it is another test: "
+            f"{remedy[0].lower()}{remedy[1:]}"
+        )
 
     def write(self, path: Path) -> None:
         """Replace the file.
@@ -147,6 +206,22 @@ def _example(outcome: Outcome) -> dict[str, Any]:
     if evidence.answer is not None:
         kept["answer"] = " ".join(evidence.answer.split())[:LONGEST]
     return kept
+
+
+def _like(nodeid: str, others: Collection[str]) -> list[str]:
+    """The tests that may be this one under another name: of the same function name, else those nearly named so."""
+    same = [each for each in sorted(others) if _function(each) == _function(nodeid)]
+    exact = [each for each in same if each.partition("[")[2] == nodeid.partition("[")[2]]
+    return (exact or same or get_close_matches(nodeid, sorted(others), n=1, cutoff=NEAR))[:LIKE]
+
+
+def _function(nodeid: str) -> str:
+    """The name of a test's function.
+
+    >>> _function("test_a.py::TestAll::test_b[x::y]")
+    'test_b'
+    """
+    return nodeid.partition("[")[0].rpartition("::")[2]
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from pytest_rageval.plugin.planning import PlanningPlugin
 from pytest_rageval.plugin.recording import RecordingPlugin, WorkerPlugin
 from pytest_rageval.plugin.remembering import RememberingPlugin
 from pytest_rageval.plugin.together import ControllerPlugin
+from pytest_rageval.plugin.vanished import VanishedPlugin
 
 __all__ = [
     "pytest_addhooks",
@@ -71,8 +72,9 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     register(ControllerPlugin(), ControllerPlugin.NAME)
     register(OutcomePlugin(config, settings), OutcomePlugin.NAME)
-    if settings.record or settings.update_baseline:
-        register(CompletenessPlugin(config), CompletenessPlugin.NAME)
+    register(CompletenessPlugin(config), CompletenessPlugin.NAME)
+    if not (settings.plan or settings.update_baseline):
+        register(VanishedPlugin(config, settings), VanishedPlugin.NAME)
     if settings.update_baseline:
         register(RememberingPlugin(config, settings), RememberingPlugin.NAME)
     if settings.record:

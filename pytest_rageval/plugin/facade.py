@@ -250,12 +250,16 @@ class Rageval:
         settings = self._session.settings
         if threshold.max_drop is None or settings.update_baseline:
             return Memory({}, None, updating=bool(settings.update_baseline))
-        test = self._session.baseline.tests.get(
-            plain_nodeid(self._item.nodeid), {"questions": {}, "scores": {}}
-        )
-        kept = test["scores"].get(threshold.name)
-        before = kept and Before(test["questions"], kept["fingerprint"], kept["examples"])
+        nodeid, name = plain_nodeid(self._item.nodeid), threshold.name
+        baseline = self._session.baseline
+        test = baseline.tests.get(nodeid)
+        kept = test and test["scores"].get(name)
         now = self._session.fingerprint(self._parts, _wanted(threshold))
+        if test is None or kept is None:
+            present = {plain_nodeid(each.nodeid) for each in self._item.session.items}
+            missing = baseline.missing(nodeid, name, present)
+            return Memory(now, None, required=settings.require_baseline, missing=missing)
+        before = Before(test["questions"], kept["fingerprint"], kept["examples"])
         return Memory(now, before, required=settings.require_baseline)
 
     def _score(self, spec: str, words: dict[str, Any]) -> Score:

@@ -19,6 +19,12 @@ def _mean(project, nodeid="test_it.py::test_gate", name="recall@1"):
     return fsum(each["score"] for each in examples.values()) / len(examples)
 
 
+def _run(project, *arguments):
+    """Workers, and plugins of the folder, need a process of their own; others are a second faster without."""
+    own = "-n2" in arguments or "-p" in arguments
+    return (project.run_process if own else project.run)(*arguments)
+
+
 @pytest.fixture
 def worse(project):
     """A project of twelve questions with a baseline of 1.0, whose retriever finds three of them now."""
@@ -37,7 +43,7 @@ def worse(project):
 )
 def test_an_update_always_says_what_it_lowers(worse, quiet):
     """Attack: `-q --rageval-update-baseline` in addopts wrote recall 1.0 → 0.25 and printed "1 passed"."""
-    result = worse.run_process(UPDATE, *quiet)
+    result = _run(worse, UPDATE, *quiet)
     assert _mean(worse) == 0.25
     result.stdout.fnmatch_lines(
         ["  test_it.py::test_gate recall@1: 1.000 → 0.250, 9 of 12 worse, 0 better"],
@@ -75,7 +81,7 @@ def test_what_says_that_it_is_no_build_server_is_none(worse, monkeypatch, ci):
 def test_an_update_that_is_meant_passes_on_a_build_server(worse, monkeypatch, arguments):
     """And says what it lowers, as everywhere."""
     monkeypatch.setenv("CI", "true")
-    result = worse.run_process(*arguments, "-q")
+    result = _run(worse, *arguments, "-q")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["  test_it.py::test_gate recall@1: 1.000 → 0.250, *"])
     assert _mean(worse) == 0.25
@@ -151,3 +157,230 @@ def test_an_update_says_what_it_drops(project):
             "  test_it.py::test_more hit@1: dropped, no threshold with max_drop bounds it",
         ]
     )
+
+
+# A baseline that is not there, or not this test's.
+
+
+@pytest.fixture
+def good(project):
+    """A project with two gates, their baseline, and a retriever that is worse now."""
+    project.evalset(12)
+    project.test(BOUND + BOUND.replace("gate", "more").replace("recall", "hit"))
+    project.run(UPDATE).assert_outcomes(passed=2)
+    project.lose(*range(4, 13))
+    return project
+
+
+@pytest.mark.parametrize("how", ["option", "ini"])
+def test_a_baseline_that_was_named_has_to_be_there(good, how):
+    """Attack: a mistyped file name, after which nothing is compared with anything."""
+    if how == "ini":
+        good.ini(rageval_baseline="evals/mian.json")
+    result = good.run(*(["--rageval-baseline=evals/mian.json"] if how == "option" else []))
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "The baseline *evals/mian.json cannot be read: there is no such file.",
+            "Check rageval_baseline and --rageval-baseline; or write it *: pytest --rageval-update-baseline",
+        ]
+    )
+    good.run(UPDATE, "--rageval-baseline=evals/mian.json").assert_outcomes(passed=2)
+    good.run("--rageval-baseline=evals/mian.json").assert_outcomes(passed=2)
+
+
+def test_a_link_that_leads_nowhere_is_no_first_run(good):
+    """Attack: the file that a link leads to is gone."""
+    path = good.path / "rageval_baseline.json"
+    path.unlink()
+    path.symlink_to(good.path / "gone.json")
+    result = good.run()
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        ["The baseline *rageval_baseline.json cannot be read: it is a link to *gone.json, *"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        # The function.
+        (
+            BOUND.replace("test_gate", "test_gates"),
+            "has nothing of test_it.py::test_gates; renamed from test_it.py::test_gate?",
+        ),
+        # Into a class.
+        (
+            "class TestAll:\n    " + BOUND.replace("\n", "\n    ").replace("()", "(self)").rstrip() + "\n",
+            "has nothing of test_it.py::TestAll::test_gate; renamed from test_it.py::test_gate?",
+        ),
+        # The id of a parameter.
+        (
+            '@pytest.mark.parametrize("k", [1])\n' + BOUND.replace("()", "(k)"),
+            "has nothing of test_it.py::test_gate[[]1]; renamed from test_it.py::test_gate?",
+        ),
+        # Another one altogether.
+        (
+            BOUND.replace("test_gate", "test_quite_different_things"),
+            "has nothing of *::test_quite_different_things.",
+        ),
+        # The threshold.
+        (
+            BOUND.replace("recall@1", "recall@2"),
+            "has no recall@2 of test_it.py::test_gate; it has recall@1. Did you mean recall@1?",
+        ),
+        (
+            BOUND.replace("max_drop", "comparator=None, order=None, max_drop").replace("recall", "mrr"),
+            "has no mrr@1 of *",
+        ),
+    ],
+)
+def test_a_test_that_the_baseline_does_not_know_is_an_error(good, body, told):
+    """Attack: a renamed test, class, parameter or threshold was a first run again, and passed."""
+    good.test(body + BOUND.replace("gate", "more").replace("recall", "hit"))
+    result = good.run()
+    result.assert_outcomes(failed=1, errors=1)
+    lines = [line for line in result.outlines if "rageval_baseline.json has n" in line]
+    pytest.LineMatcher(lines).fnmatch_lines([f"*: *rageval_baseline.json {told}"])
+    assert "un pytest --rageval-update-baseline " in " ".join(result.outlines)
+
+
+def test_a_minimum_that_is_not_reached_is_told_beside_a_missing_entry(good):
+    """A bound that is passed is passed."""
+    good.test(BOUND.replace("gate", "new").replace("max_drop", "min=0.9, max_drop"))
+    result = good.run()
+    result.assert_outcomes(failed=1)
+    assert "0.250 is below the minimum 0.9" in " ".join(result.outlines)
+
+
+def test_another_root_directory_is_no_first_run(good):
+    """Attack: `--rootdir`, or an ini file further up, changes every node id."""
+    inner = good.path / "inner"
+    inner.mkdir()
+    for name in ("test_it.py", "conftest.py", "evals.jsonl"):
+        (good.path / name).rename(inner / name)
+    result = good.run("--rootdir=.", "inner")
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*has nothing of inner/test_it.py::test_gate; renamed from test_it.py::test_gate?",
+            "Then rename it *root directory*",
+        ]
+    )
+
+
+def test_the_first_run_on_a_build_server_needs_a_baseline(project, monkeypatch):
+    """Attack: the file was never committed, and every build is a first run. Elsewhere it passes with a warning."""
+    project.test(BOUND)
+    result = _run(project)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["warning: *recall@1: 1.000 has no baseline yet *--rageval-update-baseline writes one"]
+    )
+    monkeypatch.setenv("CI", "true")
+    result = _run(project)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*has no baseline yet *(--rageval-require-baseline, the default under CI=true)"]
+    )
+    _run(project, "--rageval-require-baseline=false").assert_outcomes(passed=1)
+    project.ini(rageval_require_baseline="false")
+    _run(project).assert_outcomes(passed=1)
+    _run(project, "--rageval-require-baseline").assert_outcomes(errors=1)
+
+
+# A gate that is gone.
+
+GONE = "*rageval_baseline.json lists what nothing in this run is compared with*"
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("def test_gate(): pass\n", "  test_it.py::test_gate"),
+        ("", "  test_it.py::test_gate"),
+        ("def test_gate(rageval): pass\n", "  test_it.py::test_gate: recall@1"),
+        (BOUND.replace("max_drop", "min"), "  test_it.py::test_gate: recall@1"),
+    ],
+)
+@pytest.mark.parametrize("arguments", [(), ("-q",)])
+def test_a_gate_that_is_gone_is_listed(project, monkeypatch, body, told, arguments):
+    """Attack: the test, its mark or its max_drop is taken away. On a build server a full run ends as an error."""
+    more = BOUND.replace("gate", "more")
+    project.test(BOUND + more)
+    project.run(UPDATE).assert_outcomes(passed=2)
+    project.test(body + more)
+    result = _run(project, *arguments)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([GONE, told])
+    result.stdout.no_fnmatch_line("  test_it.py::test_more*")
+    monkeypatch.setenv("CI", "true")
+    result = _run(project, *arguments)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines([GONE, told])
+
+
+def test_workers_tell_which_gates_there_were(project, monkeypatch):
+    """The process that writes collects nothing itself."""
+    project.test(BOUND + BOUND.replace("gate", "more"))
+    project.run(UPDATE)
+    project.test(BOUND)
+    monkeypatch.setenv("CI", "true")
+    result = _run(project, "-n2")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines([GONE, "  test_it.py::test_more"])
+    result.stdout.no_fnmatch_line("  test_it.py::test_gate*")
+
+
+def test_a_baseline_whose_gates_are_all_gone_is_listed(project, monkeypatch):
+    """Also where nothing of ours ran at all."""
+    project.test(BOUND)
+    project.run(UPDATE)
+    project.test("def test_other(): pass\n")
+    monkeypatch.setenv("CI", "true")
+    result = _run(project)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines([GONE, "  test_it.py::test_gate"])
+
+
+SHARD = "def pytest_collection_modifyitems(items): del items[1:]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more"),
+    [
+        (("-k", "other"), ""),
+        (("test_other.py",), ""),
+        (("--deselect=test_it.py",), ""),
+        (("--ignore=test_it.py",), ""),
+        (("--collect-only",), ""),
+        (("--rageval-plan",), ""),
+        (("-p", "shard"), ""),
+        (("-p", "shard", "-n2"), ""),
+        ((), "pytest.skip('not here', allow_module_level=True)\n"),
+        ((), "@pytest.mark.skip\n"),
+        ((), "@pytest.mark.skip\nclass TestAll:\n    def test_gate(self): pass\n"),
+    ],
+)
+def test_a_run_of_a_part_misses_nothing(project, monkeypatch, arguments, more):
+    """What was selected out, or skipped where pytest says so, is not gone."""
+    in_class = "class" in more
+    body = '@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\nclass TestAll:\n    def test_gate(self): pass\n'
+    project.test(body if in_class else BOUND)
+    project.test("def test_other(): pass\n", name="test_other")
+    project.run(UPDATE)
+    (project.path / "shard.py").write_text(SHARD.replace("[1:]", "[:1]"), encoding="utf-8")
+    if more:
+        project.test(more if in_class else more + BOUND)
+    monkeypatch.setenv("CI", "true")
+    result = _run(project, *arguments)
+    assert result.ret == 0
+    result.stdout.no_fnmatch_line(GONE)
+
+
+def test_a_test_that_fails_before_it_compares_is_not_gone(project):
+    """It is red already."""
+    project.test("def test_own(rageval):\n    rageval.score('recall@1', max_drop=0.02)\n")
+    project.run(UPDATE)
+    project.test("def test_own(rageval):\n    assert False\n    rageval.score('recall@1', max_drop=0.02)\n")
+    project.run().stdout.no_fnmatch_line(GONE)

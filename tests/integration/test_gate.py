@@ -32,7 +32,7 @@ def test_the_first_run_passes_and_says_that_nothing_was_compared(project):
         result.stdout.fnmatch_lines([warning])
     result = project.run("--rageval-require-baseline")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"{NONE_YET} (--rageval-require-baseline)"])
+    result.stdout.fnmatch_lines([f"{NONE_YET} (--rageval-require-baseline, the default under CI=true)"])
     assert not (project.path / "rageval_baseline.json").exists()
 
     result = project.run(UPDATE)

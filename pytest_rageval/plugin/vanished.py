@@ -1,0 +1,89 @@
+"""Tests that the baseline lists and that compare nothing with it any more: a gate that is gone is green for ever."""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import pytest
+
+from pytest_rageval.config import Settings
+from pytest_rageval.errors import InputError
+from pytest_rageval.plugin.completeness import CompletenessPlugin
+from pytest_rageval.plugin.naming import plain_nodeid
+
+__all__ = ["VanishedPlugin"]
+
+
+class VanishedPlugin:
+    """The hooks of the process that reports: the only one, or xdist's controller."""
+
+    NAME: ClassVar[str] = "rageval-vanished"
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self._config = config
+        self._settings = settings
+        self._compared: dict[str, set[str]] = {}
+        self._excused: set[str] = set()
+        self._lines: list[str] = []
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """The tests of a module that was skipped or could not be imported are not gone."""
+        if not report.passed:
+            self._excused.add(report.nodeid)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take note of what a test compares; one that did not pass may have ended before it did."""
+        nodeid = plain_nodeid(report.nodeid)
+        if not report.passed:
+            self._excused.add(nodeid)
+        results = getattr(report, "rageval", None)
+        if results is not None:
+            from pytest_rageval.reports.entries import entry_name  # noqa: PLC0415 - few runs have results
+
+            self._compared[nodeid] = {
+                entry_name(entry)
+                for entry in results["scores"]
+                if (entry["threshold"] or {}).get("max_drop") is not None
+            }
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """After a full run, hold the baseline against what was compared."""
+        path = self._settings.baseline
+        if self._config.option.collectonly or not path.exists():
+            return
+        if CompletenessPlugin.of(self._config).selected(session):
+            return
+        self._lines = list(self._vanished())
+        if self._lines and self._settings.require_baseline and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """List them, also with -q."""
+        if not self._lines:
+            return
+        required = self._settings.require_baseline
+        error = ", which --rageval-require-baseline forbids (the default under CI=true)" if required else ""
+        for line in (
+            f"{self._settings.baseline} lists what nothing in this run is compared with{error}:",
+            *self._lines,
+            "Is a test gone, or its max_drop? If that is meant, pytest --rageval-update-baseline takes it out.",
+        ):
+            terminalreporter.line(line, red=required, yellow=not required)
+
+    def _vanished(self) -> Iterator[str]:
+        from pytest_rageval.gate.baseline import Baseline  # noqa: PLC0415 - few projects have one
+
+        try:
+            tests = Baseline.read(self._settings.baseline).tests
+        except InputError as error:
+            # Where a test compares with it, that test says so too.
+            yield f"  {error}"
+            return
+        for nodeid in sorted(tests):
+            if any(nodeid == each or nodeid.startswith((f"{each}::", f"{each}/")) for each in self._excused):
+                continue
+            gone = sorted(tests[nodeid]["scores"].keys() - self._compared.get(nodeid, set()))
+            if nodeid not in self._compared:
+                yield f"  {nodeid}"
+            elif gone:
+                yield f"  {nodeid}: {', '.join(gone)}"
