@@ -1,6 +1,7 @@
 """The object that tests receive as `rageval`."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
@@ -10,6 +11,7 @@ from pytest_rageval.agreement import Agreement
 from pytest_rageval.errors import InputError, RagevalError, StaleBaselineError
 from pytest_rageval.evaluations.agreement import ANNOTATORS, MEASURES, Compared
 from pytest_rageval.evaluations.terms import Wanted
+from pytest_rageval.evaluations.uniform import uniform_judge
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import Before
 from pytest_rageval.gate.ruling import Memory, Ruling, rule
@@ -56,6 +58,7 @@ class Rageval:
         self._entries: dict[str, dict[str, Any]] = {}
         self._agreements: list[dict[str, Any]] = []
         self._rulings: list[Ruling] = []
+        self._scores: list[Score] = []
         self._kept: dict[str, tuple[Score, dict[str, Any]]] = {}
         self._calibrating = Calibrating(session, parts, item)
 
@@ -168,11 +171,21 @@ class Rageval:
             "evalset": evalset,
             **parametrization(self._item),
             **({"own": own} if (own := self._parts.own) else {}),
+            **self._warned(),
             "scores": list(self._entries.values()),
             **self._calibrating.results(),
             **({"agreement": self._agreements} if self._agreements else {}),
             **self._remembered(),
         }
+
+    def _warned(self) -> dict[str, Any]:
+        """What a reader should know of all scores of the test; nothing where there is nothing to know."""
+        if not self._scores:
+            return {}
+        comparisons = [ruling.comparison for ruling in self._rulings if ruling.comparison is not None]
+        moved = {each.outcome.example.question for one in comparisons for each in one.changes if each.drop}
+        warning = uniform_judge(self._session.runs.of(self._parts), self._scores, moved)
+        return {"warnings": [warning]} if warning else {}
 
     def _remembered(self) -> dict[str, Any]:
         """What an update of the baseline keeps, and which of it is out of its bounds; nothing in other runs."""
@@ -239,6 +252,10 @@ class Rageval:
         if isinstance(score, RagevalError):
             raise score
         ruling = rule(score, threshold, self._memory(threshold), alpha=threshold.alpha / max(1, tests))
+        doubts = threshold.doubts(self._session.scale(_wanted(threshold)))
+        verdict = replace(ruling.verdict, warnings=(*ruling.verdict.warnings, *doubts))
+        ruling = replace(ruling, verdict=verdict)
+        self._scores.append(score)
         self._record(ruling_entry(ruling) | self._calibrating.corrected(ruling.score, threshold))
         self._rulings.append(ruling)
         if threshold.max_drop is not None and self._session.settings.update_baseline:
@@ -273,6 +290,7 @@ class Rageval:
         score = self._session.score(self._parts, self._evalset(), [wanted])[wanted]
         if not threshold.bounds:
             asked = _sliced(score, threshold)
+            self._scores.append(asked)
             self._record(score_entry(asked, threshold, None) | self._calibrating.corrected(asked, threshold))
             return asked
         # What a test asks for as it goes is in no family: nobody knows beforehand how much it will be.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["OutcomePlugin"]
 
 KEPT: Final = (
-    *("nodeid", "evalset", "function", "system", "parameters", "own"),
+    *("nodeid", "evalset", "function", "system", "parameters", "own", "warnings"),
     *("scores", "agreement", "calibration"),
 )
 """What of a test's results the reports show."""

@@ -185,3 +185,101 @@ def test_what_the_eval_set_lacks_is_no_loss(hundred):
     result = hundred.run()
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("warning*")
+
+
+# Bounds and judges that let everything pass.
+
+
+@pytest.mark.parametrize(
+    ("bounds", "told"),
+    [
+        ("max_drop=2", "For 2% write max_drop=0.02."),
+        ("max_drop=50", "For 50% write max_drop=0.5."),
+        ("max_drop=0.9", "Give a max_drop that would matter, such as 0.02."),
+    ],
+)
+@pytest.mark.parametrize("form", ["marker", "call"])
+def test_a_drop_of_more_than_half_the_scale_is_refused(project, bounds, told, form):
+    """Attack: a percentage in place of a share, which nothing can exceed."""
+    body = f"def test_gate(rageval): rageval.score('recall@1', {bounds})\n"
+    project.test(GATE.format(bounds=bounds) if form == "marker" else body)
+    result = project.run()
+    result.assert_outcomes(**{"errors" if form == "marker" else "failed": 1})
+    assert told in " ".join(result.outlines)
+
+
+@pytest.mark.parametrize("quiet", [(), ("-q",)])
+@pytest.mark.parametrize("words", ["", ', by="topic"'])
+def test_a_drop_of_more_than_a_fifth_is_doubted(project, quiet, words):
+    """Once, however many slices it is for."""
+    project.test(GATE.format(bounds=f"max_drop=0.3{words}"))
+    project.run("--rageval-update-baseline")
+    result = project.run(*quiet)
+    result.assert_outcomes(passed=1)
+    warnings = [line for line in result.outlines if "lets a retriever lose 30% of the scale" in line]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("warning: test_it.py::test_gate: recall@1")
+
+
+JUDGED = (
+    '@pytest.mark.rageval_threshold("answer.correct@1", max=1.0)\n'
+    '@pytest.mark.rageval_threshold("llm_reteval@1", max=1.0)\n'
+    "def test_gate(): pass\n"
+)
+
+
+@pytest.mark.parametrize("said", ["yes", "no"])
+@pytest.mark.parametrize("quiet", [(), ("-q",)])
+def test_a_judge_that_says_the_same_of_everything_is_pointed_out(hundred, llm, said, quiet):
+    """Attack: a judge that says yes to whatever it reads keeps every score where it is."""
+    hundred.use(llm)
+    hundred.test(JUDGED)
+    model = llm.model
+    llm.model = lambda prompt: (
+        said if "Answer to check" in prompt else model(prompt).replace("no answer in the documents", "x")
+    )
+    hundred.lose(*range(40, 60))
+    result = hundred.run(*quiet)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [f"warning: *::test_gate: the judge said {said} * never anything else, *(rageval_cal*"]
+    )
+
+
+@pytest.mark.parametrize("good", ["judge", "rankings", "few"])
+def test_a_judge_that_may_be_right_is_not(hundred, llm, good):
+    """It told right from wrong; every ranking is as good as every other; or it was asked little."""
+    hundred.use(llm)
+    hundred.test(JUDGED)
+    if good == "few":
+        hundred.evalset(20)
+    if good != "judge":
+        model = llm.model
+        llm.model = lambda prompt: "yes" if "Answer to check" in prompt else model(prompt)
+    if good != "rankings":
+        hundred.lose(*range(10, 20))
+    result = hundred.run("--rageval-max-unscored=1")
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*never anything else*")
+
+
+def test_a_judge_that_says_yes_where_all_rankings_moved_is_pointed_out(hundred, llm):
+    """Then the rankings are alike again: all of them are bad."""
+    hundred.use(llm)
+    model = llm.model
+    llm.model = lambda prompt: (
+        "yes" if "Answer to check" in prompt else model(prompt).replace("no answer", "an answer")
+    )
+    gate = GATE.format(bounds="max_drop=0.02").replace(
+        "def", '@pytest.mark.rageval_threshold("answer.correct@1", min=0.5)\ndef'
+    )
+    hundred.test(gate)
+    result = hundred.run("--rageval-update-baseline")
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*never anything else*")
+    hundred.lose(*range(1, 101))
+    conftest = (hundred.path / "conftest.py").read_text(encoding="utf-8")
+    hundred.pytester.makeconftest(conftest + "\nCORPUS['doc-0'] = 'Of nothing.'\n")
+    result = hundred.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["warning: *: the judge said yes 100 times and never anything else, *"])
