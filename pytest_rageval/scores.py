@@ -144,6 +144,29 @@ class Score(float):
         if not values or too_many(defined - len(values), defined, max_unscored):
             raise TooManyUnscoredError(_too_many(spec, outcomes, slice or {}, max_unscored))
         self = super().__new__(cls, fsum(values) / len(values))
+        self._remember(
+            spec,
+            outcomes,
+            slice=slice,
+            max_unscored=max_unscored,
+            seed=seed,
+            repeats=repeats,
+            scale=scale,
+        )
+        return self
+
+    def _remember(  # noqa: PLR0913 - what a score remembers
+        self,
+        spec: str,
+        outcomes: Sequence[Outcome],
+        *,
+        slice: Mapping[str, Any] | None = None,  # noqa: A002 - see above
+        max_unscored: float = 1.0,
+        seed: int = 0,
+        repeats: Sequence[Sequence[Outcome]] = (),
+        scale: tuple[float, float] = UNIT,
+    ) -> None:
+        """Keep where the number comes from."""
         self.spec = spec
         self.outcomes = tuple(outcomes)
         self.slice = dict(slice or {})
@@ -151,7 +174,6 @@ class Score(float):
         self.seed = seed
         self.repeats = tuple(map(tuple, repeats))
         self.scale = scale
-        return self
 
     def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         named = {
@@ -256,7 +278,7 @@ class Score(float):
         chosen = [outcome for outcome in self.outcomes if _matches(outcome.example, tags)]
         if not chosen:
             raise InputError(_no_such_slice([outcome.example for outcome in self.outcomes], tags))
-        return Score(
+        return type(self)(
             self.spec,
             chosen,
             slice={**self.slice, **tags},

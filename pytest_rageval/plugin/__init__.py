@@ -20,6 +20,7 @@ from pytest_rageval.plugin.fixtures import (
     rageval_retriever,
 )
 from pytest_rageval.plugin.gate import GatePlugin
+from pytest_rageval.plugin.marks import MarksPlugin
 from pytest_rageval.plugin.options import add_options, settings_of
 from pytest_rageval.plugin.outcome import OutcomePlugin
 from pytest_rageval.plugin.planning import PlanningPlugin
@@ -63,6 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     family = FamilyPlugin()
     register(family, FamilyPlugin.NAME)
     register(GatePlugin(config, settings, family), GatePlugin.NAME)
+    register(MarksPlugin(config), MarksPlugin.NAME)
     if settings.plan:
         if getattr(config.option, "numprocesses", None):
             raise pytest.UsageError("--rageval-plan asks nothing and needs no workers: add -n0.")

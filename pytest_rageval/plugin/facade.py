@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 import pytest
 
 from pytest_rageval.agreement import Agreement
-from pytest_rageval.errors import InputError, RagevalError, StaleBaselineError
+from pytest_rageval.errors import InputError, Planned, RagevalError, StaleBaselineError
 from pytest_rageval.evaluations.agreement import ANNOTATORS, MEASURES, Compared
 from pytest_rageval.evaluations.terms import Wanted
 from pytest_rageval.evaluations.uniform import uniform_judge
@@ -20,13 +20,20 @@ from pytest_rageval.model import EvalSet, Example, Ranking
 from pytest_rageval.plugin.calibrating import Calibrating
 from pytest_rageval.plugin.naming import plain_nodeid
 from pytest_rageval.plugin.parameters import parametrization
-from pytest_rageval.plugin.standins import PlannedAgreement, PlannedScore
+from pytest_rageval.plugin.standins import (
+    PlannedScore,
+    PlannedText,
+    planned_agreement,
+    planned_ranking,
+    planned_text,
+)
 from pytest_rageval.reports.agreement import agreement_entry
 from pytest_rageval.reports.entries import entry_name, error_entry, ruling_entry, score_entry
 from pytest_rageval.reports.evalset import evalset_entry
 from pytest_rageval.reports.failure import failure_lines
 from pytest_rageval.scores import Score
 from pytest_rageval.session import Parts, Session
+from pytest_rageval.stats import UNIT
 
 __all__ = ["Rageval"]
 
@@ -34,6 +41,8 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 MARKER: Final = "rageval_evalset"
+
+BOUNDS: Final = ("min", "max", "max_drop")
 
 
 class Rageval:
@@ -59,8 +68,11 @@ class Rageval:
         self._agreements: list[dict[str, Any]] = []
         self._rulings: list[Ruling] = []
         self._scores: list[Score] = []
+        self._unkept: list[str] = []
         self._kept: dict[str, tuple[Score, dict[str, Any]]] = {}
         self._calibrating = Calibrating(session, parts, item)
+        self.stood_in = False
+        """Whether the test was given what only stands for a result, as in a plan."""
 
     @property
     def examples(self) -> tuple[Example, ...]:
@@ -79,7 +91,12 @@ class Rageval:
         Raises:
             RagevalError: it cannot be computed; what to do.
         """
-        return self._shown(lambda: self._score(spec, words))
+        try:
+            return self._shown(lambda: self._score(spec, words))
+        except (RagevalError, pytest.fail.Exception) as error:
+            if any(words.get(bound) is not None for bound in BOUNDS):
+                self._unkept.append(str(error))
+            raise
 
     def agreement(
         self,
@@ -115,11 +132,20 @@ class Rageval:
 
     def retrieve(self, query: str, k: int) -> Ranking:
         """What the retriever under test returns for a query when asked for k documents."""
-        return self._shown(lambda: self._session.retrieve(self._parts, query, k))
+        ranking = self._shown(lambda: self._session.retrieve(self._parts, query, k))
+        return planned_ranking(ranking) if self._session.settings.plan else ranking
 
     def answer(self, question: str, k: int) -> str:
         """The generator's answer from the first k documents for the question."""
-        return self._shown(lambda: self._session.answer(self._parts, question, k))
+        try:
+            answer = self._shown(lambda: self._session.answer(self._parts, question, k))
+        except Planned as planned:
+            self.stood_in = True
+            return PlannedText(planned)
+        if not self._session.settings.plan:
+            return answer
+        self.stood_in = True
+        return planned_text(answer)
 
     def cached(self, function: F, *, version: str | None = None) -> F:
         """A function of yours that computes each result once and then finds it, in later runs too.
@@ -156,6 +182,17 @@ class Rageval:
         failures = self._failures()
         if failures:
             pytest.fail("\n\n".join(failures), pytrace=False)
+
+    def enforce_asked(self) -> None:
+        """Fail the test that has come to its end where a threshold that it asked for was not kept.
+
+        Its statements caught the exception, as `except BaseException` and `pytest.raises` do.
+        """
+        unkept = list(dict.fromkeys(self._unkept))
+        if unkept:
+            what = "A threshold was not kept, and the test caught the failure, or skipped itself behind it"
+            remedy = "Where that is meant, leave out the bound and assert on the score."
+            pytest.fail("\n\n".join([f"{what}.\n{remedy}", *unkept]), pytrace=False)
 
     def results(self) -> dict[str, Any]:
         """The test's part of the JSON report."""
@@ -285,7 +322,7 @@ class Rageval:
             self._calibrating.plan(threshold)
             for error in self._session.plan(self._parts, self._evalset(), [_wanted(threshold)]):
                 raise error
-            return cast("Score", PlannedScore())
+            return _sliced(self._planned(_wanted(threshold)), threshold)
         wanted = _wanted(threshold)
         score = self._session.score(self._parts, self._evalset(), [wanted])[wanted]
         if not threshold.bounds:
@@ -301,11 +338,19 @@ class Rageval:
             pytest.fail("\n".join(failure_lines(ruling, limit=self._limit)), pytrace=False)
         return _sliced(score, threshold)
 
+    def _planned(self, wanted: Wanted) -> Score:
+        """What stands for a score."""
+        self.stood_in = True
+        scale = self._session.scale(wanted) or UNIT
+        repeats = self._session.settings.repeat - 1
+        return PlannedScore.over(self._evalset().examples, wanted.spec, repeats, scale)
+
     def _agreement(self, compared: Compared) -> Agreement:
         if self._session.settings.plan:
             # What cannot be had in a run is not asked for there either.
             self._session.plan(self._parts, self._evalset(), compared.wanted)
-            return PlannedAgreement()
+            self.stood_in = True
+            return planned_agreement(compared, len(self._evalset()))
         scores = self._session.score(self._parts, self._evalset(), compared.wanted)
         agreement = compared.agreement(scores)
         self._agreements.append(agreement_entry(agreement))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytest_rageval.prompts.asking import Prompts
     from pytest_rageval.session import Session
 
-__all__ = ["GatePlugin"]
+__all__ = ["MARKERS", "GatePlugin"]
 
 T = TypeVar("T")
 
@@ -148,6 +148,11 @@ class GatePlugin:
         bench.measure()
         return bench
 
+    def stood_in(self, item: pytest.Item) -> bool:
+        """Whether a test was given what only stands for a result."""
+        bench = self._benches.get(item.nodeid)
+        return bench is not None and bench.stood_in
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_pycollect_makeitem(
         self, collector: pytest.Module | pytest.Class, name: str, obj: object
@@ -174,20 +179,29 @@ class GatePlugin:
         if "rageval" not in names:
             names.append("rageval")
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> None:
-        """Hold the scores against the thresholds, before the test's own statements."""
-        if item.nodeid in self._benches:
-            self._benches[item.nodeid].enforce()
-            return
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Hold the scores against the thresholds before the test's own statements, and look again behind these."""
+        bench = self._benches.get(item.nodeid)
         late = next(filter(item.get_closest_marker, MARKERS), None)
-        if late is not None:
+        if bench is not None:
+            bench.enforce()
+        elif late is not None:
             # A threshold that is not held must not look like one that is kept.
             message = (
                 f"{late} does nothing here: it came when the test had begun, or the test has no fixtures.\n"
                 "Mark the test in its file, or in pytest_collection_modifyitems."
             )
             pytest.fail(message, pytrace=False)
+        try:
+            yield
+        except pytest.skip.Exception:
+            # Neither a test that goes on nor one that then skips itself makes a failed threshold a kept one.
+            if bench is not None:
+                bench.enforce_asked()
+            raise
+        if bench is not None:
+            bench.enforce_asked()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from tests.llm_server import Fault
+
 GATE = '@pytest.mark.rageval_threshold("recall@1", {bounds})\ndef test_gate(): pass\n'
 
 FULL_DISK = """
@@ -283,3 +285,168 @@ def test_a_judge_that_says_yes_where_all_rankings_moved_is_pointed_out(hundred, 
     result = hundred.run()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["warning: *: the judge said yes 100 times and never anything else, *"])
+
+
+# Marks and thresholds that look like a gate and are none.
+
+MISTYPED = [
+    (
+        '@pytest.mark.rageval_treshold("recall@1", min=0.9)\ndef test_gate(): pass\n',
+        "rageval_treshold",
+        "rageval_threshold",
+    ),
+    ("@pytest.mark.rageval_evalsets('x')\ndef test_gate(): pass\n", "rageval_evalsets", "rageval_evalset"),
+    (
+        "@pytest.mark.ragevalthreshold\nclass TestAll:\n    def test_gate(self): pass\n",
+        "ragevalthreshold",
+        "rageval_thr",
+    ),
+    (
+        (
+            "@pytest.mark.parametrize('k', [pytest.param(1, marks=pytest.mark.RAGEVAL_threshold('recall@1', min=1))])\n"
+            "def test_gate(k): pass\n"
+        ),
+        "RAGEVAL_threshold",
+        "rageval_threshold",
+    ),
+    (
+        "pytestmark = [pytestmark, pytest.mark.rageval_callibration]\ndef test_gate(): pass\n",
+        "rageval_callib*",
+        "rageval_cal",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "found", "meant"), MISTYPED)
+@pytest.mark.parametrize("arguments", [("-W", "default"), ("-q", "-W", "ignore")])
+def test_a_mistyped_mark_is_an_error(project, body, found, meant, arguments):
+    """Attack: `rageval_treshold` was one warning among others, and the test passed."""
+    project.lose(1, 2, 3, 4)
+    project.test(body)
+    result = project.run(*arguments)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [f"*test_gate* has the mark {found}, which does nothing. Did you mean {meant}*"]
+    )
+
+
+def test_a_mistyped_mark_is_an_error_among_workers(project):
+    """Where each of them collects."""
+    project.test(MISTYPED[0][0])
+    result = project.run_process("-n2")
+    assert result.ret not in {0, 5}
+    result.stdout.fnmatch_lines(["*Did you mean rageval_threshold*"])
+
+
+def test_a_mistyped_mark_that_a_conftest_adds_is_an_error(project):
+    """It comes when the items are collected already."""
+    project.test("def test_gate(): pass\n")
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    adds = (
+        "\ndef pytest_collection_modifyitems(items):\n    items[0].add_marker(pytest.mark.rageval_treshold)\n"
+    )
+    project.pytester.makeconftest(conftest + adds)
+    result = project.run("-W", "default")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*Did you mean rageval_threshold*"])
+
+
+def test_a_mark_of_the_users_own_may_begin_so(project):
+    """One that is named in the configuration is known."""
+    project.pytester.makeini("[pytest]\nmarkers =\n    rageval_nightly(when): only at night\n")
+    project.test("@pytest.mark.rageval_nightly('now')\ndef test_gate(rageval): pass\n")
+    project.run().assert_outcomes(passed=1)
+
+
+IDLE = "*rageval_evalset('evals.jsonl') on {} does nothing: no test under it has a threshold*"
+
+
+@pytest.mark.parametrize("arguments", [(), ("-q",), ("-k", "none"), ("test_it.py",)])
+def test_an_eval_set_that_no_test_scores_is_warned_of(project, arguments):
+    """Attack: the threshold is gone, and the mark that remains looks like a gate."""
+    project.test("def test_gate(): pass\n")
+    result = project.run("-W", "default", *arguments)
+    result.stdout.fnmatch_lines([IDLE.format("test_it.py::test_gate")])
+    project.test("def test_gate(): pass\ndef test_more(): pass\n")
+    result = project.run("-W", "default", *arguments)
+    result.stdout.fnmatch_lines([IDLE.format("2 tests, the first of them test_it.py::test_gate,")])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def test_gate(rageval): pass\ndef test_other(): pass\n",
+        GATE.format(bounds="min=0.1") + "def test_other(): pass\n",
+        "@pytest.fixture\ndef mine(rageval): return rageval\n\ndef test_gate(mine): pass\n",
+        (
+            '@pytest.mark.parametrize("k", [pytest.param(1, marks=pytest.mark.rageval_threshold("hit@1", min=0.1))])\n'
+            "def test_gate(k): pass\n"
+        ),
+    ],
+)
+def test_an_eval_set_that_a_test_of_the_module_scores_is_in_use(project, body):
+    """Other tests under the same mark need not."""
+    project.test(body)
+    for arguments in ((), ("-k", "other"), ("test_it.py::test_gate",)):
+        project.run(*arguments).stdout.no_fnmatch_line("*does nothing*")
+
+
+def test_an_eval_set_that_no_test_scores_is_an_error_where_warnings_are(project):
+    """And none inside pytest."""
+    project.test("def test_gate(): pass\n")
+    result = project.run("-W", "error")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: " + IDLE.format("*")])
+
+
+CAUGHT = [
+    "    try: {}\n    except BaseException: pass\n",
+    "    with contextlib.suppress(BaseException): {}\n",
+    "    with pytest.raises(BaseException): {}\n",
+    "    with pytest.raises(pytest.fail.Exception): {}\n",
+    "    try: {}\n    except BaseException: pytest.skip('never mind')\n",
+    "    try: {}\n    finally: return\n",
+]
+
+
+@pytest.mark.parametrize("how", CAUGHT)
+@pytest.mark.parametrize(
+    "bound", ["'recall@1', min=0.9", "'recall@1', max=0.1", "'recall@1', min=0.9, by='topic'"]
+)
+def test_a_threshold_that_failed_fails_the_test_whatever_it_caught(project, how, bound):
+    """Attack: the report says "fail" and the test is green."""
+    project.lose(1, 2)
+    body = how.format(f"rageval.score({bound})")
+    project.test(f"import contextlib\ndef test_own(rageval):\n{body}")
+    result = project.run("-W", "ignore")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["A threshold was not kept, and the test caught the failure, *", "recall@1*: 0.* is *"]
+    )
+
+
+@pytest.mark.parametrize("how", CAUGHT[:3])
+@pytest.mark.parametrize(
+    "call", ["rageval.score('recal@1', min=0.9)", "rageval.score('llm_reteval@1', min=0.9)"]
+)
+def test_a_threshold_that_could_not_be_held_fails_the_test_likewise(project, llm, how, call):
+    """A mistyped score, a server that says no: nothing was held against anything."""
+    project.use(llm)
+    llm.model = lambda _: Fault(401)
+    project.test(f"import contextlib\ndef test_own(rageval):\n{how.format(call)}")
+    project.run().assert_outcomes(failed=1)
+
+
+def test_what_was_only_asked_for_may_be_caught(project):
+    """A test may expect that a score without bounds cannot be had; and a failure that is not caught is told once."""
+    project.test(
+        "def test_own(rageval):\n    with pytest.raises(Exception): rageval.score('recal@1')\n"
+        "def test_fails(rageval): rageval.score('recall@1', max=0.1)\n"
+        "@pytest.mark.xfail(strict=True)\ndef test_expected(rageval): rageval.score('recall@1', max=0.1)\n"
+        "@pytest.mark.xfail(strict=True)\ndef test_caught(rageval):\n"
+        "    with pytest.raises(BaseException): rageval.score('recall@1', max=0.1)\n"
+    )
+    result = project.run()
+    result.assert_outcomes(passed=1, failed=1, xfailed=2)
+    result.stdout.no_fnmatch_line("A threshold was not kept*")
