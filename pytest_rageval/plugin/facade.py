@@ -13,7 +13,6 @@ from pytest_rageval.evaluations.agreement import ANNOTATORS, MEASURES, Compared
 from pytest_rageval.evaluations.terms import Wanted
 from pytest_rageval.evaluations.uniform import uniform_judge
 from pytest_rageval.gate.baseline import baseline_entry
-from pytest_rageval.gate.comparison import Before
 from pytest_rageval.gate.ruling import Memory, Ruling, rule
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.model import EvalSet, Example, Ranking
@@ -306,15 +305,13 @@ class Rageval:
             return Memory({}, None, updating=bool(settings.update_baseline))
         nodeid, name = plain_nodeid(self._item.nodeid), threshold.name
         baseline = self._session.baseline
-        test = baseline.tests.get(nodeid)
-        kept = test and test["scores"].get(name)
+        before = baseline.before(nodeid, name, self._session.scale(_wanted(threshold)))
         now = self._session.fingerprint(self._parts, _wanted(threshold))
-        if test is None or kept is None:
+        missing = ""
+        if before is None:
             present = {plain_nodeid(each.nodeid) for each in self._item.session.items}
             missing = baseline.missing(nodeid, name, present)
-            return Memory(now, None, required=settings.require_baseline, missing=missing)
-        before = Before(test["questions"], kept["fingerprint"], kept["examples"])
-        return Memory(now, before, required=settings.require_baseline)
+        return Memory(now, before, required=settings.require_baseline, missing=missing)
 
     def _score(self, spec: str, words: dict[str, Any]) -> Score:
         threshold = self._parsed((spec,), words, optional=True)

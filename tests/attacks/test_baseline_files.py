@@ -384,3 +384,133 @@ def test_a_test_that_fails_before_it_compares_is_not_gone(project):
     project.run(UPDATE)
     project.test("def test_own(rageval):\n    assert False\n    rageval.score('recall@1', max_drop=0.02)\n")
     project.run().stdout.no_fnmatch_line(GONE)
+
+
+# A baseline full of nonsense.
+
+NONSENSE = {
+    "1e300": "1e+300",
+    "-1e300": "-1e+300",
+    "1e400": "inf",
+    "-1e400": "-inf",
+    "NaN": "nan",
+    "Infinity": "inf",
+    "-Infinity": "-inf",
+    "9" * 400: "inf",
+    "-" + "9" * 5000: "*",
+    "true": "True",
+    "false": "False",
+    '"1.0"': "'1.0'",
+    "[1.0]": "[[]1.0]",
+    '{"score": 1.0}': "{'score': 1.0}",
+}
+
+
+@pytest.fixture
+def spoiled(project):
+    """Spoils the baseline: what stands in place of the score of one question."""
+    project.evalset(12)
+    project.test(BOUND)
+    project.run(UPDATE)
+    path = project.path / "rageval_baseline.json"
+    text = path.read_text(encoding="utf-8")
+    line = next(line for line in text.splitlines() if '"q7": {' in line)
+
+    def spoil(value):
+        path.write_text(
+            text.replace(line, line.replace('"score": 1.0', f'"score": {value}')), encoding="utf-8"
+        )
+        return project
+
+    return spoil
+
+
+@pytest.mark.parametrize(("value", "shown"), NONSENSE.items(), ids=lambda text: text[:12])
+def test_a_score_that_is_none_is_refused_with_its_place(spoiled, value, shown):
+    """Attack: 1e300 and 400 digits ended in a traceback; -1e300 made every later score a gain, and passed."""
+    project = spoiled(value)
+    project.lose(*range(1, 13))
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            (
+                "The baseline *rageval_baseline.json is no baseline of this package: question q7 in recall@1 of "
+                f"test_it.py::test_gate has the score {shown}*; that is a number, or null where there is none."
+            )
+        ]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.no_fnmatch_line("*pytest_rageval/*")
+    # Who updates is told the same, and nothing is written over it.
+    result = project.run(UPDATE)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["The baseline *question q7 in recall@1 of test_it.py::test_gate has the score*"]
+    )
+
+
+@pytest.mark.parametrize("value", ["-5", "-0.01", "1.5", "-1e99"])
+def test_a_score_that_is_not_on_its_scale_is_refused(spoiled, value):
+    """Attack: a baseline below what there is can lose nothing."""
+    project = spoiled(value)
+    project.lose(*range(1, 13))
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "The baseline *: question q7 in recall@1 of test_it.py::test_gate has the score *, and * from 0 to 1."
+        ]
+    )
+
+
+@pytest.mark.parametrize("depth", [60, 300, 900, 2000, 100_000])
+@pytest.mark.parametrize("form", ["[]", "{}"])
+@pytest.mark.parametrize("where", ["fingerprint", "beside", "questions", "document"])
+def test_what_nests_deeply_ends_in_no_traceback(spoiled, depth, form, where):
+    """In every place of the file: it is refused, or does not matter; also when it is written again."""
+    deep = "[" * depth + "]" * depth if form == "[]" else '{"a":' * depth + "1" + "}" * depth
+    project = spoiled("1.0")
+    path = project.path / "rageval_baseline.json"
+    text = path.read_text(encoding="utf-8")
+    places = {
+        "fingerprint": ('"match_share": 0.5', f'"match_share": {deep}'),
+        "beside": ('"q7": {', f'"q7": {{"other": {deep}, '),
+        "questions": ('"questions": {', f'"questions": {{"q99": {deep},'),
+        "document": ('"schema": 1', f'"schema": 1, "other": {deep}'),
+    }
+    assert places[where][0] in text
+    path.write_text(text.replace(*places[where]), encoding="utf-8")
+    project.test("def test_other(rageval): rageval.score('recall@1', max_drop=0.02)\n", name="test_other")
+    for arguments in (("test_it.py",), (UPDATE, "test_other.py")):
+        result = project.run(*arguments)
+        for line in ("*RecursionError*", "*INTERNALERROR*", "*pytest_rageval/*"):
+            result.stdout.no_fnmatch_line(line)
+            result.stderr.no_fnmatch_line(line)
+        assert result.ret in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
+
+
+@pytest.mark.parametrize("depth", [60, 300, 900, 2000, 100_000])
+@pytest.mark.parametrize("form", ["[]", "{}"])
+@pytest.mark.parametrize("name", ["evals.jsonl", "labels.jsonl"])
+def test_eval_sets_and_labels_that_nest_deeply_are_refused(project, depth, form, name):
+    """As an error of the file, with the line."""
+    deep = "[" * depth + "]" * depth if form == "[]" else '{"a":' * depth + "1" + "}" * depth
+    if name == "evals.jsonl":
+        path = project.path / name
+        path.write_text(
+            path.read_text(encoding="utf-8").replace('"topic": "odd"', f'"topic": {deep}'), encoding="utf-8"
+        )
+        project.test(BOUND)
+    else:
+        record = f'{{"question": "Why?", "references": ["a"], "answer": "b", "label": {deep}}}\n'
+        (project.path / name).write_text(record, encoding="utf-8")
+        project.test(
+            '@pytest.mark.rageval_calibration("labels.jsonl", min_kappa=0.1)\ndef test_gate(): pass\n'
+        )
+    result = project.run()
+    if depth > 60 or name == "labels.jsonl":
+        result.assert_outcomes(errors=1)
+        result.stdout.fnmatch_lines([f"{name} line 1*"])
+    result.stdout.no_fnmatch_line("*RecursionError*")
+    result.stdout.no_fnmatch_line("*pytest_rageval/*")

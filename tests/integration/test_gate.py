@@ -328,7 +328,7 @@ def test_a_minimum_that_is_not_reached_is_told_beside_a_stale_baseline(project, 
         ("<<<<<<< HEAD\n{}\n=======\n", "is not JSON: it holds the marks of a merge conflict."),
         ("{", "is not JSON: Expecting property name *"),
         ('{"schema": 99, "tests": {}}', "has schema 99; this version reads up to 1. Update the package."),
-        ('{"schema": 1, "tests": {"a": 1}}', "is no baseline of this package."),
+        ('{"schema": 1, "tests": {"a": 1}}', "is no baseline of this package: a has no object of questions."),
     ],
 )
 def test_a_broken_baseline_is_an_error_with_a_remedy_that_works(project, text, found):
