@@ -179,35 +179,28 @@ class GatePlugin:
         if "rageval" not in names:
             names.append("rageval")
 
-    @pytest.hookimpl(wrapper=True, trylast=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Hold the scores against the thresholds before the test's own statements, and look again behind these."""
-        bench = self._benches.get(item.nodeid)
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        """Hold the scores against the thresholds, before the test's own statements."""
+        if item.nodeid in self._benches:
+            self._benches[item.nodeid].enforce()
+            return
         late = next(filter(item.get_closest_marker, MARKERS), None)
-        if bench is not None:
-            bench.enforce()
-        elif late is not None:
+        if late is not None:
             # A threshold that is not held must not look like one that is kept.
             message = (
                 f"{late} does nothing here: it came when the test had begun, or the test has no fixtures.\n"
                 "Mark the test in its file, or in pytest_collection_modifyitems."
             )
             pytest.fail(message, pytrace=False)
-        try:
-            yield
-        except pytest.skip.Exception:
-            # Neither a test that goes on nor one that then skips itself makes a failed threshold a kept one.
-            if bench is not None:
-                bench.enforce_asked()
-            raise
-        if bench is not None:
-            bench.enforce_asked()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Send the results with the last of the test's reports: it also crosses to xdist's controller."""
+        if call.when == "call" and (call.excinfo is None or call.excinfo.errisinstance(pytest.skip.Exception)):
+            self._look_again(item, call)
         tell(call.excinfo)
         report = yield
         # A test of ours that came to no score, as its retriever broke, is told of too.
@@ -223,6 +216,15 @@ class GatePlugin:
                 results |= bench.results() if bench is not None else {}
                 report.rageval = {**results, "llm": asked.plain()}  # type: ignore[attr-defined]
         return report
+
+    def _look_again(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        """Fail a test that came to its end, or skipped itself, behind a threshold that was not kept."""
+        bench = self._benches.get(item.nodeid)
+        if bench is not None:
+            try:
+                bench.enforce_asked()
+            except pytest.fail.Exception as failure:
+                call.excinfo = pytest.ExceptionInfo.from_exception(failure)
 
     def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> list[str] | None:
         """Explain a failed assertion on a score or a ranking by the questions behind it."""

@@ -1,6 +1,5 @@
 """Marks that do nothing, which look like a gate and are none: mistyped ones, and eval sets that no test scores."""
 
-import warnings
 from collections.abc import Generator, Iterator
 from typing import Any, ClassVar, Final
 
@@ -23,6 +22,7 @@ class MarksPlugin:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        self._idle: dict[str, None] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pycollect_makeitem(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
@@ -35,22 +35,31 @@ class MarksPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Warn of eval sets that no test scores, before any test is deselected."""
-        if any("::" in argument for argument in self._config.args):
-            # Whether another test of the module scores it is not known.
-            return
-        try:
-            for problem in _idle(items):
-                warnings.warn(pytest.PytestWarning(problem), stacklevel=1)
-        except pytest.PytestWarning as warning:
-            # As the user wants it: warnings are errors.
-            raise pytest.UsageError(str(warning)) from None
+        """Find the eval sets that no test scores, before any test is deselected."""
+        # Of a module of which one test is named, it is not known whether another scores it.
+        if not any("::" in argument for argument in self._config.args):
+            self._idle = dict.fromkeys(_idle(items))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Refuse an unknown mark that came later, as from a conftest."""
         if problem := self._unknown(item):
             pytest.fail(problem, pytrace=False)
+
+    def pytest_sessionfinish(self) -> None:
+        """From an xdist worker, tell the process that reports."""
+        if hasattr(self._config, "workerinput"):
+            self._config.workeroutput["rageval_idle"] = list(self._idle)  # type: ignore[attr-defined]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over what a worker found: every worker collects everything."""
+        self._idle |= dict.fromkeys(getattr(node, "workeroutput", {}).get("rageval_idle", ()))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Warn of eval sets that no test scores, also with -q."""
+        for problem in self._idle:
+            terminalreporter.line(f"warning: {problem}", yellow=True)
 
     def _unknown(self, item: pytest.Item) -> str:
         """What is wrong with an item's marks; empty where nothing is."""

@@ -359,17 +359,17 @@ def test_a_mark_of_the_users_own_may_begin_so(project):
     project.run().assert_outcomes(passed=1)
 
 
-IDLE = "*rageval_evalset('evals.jsonl') on {} does nothing: no test under it has a threshold*"
+IDLE = "warning: rageval_evalset('evals.jsonl') on {} does nothing: no test under it has a threshold*"
 
 
-@pytest.mark.parametrize("arguments", [(), ("-q",), ("-k", "none"), ("test_it.py",)])
+@pytest.mark.parametrize("arguments", [(), ("-q",), ("-k", "none"), ("test_it.py",), ("-n2",)])
 def test_an_eval_set_that_no_test_scores_is_warned_of(project, arguments):
     """Attack: the threshold is gone, and the mark that remains looks like a gate."""
     project.test("def test_gate(): pass\n")
-    result = project.run("-W", "default", *arguments)
+    result = (project.run_process if "-n2" in arguments else project.run)(*arguments)
     result.stdout.fnmatch_lines([IDLE.format("test_it.py::test_gate")])
     project.test("def test_gate(): pass\ndef test_more(): pass\n")
-    result = project.run("-W", "default", *arguments)
+    result = (project.run_process if "-n2" in arguments else project.run)(*arguments)
     result.stdout.fnmatch_lines([IDLE.format("2 tests, the first of them test_it.py::test_gate,")])
 
 
@@ -390,14 +390,6 @@ def test_an_eval_set_that_a_test_of_the_module_scores_is_in_use(project, body):
     project.test(body)
     for arguments in ((), ("-k", "other"), ("test_it.py::test_gate",)):
         project.run(*arguments).stdout.no_fnmatch_line("*does nothing*")
-
-
-def test_an_eval_set_that_no_test_scores_is_an_error_where_warnings_are(project):
-    """And none inside pytest."""
-    project.test("def test_gate(): pass\n")
-    result = project.run("-W", "error")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: " + IDLE.format("*")])
 
 
 CAUGHT = [
