@@ -33,7 +33,7 @@ from pytest_rageval.gate.conditions import mark_of
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
 
-__all__ = ["LONGEST", "Baseline", "baseline_entry", "completed"]
+__all__ = ["LONGEST", "WRITE", "Baseline", "baseline_entry", "completed"]
 
 SCHEMA: Final = 1
 
@@ -85,7 +85,8 @@ class Baseline:
         Raises:
             InputError: it is not, or is no such baseline.
         """
-        if not path.exists() and (named or path.is_symlink()):
+        baseline = cls.read(path)
+        if baseline.path is None and (named or path.is_symlink()):
             why = (
                 f"it is a link to {path.readlink()}, which is missing"
                 if path.is_symlink()
@@ -96,7 +97,7 @@ class Baseline:
                 f"Check rageval_baseline and --rageval-baseline; or write it on the commit to compare with: {WRITE}"
             )
             raise InputError(message)
-        return cls.read(path)
+        return baseline
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -122,9 +122,9 @@ def _reasons(lacking: Sequence[Outcome]) -> str:
     for outcome in lacking:
         reasons.setdefault(str(outcome.unscored), []).append(outcome.example.id)
     most = sorted(reasons.items(), key=lambda each: -len(each[1]))
-    told = [f"{reason} ({_named(names)})" for reason, names in most[:REASONS]]
+    first = [f"{reason} ({_named(names)})" for reason, names in most[:REASONS]]
     more = [f"{len(most) - REASONS} more reasons"] if len(most) > REASONS else []
-    return ", ".join(told + more)
+    return ", ".join(first + more)
 
 
 def _named(names: Sequence[str]) -> str:

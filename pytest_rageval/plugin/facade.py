@@ -12,7 +12,7 @@ from pytest_rageval.errors import InputError, Planned, RagevalError, StaleBaseli
 from pytest_rageval.evaluations.agreement import ANNOTATORS, MEASURES, Compared
 from pytest_rageval.evaluations.terms import Wanted
 from pytest_rageval.evaluations.uniform import uniform_judge
-from pytest_rageval.gate.baseline import baseline_entry
+from pytest_rageval.gate.baseline import WRITE, baseline_entry
 from pytest_rageval.gate.ruling import Memory, Ruling, rule
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.model import EvalSet, Example, Ranking
@@ -305,6 +305,8 @@ class Rageval:
             return Memory({}, None, updating=bool(settings.update_baseline))
         nodeid, name = plain_nodeid(self._item.nodeid), threshold.name
         baseline = self._session.baseline
+        if baseline.path is None:
+            self._check_root()
         before = baseline.before(nodeid, name, self._session.scale(_wanted(threshold)))
         now = self._session.fingerprint(self._parts, _wanted(threshold))
         missing = ""
@@ -312,6 +314,22 @@ class Rageval:
             present = {plain_nodeid(each.nodeid) for each in self._item.session.items}
             missing = baseline.missing(nodeid, name, present)
         return Memory(now, before, required=settings.require_baseline, missing=missing)
+
+    def _check_root(self) -> None:
+        """Let pass that there is no baseline yet: one above the test is that of another root directory.
+
+        Raises:
+            InputError: there is one.
+        """
+        here = self._session.settings.baseline
+        for folder in Path(self._item.path).parents:
+            if folder != here.parent and (folder / here.name).is_file():
+                message = (
+                    f"There is no baseline in {here.parent}, the root directory, and there is one in {folder}.\n"
+                    "Run pytest with that root directory (--rootdir), or name the baseline with --rageval-baseline; "
+                    f"or write one here: {WRITE}"
+                )
+                raise InputError(message)
 
     def _score(self, spec: str, words: dict[str, Any]) -> Score:
         threshold = self._parsed((spec,), words, optional=True)

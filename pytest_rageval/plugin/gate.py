@@ -199,7 +199,9 @@ class GatePlugin:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Send the results with the last of the test's reports: it also crosses to xdist's controller."""
-        if call.when == "call" and (call.excinfo is None or call.excinfo.errisinstance(pytest.skip.Exception)):
+        if call.when == "call" and (
+            call.excinfo is None or call.excinfo.errisinstance(pytest.skip.Exception)
+        ):
             self._look_again(item, call)
         tell(call.excinfo)
         report = yield

@@ -44,8 +44,8 @@ class PlanningPlugin:
                 self._unfinished.append(f"{item.nodeid}: {why}")
             path, line, _ = item.location
             report.outcome = "skipped"
-            told = f"planned in part, it ended at {why}" if why else "planned, nothing was asked"
-            report.longrepr = (path, (line or 0) + 1, f"Skipped: {told}")
+            reason = f"planned in part, it ended at {why}" if why else "planned, nothing was asked"
+            report.longrepr = (path, (line or 0) + 1, f"Skipped: {reason}")
         return report
 
     @pytest.hookimpl(trylast=True)

@@ -269,6 +269,19 @@ def test_another_root_directory_is_no_first_run(good):
     )
 
 
+def test_a_root_directory_without_the_baseline_is_no_first_run(good):
+    """Attack: a root directory below that of before has no file, and nothing to compare with."""
+    inner = good.path / "inner"
+    inner.mkdir()
+    for name in ("test_it.py", "conftest.py", "evals.jsonl"):
+        (good.path / name).rename(inner / name)
+    result = good.run("--rootdir=inner", "inner")
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["There is no baseline in *inner, the root directory, and there is one in *"])
+    good.run("--rootdir=inner", "inner", UPDATE).assert_outcomes(passed=2)
+    good.run("--rootdir=inner", "inner").assert_outcomes(passed=2)
+
+
 def test_the_first_run_on_a_build_server_needs_a_baseline(project, monkeypatch):
     """Attack: the file was never committed, and every build is a first run. Elsewhere it passes with a warning."""
     project.test(BOUND)
