@@ -20,9 +20,9 @@ from pytest_rageval.plugin.calibrating import Calibrating
 from pytest_rageval.plugin.naming import plain_nodeid
 from pytest_rageval.plugin.parameters import parametrization
 from pytest_rageval.plugin.standins import (
+    PlannedAgreement,
     PlannedScore,
     PlannedText,
-    planned_agreement,
     planned_ranking,
     planned_text,
 )
@@ -365,7 +365,7 @@ class Rageval:
             # What cannot be had in a run is not asked for there either.
             self._session.plan(self._parts, self._evalset(), compared.wanted)
             self.stood_in = True
-            return planned_agreement(compared, len(self._evalset()))
+            return PlannedAgreement.over(compared, len(self._evalset()))
         scores = self._session.score(self._parts, self._evalset(), compared.wanted)
         agreement = compared.agreement(scores)
         self._agreements.append(agreement_entry(agreement))

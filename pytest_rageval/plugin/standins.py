@@ -4,6 +4,7 @@ Each is what the result would be, with numbers and texts of which every comparis
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final, Self
 
 from pytest_rageval.agreement import Agreement, Association
@@ -13,10 +14,10 @@ from pytest_rageval.model import Example, Ranking
 from pytest_rageval.scores import Outcome, Score
 
 __all__ = [
+    "PlannedAgreement",
     "PlannedNumber",
     "PlannedScore",
     "PlannedText",
-    "planned_agreement",
     "planned_ranking",
     "planned_text",
 ]
@@ -129,13 +130,19 @@ def planned_ranking(ranking: Ranking) -> Ranking:
     )
 
 
-def planned_agreement(compared: Compared, n: int) -> Agreement:
-    """A table over so many questions, of correlations that are not known."""
-    return Agreement(
-        compared.label,
-        tuple(
+class PlannedAgreement(Agreement):
+    """Stands for a table of annotators: of correlations that are not known, so that any measure may agree best."""
+
+    @classmethod
+    def over(cls, compared: Compared, n: int) -> Self:
+        """One over so many questions."""
+        numbers = [
             Association(annotator, measure, k, PlannedNumber(), PlannedNumber(), n)
             for annotator, measure, k in compared.each()
-        ),
-        {},
-    )
+        ]
+        return cls(compared.label, tuple(numbers), {})
+
+    def best(self, annotator: str, k: int) -> Association:
+        """One of them, whose name is whatever is looked for."""
+        found = super().best(annotator, k)
+        return replace(found, measure=PlannedText(found.measure))

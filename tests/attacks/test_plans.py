@@ -89,6 +89,7 @@ def test_a_planned_score_has_all_that_a_score_has(project, llm):
     [
         "assert table.of('erag', 'p', 1).tau > 0.5 and table.of('erag', 'p', 1).n == 4",
         "assert table.best('contains', 1).rho > 0.5",
+        "assert table.best('erag', 1).measure == 'hit' and table.best('erag', 1).annotator == 'erag'",
         "assert len(table.associations) == 4 and not table.missing and table.label == 'em'",
         "assert {each.annotator for each in table.associations} == {'erag', 'contains'}",
         "assert max(table.associations, key=lambda each: each.tau).measure",
