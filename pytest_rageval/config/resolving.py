@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pytest_rageval.config.options import OPTIONS, Option
 from pytest_rageval.config.settings import Settings
+from pytest_rageval.config.values import is_ci
 from pytest_rageval.errors import InputError
 
 __all__ = ["resolve"]
@@ -41,6 +42,8 @@ def resolve(
         # A line feed at its end, as `$(cat FILE)` may leave one in other shells, is none of the key's.
         "api_key": environ.get("OPENAI_API_KEY", "").strip() or None,
         "gguf": environ.get("RAGEVAL_GGUF") or None,
+        "ci": is_ci(environ.get("CI")),
+        "require_baseline": is_ci(environ.get("CI")),
     }
     for source, given, base in (("ini", ini, root), ("flag", command_line, invoked_in)):
         for option in OPTIONS:
@@ -51,6 +54,8 @@ def resolve(
             parsed = [_parsed(option, where, str(text)) for text in (raw if option.many else [raw])]
             placed = [base / item if isinstance(item, Path) else item for item in parsed]
             values[option.name] = tuple(placed) if option.many else placed[0]
+            if option.name == "baseline":
+                values["baseline_named"] = True
     if "base_url" not in values and (told := environ.get("OPENAI_BASE_URL", "").strip()):
         values["base_url"] = _parsed(_BASE_URL, "OPENAI_BASE_URL", told)
     settings = Settings(**values)
@@ -86,8 +91,16 @@ _CONTRADICTIONS: Final[tuple[tuple[Callable[[Settings], bool], str], ...]] = (
         "--rageval-replay asks nothing and --rageval-refresh asks everything again: leave one out.",
     ),
     (
-        lambda given: given.plan and given.update_baseline,
+        lambda given: given.plan and bool(given.update_baseline),
         "--rageval-plan asks nothing, so there are no scores for --rageval-update-baseline to write: leave one out.",
+    ),
+    (
+        lambda given: given.ci and given.update_baseline is True,
+        (
+            "--rageval-update-baseline makes the scores of this run those that later runs are compared with, whatever "
+            "they are; under CI=true that is refused. Update on the commit to compare with, look at what it lowers, "
+            "and commit the file; or, in a job that is meant to update, write --rageval-update-baseline=force."
+        ),
     ),
     (
         lambda given: given.plan and given.record,

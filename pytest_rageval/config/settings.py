@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pytest_rageval.config.address import BaseURL
 from pytest_rageval.secret import Secret
@@ -21,7 +21,8 @@ CANONICAL: Final = "canonical"
 class Settings:
     """All options of a run, resolved.
 
-    `model`, `judge_model` and `base_url` are None where nobody named them.
+    `model`, `judge_model` and `base_url` are None where nobody named them. `baseline_named` says whether the
+    command line or the ini file names the baseline, `ci` whether this is a build server.
     """
 
     model: str | None = None
@@ -52,7 +53,8 @@ class Settings:
     prompts: Path | None = None
     max_unscored: float = 0.05
     baseline: Path = Path("rageval_baseline.json")
-    update_baseline: bool = False
+    baseline_named: bool = False
+    update_baseline: bool | Literal["force"] = False
     require_baseline: bool = False
     calibration: Path | None = None
     repeat: int = 1
@@ -60,6 +62,7 @@ class Settings:
     seed: int = 0
     api_key: Secret | None = None
     gguf: str | None = None
+    ci: bool = False
 
     def __post_init__(self) -> None:
         """Hold no key or password as plain text, also where it was given as one."""

@@ -1,11 +1,12 @@
 """From what was typed to a value: each raises ValueError, whose text says what is allowed."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 __all__ = [
     "amount",
     "count",
+    "is_ci",
     "odd",
     "part",
     "positive",
@@ -13,6 +14,7 @@ __all__ = [
     "seconds",
     "share",
     "switch",
+    "update",
 ]
 
 N = TypeVar("N", int, float)
@@ -77,3 +79,19 @@ def switch(text: str) -> bool:
         message = "expected true or false"
         raise ValueError(message)
     return known[text.lower()]
+
+
+def update(text: str) -> bool | Literal["force"]:
+    """On or off, or on where it is refused otherwise."""
+    if text.lower() == "force":
+        return "force"
+    try:
+        return switch(text)
+    except ValueError:
+        message = "expected nothing, or force"
+        raise ValueError(message) from None
+
+
+def is_ci(value: str | None) -> bool:
+    """Whether the environment variable CI says that this is a build server."""
+    return (value or "").strip().lower() not in {"", "0", "false", "no", "off"}

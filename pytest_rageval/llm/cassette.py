@@ -3,12 +3,12 @@
 import gzip
 import json
 import reprlib
-import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pytest_rageval.errors import StoreError
+from pytest_rageval.file_writing import write_whole
 from pytest_rageval.llm.reply import Reply
 from pytest_rageval.llm.store import Entry
 
@@ -58,11 +58,7 @@ def write_cassette(path: Path, entries: Iterable[Entry]) -> None:
         content = gzip.compress(content, mtime=0)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # In a folder beside it: on the same file system, and gone whatever happens.
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=path.name) as folder:
-            whole = Path(folder) / path.name
-            whole.write_bytes(content)
-            whole.replace(path)
+        write_whole(path, [content])
     except OSError as error:
         message = f"The cassette {path} cannot be written: {error}."
         raise StoreError(message) from error

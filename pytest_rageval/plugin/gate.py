@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pytest_rageval.prompts.asking import Prompts
     from pytest_rageval.session import Session
 
-__all__ = ["GatePlugin"]
+__all__ = ["MARKERS", "GatePlugin"]
 
 T = TypeVar("T")
 
@@ -150,6 +150,11 @@ class GatePlugin:
         bench.measure()
         return bench
 
+    def stood_in(self, item: pytest.Item) -> bool:
+        """Whether a test was given what only stands for a result."""
+        bench = self._benches.get(item.nodeid)
+        return bench is not None and bench.stood_in
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_pycollect_makeitem(
         self, collector: pytest.Module | pytest.Class, name: str, obj: object
@@ -196,6 +201,10 @@ class GatePlugin:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Send the results with the last of the test's reports: it also crosses to xdist's controller."""
+        if call.when == "call" and (
+            call.excinfo is None or call.excinfo.errisinstance(pytest.skip.Exception)
+        ):
+            self._look_again(item, call)
         tell(call.excinfo)
         report = yield
         # A test of ours that came to no score, as its retriever broke, is told of too.
@@ -211,6 +220,15 @@ class GatePlugin:
                 results |= bench.results() if bench is not None else {}
                 report.rageval = {**results, "llm": asked.plain()}  # type: ignore[attr-defined]
         return report
+
+    def _look_again(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        """Fail a test that came to its end, or skipped itself, behind a threshold that was not kept."""
+        bench = self._benches.get(item.nodeid)
+        if bench is not None:
+            try:
+                bench.enforce_asked()
+            except pytest.fail.Exception as failure:
+                call.excinfo = pytest.ExceptionInfo.from_exception(failure)
 
     def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> list[str] | None:
         """Explain a failed assertion on a score or a ranking by the questions behind it."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["OutcomePlugin"]
 
 KEPT: Final = (
-    *("nodeid", "evalset", "function", "system", "parameters", "own"),
+    *("nodeid", "evalset", "function", "system", "parameters", "own", "warnings"),
     *("scores", "agreement", "calibration"),
 )
 """What of a test's results the reports show."""
@@ -111,6 +111,9 @@ class OutcomePlugin:
         for path, problem in written(self._config, self._settings.report, document):
             if problem:
                 self._problems.append(f"The report {path} cannot be written: {problem}.")
+                # Whoever reads the reports would take those of an earlier run for this one's.
+                if session.exitstatus == pytest.ExitCode.OK:
+                    session.exitstatus = pytest.ExitCode.TESTS_FAILED
             else:
                 self._notes.append(f"report: {path}")
 

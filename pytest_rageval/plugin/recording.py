@@ -7,7 +7,7 @@ import pytest
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import StoreError
-from pytest_rageval.plugin.completeness import CompletenessPlugin
+from pytest_rageval.plugin.completeness import CompletenessPlugin, SelectionPlugin
 from pytest_rageval.plugin.gate import GatePlugin
 from pytest_rageval.plugin.printing import print_lines
 
@@ -94,21 +94,17 @@ class RecordingPlugin:
         return [f"unused: {by_model}: {listed}{more}{remedy}"]
 
 
-class WorkerPlugin:
+class WorkerPlugin(SelectionPlugin):
     """The hooks of an xdist worker: what it recorded goes to the controller."""
 
     NAME: ClassVar[str] = "rageval-worker"
 
     def __init__(self, config: pytest.Config) -> None:
+        super().__init__()
         self._config = config
-        self._deselected = 0
-
-    def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        """Remember that it was no full run."""
-        self._deselected += len(items)
 
     def pytest_sessionfinish(self) -> None:
         """Leave the replies where xdist takes them along."""
         output: dict[str, Any] = self._config.workeroutput  # type: ignore[attr-defined]
         output["rageval_recorded"] = GatePlugin.of(self._config).recorded()
-        output["rageval_deselected"] = self._deselected
+        output["rageval_deselected"] = self.deselected

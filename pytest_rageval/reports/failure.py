@@ -39,7 +39,7 @@ def failure_lines(ruling: Ruling, *, limit: int | None) -> list[str]:
     ]
     questions = questions_entry(ruling).get("questions")
     if questions is None:
-        return lines
+        return [*lines, *reason_lines(score)]
     # Against a baseline, what has no score is told with the reason.
     reasons = [] if questions["why"] == "worse" else reason_lines(score)
     return [*lines, *question_lines(questions, limit=limit), *reasons]
@@ -119,6 +119,8 @@ def _question(question: Mapping[str, Any]) -> Iterator[str]:
     if "retrieved" in question and (before or "passages" not in question):
         then = ", ".join(before["retrieved"]) or NOTHING if "retrieved" in before else None
         yield from _then_and_now("retrieved", then, ", ".join(question["retrieved"]) or NOTHING)
+    if "unscored" in question:
+        yield from field_lines("unscored", [question["unscored"]])
     if "answer" in question:
         yield from _then_and_now("answer", before.get("answer"), question["answer"])
     yield from _judged(question)

@@ -66,7 +66,7 @@ def test_the_matrix_of_the_readme_is_that_of_its_retrievers(example, pytester):
         section.partition(f"```{kind}\n")[2].partition("```")[0] for kind in ("python", "text")
     )
     (example / "conftest.py").write_text(conftest, encoding="utf-8")
-    result = run(pytester, "-k", "found")
+    result = run(pytester, "-k", "found", "--rageval-update-baseline")
     result.assert_outcomes(passed=2, failed=1)
     assert shown in result.stdout.str()
 

@@ -331,3 +331,42 @@ def test_every_option_is_a_setting_with_a_flag_an_ini_key_and_help(option) -> No
     assert option.flag.startswith("--rageval-")
     assert option.ini.startswith("rageval_")
     assert option.help
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("true", True), ("FORCE", "force"), ("force", "force"), ("false", False)]
+)
+def test_an_update_may_be_forced(text: str, *, expected: bool | str) -> None:
+    """Or asked for, or not."""
+    assert _resolve({"update_baseline": text}).update_baseline == expected
+
+
+def test_an_update_takes_no_other_word() -> None:
+    """A slip must not be taken for yes."""
+    with pytest.raises(InputError, match="--rageval-update-baseline is 'fource': expected nothing, or force"):
+        _resolve({"update_baseline": "fource"})
+
+
+@pytest.mark.parametrize("ci", ["true", "1", "yes", "woodpecker"])
+def test_a_build_server_requires_a_baseline_and_updates_none(ci: str) -> None:
+    """Unless it is told otherwise, each by its own option."""
+    assert _resolve(CI=ci).require_baseline
+    assert not _resolve({"require_baseline": "false"}, CI=ci).require_baseline
+    assert not _resolve(ini={"require_baseline": "false"}, CI=ci).require_baseline
+    with pytest.raises(InputError, match=r"under CI=true that is refused.*--rageval-update-baseline=force"):
+        _resolve({"update_baseline": "true"}, CI=ci)
+    assert _resolve({"update_baseline": "force"}, CI=ci).update_baseline
+
+
+@pytest.mark.parametrize("ci", ["", "false", "0", " no "])
+def test_elsewhere_the_first_run_may_be_without_a_baseline(ci: str) -> None:
+    """An empty CI, or one that says no, is none."""
+    settings = _resolve({"update_baseline": "true"}, CI=ci)
+    assert (settings.require_baseline, settings.update_baseline) == (False, True)
+
+
+def test_it_is_known_whether_the_baseline_was_named() -> None:
+    """One that was named has to be there."""
+    assert not _resolve().baseline_named
+    assert _resolve({"baseline": "rageval_baseline.json"}).baseline_named
+    assert _resolve(ini={"baseline": "evals/main.json"}).baseline_named
