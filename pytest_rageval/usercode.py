@@ -9,7 +9,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NoReturn
 
-from pytest_rageval.errors import CallableError, Planned, QueryError, RagevalError, Unscored, in_a_line
+from pytest_rageval.errors import (
+    CallableError,
+    Cause,
+    Planned,
+    QueryError,
+    RagevalError,
+    Unscored,
+    in_a_line,
+    ours,
+)
 from pytest_rageval.loop import PrivateLoop
 
 __all__ = ["FIRST", "Uncalled", "Unusable", "UserCallable", "is_async", "is_ours", "takes"]
@@ -52,20 +61,23 @@ class UserCallable:
         function: the callable, or the method of an object.
         loop: of the run.
         question: the place of the question among the arguments, for errors.
+        cause: of what is unscored when it fails.
         read: makes of what it returned what is used; raises `Unusable`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is to be said of a callable
         self,
         name: str,
         function: Callable[..., Any],
         loop: PrivateLoop,
         question: int = 0,
         *,
+        cause: Cause = "run",
         read: Callable[[Any], Any] = lambda result: result,
     ) -> None:
         self.name = name
         self._question = question
+        self._cause: Cause = cause
         self._function = function
         self._loop = loop
         self._read = read
@@ -79,7 +91,16 @@ class UserCallable:
 
         Raises:
             QueryError: it failed for these arguments, now or before in this run; or at all of the first.
+            Unscored: it did; if it was not for a model that this package asks for it, it failed at this question.
         """
+        try:
+            return await self._result(args, named)
+        except Unscored as unscored:
+            if not ours(unscored):
+                unscored.cause = self._cause
+            raise
+
+    async def _result(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         if not self._async:
             result = await self._loop.call(self._guarded, args, named)
             return await self._awaited(result, args, named) if inspect.isawaitable(result) else result
@@ -121,7 +142,9 @@ class UserCallable:
             value = self._read(_listed(result))
         except Unusable as unusable:
             message = unusable.message.replace("{question}", repr(args[self._question]))
-            error = QueryError(f"{self.name} {message}", f"{self.name} {unusable.found}", part=self.name)
+            error = QueryError(
+                f"{self.name} {message}", f"{self.name} {unusable.found}", part=self.name, cause=self._cause
+            )
             raise self._failed("returned", args, named, error) from None
         except Unscored:
             self._current.answered = True
@@ -132,7 +155,8 @@ class UserCallable:
     def _raised(self, args: tuple[Any, ...], named: Mapping[str, Any], error: BaseException) -> QueryError:
         message = str(CallableError.raised(f"{self.name} raised for {args[self._question]!r}", error))
         reason = f"{self.name} raised {in_a_line(error)}"
-        return self._failed(type(error).__name__, args, named, QueryError(message, reason, part=self.name))
+        failed = QueryError(message, reason, part=self.name, cause=self._cause)
+        return self._failed(type(error).__name__, args, named, failed)
 
     def _failed(
         self, kind: str, args: tuple[Any, ...], named: Mapping[str, Any], error: QueryError

@@ -17,14 +17,25 @@ import pytest_rageval
 
 PACKAGE = Path(pytest_rageval.__file__).parent
 FLOORS = {
-    7: {"cli", "plugin"},
-    6: {"session"},
-    5: {"evaluations", "reports", "models"},
-    4: {"agreement", "calibration", "generator", "retrievers", "answers", "gate"},
-    3: {"embeddings", "evalsets", "measures", "llm", "scores"},
-    2: {"model", "prompts", "extras", "config", "usercode"},
-    1: {"cache_folder", "stats", "fence", "fingerprint", "given", "loop", "normal_form"},
-    0: {"errors"},
+    8: {"cli", "plugin"},
+    7: {"session"},
+    6: {"evaluations", "reports", "models"},
+    5: {"agreement", "calibration", "generator", "retrievers", "answers", "gate"},
+    4: {"embeddings", "evalsets", "measures", "llm", "scores"},
+    3: {"model", "prompts", "extras", "config", "usercode"},
+    2: {
+        "cache_folder",
+        "stats",
+        "fence",
+        "file_writing",
+        "fingerprint",
+        "given",
+        "loop",
+        "normal_form",
+        "secret",
+    },
+    1: {"errors"},
+    0: {"printable"},
 }
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
 PYTEST = {"pytest", "_pytest", "xdist", "pytester"}

@@ -39,5 +39,8 @@ async def _bound(response: httpx2.Response) -> None:
 
 
 def bounded_client() -> httpx2.AsyncClient:
-    """An HTTP client for the openai client, with its defaults; every body is bounded, an error's too."""
-    return openai.DefaultAsyncHttpxClient(event_hooks={"response": [_bound]})
+    """An HTTP client for the openai client; every body is bounded, an error's too.
+
+    It follows no redirect, which may turn POST into GET, and lead to a server that the key is not for.
+    """
+    return openai.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks={"response": [_bound]})

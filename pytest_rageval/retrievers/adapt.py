@@ -58,7 +58,7 @@ def adapt_retriever(
             "It gives a function (query, k) -> documents, sync or async."
         )
         raise CallableError(message)
-    return Retriever(UserCallable("rageval_retriever", search, loop, read=_documents))
+    return Retriever(UserCallable("rageval_retriever", search, loop, cause="retriever", read=_documents))
 
 
 def _is_list(found: object) -> TypeGuard[Iterable[object]]:

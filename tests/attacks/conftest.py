@@ -1,4 +1,4 @@
-"""A user's small project, as the integration tests have it."""
+"""What the attacks share with the integration tests: a small project of a user's, and a scripted server."""
 
 from tests.integration.conftest import project
 

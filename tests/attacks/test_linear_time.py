@@ -19,6 +19,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_rageval import printable
 from pytest_rageval.answers import abstention, citations, judge, overlap, rating, scripts, text
 from pytest_rageval.answers.canonical import is_long, states
 from pytest_rageval.answers.embedding import cosine
@@ -79,6 +80,8 @@ SHAPES = {
     "line ends": _of("\n"),
     "line ends with returns": _of("\r\n"),
     "indented lines": _of(" \n"),
+    "tags of reasoning": _of("<think>"),
+    "closed tags of reasoning": _of("</think>"),
     "open brackets": _of("["),
     "open parentheses": _of("("),
     "parentheses": _of("(a) "),
@@ -150,7 +153,6 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "canonical.states": lambda said: states(said, ANSWER, question="Who built it, and when?"),
     "canonical.states, a reference": lambda said: states(ANSWER, said),
     "canonical.states, a question": lambda said: states("Maud Lewis", "Lewis", question=said),
-    "canonical.states, both": lambda said: states(f"{said} y", f"x {said[:3000]}", question="Who was it?"),
     "canonical.states, short ones": lambda said: states(f"{said[:3900]} y", f"{said[:1200]} x"),
     "canonical.is_long": is_long,
     "overlap.rouge1": lambda said: overlap.rouge1(said, [f"{said} x"]),
@@ -199,6 +201,11 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "fusion, the queries that a model wrote": _quietly(lambda said: fusion._queries(said, 4)),
     "tokens.count_tokens": tokens.count_tokens,
     "reply.well_formed": reply.well_formed,
+    "reply.without_reasoning": lambda said: [
+        reply.without_reasoning(f"{start}{said}") for start in ("", "<think>", "</think>")
+    ],
+    "rating.json_object": rating.json_object,
+    "printable.one_line": printable.one_line,
     "plan.is_mark": lambda said: (plan.is_mark(said), plan.MARK.findall(said)),
     "dialect.learn": lambda said: Dialect().learn(
         {"temperature": 1.0, "max_tokens": 5}, {"message": f"{said} unsupported", "detail": [said]}
@@ -215,7 +222,6 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     ],
     "candidates, a question": candidates.OF_THE_PASSAGE.search,
     "show.plain": show.plain,
-    "layout.plain": layout.plain,
     "layout.wrapped": lambda said: layout.wrapped(said, 6),
     "markup.page": lambda said: markup.page("t", "", [markup.element("p", said)]),
     "markdown_report": lambda said: (markdown_report._code(said), markdown_report._cell(said)),
