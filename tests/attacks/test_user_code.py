@@ -110,6 +110,16 @@ def test_a_judge_that_grades_out_of_range_once_costs_one_question(project):
     assert [e["unscored"] for e in score["examples"] if e["unscored"]] == ["rageval_judge.grade returned 17"]
 
 
+def test_a_bound_warns_of_what_a_judge_failed_at(project):
+    """The 39 others are right; were the one counted as lost, as where the retriever fails, 0.975 would not do."""
+    _write(project, JUDGE.format(body=RAISES).replace("return prediction in references", "return True"))
+    project.test(_gate("answer.correct@1", 0.99))
+    result, score = _score(project)
+    assert score["unscored"] == 1
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["warning: *answer.correct@1: 1.000 is the mean without 1 example*0.975*"])
+
+
 @pytest.mark.parametrize("part", ["comparator", "measure"])
 def test_what_a_plugin_added_costs_one_question_too(project, part):
     """A comparator, and an answer measure."""
