@@ -29,6 +29,7 @@ from typing import Any, Final, Self
 from pytest_rageval.errors import InputError
 from pytest_rageval.gate.conditions import mark_of
 from pytest_rageval.model import Example
+from pytest_rageval.regular_file import refuse_special
 from pytest_rageval.scores import Outcome, Score
 
 __all__ = ["LONGEST", "Baseline", "baseline_entry", "completed"]
@@ -65,6 +66,7 @@ class Baseline:
             InputError: the file is no such baseline.
         """
         try:
+            refuse_special(path)
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return cls()
