@@ -42,7 +42,7 @@ OVERFLOW: Final = (
 """How servers say that the prompt is longer than the model can read."""
 
 
-Why = Literal["throttled", "slow", "unreached", "garbled", "failed"]
+Why = Literal["throttled", "slow", "unreached", "dropped", "garbled", "failed"]
 
 
 class Again(Exception):  # noqa: N818 - no error of the user's, a state of the conversation
@@ -51,7 +51,8 @@ class Again(Exception):  # noqa: N818 - no error of the user's, a state of the c
     Attributes:
         reason: for whom it never passes.
         why: the server has too much to do ("throttled"), did not answer in time ("slow"), was not
-            reached ("unreached"), gave a reply that is none ("garbled"), or something went wrong ("failed").
+            reached ("unreached"), ended the connection instead of replying ("dropped"), gave a reply that
+            is none ("garbled"), or something went wrong ("failed").
         wait_s: what the server asks to wait before anything is sent, or None.
     """
 
@@ -132,7 +133,7 @@ class Client:
         except (TypeError, UnicodeError) as error:
             reason = f"a parameter of the request cannot be sent: {error}"
             raise Unscored(reason) from error
-        return self._reply(response.text), until_reset(response.headers)
+        return self._reply(response.content), until_reset(response.headers)
 
     def _arguments(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Parameters as the library takes them: what it does not know, the server may."""
@@ -148,12 +149,13 @@ class Client:
             await self._opened.close()
             self._opened = None
 
-    def _reply(self, body: str) -> Reply:
+    def _reply(self, body: bytes) -> Reply:
         """The reply in a body, if it is one, whole."""
         try:
-            return Reply.of(_record(json.loads(body), self._redacted))
+            # Strictly: a character that was lost on the way would be kept for good.
+            return Reply.of(_record(json.loads(body.decode("utf-8-sig")), self._redacted))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            reason = f"the server's reply was not understood: {self._brief(body)!r}"
+            reason = f"the server's reply was not understood: {self._brief(body.decode(errors='replace'))!r}"
             raise Again(reason, "garbled") from error
 
     def _read(self, request: "Request", error: "OpenAIError") -> Exception:  # noqa: PLR0911 - a case a line
@@ -161,7 +163,8 @@ class Client:
         import openai  # noqa: PLC0415 - loaded by now
 
         if isinstance(error, openai.APIConnectionError):
-            return Again(f"no connection: {self._brief(str(error.__cause__ or error))}", "unreached")
+            why: Why = "dropped" if _was_sent(error.__cause__) else "unreached"
+            return Again(f"no connection: {self._brief(str(error.__cause__ or error))}", why)
         if not isinstance(error, openai.APIStatusError):
             return Again(f"the server's reply was not understood: {self._brief(str(error))!r}", "garbled")
         status = error.status_code
@@ -175,7 +178,7 @@ class Client:
             return ServerError(self._empty(said))
         reason = f"the server answered {status}: {said}"
         if status in PASSING:
-            why: Why = "throttled" if status in BUSY else "failed"
+            why = "throttled" if status in BUSY else "failed"
             return Again(reason, why, wait_s=retry_after(error.response.headers))
         if any(words in str(answer).lower() for words in OVERFLOW):
             return ContextOverflow(f"the prompt is longer than {request.model} can read ({said})")
@@ -219,6 +222,12 @@ class Client:
         key = self._server.api_key or ""
         # A short one is a word that stands for a key, such as "none", and occurs in every text.
         return text.replace(key, "[key]") if len(key) >= SECRET_LENGTH else text
+
+
+def _was_sent(error: BaseException | None) -> bool:
+    """Whether a request was on its way when its connection broke: then the server may have answered it."""
+    # By name: httpx2 is the openai library's choice, and not a dependency of this package.
+    return type(error).__name__ in {"ReadError", "WriteError", "RemoteProtocolError"}
 
 
 def _record(completion: Any, redacted: Callable[[str], str]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +13,7 @@ from pytest_rageval.llm.budget import Purchase
 from pytest_rageval.llm.client import Again, Client, Refused
 from pytest_rageval.llm.dialect import Dialect
 from pytest_rageval.llm.limits import Limiter, Slot
-from pytest_rageval.llm.tokens import prompt_tokens
+from pytest_rageval.llm.tokens import count_tokens, prompt_tokens
 
 if TYPE_CHECKING:
     from pytest_rageval.llm.reply import Reply
@@ -31,13 +31,23 @@ SLOW: Final = 0.5
 """The share of the timeout after which a reply counts as slow."""
 
 
+BILLED: Final = {"slow", "garbled", "dropped"}
+"""Kinds of failure after which the server may still count the attempt."""
+
 Buying = Callable[[], AbstractAsyncContextManager[Purchase]]
+
+Keeping = Callable[["Reply"], Awaitable["Reply"]]
 
 
 @asynccontextmanager
 async def _free() -> AsyncIterator[Purchase]:
     """Where nobody counts."""
     yield Purchase()
+
+
+async def _as_it_is(reply: "Reply") -> "Reply":
+    """Where nobody keeps."""
+    return reply
 
 
 @dataclass
@@ -60,7 +70,9 @@ class Sender:
     _broken: dict[str, RagevalError] = field(default_factory=dict)
     _reached: bool = False
 
-    async def send(self, request: "Request", *, purchase: Buying = _free) -> "Reply":
+    async def send(
+        self, request: "Request", *, purchase: Buying = _free, keep: Keeping = _as_it_is
+    ) -> "Reply":
         """The server's reply to a request.
 
         A model that cannot answer at all is asked no more, so that a wrong key is one error and not
@@ -69,6 +81,10 @@ class Sender:
         Args:
             request: to send.
             purchase: around each attempt; what it raises is raised.
+            keep: called with the reply before anything else is sent in its place, and before it is counted.
+
+        Returns:
+            What `keep` returns.
 
         Raises:
             ServerError: nothing at this server can answer.
@@ -86,6 +102,7 @@ class Sender:
                 try:
                     async with purchase() as bought:
                         reply = await self._attempt(request, parameters, slot, bought)
+                        return await keep(replace(reply, without=without) if without else reply)
                 except Refused as refused:
                     if not dialect.learn(parameters, refused.answer):
                         raise
@@ -93,8 +110,6 @@ class Sender:
                 except Again as again:
                     began = began or time.monotonic()
                     failed.append(again)
-                else:
-                    return replace(reply, without=without) if without else reply
             self._give_up_after(request.model, failed, time.monotonic() - began)
             if failed[-1].wait_s is None or len(failed) > PROMPT:
                 # Not all at the same moment, and not in the slot, which others can use meanwhile.
@@ -104,21 +119,29 @@ class Sender:
         self, request: "Request", parameters: Mapping[str, Any], slot: Slot, bought: Purchase
     ) -> "Reply":
         """Send it once, and let the limiter learn from how that went."""
+        # Until it is known to be otherwise: of a call that is cancelled, nobody hears whether it was answered.
+        bought.billed = True
         try:
             reply, pause = await self.client.complete(request, parameters)
         except Again as again:
-            bought.billed = again.why in {"slow", "garbled"}
+            bought.billed = again.why in BILLED
             if again.why in {"throttled", "slow"}:
                 self.limiter.congested(slot)
             if again.wait_s is not None:
                 self.limiter.pause(again.wait_s)
             raise
-        except RagevalError as error:
-            self._broken[request.model] = error
+        except (RagevalError, Unscored) as error:
+            bought.billed = False
+            if isinstance(error, RagevalError):
+                self._broken[request.model] = error
             raise
         self._reached = True
         bought.reply = reply
-        self.limiter.used(slot, reply.tokens_in + reply.tokens_out)
+        if self.limiter.counts_tokens:
+            # What is not reported stays as it was expected.
+            tokens_in = reply.tokens_in if reply.counts_in else slot.tokens
+            tokens_out = reply.tokens_out if reply.counts_out else count_tokens(reply.text)
+            self.limiter.used(slot, tokens_in + tokens_out)
         if time.monotonic() - slot.began > SLOW * self.timeout_s:
             self.limiter.congested(slot)
         else:
@@ -138,7 +161,7 @@ class Sender:
         patience = max(self.timeout_s * (self.retries + 1), LONGEST_WAIT_S)
         if counted <= self.retries and seconds <= patience:
             return
-        if last.why == "unreached" and not self._reached:
+        if last.why in {"unreached", "dropped"} and not self._reached:
             self._broken[model] = self.client.unreachable(last.reason, len(failed))
             raise self._broken[model] from last
         reason = f"{last.reason}, {len(failed)} times"
