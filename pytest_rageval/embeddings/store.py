@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from pytest_rageval.cache_folder import make_cache_folder
+from pytest_rageval.cache_folder import make_cache_folder, make_private_file
 from pytest_rageval.embeddings.encoder import Vectors
 from pytest_rageval.embeddings.file import (
     COLUMNS,
@@ -117,9 +117,10 @@ class EmbeddingStore:
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
             make_cache_folder(self._directory)
-            # Not the write-ahead log: one file can be read where nothing may be written, and thrown away whole.
             file = self._directory / FILE
             refuse_irregular(file)
+            make_private_file(file)
+            # Not the write-ahead log: one file can be read where nothing may be written, and thrown away whole.
             connection = sqlite3.connect(file, timeout=WAIT_S, check_same_thread=False)
             try:
                 check(connection, file)

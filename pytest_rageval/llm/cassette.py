@@ -7,13 +7,14 @@ is of version 1, which is the one that is written.
 
 import gzip
 import json
-import tempfile
+import reprlib
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final, cast
 
 from pytest_rageval.errors import StoreError
+from pytest_rageval.file_writing import write_whole
 from pytest_rageval.llm.outline import read_outline
 from pytest_rageval.llm.reply import Reply
 from pytest_rageval.llm.store import Entry
@@ -92,11 +93,7 @@ def write_cassette(path: Path, entries: Iterable[Entry]) -> None:
         content = gzip.compress(content, mtime=0)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # In a folder beside it: on the same file system, and gone whatever happens.
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=path.name) as folder:
-            whole = Path(folder) / path.name
-            whole.write_bytes(content)
-            whole.replace(path)
+        write_whole(path, [content])
     except OSError as error:
         message = f"The cassette {path} cannot be written: {error}."
         raise StoreError(message) from error
@@ -128,12 +125,12 @@ def read_entry(line: str) -> Entry:
         message = "the key is missing"
         raise ValueError(message)  # noqa: TRY004 - the text is at fault, not an argument's type
     if not key.isascii():
-        message = f"the key is {key!r:.60}, expected hexadecimal digits"
+        message = f"the key is {reprlib.repr(key)}, expected hexadecimal digits"
         raise ValueError(message)
     told = record.pop("request", {})
     outline = read_outline(told)
     if told and not outline:
-        message = f"'request' is {told!r:.60}, expected an object that describes a request"
+        message = f"'request' is {reprlib.repr(told)}, expected an object that describes a request"
         raise ValueError(message)
     return Entry(key, Reply.of(record), outline)
 
@@ -180,7 +177,7 @@ def _decompressed(path: Path) -> str:
 
 def _check_version(version: object) -> None:
     if type(version) is not int or version < 1:
-        message = f"'version' is {version!r:.60}, expected a whole number"
+        message = f"'version' is {reprlib.repr(version)}, expected a whole number"
         raise ValueError(message)
     if version > VERSION:
         message = (

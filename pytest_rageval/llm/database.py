@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.cache_folder import make_cache_folder, planted
+from pytest_rageval.cache_folder import make_cache_folder, make_private_file, planted
 from pytest_rageval.errors import StoreError
 from pytest_rageval.regular_file import refuse_special
 
@@ -75,6 +75,7 @@ class Database:
         self._restored = restored
         with self.mapped():
             make_cache_folder(directory)
+            make_private_file(self._file)
             try:
                 self._connection = self._opened(f"{_uri(self._file)}?mode=rwc")
             except sqlite3.OperationalError as error:
@@ -197,6 +198,7 @@ class Database:
                     if identity is not None and _identity(path) == identity:
                         path.unlink(missing_ok=True)
             make_cache_folder(self.directory)
+            make_private_file(self._file)
             new = self._opened(f"{_uri(self._file)}?mode=rwc")
             try:
                 _copy(old, new)

@@ -1,3 +1,5 @@
-"""Attacks run on a small project of a user's, as the integration tests do."""
+"""What the attacks share with the integration tests: a small project of a user's, and a scripted server."""
 
-from tests.integration.conftest import project  # noqa: F401 - a fixture
+from tests.integration.conftest import project
+
+__all__ = ["project"]
