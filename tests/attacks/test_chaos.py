@@ -5,7 +5,7 @@ longer than 30 s after its server's last reply.
 
 Two rounds of each are the default. Thirty, with their counts, take about half an hour:
 
-    CHAOS_ROUNDS=30 pytest tests/attacks/test_chaos.py -s
+    CHAOS_ROUNDS=30 pytest tests/attacks/test_chaos.py -n 3 -rP
 """
 
 import contextlib

@@ -144,7 +144,7 @@ def test_a_large_reply_stays_in_the_database(store: Store, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("column", ["text", "model", "tool_calls", "tokens_in"])
-def test_a_planted_pickle_is_passed_over_and_not_run(store: Store, tmp_path: Path, column: str) -> None:
+def test_a_planted_pickle_is_refused_and_not_run(store: Store, tmp_path: Path, column: str) -> None:
     """Cache folders are restored from elsewhere; reading one must run no code of theirs."""
     _put(store, Entry("k", REPLY))
     mark = tmp_path / "it ran"
@@ -188,7 +188,7 @@ def test_a_planted_row_is_passed_over(store: Store, tmp_path: Path) -> None:
         "key = 'j'",
     ],
 )
-def test_a_changed_entry_is_passed_over(store: Store, tmp_path: Path, change: str) -> None:
+def test_a_changed_entry_is_refused(store: Store, tmp_path: Path, change: str) -> None:
     """Whatever part of the reply changed; it can be kept again."""
     _put(store, Entry("k", replace(REPLY, text="c7")))
     _planted(tmp_path / "cache", f"UPDATE replies SET {change}")  # noqa: S608 - from the list above
