@@ -57,18 +57,6 @@ def test_the_documented_change_turns_it_red_and_names_the_lost_questions(example
     assert WORSE in README
 
 
-def test_the_matrix_of_the_readme_is_that_of_its_retrievers(example, pytester):
-    """Its conftest in place of the example's, and word for word what it prints."""
-    section = README.partition("### Several systems at once")[2]
-    conftest, shown = (
-        section.partition(f"```{kind}\n")[2].partition("```")[0] for kind in ("python", "text")
-    )
-    (example / "conftest.py").write_text(conftest, encoding="utf-8")
-    result = run(pytester, "-k", "found")
-    result.assert_outcomes(passed=2, failed=1)
-    assert shown in result.stdout.str()
-
-
 def test_a_worse_retriever_fails_by_its_baseline_alone(example, pytester):
     """Without any minimum."""
     search, tests = example / "support_bot" / "search.py", example / "test_retriever.py"

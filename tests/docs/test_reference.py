@@ -1,0 +1,104 @@
+"""The reference pages name what there is, and nothing else."""
+
+import ast
+import re
+import subprocess
+import sys
+from functools import cache
+
+import pytest
+
+import pytest_rageval
+from pytest_rageval.config import OPTIONS
+from pytest_rageval.evalsets import FORMATS
+from pytest_rageval.prompts.templates import MARK, PLACEHOLDER, TEMPLATES
+from tests.docs.pages import ROOT
+
+DOCS = ROOT / "docs"
+
+
+def page(name):
+    """The text of a page."""
+    return (DOCS / f"{name}.md").read_text(encoding="utf-8")
+
+
+@cache
+def printed(*arguments):
+    """What pytest prints about itself."""
+    command = [sys.executable, "-m", "pytest", *arguments, "-p", "no:cacheprovider"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=DOCS).stdout
+
+
+def terms(text):
+    """The terms of a page's definition lists."""
+    return re.findall(r"(?m)^(.+)\n: ", text)
+
+
+def test_every_option_is_on_the_page_of_options_once():
+    """Each of them is generated from the table of options, in one of the groups."""
+    groups = re.findall(r"```\{rageval-options\}\n(.*?)```", page("reference/options"), re.DOTALL)
+    assert sorted(" ".join(groups).split()) == sorted(option.name for option in OPTIONS)
+
+
+@pytest.mark.parametrize("marker", ["rageval_evalset", "rageval_threshold", "rageval_calibration"])
+def test_every_word_of_a_marker_is_on_the_page_of_markers(marker):
+    """As `pytest --markers` prints them."""
+    signature = re.search(rf"@pytest\.mark\.{marker}\((.*?)\):", printed("--markers"))[1]
+    words = [word.partition("=")[0].strip(" *") for word in signature.split(",")]
+    section = page("reference/markers").partition(f"## `{marker}`")[2].partition("\n## ")[0]
+    described = {word for term in terms(section) for word in re.findall(r"`(\w+)`", term)}
+    assert described == {word for word in words if word and word != "options"}
+
+
+def test_every_fixture_is_on_the_page_of_fixtures():
+    """As `pytest --fixtures` prints them."""
+    names = set(re.findall(r"(?m)^(rageval\w*)", printed("--fixtures")))
+    assert names
+    assert {name for name in names if f"`{name}`" not in page("reference/fixtures")} == set()
+
+
+def test_every_format_is_on_the_page_of_eval_sets():
+    """By the name that users type."""
+    table = page("reference/eval-sets").partition("## Other formats")[2].partition("\n## ")[0]
+    assert re.findall(r"(?m)^\| `(\w+)` \|", table) == list(FORMATS)
+
+
+def test_every_prompt_is_on_the_page_of_files_with_its_placeholders():
+    """As a replacement has to have them."""
+    rows = re.findall(r"(?m)^\| `(\w+)` \| ((?:`\{\w+\}` ?)+)\|", page("reference/files"))
+    assert {name: set(re.findall(r"\{(\w+)\}", cells)) for name, cells in rows} == {
+        name: set(PLACEHOLDER.findall(text)) - {MARK} for name, text in TEMPLATES.items()
+    }
+
+
+def test_every_public_name_is_on_the_page_of_the_python_api():
+    """What the package exports."""
+    described = set(re.findall(r"auto\w+:: pytest_rageval\.(\w+)\n", page("reference/python-api")))
+    assert described == set(pytest_rageval.__all__)
+
+
+@cache
+def messages():
+    """All texts in the package's code, with … for what is filled in."""
+    found = []
+    for path in (ROOT / "pytest_rageval").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+            elif isinstance(node, ast.JoinedStr):
+                found.append(
+                    "".join(part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
+                )
+    return [re.sub(r"\{\w*\}", "…", text) for text in found]
+
+
+QUOTED = [
+    quoted for term in terms(page("how-to/troubleshooting")) for quoted in re.findall(r"`([^`]+)`", term)
+]
+
+
+@pytest.mark.parametrize("quoted", QUOTED)
+def test_a_message_of_the_page_of_troubles_is_one_of_the_package(quoted):
+    """So that who searches the page for a message finds it."""
+    pattern = ".*".join(re.escape(part) for part in quoted.split("…"))
+    assert any(re.search(pattern, text, re.DOTALL) for text in messages())
