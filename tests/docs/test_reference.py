@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from functools import cache
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -13,6 +14,7 @@ from pytest_rageval.config import OPTIONS
 from pytest_rageval.evalsets import FORMATS
 from pytest_rageval.prompts.templates import MARK, PLACEHOLDER, TEMPLATES
 from tests.docs.pages import ROOT
+from tests.foreign_plugins import WITHOUT
 
 DOCS = ROOT / "docs"
 
@@ -25,8 +27,9 @@ def page(name):
 @cache
 def printed(*arguments):
     """What pytest prints about itself."""
-    command = [sys.executable, "-m", "pytest", *arguments, "-p", "no:cacheprovider"]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=DOCS).stdout
+    command = [sys.executable, "-m", "pytest", *arguments, *WITHOUT]
+    with TemporaryDirectory() as folder:
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder).stdout
 
 
 def terms(text):
@@ -73,7 +76,7 @@ def test_every_prompt_is_on_the_page_of_files_with_its_placeholders():
 
 def test_every_public_name_is_on_the_page_of_the_python_api():
     """What the package exports."""
-    described = set(re.findall(r"auto\w+:: pytest_rageval\.(\w+)\n", page("reference/python-api")))
+    described = set(re.findall(r"auto\w+:: pytest_rageval\.(\w+)(?:\(\))?\n", page("reference/python-api")))
     assert described == set(pytest_rageval.__all__)
 
 
