@@ -48,7 +48,7 @@ class Document:
 
     @property
     def identity(self) -> str:
-        """What makes two documents the same, which is the id, or without one the text, and its place where that is known."""
+        """By what two documents are the same. It is the id; without one the text, and its place where that is known."""
         if self.id is not None:
             return f"id:{self.id}"
         # A sentence that stands in two files, or twice in one, is not found here because it was found there.

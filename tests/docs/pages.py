@@ -2,16 +2,16 @@
 
 Each page has a folder of its own. Its code blocks are taken in order:
 
-- A block with a caption is a file, and is written to that place in the folder. In the README, where blocks
-  have no captions, a first line such as `# conftest.py` names the file. `:caption: added to conftest.py`
-  appends. A `diff` block changes the lines that it shows in the file that its caption names.
+- A block whose first line is a comment with a name, such as `# conftest.py`, is that file, and is written into the
+  folder; `# conftest.py, continued` appends. Where the file knows no comments, `<!-- file: NAME -->` stands above.
+- `diff` changes the lines that it shows in the file that is named so.
 - `console`: each line after `$` is run by bash; what follows is what it prints. A line of three dots stands
   for any number of lines. A command may fail only where what is shown says that something failed, or leaves
   out the end.
-- `python` without a caption is executed; `toml`, `ini`, `json` and `yaml` are parsed, with a caption too.
+- Other `python` is executed; `toml`, `ini`, `json` and `yaml` are parsed.
 - `text` and `sh` are not run: `sh` is for commands that need another machine.
-- `% invisible-code-block: python`, in the README within `<!-- -->`, prepares what the page takes for granted:
-  the files of an application, or a server (`serve`). Readers do not see it.
+- `<!-- invisible-code-block: python` up to `-->` prepares what the page takes for granted: the files of an
+  application, or a server (`serve`). Readers do not see it.
 
 Of what is printed, `normal` makes equal what differs from run to run. `RAGEVAL_DOCS=update pytest tests/docs`
 writes what commands print today into the pages, where nothing is left out; a lone `?` is filled so. Look at the diff.
@@ -35,7 +35,6 @@ import yaml
 from sybil import Document, Example, Region
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown.lexers import DirectiveInHTMLCommentLexer, FencedCodeBlockLexer
-from sybil.parsers.myst.lexers import DirectiveInPercentCommentLexer, DirectiveLexer
 
 from tests.foreign_plugins import WITHOUT
 from tests.llm_server import LLMServer, Said
@@ -51,13 +50,14 @@ ANY: Final = "..."
 
 LEXERS: Final = (
     FencedCodeBlockLexer(language=r"\w+", mapping={"language": "arguments", "source": "source"}),
-    DirectiveLexer(directive="code-block", arguments=".+"),
-    DirectiveInPercentCommentLexer(directive="invisible-code-block", arguments=".+"),
     DirectiveInHTMLCommentLexer(directive="invisible-code-block", arguments=".+"),
 )
 
-NAMED: Final = re.compile(r"# ([\w./-]+\.\w+|\.gitattributes)\n")
+NAMED: Final = re.compile(r"# ([\w./-]+\.\w+)(, continued)?\n")
 """A first line that names a file."""
+
+ABOVE: Final = re.compile(r"<!-- file: (\S+) -->\s*\Z")
+"""Likewise before a block."""
 
 INSTALLING: Final = re.compile(r"python3 -m venv|\. \.venv/bin/activate|pip install")
 """Commands that are run only where a page is tried in a virtual environment of its own."""
@@ -180,31 +180,28 @@ class Page:
         shutil.copytree(ROOT / "example_project", self.folder, dirs_exist_ok=True, ignore=hidden)
 
     def _regions(self, document: Document) -> Iterator[Region]:
-        seen: set[int] = set()
         for lexer in LEXERS:
             for region in lexer(document):
-                if region.start in seen:
-                    continue
-                seen.add(region.start)
                 region.parsed = region.lexemes["source"]
                 region.evaluator = self._evaluate
                 yield region
 
     def _evaluate(self, example: Example) -> None:
         language, source = example.region.lexemes["arguments"].strip(), str(example.parsed)
-        caption = (example.region.lexemes.get("options") or {}).get("caption", "")
-        if not caption and language != "console" and (named := NAMED.match(source)):
-            caption = named[1]
+        above = ABOVE.search(example.document.text[: example.region.start])
+        named = NAMED.match(source)
         try:
             if language == "console":
                 self._console(example)
             elif language == "diff":
-                if caption:
-                    self._change(caption, source)
+                if above:
+                    self._change(above[1], source)
             else:
                 self._parse(language, source)
-                if caption:
-                    self._write(caption, source)
+                if above:
+                    self._write(above[1], source)
+                elif named:
+                    self._write(named[1], source, append=named[2] is not None)
                 elif language == "python":
                     PythonEvaluator()(example)
         except AssertionError as error:
@@ -228,11 +225,10 @@ class Page:
             case _:
                 raise AssertionError(f"nobody knows what to do with {language!r}")
 
-    def _write(self, caption: str, source: str) -> None:
-        name = caption.removeprefix("added to ")
+    def _write(self, name: str, source: str, *, append: bool = False) -> None:
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        before = path.read_text(encoding="utf-8") + "\n" if caption != name else ""
+        before = path.read_text(encoding="utf-8") + "\n" if append else ""
         path.write_text(before + self._inside(source), encoding="utf-8")
 
     def _change(self, name: str, source: str) -> None:

@@ -34,7 +34,7 @@ def check_schema(schema, *files):
 def copied(page):
     """The whole files that a page gives to copy, by name."""
     text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```\{code-block\} yaml\n:caption: (\S+)\n(.*?)```", text, re.DOTALL)
+    blocks = re.findall(r"```yaml\n# (\S+)\n(.*?)```", text, re.DOTALL)
     return dict(blocks)
 
 
