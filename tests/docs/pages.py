@@ -194,8 +194,8 @@ class Page:
             if language == "console":
                 self._console(example)
             elif language == "diff":
-                if above:
-                    self._change(above[1], source)
+                if named:
+                    self._change(named[1], source)
             else:
                 self._parse(language, source)
                 if above:
