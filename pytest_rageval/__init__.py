@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from pytest_rageval.embeddings.cached import CachedEncoder
     from pytest_rageval.embeddings.encoder import SentenceEncoder
     from pytest_rageval.errors import RagevalError, Unscored
+    from pytest_rageval.evalsets.loading import load
     from pytest_rageval.model import Document, EvalSet, Example, Gold, Ranking
     from pytest_rageval.plugin.facade import Rageval
     from pytest_rageval.retrievers.bm25 import BM25Retriever
@@ -38,6 +39,7 @@ __all__ = [
     "SentenceEncoder",
     "TrecRun",
     "Unscored",
+    "load",
     "reciprocal_rank_fusion",
 ]
 
@@ -62,6 +64,7 @@ _HOMES = {
     "SentenceEncoder": "pytest_rageval.embeddings.encoder",
     "TrecRun": "pytest_rageval.retrievers.trec_run",
     "Unscored": "pytest_rageval.errors",
+    "load": "pytest_rageval.evalsets.loading",
     "reciprocal_rank_fusion": "pytest_rageval.retrievers.fusion",
 }
 

@@ -1,16 +1,62 @@
-"""The folder in which replies and embeddings are kept."""
+"""The folder in which replies and embeddings are kept: for its user alone, since they quote passages and answers."""
 
+import contextlib
+import os
 from pathlib import Path
+from typing import Final
 
-__all__ = ["make_cache_folder"]
+__all__ = ["make_cache_folder", "make_private_file"]
+
+IGNORED: Final = "*\n"
+"""What the `.gitignore` says that we put into a folder. By it a folder is known as one that we made."""
+
+OTHERS: Final = 0o077
+"""The permissions of all but the owner."""
 
 
 def make_cache_folder(directory: Path) -> None:
     """Make it if it is missing, with a `.gitignore` in it, as pytest does with its own.
 
-    Only then: in a folder of the user's the file would hide others from git.
+    Only then: in a folder of the user's the file would hide others from git, and who else may read it is the
+    user's choice. One that an earlier version made, which others may read, is closed to them.
     """
     if directory.is_dir():
+        if _is_ours(directory):
+            _close(directory)
         return
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / ".gitignore").write_text("*\n", encoding="utf-8")
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (directory / ".gitignore").write_text(IGNORED, encoding="utf-8")
+
+
+def make_private_file(file: Path) -> None:
+    """Make an empty file that its owner alone may read, where there is none.
+
+    SQLite gives those that it keeps beside a database (`-wal`, `-shm`, `-journal`) the mode of the database.
+    Files that are there already are closed to others where we made the folder.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if not file.exists():
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    elif _is_ours(file.parent):
+        for each in (file, *file.parent.glob(f"{file.name}-*")):
+            _close(each)
+
+
+def _is_ours(directory: Path) -> bool:
+    try:
+        return (directory / ".gitignore").read_text(encoding="utf-8") == IGNORED
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _close(path: Path) -> None:
+    """Take the permissions of others away; where that is not for us to do, they stay."""
+    if os.name != "posix":
+        return
+    with contextlib.suppress(OSError):
+        mode = path.stat().st_mode
+        if mode & OTHERS:
+            path.chmod(mode & ~OTHERS & 0o7777)

@@ -8,14 +8,18 @@ traceback of this package.
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
+
+from pytest_rageval.printable import printable
 
 __all__ = [
     "BudgetError",
     "CallableError",
+    "Cause",
     "ContextOverflow",
     "InputError",
     "MissingReplyError",
+    "NoGroundTruth",
     "Planned",
     "QueryError",
     "RagevalError",
@@ -25,9 +29,15 @@ __all__ = [
     "TooManyUnscoredError",
     "Undefined",
     "Unscored",
+    "UnusableRanking",
     "did_you_mean",
+    "ours",
     "places",
 ]
+
+Cause = Literal["retriever", "example", "run"]
+"""Why an example has no score: the retriever failed at it; it lacks what the score needs, whatever is retrieved; or
+something else in this run, such as a server or a reply that cannot be read."""
 
 HERE: Final = Path(__file__).parent
 FRAMES: Final = 5
@@ -43,6 +53,12 @@ def places(error: BaseException) -> list[str]:
     ]
 
 
+def ours(error: BaseException) -> bool:
+    """Whether an exception was raised in this package, and not in the user's code."""
+    raised = traceback.extract_tb(error.__traceback__)
+    return not raised or Path(raised[-1].filename).is_relative_to(HERE)
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The question whether a known name was meant that is nearly this one, upper and lower case aside; or nothing.
 
@@ -56,7 +72,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {by_lower[near[0]]}?" if near else ""
 
 
-class RagevalError(Exception):
+class _Printable(Exception):  # noqa: N818 - only what errors have in common
+    """An exception whose text may quote anybody, and is printed by pytest, by loggers and by users' code."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
+
+class RagevalError(_Printable):
     """Base of all errors that end a test; its text is meant for the user."""
 
 
@@ -98,12 +121,29 @@ class TooManyUnscoredError(RagevalError):
     """So many examples have no score that their mean would mislead."""
 
 
-class Unscored(Exception):  # noqa: N818 - a condition of one example, not an error of the run
+class Unscored(_Printable):
     """One example cannot be scored; the text is the reason that reports show.
 
     Raised anywhere below an evaluation and caught at the boundary of the
     example, so that the other examples go on.
+
+    Attributes:
+        cause: whose matter it is; bounds count an example that the retriever failed at as lost.
     """
+
+    cause: Cause = "run"
+
+
+class NoGroundTruth(Unscored):
+    """The example lacks what the score needs, so that it has none whatever is retrieved."""
+
+    cause: Cause = "example"
+
+
+class UnusableRanking(Unscored):
+    """What the retriever returned cannot be scored."""
+
+    cause: Cause = "retriever"
 
 
 class Undefined(Unscored):
@@ -121,6 +161,8 @@ class QueryError(CallableError, Unscored):
     Attributes:
         reason: what happened, in a line and without the query, so that equal ones are counted as one.
     """
+
+    cause: Cause = "retriever"
 
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)

@@ -7,7 +7,7 @@ from math import fsum, isfinite
 from statistics import stdev
 from typing import Any, Final, NamedTuple, Self
 
-from pytest_rageval.errors import InputError, QueryError, TooManyUnscoredError
+from pytest_rageval.errors import Cause, InputError, QueryError, TooManyUnscoredError
 from pytest_rageval.model import Example, Ranking
 from pytest_rageval.stats import UNIT, mean_interval
 from pytest_rageval.stats.votes import Tally
@@ -81,6 +81,7 @@ class Outcome:
         case: of LLM-retEval, the letter of a disagreement with recall.
         lost_by: of LLM-retEval, who lost the question, such as "retriever"; None where nobody did.
         failed: the error, where the retriever failed at the question.
+        cause: of what is unscored, whose matter it is.
     """
 
     example: Example
@@ -91,6 +92,7 @@ class Outcome:
     lost_by: str | None = None
     failed: QueryError | None = None
     undefined: str | None = None
+    cause: Cause = "run"
 
 
 class Score(float):
@@ -142,6 +144,29 @@ class Score(float):
         if not values or too_many(defined - len(values), defined, max_unscored):
             raise TooManyUnscoredError(_too_many(spec, outcomes, slice or {}, max_unscored))
         self = super().__new__(cls, fsum(values) / len(values))
+        self._remember(
+            spec,
+            outcomes,
+            slice=slice,
+            max_unscored=max_unscored,
+            seed=seed,
+            repeats=repeats,
+            scale=scale,
+        )
+        return self
+
+    def _remember(  # noqa: PLR0913 - what a score remembers
+        self,
+        spec: str,
+        outcomes: Sequence[Outcome],
+        *,
+        slice: Mapping[str, Any] | None = None,  # noqa: A002 - see above
+        max_unscored: float = 1.0,
+        seed: int = 0,
+        repeats: Sequence[Sequence[Outcome]] = (),
+        scale: tuple[float, float] = UNIT,
+    ) -> None:
+        """Keep where the number comes from."""
         self.spec = spec
         self.outcomes = tuple(outcomes)
         self.slice = dict(slice or {})
@@ -149,7 +174,6 @@ class Score(float):
         self.seed = seed
         self.repeats = tuple(map(tuple, repeats))
         self.scale = scale
-        return self
 
     def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         named = {
@@ -197,6 +221,20 @@ class Score(float):
         return Counter(outcome.undefined for outcome in self.outcomes if outcome.undefined is not None)
 
     @property
+    def reach(self) -> tuple[float, float]:
+        """The lowest and the highest value that an example may have, or has: a plugin's score may go further."""
+        return min(self.scale[0], *self.values), max(self.scale[1], *self.values)
+
+    def lacking(self, *causes: Cause) -> list[Outcome]:
+        """The examples that are unscored for one of these causes."""
+        return [each for each in self.outcomes if each.unscored is not None and each.cause in causes]
+
+    def counting(self, value: float, *causes: Cause) -> float:
+        """What the mean would be, had each example that is unscored for one of these causes this value."""
+        lacking = len(self.lacking(*causes))
+        return (fsum(self.values) + lacking * value) / (self.n + lacking)
+
+    @property
     def counts(self) -> Counter[str]:
         """What was counted beside the scores, summed over the scored examples, 0 included."""
         total: Counter[str] = Counter()
@@ -240,7 +278,7 @@ class Score(float):
         chosen = [outcome for outcome in self.outcomes if _matches(outcome.example, tags)]
         if not chosen:
             raise InputError(_no_such_slice([outcome.example for outcome in self.outcomes], tags))
-        return Score(
+        return type(self)(
             self.spec,
             chosen,
             slice={**self.slice, **tags},

@@ -323,6 +323,17 @@ FILES = [
         ("1",),
     ),
     Files(
+        "nq_open",
+        {
+            "NQ-open.dev.jsonl": jsonl(
+                {"question": "where is it made", "answer": ["Tulsa", "Tulsa, Oklahoma"]},
+                {"question": "what is made there", "answer": ["tea"]},
+            )
+        },
+        "NQ-open.dev.jsonl",
+        ("1", "2"),
+    ),
+    Files(
         "lfrqa",
         {
             "annotations.jsonl": jsonl(

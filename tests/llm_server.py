@@ -16,7 +16,7 @@ from typing import Any, Self
 
 @dataclass
 class Fault:
-    """A status instead of a reply."""
+    """A status instead of a reply; with the header "connection: close" the last of its connection."""
 
     status: int
     headers: dict[str, str] = field(default_factory=dict)
@@ -68,6 +68,7 @@ class LLMServer:
         paid: of these, those that were answered.
         refuse: looks at a body before the model does, and may refuse it.
         keys: the Authorization headers received.
+        targets: the methods and targets received, such as "POST /v1/chat/completions".
     """
 
     def __init__(self, model: Callable[[str], Said] = clerk, latency_s: float = 0.0) -> None:
@@ -78,6 +79,7 @@ class LLMServer:
         self.paid: list[dict[str, Any]] = []
         self.refuse: Callable[[dict[str, Any]], Fault | None] = lambda _: None
         self.keys: set[str] = set()
+        self.targets: set[str] = set()
         self.in_flight = 0
         self.most_in_flight = 0
         self.url = ""
@@ -136,8 +138,12 @@ class LLMServer:
                 body = json.loads(await reader.readexactly(int(length[1]) if length else 0) or b"{}")
                 key = re.search(r"(?im)^authorization: *(.*?)\r", head)
                 self.keys.add(key[1] if key else "")
-                writer.write(await self._reply(body))
+                self.targets.add(head.partition(" HTTP/")[0])
+                reply = await self._reply(body)
+                writer.write(reply)
                 await writer.drain()
+                if b"\r\nconnection: close\r\n" in reply.partition(b"\r\n\r\n")[0] + b"\r\n":
+                    return
         except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass  # the client is gone, or the server is told to stop
         finally:
@@ -193,12 +199,9 @@ class LLMServer:
 
 def _http(status: int, body: dict[str, Any] | bytes, headers: dict[str, str] | None = None) -> bytes:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    lines = [
-        f"HTTP/1.1 {status} X",
-        "content-type: application/json",
-        f"content-length: {len(data)}",
-        *(f"{name}: {value}" for name, value in (headers or {}).items()),
-    ]
+    # A fault may promise another length than it sends.
+    sent = {"content-type": "application/json", "content-length": str(len(data)), **(headers or {})}
+    lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in sent.items())]
     return "\r\n".join([*lines, "", ""]).encode() + data
 
 

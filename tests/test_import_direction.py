@@ -23,7 +23,8 @@ FLOORS = {
     4: {"agreement", "calibration", "generator", "retrievers", "answers", "gate"},
     3: {"embeddings", "evalsets", "measures", "llm", "scores"},
     2: {"model", "prompts", "extras", "config", "usercode"},
-    1: {"cache_folder", "stats", "errors", "fence", "fingerprint", "given", "loop"},
+    1: {"cache_folder", "stats", "errors", "fence", "file_writing", "fingerprint", "given", "loop", "secret"},
+    0: {"printable"},
 }
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
 PYTEST = {"pytest", "_pytest", "xdist", "pytester"}

@@ -36,3 +36,15 @@ def test_every_family_of_scores_is_in_its_table():
         shown |= {".bertscore"} if part.startswith("bertscore") else set()
         shown |= {"answer.correct"} if name == "answer.abstained" else set()
         assert shown & named, name
+
+
+def test_the_example_record_can_be_used():
+    """What readers copy is a record of the native form."""
+    import json
+
+    from pytest_rageval.evalsets.records import example_from
+
+    line = next(line for line in map(str.strip, README.splitlines()) if line.startswith('{"id": "q17"'))
+    example = example_from(json.loads(line), place="README")
+    assert example.relevant[0].id == "doc-4"
+    assert not example.extra

@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.answers.rating import HIGHEST, RATING_FORMAT, Rating, parse_rating
+from pytest_rageval.answers.rating import HIGHEST, RATING_FORMAT, Rating, json_object, parse_rating
 from pytest_rageval.answers.votes import Poll, majority, majority_or_tie, median
 from pytest_rageval.errors import Planned, Unscored
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.door import Door
 from pytest_rageval.llm.plan import is_mark
-from pytest_rageval.llm.reply import silence
+from pytest_rageval.llm.reply import Reply, silence
 from pytest_rageval.llm.request import Request
 from pytest_rageval.llm.servers import Server
 from pytest_rageval.prompts.asking import OWN, Prompts, repair_prompt
@@ -19,24 +19,62 @@ from pytest_rageval.prompts.templates import CRITERIA
 
 __all__ = ["LLMJudge", "parse_grade", "parse_preference", "parse_yes_no"]
 
-_VERDICT: Final = re.compile(
-    r"""[\s*_"'`(]* (yes|no) (?!-\w) [*_"'`)]*      # the word, perhaps in bold or in quotes, then
-    (?: \s*$ | \s*[.,:;!(\u2013\u2014-] | [ \t]*\n | \s+because\b )  # its end, or a reason set apart""",
-    re.IGNORECASE | re.VERBOSE,
-)
+_YES_OR_NO: Final = r"""(yes|no) (?!-\w) [*_"'`)]*      # the word, perhaps in bold or in quotes, then
+    (?: \s*$ | \s*[.,:;!(\u2013\u2014-] | [ \t]*\n | \s+because\b )  # its end, or a reason set apart"""
 
-_GRADE: Final = re.compile(
-    r"""[\s*_"'`(]* ([1-5]) (?: \s*/\s*5 | \s+out\s+of\s+5 )? (?!-?\w)  # perhaps in bold, of five, then
+_GRADE: Final = r"""([1-5]) (?: \s*/\s*5 | \s+out\s+of\s+5 )? (?!-?\w)  # perhaps in bold, of five, then
     # its end, or a reason set apart; "1. The" begins a list, and "4, 5" and "4-5" are two numbers.
-    \.? [*_"'`)]* [.!]? (?: \s*$ | [ \t]*\n | \s*[,:;(\u2013\u2014-] (?!\s*\d) | \s+because\b )""",
-    re.IGNORECASE | re.VERBOSE,
-)
+    \.? [*_"'`)]* [.!]? (?: \s*$ | [ \t]*\n | \s*[,:;(\u2013\u2014-] (?!\s*\d) | \s+because\b )"""
+
+_CLOSING: Final = " \t\r\n*_\"'`).!"
+"""What may stand behind a verdict that ends a reply."""
 
 _PREFERENCE: Final = re.compile(r"<rating>\s*([012])\s*</rating>", re.IGNORECASE)
 _PREFERENCE_TAG: Final = re.compile(r"</?\s*rating\b", re.IGNORECASE)
 
 LONGEST: Final = 2000
 """Characters of a reply that cannot be read which its repair repeats."""
+
+
+class _Wording:
+    """How a verdict is stated, so that nobody can take it for another one.
+
+    A reply states it at its beginning; or at its end, after a label ("Verdict: no"); or, where that is
+    `alone`, as its whole last line; or it is a JSON object with the verdict under a known key.
+
+    Args:
+        verdict: a pattern with the verdict as its group, and what must follow it.
+        labels: that may stand before it, with a colon; likewise keys.
+        keys: further ones, of a JSON object.
+        alone: whether the verdict may be the last line without a label.
+    """
+
+    def __init__(self, verdict: str, labels: str, keys: str, *, alone: bool = False) -> None:
+        # Possessive: what is not given back is not tried again, however long it is.
+        lead = r"""[ \t*_\#>"'`(]*+"""
+        label = rf"(?: (?:final[ ]|my[ ])? (?:{labels}) [ \t*_]*+ : {lead} )"
+        flags = re.IGNORECASE | re.VERBOSE
+        self._first = re.compile(rf"""[\s*_\#>"'`(]*+ {label}? {verdict}""", flags)
+        # At the beginning of a line or a sentence: what is quoted within one is not stated.
+        self._labelled = re.compile(
+            rf"(?: ^ | [.!?][\"')]?\s ) {lead} {label} {verdict}", flags | re.MULTILINE
+        )
+        self._keys = {*labels.split("|"), *keys.split("|")}
+        self._alone = alone
+
+    def stated(self, reply: str) -> str | None:
+        """The one verdict of a reply, in lower case; None where there is none, or where it states two."""
+        found = json_object(reply) or {}
+        values = [value for key, value in found.items() if key.lower().replace(" ", "_") in self._keys]
+        stated = [self._first.match(_as_text(value)) for value in values]
+        first, labelled = self._first.match(reply), list(self._labelled.finditer(reply))
+        last = self._first.match(reply.rstrip().rpartition("\n")[2]) if self._alone else None
+        if last is None or last.string[last.end(1) :].strip(_CLOSING):
+            last = None
+        if first or last or (labelled and not reply[labelled[-1].end(1) :].strip(_CLOSING)):
+            stated += [first, *labelled, last]
+        verdicts = {match[1].lower() for match in stated if match}
+        return verdicts.pop() if len(verdicts) == 1 else None
 
 
 class _Scale(NamedTuple):
@@ -72,7 +110,7 @@ class LLMJudge:
         Raises:
             Unscored: the reply is neither; of several votes, none is either, or they are tied.
         """
-        return await self._compared(self.prompts.same_answer, _YES_OR_NO, question, references, prediction)
+        return await self._compared(self.prompts.same_answer, _VERDICTS, question, references, prediction)
 
     async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
         """(grade - 1) / 4 for a grade from 1 to 5: 0.0 for nothing, or a contradiction; 1.0 for all of a reference.
@@ -90,7 +128,7 @@ class LLMJudge:
         """
         return await self._verdict(
             self.prompts.relevance(question, passage),
-            _YES_OR_NO,
+            _VERDICTS,
             {
                 "instructions of the judge": self.prompts.relevance("", ""),
                 "question": question,
@@ -189,7 +227,7 @@ class LLMJudge:
 
     async def _verdict(self, prompt: str, scale: _Scale, parts: Mapping[str, str]) -> float:
         async def vote(sample: int) -> float:
-            return scale.read(await self._reply(self._request(prompt, parts, sample)))
+            return scale.read(await self._said(self._request(prompt, parts, sample)))
 
         return await self.poll.verdict(prompt, vote, scale.settle)
 
@@ -198,18 +236,18 @@ class LLMJudge:
 
         In a plan the first may be none, so the second is counted too.
         """
-        said = await self._said(request)
+        reply = await self._reply(request)
         try:
-            return parse_rating(said)
+            return parse_rating(reply.answer)
         except ValueError as unread:
             # Not the reply as it is: a broken one may go on for ever, and no model needs all of it.
             messages = (
                 *request.messages,
-                {"role": "assistant", "content": said[:LONGEST]},
+                {"role": "assistant", "content": reply.text[:LONGEST]},
                 {"role": "user", "content": repair_prompt(str(unread))},
             )
-            parts = {**request.parts, "reply to repair": said}
-        said = await self._reply(replace(request, messages=messages, parts=parts))
+            parts = {**request.parts, "reply to repair": reply.text}
+        said = await self._said(replace(request, messages=messages, parts=parts))
         try:
             return parse_rating(said)
         except ValueError as unread:
@@ -226,49 +264,50 @@ class LLMJudge:
             parts=parts,
         )
 
-    async def _reply(self, request: Request) -> str:
-        said = await self._said(request)
-        if is_mark(said):
+    async def _said(self, request: Request) -> str:
+        """What a reply says after its reasoning."""
+        reply = await self._reply(request)
+        if is_mark(reply.text):
             reason = "the judge is not asked in a plan"
             raise Planned(reason)
-        return said
+        return reply.answer
 
-    async def _said(self, request: Request) -> str:
-        """The reply; in a plan the mark of one."""
+    async def _reply(self, request: Request) -> Reply:
+        """The reply, which has an answer; in a plan the mark of one."""
         reply = await self.door.ask(self.server, request)
-        if not reply.text.strip():
+        if not reply.answer:
             raise Unscored(f"the judge's reply is empty{silence(reply)}")
-        return reply.text
+        return reply
 
 
 def parse_yes_no(reply: str) -> float:
-    """1.0 for a reply that begins with yes, 0.0 with no, as a word of its own.
+    """1.0 for a reply that states yes, 0.0 for one that states no; see `_Wording`.
 
     Raises:
-        Unscored: it begins with anything else; a verdict is never looked for in the middle.
+        Unscored: it states neither, or both; a verdict is never looked for in the middle.
 
     >>> parse_yes_no("**Yes.**"), parse_yes_no("no, the year differs")
     (1.0, 0.0)
     """
-    match = _VERDICT.match(reply)
-    if match is None:
+    verdict = _YES_NO.stated(reply)
+    if verdict is None:
         raise _unread("neither yes nor no", reply)
-    return float(match[1].lower() == "yes")
+    return float(verdict == "yes")
 
 
 def parse_grade(reply: str) -> float:
-    """(grade - 1) / 4 for a reply that begins with a whole number from 1 to 5, perhaps "of 5": in [0, 1].
+    """(grade - 1) / 4 for a reply that states a whole number from 1 to 5, perhaps "of 5": in [0, 1]; see `_Wording`.
 
     Raises:
-        Unscored: it begins with anything else; a grade is never looked for in the middle.
+        Unscored: it states none, or two; a grade is never looked for in the middle.
 
     >>> parse_grade("**4**"), parse_grade("3/5: the year is missing")
     (0.75, 0.5)
     """
-    match = _GRADE.match(reply)
-    if match is None:
+    grade = _ONE_TO_FIVE.stated(reply)
+    if grade is None:
         raise _unread("no grade from 1 to 5", reply)
-    return (int(match[1]) - 1) / (HIGHEST - 1)
+    return (int(grade) - 1) / (HIGHEST - 1)
 
 
 def parse_preference(reply: str) -> float:
@@ -288,9 +327,24 @@ def parse_preference(reply: str) -> float:
     return float(rating[1])
 
 
-_YES_OR_NO: Final = _Scale(parse_yes_no, majority)
+_YES_NO: Final = _Wording(
+    _YES_OR_NO,
+    "answer|verdict|judgment|judgement|decision|conclusion",
+    "final_answer|final_verdict|correct|right|relevant",
+    alone=True,
+)
+_ONE_TO_FIVE: Final = _Wording(_GRADE, "grade|score|rating|points", "final_grade|final_score")
+
+_VERDICTS: Final = _Scale(parse_yes_no, majority)
 _GRADES: Final = _Scale(parse_grade, median)
 _PREFERENCES: Final = _Scale(parse_preference, majority_or_tie)
+
+
+def _as_text(value: object) -> str:
+    """A value of a JSON object as a verdict would be written; empty where it can be none."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value) if isinstance(value, str | int) else ""
 
 
 def _unread(what: str, reply: str) -> Unscored:

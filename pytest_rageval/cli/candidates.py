@@ -110,9 +110,9 @@ class Writer:
             reply = await self.llm.acomplete(self.prompt(passage), **self.parameters)
         except Unscored as failure:
             return replace(candidate, rejected=f"no question was written: {failure}")
-        if not reply.text.strip():
+        if not reply.answer:
             return replace(candidate, rejected=f"no question was written: the reply is empty{silence(reply)}")
-        read = _read(replace(candidate, reply=reply.text))
+        read = _read(replace(candidate, reply=reply.answer))
         if read.rejected:
             return read
         try:

@@ -9,7 +9,7 @@ from pytest_rageval.cli.evalset_reading import read_evalset
 from pytest_rageval.cli.findings import Finding, Kind, of_the_set
 from pytest_rageval.cli.gold_check import of_the_gold
 from pytest_rageval.cli.show import count, plain, say
-from pytest_rageval.evalsets.corpus import read_corpus
+from pytest_rageval.evalsets.corpus import is_of_files, read_corpus
 from pytest_rageval.stats.power import POWER, detectable_drop_unpaired
 
 __all__ = ["check"]
@@ -32,7 +32,9 @@ def check(options: argparse.Namespace) -> int:
     """
     evalset, places = read_evalset(options.file, options.format, options.field, options.option)
     corpus = None if options.corpus is None else read_corpus(options.corpus)
-    kinds = [kind for kind in (*of_the_set(evalset), *of_the_gold(evalset, corpus)) if kind.found]
+    of_files = options.corpus is not None and is_of_files(options.corpus)
+    gold = of_the_gold(evalset, corpus, of_files=of_files)
+    kinds = [kind for kind in (*of_the_set(evalset), *gold) if kind.found]
     kinds.sort(key=lambda kind: not kind.error)
     drop = _smallest_drop(len(evalset))
     errors = any(kind.error for kind in kinds)

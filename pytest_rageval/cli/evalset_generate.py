@@ -19,6 +19,7 @@ from pytest_rageval.config import OPTIONS, Settings, resolve
 from pytest_rageval.errors import BudgetError, InputError
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.writing import write_jsonl
+from pytest_rageval.file_writing import write_whole
 from pytest_rageval.model import EvalSet, Span
 from pytest_rageval.models import DefaultGenerator, DefaultJudge
 from pytest_rageval.prompts.asking import Prompts
@@ -128,8 +129,8 @@ def _parameters(settings: Settings) -> dict[str, Any]:
 
 
 def _write(path: Path, rejected: Iterable[Candidate]) -> None:
-    lines = "".join(f"{json.dumps(each.record(), ensure_ascii=False)}\n" for each in rejected)
-    path.write_text(lines, encoding="utf-8")
+    lines = (f"{json.dumps(each.record(), ensure_ascii=False)}\n" for each in rejected)
+    write_whole(path, (line.encode(errors="backslashreplace") for line in lines))
 
 
 def _tell(out: Path, run: _Run, session: Session) -> None:

@@ -41,7 +41,7 @@ def read_evalset(
     path = path.absolute()  # "." has no name, which errors and reports want.
     fields = _fields(typed_fields or ())
     with _as_typed(FLAGS):
-        found = format_of(path, FORMATS, form)
+        found = format_of(path, FORMATS, form, ["fields"] if fields else ())
     given = _options(found, typed_options or (), fields)
     places: list[str] = []
 

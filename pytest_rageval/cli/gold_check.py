@@ -29,15 +29,21 @@ class Seen(NamedTuple):
     texts: dict[tuple[str, int], str]
 
 
-def of_the_gold(evalset: EvalSet, corpus: Iterable[Document] | None) -> list[Kind]:
+def of_the_gold(evalset: EvalSet, corpus: Iterable[Document] | None, *, of_files: bool = False) -> list[Kind]:
     """What is wrong with the gold passages; without a corpus, as far as it shows from their texts.
 
     A gold passage is in the corpus if the file of its span reaches to its end, which is the one file that
     its source names (`files_named`); without a span, if a passage has its id; without an id, if its text
     stands somewhere word for word. Where it has a text besides, that stands at this place, with other
-    white space at most.
+    white space at most (see `Quotable`).
+
+    Args:
+        evalset: whose gold passages are looked up.
+        corpus: gone through once; None: it is not known.
+        of_files: whether its ids are paths of files. Where the gold passages have none of these, theirs are
+            of passages, which the corpus does not know: those with a text are looked up by that.
     """
-    seen = Seen({}, {}) if corpus is None else _look(evalset, corpus)
+    seen = Seen({}, {}) if corpus is None else _look(evalset, corpus, of_files=of_files)
     absent = [
         Finding((example.id,), f"{gold.label}: {seen.missing[example.id, n]}")
         for example in evalset
@@ -148,15 +154,18 @@ class _InFiles:
 class _Gold:
     """The gold passages of an eval set, each under what it is looked up by."""
 
-    def __init__(self, evalset: EvalSet) -> None:
+    def __init__(self, evalset: EvalSet, *, of_files: bool) -> None:
         self._every: dict[tuple[str, int], _Sought | _InFiles] = {}
         self._by_id: dict[str, list[_Sought]] = defaultdict(list)
         self._by_file: dict[str, list[_InFiles]] = defaultdict(list)
         self._by_text: dict[str, list[_Sought]] = defaultdict(list)
+        self._instead: dict[tuple[str, int], _Sought] = {}
         self._an_id: str | None = None
         for example in evalset:
             for n, gold in enumerate(example.gold):
                 self._every[example.id, n] = self._sought(gold)
+                if of_files and gold.span is None and gold.id is not None and gold.text is not None:
+                    self._instead[example.id, n] = self._sought_by_text(gold)
         self._quotes = Quotes(self._by_text)
 
     def told(self) -> dict[tuple[str, int], _Sought]:
@@ -164,6 +173,7 @@ class _Gold:
         by_id = [sought for each in self._by_id.values() for sought in each]
         if self._an_id is not None and not any(sought.there or sought.differs for sought in by_id):
             # Not a slip here and there: gold and corpus have ids of two kinds.
+            self._every |= self._instead
             for sought in by_id:
                 sought.why = (
                     f"no passage has this id, or any of the gold's; the corpus has {self._an_id!r}, say"
@@ -179,8 +189,12 @@ class _Gold:
             sought = _Sought(gold, "no passage has this id")
             self._by_id[gold.id].append(sought)
         else:
-            sought = _Sought(gold, "its text is nowhere in the corpus")
-            self._by_text[gold.text or ""].append(sought)
+            sought = self._sought_by_text(gold)
+        return sought
+
+    def _sought_by_text(self, gold: Gold) -> _Sought:
+        sought = _Sought(gold, "its text is nowhere in the corpus")
+        self._by_text[gold.text or ""].append(sought)
         return sought
 
     def meet(self, document: Document) -> None:
@@ -197,9 +211,9 @@ class _Gold:
                 in_files.meet(document)
 
 
-def _look(evalset: EvalSet, corpus: Iterable[Document]) -> Seen:
+def _look(evalset: EvalSet, corpus: Iterable[Document], *, of_files: bool) -> Seen:
     """Go through the corpus once."""
-    gold = _Gold(evalset)
+    gold = _Gold(evalset, of_files=of_files)
     for document in corpus:
         gold.meet(document)
     told = gold.told()

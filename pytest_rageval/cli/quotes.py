@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import Final
 
 from pytest_rageval.answers.scripts import has_unspaced, set_apart, tighten
@@ -18,6 +18,10 @@ RUN: Final = 3
 
 WORD: Final = re.compile(r"\w+")
 PIECE: Final = re.compile(r"\S+")
+LONG: Final = 8
+"""Words of a quote that may be another's in other punctuation: nobody says so many by chance."""
+MARKS: Final = "#*_~`>|.,:;!?…()[]{}\"'“”„‘’«»‹›—–•·\\/+-="
+"""Punctuation and Markdown, which may stand around a word."""
 NUMBER: Final = re.compile(r"\d[.,]\d")
 
 
@@ -27,7 +31,9 @@ class Quotable:
     A quote is found where the text says the same characters, with white space at the same places;
     how much of it, and of which kind, does not matter, nor whether there is any beside characters of
     scripts without spaces between words. Words and numbers are whole: "art" is not in "party", nor 3
-    in 3.5.
+    in 3.5. A quote of eight words or more that is not there so is found where the text has the same
+    words with other punctuation or Markdown around them, as where a passage was made of a heading and
+    what stands below it.
 
     Args:
         text: whatever was written.
@@ -42,6 +48,13 @@ class Quotable:
         >>> Quotable("To be,\n  or not to be.").find("be, or not")
         [(3, 15)]
         """
+        return self._exactly(quote) or self._in_words(quote)
+
+    def holds(self, quote: str) -> bool:
+        """Whether the quote's characters are there, white space and whole words aside; or its words, as for `find`."""
+        return "".join(quote.split()) in self._bare or bool(self._in_words(quote))
+
+    def _exactly(self, quote: str) -> list[tuple[int, int]]:
         bare = "".join(quote.split())
         found, at = [], self._bare.find(bare) if bare else -1
         while at >= 0:
@@ -51,9 +64,29 @@ class Quotable:
             at = self._bare.find(bare, at + 1)
         return found
 
-    def holds(self, quote: str) -> bool:
-        """Whether the quote's characters are there, white space and whole words aside."""
-        return "".join(quote.split()) in self._bare
+    def _in_words(self, quote: str) -> list[tuple[int, int]]:
+        sought = list(_words_in_marks(quote))
+        if len(sought) < LONG:
+            return []
+        words, starts, line = self._words
+        said = _on_lines(sought)
+        closing = PIECE.match(quote, sought[-1][2])
+        found, at = [], line.find(said)
+        while at >= 0:
+            first = bisect_right(starts, at) - 1
+            start, end = words[first][1], words[first + len(sought) - 1][2]
+            # Of what stands behind the last word, as much as the quote has too, such as a full stop.
+            end += _in_common(closing[0], self.text, end) if closing else 0
+            found.append((start, end))
+            at = line.find(said, at + 1)
+        return found
+
+    @cached_property
+    def _words(self) -> tuple[list[tuple[str, int, int]], list[int], str]:
+        """The words with their places, and all of them in one text, with where each begins in it."""
+        words = list(_words_in_marks(self.text))
+        starts = list(accumulate((len(word) + 1 for word, _, _ in words), initial=0))
+        return words, starts, _on_lines(words)
 
     @cached_property
     def _pieces(self) -> list[re.Match[str]]:
@@ -106,6 +139,29 @@ class Quotes:
             places = quotable.find(quote)
             if places:
                 yield quote, places
+
+
+def _words_in_marks(text: str) -> Iterator[tuple[str, int, int]]:
+    """The words of a text without what surrounds them, each with its place; a number keeps its sign."""
+    for piece in PIECE.finditer(text):
+        word = piece[0].lstrip(MARKS)
+        start = piece.end() - len(word)
+        if word[:1].isdigit() and text[max(start - 1, piece.start()) : start] in {"+", "-"}:
+            start -= 1
+        end = start + len(text[start : piece.end()].rstrip(MARKS))
+        if word and end > start:
+            yield text[start:end], start, end
+
+
+def _in_common(beginning: str, text: str, at: int) -> int:
+    """How many characters from there on are those of a beginning."""
+    there = text[at : at + len(beginning)]
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(beginning, there, strict=False)))
+
+
+def _on_lines(words: Iterable[tuple[str, int, int]]) -> str:
+    """One word a line, so that a run of whole words is found as a text."""
+    return "".join(f"\n{word}" for word, _, _ in words) + "\n"
 
 
 def _words(text: str) -> list[str]:

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from pytest_rageval.printable import one_line, printable
+
 __all__ = ["count", "date", "note", "plain", "say", "size", "table"]
 
 KILO: Final = 1000
@@ -12,22 +14,17 @@ KILO: Final = 1000
 
 def say(text: str) -> None:
     """A line of the result."""
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{printable(text)}\n")
 
 
 def note(text: str) -> None:
     """A line beside the result: an error, or what should be known."""
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{printable(text)}\n")
 
 
 def plain(text: str | bytes) -> str:
-    """A text out of a file, on one line; what could command the terminal is escaped."""
-    if isinstance(text, bytes):
-        return repr(text)
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape", "surrogatepass").decode("ascii")
-        for letter in text
-    )
+    """A text out of a file, on one line."""
+    return repr(text) if isinstance(text, bytes) else one_line(text)
 
 
 def count(number: int, what: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from pytest_rageval.config.address import BaseURL
 from pytest_rageval.config.settings import Settings
 from pytest_rageval.config.values import (
     amount,
@@ -15,7 +16,7 @@ from pytest_rageval.config.values import (
     seconds,
     share,
     switch,
-    url,
+    update,
 )
 
 __all__ = ["OPTIONS", "Option"]
@@ -29,16 +30,20 @@ class Option(NamedTuple):
         parse: from text to the field's value; raises ValueError, whose text says what is allowed.
         help: what changes, and the unit.
         metavar: how help calls the value; empty for a switch.
+        words: those that a switch takes behind an equals sign; alone it is switched on.
         many: may be given several times.
         lasting: may stand in the ini file; one that may not would change what every later run means.
+        private: the text may hold a password; an error does not quote one that may.
     """
 
     name: str
     parse: Callable[[str], Any]
     help: str
     metavar: str = ""
+    words: tuple[str, ...] = ("true", "false")
     many: bool = False
     lasting: bool = True
+    private: bool = False
 
     @property
     def flag(self) -> str:
@@ -86,9 +91,10 @@ OPTIONS: Final = (
     ),
     Option(
         "base_url",
-        url,
+        BaseURL.parse,
         "OpenAI-compatible server; default: OPENAI_BASE_URL, or OpenAI's own",
         "URL",
+        private=True,
     ),
     Option(
         "comparator",
@@ -170,12 +176,17 @@ OPTIONS: Final = (
     ),
     Option(
         "update_baseline",
-        switch,
-        "write the scores of this run to the baseline, and compare them with none; only on the command line",
+        update,
+        "write the scores of this run to the baseline, and compare them with none; only on the command line; under "
+        "CI=true refused unless it is --rageval-update-baseline=force",
+        words=("force",),
         lasting=False,
     ),
     Option(
-        "require_baseline", switch, "a max_drop without a baseline is an error, not a pass with a warning"
+        "require_baseline",
+        switch,
+        "a max_drop without a baseline is an error, not a pass with a warning, and so is a test of the baseline that a "
+        "full run did not have; the default under CI=true, which --rageval-require-baseline=false takes back",
     ),
     Option(
         "calibration",

@@ -3,9 +3,10 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from pytest_rageval.config.address import public_url
+from pytest_rageval.config.address import BaseURL
+from pytest_rageval.secret import Secret
 
 __all__ = ["EMBEDDED", "Settings"]
 
@@ -20,14 +21,15 @@ CANONICAL: Final = "canonical"
 class Settings:
     """All options of a run, resolved.
 
-    `model`, `judge_model` and `base_url` are None where nobody named them.
+    `model`, `judge_model` and `base_url` are None where nobody named them. `baseline_named` says whether the
+    command line or the ini file names the baseline, `ci` whether this is a build server.
     """
 
     model: str | None = None
     judge_model: str | None = None
     judge_votes: int = 1
     both_orders: bool = False
-    base_url: str | None = None
+    base_url: BaseURL | None = None
     comparator: str = "judge"
     match_share: float = 0.5
     max_tokens: int | None = None
@@ -51,14 +53,23 @@ class Settings:
     prompts: Path | None = None
     max_unscored: float = 0.05
     baseline: Path = Path("rageval_baseline.json")
-    update_baseline: bool = False
+    baseline_named: bool = False
+    update_baseline: bool | Literal["force"] = False
     require_baseline: bool = False
     calibration: Path | None = None
     repeat: int = 1
     report: tuple[Path, ...] = ()
     seed: int = 0
-    api_key: str | None = None
+    api_key: Secret | None = None
     gguf: str | None = None
+    ci: bool = False
+
+    def __post_init__(self) -> None:
+        """Hold no key or password as plain text, also where it was given as one."""
+        if isinstance(self.api_key, str):
+            object.__setattr__(self, "api_key", Secret(self.api_key))
+        if isinstance(self.base_url, str):
+            object.__setattr__(self, "base_url", BaseURL.parse(self.base_url))
 
     @property
     def embedded(self) -> bool:
@@ -107,4 +118,4 @@ class Settings:
             return f"embedded model {Path(self.gguf).stem}" if self.gguf else "embedded model"
         if self.model is None:
             return None
-        return f"{self.model} at {public_url(self.base_url)}" if self.base_url else self.model
+        return f"{self.model} at {self.base_url.public}" if self.base_url else self.model

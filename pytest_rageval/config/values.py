@@ -1,11 +1,12 @@
 """From what was typed to a value: each raises ValueError, whose text says what is allowed."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 __all__ = [
     "amount",
     "count",
+    "is_ci",
     "odd",
     "part",
     "positive",
@@ -13,7 +14,7 @@ __all__ = [
     "seconds",
     "share",
     "switch",
-    "url",
+    "update",
 ]
 
 N = TypeVar("N", int, float)
@@ -80,9 +81,17 @@ def switch(text: str) -> bool:
     return known[text.lower()]
 
 
-def url(text: str) -> str:
-    """Of a server, without the slash at its end."""
-    if not text.startswith(("http://", "https://")):
-        message = "expected a URL that begins with http:// or https://"
-        raise ValueError(message)
-    return text.rstrip("/")
+def update(text: str) -> bool | Literal["force"]:
+    """On or off, or on where it is refused otherwise."""
+    if text.lower() == "force":
+        return "force"
+    try:
+        return switch(text)
+    except ValueError:
+        message = "expected nothing, or force"
+        raise ValueError(message) from None
+
+
+def is_ci(value: str | None) -> bool:
+    """Whether the environment variable CI says that this is a build server."""
+    return (value or "").strip().lower() not in {"", "0", "false", "no", "off"}

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from pytest_rageval.cache_folder import make_cache_folder
+from pytest_rageval.cache_folder import make_cache_folder, make_private_file
 from pytest_rageval.embeddings.encoder import Vectors
 from pytest_rageval.embeddings.file import COLUMNS, FILE, TABLE, TIMES, checksum, columns
 
@@ -92,6 +92,7 @@ class EmbeddingStore:
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
             make_cache_folder(self._directory)
+            make_private_file(self._directory / FILE)
             # Not the write-ahead log: one file can be read where nothing may be written, and thrown away whole.
             connection = sqlite3.connect(self._directory / FILE, timeout=WAIT_S, check_same_thread=False)
             try:

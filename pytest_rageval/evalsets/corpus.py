@@ -11,7 +11,7 @@ from pytest_rageval.evalsets.shape import COMPRESSED
 from pytest_rageval.evalsets.streams import not_utf8
 from pytest_rageval.model import Document, Span
 
-__all__ = ["SUFFIXES", "read_corpus"]
+__all__ = ["SUFFIXES", "is_of_files", "read_corpus"]
 
 SUFFIXES: Final = (".md", ".markdown", ".mdx", ".rst", ".text", ".txt")
 """Endings of the files that are read from a folder."""
@@ -40,14 +40,21 @@ def read_corpus(path: Path) -> Iterator[Document]:
     """
     if not path.exists():
         raise InputError(f"The corpus {path} cannot be read: there is no such file or folder.")
-    if not path.is_dir():
-        yield from _passages(path)
-        return
-    beir = [path / f"{BEIR}{ending}" for ending in ("", *COMPRESSED) if (path / f"{BEIR}{ending}").is_file()]
-    if beir:
-        yield from _passages(beir[0])
-    else:
+    if is_of_files(path):
         yield from _files(path)
+    else:
+        yield from _passages(next(_of_beir(path), path))
+
+
+def is_of_files(path: Path) -> bool:
+    """Whether a corpus is a folder of files: its ids are their paths, and say nothing of passages."""
+    return path.is_dir() and next(_of_beir(path), None) is None
+
+
+def _of_beir(path: Path) -> Iterator[Path]:
+    """BEIR's file of passages, where a folder has one."""
+    named = (path / f"{BEIR}{ending}" for ending in ("", *COMPRESSED))
+    return (file for file in named if file.is_file())
 
 
 def _passages(path: Path) -> Iterator[Document]:

@@ -1,7 +1,7 @@
 """What a format is: how its files are recognised, and how they are read."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,8 +53,16 @@ class Format:
         return self.read(path, **options)
 
 
-def format_of(path: Path, formats: Mapping[str, Format], name: str | None = None) -> Format:
+def format_of(
+    path: Path, formats: Mapping[str, Format], name: str | None = None, options: Collection[str] = ()
+) -> Format:
     """The format of that name or, without one, the format that a path looks like.
+
+    Args:
+        path: of a file or a folder.
+        formats: those there are, by name.
+        name: of one; None: by its shape.
+        options: that were given: of the formats that fit, those that have them are meant.
 
     Raises:
         InputError: there is no such format, none fits, or several do.
@@ -65,7 +73,8 @@ def format_of(path: Path, formats: Mapping[str, Format], name: str | None = None
             raise InputError(message)
         return formats[name]
     shape = Shape(path)
-    fitting = [known for known in formats.values() if known.recognises(shape)]
+    looked = [known for known in formats.values() if known.recognises(shape)]
+    fitting = [known for known in looked if known.options.keys() >= set(options)] or looked
     chosen = [known for known in fitting if not known.general] or fitting
     if len(chosen) == 1:
         return chosen[0]

@@ -51,22 +51,26 @@ class How:
         return cls(name, None if size is None else Draw.parse(size, **drawing), options)
 
 
-def load(path: Path, how: How | None = None, *, formats: Mapping[str, Format] = FORMATS) -> EvalSet:
+def load(
+    path: Path | str, how: How | None = None, *, formats: Mapping[str, Format] = FORMATS, **words: Any
+) -> EvalSet:
     """Read an eval set from a file or a folder.
 
     Args:
-        path: where it is.
-        how: format, sample and options; default: all of it, by its shape.
+        path: where it is; a relative one starts from the current folder.
+        how: format, sample and options; default: what the words say.
         formats: those there are, by name.
+        words: those of the marker `rageval_evalset`, such as `format="beir"`, `sample=200`, `fields={…}`;
+            without any: all of it, by its shape.
 
     Raises:
         InputError: the format is unknown, or the file cannot be used: file, line or record, what to do.
     """
-    how = how or How()
+    path, how = Path(path), how or How.parse(words)
     if not path.exists():
         message = f"The eval set {path} cannot be read: there is no such file."
         raise InputError(message)
-    form = format_of(path, formats, how.format)
+    form = format_of(path, formats, how.format, how.options)
     return _made(lambda: form.records(path, how.options), how.draw, path.name)
 
 

@@ -1,4 +1,4 @@
-"""NQ-open with contexts, as in the files of "Lost in the Middle"."""
+"""NQ-open as Google publishes it, and with contexts, as in the files of "Lost in the Middle"."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +14,14 @@ __all__ = ["read", "recognises"]
 
 def recognises(shape: Shape) -> bool:
     """By its keys; with an id it is a record of the native form that has contexts besides."""
-    return shape.has("question", "answers", "ctxs") and not shape.has("id")
+    if shape.has("question", "answers", "ctxs"):
+        return not shape.has("id")
+    # Google's has just these two; with any other key a field map may say more.
+    return shape.record.keys() == {"question", "answer"} and isinstance(shape.record["answer"], list)
 
 
 def read(path: Path) -> Iterator[tuple[str, Any]]:
-    """Records numbered from 1, with the contexts marked `isgold` as gold, and all as the pool.
+    """Records numbered from 1; where they have contexts, those marked `isgold` are gold, and all are the pool.
 
     A gold context is known by its text, and by its id where it has one. The pool is
     `extra["passages"]`, see `pools`.
@@ -28,7 +31,12 @@ def read(path: Path) -> Iterator[tuple[str, Any]]:
     """
     for number, (place, value) in enumerate(json_records(path), 1):
         check = Check(place)
-        record = dict(check.record(value, "question", "ctxs"))
+        if "ctxs" not in check.record(value):
+            record = dict(check.record(value, "question", "answer"))
+            answers = check.texts(record.pop("answer"), "answer")
+            yield place, {"id": number, **record, "answers": list(dict.fromkeys(answers))}
+            continue
+        record = dict(check.record(value, "question"))
         contexts = [
             check.object(item, "ctxs", i) for i, item in enumerate(check.array(record.pop("ctxs"), "ctxs"))
         ]

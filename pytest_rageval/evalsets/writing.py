@@ -4,10 +4,10 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.records import KNOWN
+from pytest_rageval.file_writing import write_whole
 from pytest_rageval.model import EvalSet, Example, Gold
 
 __all__ = ["record_of", "write_jsonl"]
@@ -21,16 +21,11 @@ def write_jsonl(evalset: EvalSet, path: Path) -> None:
     Raises:
         InputError: the file cannot be written, or an example cannot be told from another record.
     """
-    whole = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
-        with whole.open("wb") as file:
-            file.writelines(_line(record_of(example)) for example in evalset)
-        whole.replace(path)
+        write_whole(path, (_line(record_of(example)) for example in evalset))
     except OSError as error:
         message = f"The eval set {path} cannot be written: {error.strerror or error}."
         raise InputError(message) from error
-    finally:
-        whole.unlink(missing_ok=True)
 
 
 def record_of(example: Example) -> dict[str, Any]:

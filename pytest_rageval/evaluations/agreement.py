@@ -64,7 +64,7 @@ class Compared:
         """Every score that takes part."""
         return [
             *map(self.downstream, self.ks),
-            *(self.labelled(*each) for each in self._each()),
+            *(self.labelled(*each) for each in self.each()),
         ]
 
     def downstream(self, k: int) -> Wanted:
@@ -84,7 +84,7 @@ class Compared:
             RagevalError: there is no downstream performance.
         """
         associations, missing = [], {}
-        for annotator, measure, k in self._each():
+        for annotator, measure, k in self.each():
             below, above = scores[self.downstream(k)], scores[self.labelled(annotator, measure, k)]
             if isinstance(below, RagevalError):
                 raise below
@@ -94,7 +94,8 @@ class Compared:
                 associations.append(associated(annotator, measure, k, above, below))
         return Agreement(self.label, tuple(associations), missing)
 
-    def _each(self) -> Iterable[tuple[str, str, int]]:
+    def each(self) -> Iterable[tuple[str, str, int]]:
+        """Every annotator, measure and cut-off."""
         return (
             (annotator, measure, k)
             for annotator in self.annotators

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.errors import Unscored
+from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.ground_truth import NO_REFERENCES, expected_of, references_of
 from pytest_rageval.evaluations.run import Run
 from pytest_rageval.evaluations.scoring import score_each
@@ -27,7 +27,7 @@ async def evaluate_answer_correct(run: Run, examples: Sequence[Example], terms: 
         references = references_of(example)
         # Looked at before anything is asked: an example that cannot be scored costs nothing.
         if not references and not example.answer_set:
-            raise Unscored(NO_REFERENCES)
+            raise NoGroundTruth(NO_REFERENCES)
         answer = await run.answer(example.question, terms.k)
         correct = await run.correct(example, references, answer, terms.comparator)
         ranking = await run.ranking(example.question, terms.k)
@@ -50,7 +50,7 @@ async def evaluate_answer(run: Run, examples: Sequence[Example], terms: Terms) -
         references = references_of(example)
         if not references:
             several = "several answers are wanted, which this measure does not compare"
-            raise Unscored(several if example.answer_set else NO_REFERENCES)
+            raise NoGroundTruth(several if example.answer_set else NO_REFERENCES)
         answer = await run.answer(example.question, terms.k)
         ranking = await run.ranking(example.question, terms.k)
         value = 0.0 if abstains(answer) else measure(answer, references)

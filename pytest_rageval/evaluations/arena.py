@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.errors import Unscored
+from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.at_once import both
 from pytest_rageval.evaluations.run import Run
 from pytest_rageval.evaluations.scoring import score_each
@@ -43,7 +43,7 @@ async def evaluate_arena(run: Run, examples: Sequence[Example], terms: Terms) ->
     async def score(example: Example) -> tuple[float, Evidence]:
         # Looked at before anything is asked: an example that cannot be scored costs nothing.
         if example.reference is None:
-            raise Unscored(NO_REFERENCE)
+            raise NoGroundTruth(NO_REFERENCE)
         answer = await run.long_answer(example.question, terms.k)
         ranking = await run.ranking(example.question, terms.k)
         declined = abstains(answer), abstains(example.reference)

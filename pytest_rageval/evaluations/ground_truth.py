@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pytest_rageval.errors import Unscored
+from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.model import Document, Example
 
 __all__ = ["NO_GOLD", "NO_REFERENCES", "expected_of", "gold_passages", "references_of"]
@@ -35,12 +35,12 @@ def gold_passages(example: Example) -> list[Document]:
     """The relevant gold passages, as the generator reads them.
 
     Raises:
-        Unscored: there are none, or one of them has no text.
+        NoGroundTruth: there are none, or one of them has no text.
     """
     if not example.relevant:
-        raise Unscored(NO_GOLD)
+        raise NoGroundTruth(NO_GOLD)
     passages = [Document(gold.text, gold.id) for gold in example.relevant if gold.text is not None]
     if len(passages) < len(example.relevant):
         reason = 'a gold passage has no "text" for the generator to read'
-        raise Unscored(reason)
+        raise NoGroundTruth(reason)
     return passages

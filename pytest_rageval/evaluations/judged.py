@@ -13,7 +13,7 @@ from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.rating import HIGHEST, LOWEST, Rating
-from pytest_rageval.errors import Unscored
+from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.ground_truth import NO_REFERENCES, gold_passages, references_of
 from pytest_rageval.evaluations.run import Run
 from pytest_rageval.evaluations.scoring import score_each
@@ -40,7 +40,7 @@ async def evaluate_correctness(run: Run, examples: Sequence[Example], terms: Ter
         references = references_of(example) or _all_wanted(example)
         # Looked at before anything is asked: an example that cannot be scored costs nothing.
         if not references:
-            raise Unscored(NO_REFERENCES)
+            raise NoGroundTruth(NO_REFERENCES)
         answer = await run.answer(example.question, terms.k)
         ranking = await run.ranking(example.question, terms.k)
         rating = Rating(LOWEST, "The generator gives no answer.")

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.errors import Planned, Unscored
+from pytest_rageval.errors import NoGroundTruth, Planned
 from pytest_rageval.evaluations.at_once import both
 from pytest_rageval.evaluations.facts import facts_of
 from pytest_rageval.evaluations.ground_truth import gold_passages
@@ -56,7 +56,7 @@ async def evaluate_llm_reteval(run: Run, examples: Sequence[Example], terms: Ter
         references = tuple(dict.fromkeys(said for said in semi_gold if not abstains(said)))
         if not references:
             reason = "the generator abstains even with the gold passages"
-            raise Unscored(reason)
+            raise NoGroundTruth(reason)
         ranking = await run.ranking(example.question, terms.k)
         match = GoldMatch(ranking, example.gold, run.match_share)
         matches[example.id] = match

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pytest_rageval.answers.text import containment
-from pytest_rageval.errors import Unscored
+from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.at_once import all_of
 from pytest_rageval.evaluations.ground_truth import NO_REFERENCES, expected_of, references_of
 from pytest_rageval.evaluations.run import Run
@@ -122,7 +122,7 @@ async def _scored(  # noqa: PLR0913 - what an annotator is
 
     async def label(example: Example) -> tuple[float, Evidence]:
         if not known(example):
-            raise Unscored(NO_REFERENCES)
+            raise NoGroundTruth(NO_REFERENCES)
         ranking = await run.readable(example.question, terms.k)
         given = await all_of(annotate(example, passage) for passage in ranking)
         named = (f"{rank}. {passage.label}" for rank, passage in enumerate(ranking, 1))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_rageval.errors import Unscored
+from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.ground_truth import NO_GOLD
 from pytest_rageval.evaluations.run import Run
 from pytest_rageval.evaluations.scoring import score_each
@@ -29,12 +29,12 @@ async def evaluate_ranking(run: Run, examples: Sequence[Example], terms: Terms) 
 
     async def matched(example: Example) -> Outcome:
         if not example.relevant:
-            raise Unscored(NO_GOLD)
+            raise NoGroundTruth(NO_GOLD)
         ranking = await run.ranking(example.question, terms.k)
         match = GoldMatch(ranking, example.gold, run.match_share)
         reason = not_comparable(match)
         if reason is not None:
-            return Outcome(example, None, reason, Evidence(ranking))
+            return Outcome(example, None, reason, Evidence(ranking), cause="retriever")
         matches[example.id] = match
         return Outcome(example, 0.0, None, Evidence(ranking, counts=match.counts))
 

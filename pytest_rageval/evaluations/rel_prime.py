@@ -17,7 +17,7 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.citations import cited
 from pytest_rageval.answers.listed import listed
 from pytest_rageval.answers.text import containment
-from pytest_rageval.errors import Undefined, Unscored
+from pytest_rageval.errors import NoGroundTruth, Undefined, UnusableRanking
 from pytest_rageval.evaluations.ground_truth import NO_GOLD, NO_REFERENCES
 from pytest_rageval.evaluations.ranking import not_comparable
 from pytest_rageval.evaluations.run import Run
@@ -54,7 +54,7 @@ async def evaluate_answer_recall(run: Run, examples: Sequence[Example], terms: T
 
     async def score(example: Example) -> tuple[float, Evidence]:
         if not example.wanted:
-            raise Unscored(NO_REFERENCES)
+            raise NoGroundTruth(NO_REFERENCES)
         prompt = await _prompt(run, example, terms)
         if terms.spec.name == "rel_recall" and not prompt.shown:
             raise Undefined(prompt.why_not_shown)
@@ -218,14 +218,15 @@ async def _prompt_with_gold(run: Run, example: Example, terms: Terms) -> _Prompt
     """The prompt of an example whose relevant passages are known.
 
     Raises:
-        Unscored: they are not.
+        NoGroundTruth: they are not.
+        UnusableRanking: the ranking cannot be held against them.
     """
     if not example.relevant:
         # Looked at before anything is asked.
-        raise Unscored(NO_GOLD)
+        raise NoGroundTruth(NO_GOLD)
     prompt = await _prompt(run, example, terms)
     if prompt.unknown is not None:
-        raise Unscored(prompt.unknown)
+        raise UnusableRanking(prompt.unknown)
     return prompt
 
 

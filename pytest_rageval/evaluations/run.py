@@ -1,7 +1,7 @@
 """What the evaluations of a run share: rankings, answers and verdicts, each computed once."""
 
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -11,7 +11,7 @@ from pytest_rageval.answers.expression import Expression, parse_expression
 from pytest_rageval.answers.logic import highest, lowest
 from pytest_rageval.answers.measures import MEASURES, AnswerMeasure
 from pytest_rageval.answers.rating import Rating
-from pytest_rageval.errors import Unscored
+from pytest_rageval.errors import UnusableRanking
 from pytest_rageval.evaluations.at_once import all_of
 from pytest_rageval.evaluations.ground_truth import gold_passages
 from pytest_rageval.evaluations.once import Once
@@ -67,8 +67,9 @@ class Run:
         """Of answers."""
         self.judge = judge
         """What "judge" and "graded" stand for."""
+        self._verdicts: dict[tuple[str, ...], float] = {}
         self._comparators: dict[str, Comparator] = {
-            "judge": judge,
+            "judge": _Heard(judge, self._verdicts),
             "graded": GradedComparator(judge),
             "canonical": CanonicalComparator(),
             **(comparators or {}),
@@ -110,12 +111,12 @@ class Run:
         """The same, to be read by a generator or a judge.
 
         Raises:
-            Unscored: one of the documents has no text.
+            UnusableRanking: one of the documents has no text.
         """
         ranking = await self.ranking(question, k)
         if ranking.textless:
             reason = "a retrieved document has no text to read"
-            raise Unscored(reason)
+            raise UnusableRanking(reason)
         return ranking
 
     async def answer(self, question: str, k: int) -> str:
@@ -168,9 +169,16 @@ class Run:
 
     async def relevant(self, question: str, passage: Document) -> float:
         """1.0 where the judge says that a passage is relevant to a question, else 0.0."""
-        return await self._once.of(
+        verdict = await self._once.of(
             ("relevant", question, passage.text), lambda: self.judge.relevant(question, passage.text)
         )
+        self._verdicts[question, passage.text] = verdict
+        return verdict
+
+    @property
+    def verdicts(self) -> Iterator[tuple[str, float]]:
+        """What the judge said so far of answers and passages, each once, with its question: 1 is yes, 0 is no."""
+        return ((question, verdict) for (question, *_), verdict in self._verdicts.items())
 
     async def rated(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
@@ -189,7 +197,7 @@ class Run:
         different from itself.
 
         Raises:
-            Unscored: see `gold_passages`.
+            NoGroundTruth: see `gold_passages`.
         """
         passages = gold_passages(example)
         samples = range(SEMI_GOLD_SAMPLES)
@@ -261,6 +269,20 @@ class Run:
 
 Evaluation = Callable[[Run, Sequence[Example], Terms], Awaitable[list[Outcome]]]
 """Scores examples on these terms: one outcome an example, in their order."""
+
+
+class _Heard:
+    """A judge that compares, and whose verdicts are kept."""
+
+    def __init__(self, judge: Judge, verdicts: MutableMapping[tuple[str, ...], float]) -> None:
+        self._judge = judge
+        self._verdicts = verdicts
+
+    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """See `pytest_rageval.answers.compare.Comparator`."""
+        verdict = await self._judge.compare(question, references, prediction)
+        self._verdicts[question, prediction, *references] = verdict
+        return verdict
 
 
 class _Ranked:

@@ -32,11 +32,11 @@ async def score_each(
         try:
             scored, votes = await tallied(score(example))
         except QueryError as error:
-            return Outcome(example, None, error.reason, failed=error)
+            return Outcome(example, None, error.reason, failed=error, cause=error.cause)
         except Undefined as undefined:
             return Outcome(example, None, undefined=str(undefined))
         except Unscored as unscored:
-            return Outcome(example, None, str(unscored))
+            return Outcome(example, None, str(unscored), cause=unscored.cause)
         except RagevalError as error:
             failed[example.id] = error
             return Outcome(example, None, str(error))

@@ -18,20 +18,22 @@ changed line, and two branches that changed different ones merge.
 """
 
 import json
-import math
-import os
+import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
+from math import inf
 from pathlib import Path
 from typing import Any, Final, Self
 
-from pytest_rageval.errors import InputError
+from pytest_rageval.errors import InputError, did_you_mean
+from pytest_rageval.file_writing import write_whole
+from pytest_rageval.gate.comparison import Before
 from pytest_rageval.gate.conditions import mark_of
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
 
-__all__ = ["LONGEST", "Baseline", "baseline_entry", "completed"]
+__all__ = ["LONGEST", "WRITE", "Baseline", "baseline_entry", "completed"]
 
 SCHEMA: Final = 1
 
@@ -40,6 +42,21 @@ LINES: Final = 5
 
 LONGEST: Final = 200
 """Most characters of an answer that are kept: enough to recognise it in a report."""
+
+WRITE: Final = "pytest --rageval-update-baseline"
+
+NEAR: Final = 0.8
+"""How alike two node ids are that may be of one test."""
+
+DIGITS: Final = 300
+OFF: Final = 1e-9
+"""How far rounding may take a score beyond its scale."""
+
+LARGEST: Final = 1e100
+"""Beyond, sums and squares of scores are no numbers any more."""
+
+LIKE: Final = 3
+"""How many tests are named that may be the one that is missing."""
 
 MEND: Final = (
     "Take it from git again; or delete it, and write it anew with --rageval-update-baseline on the commit to "
@@ -52,10 +69,35 @@ class Baseline:
 
     Attributes:
         tests: by node id, entries as `baseline_entry` makes them.
+        path: of the file; None where there is none.
     """
 
-    def __init__(self, tests: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+    def __init__(
+        self, tests: Mapping[str, Mapping[str, Any]] | None = None, path: Path | None = None
+    ) -> None:
         self.tests = dict(tests or {})
+        self.path = path
+
+    @classmethod
+    def to_compare_with(cls, path: Path, *, named: bool) -> Self:
+        """The file's, as `read`, but one that was named, or that a link leads to, has to be there.
+
+        Raises:
+            InputError: it is not, or is no such baseline.
+        """
+        baseline = cls.read(path)
+        if baseline.path is None and (named or path.is_symlink()):
+            why = (
+                f"it is a link to {path.readlink()}, which is missing"
+                if path.is_symlink()
+                else "there is no such file"
+            )
+            message = (
+                f"The baseline {path} cannot be read: {why}.\n"
+                f"Check rageval_baseline and --rageval-baseline; or write it on the commit to compare with: {WRITE}"
+            )
+            raise InputError(message)
+        return baseline
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -71,17 +113,75 @@ class Baseline:
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"The baseline {path} cannot be read: {error}.\n{MEND}") from None
         try:
-            document = json.loads(text, object_pairs_hook=_each_once)
+            document = json.loads(text, object_pairs_hook=_each_once, parse_int=_whole)
         except (ValueError, RecursionError) as error:
-            conflict = "it holds the marks of a merge conflict" if "<<<<<<<" in text else str(error)
-            raise InputError(f"The baseline {path} is not JSON: {conflict}.\n{MEND}") from None
+            why = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
+            why = "it holds the marks of a merge conflict" if "<<<<<<<" in text else why
+            raise InputError(f"The baseline {path} is not JSON: {why}.\n{MEND}") from None
         schema = document.get("schema") if isinstance(document, dict) else None
         if isinstance(schema, int) and schema > SCHEMA:
             message = f"The baseline {path} has schema {schema}; this version reads up to {SCHEMA}. Update the package."
             raise InputError(message)
-        if schema != SCHEMA or not _well_formed(document.get("tests")):
+        if schema != SCHEMA or isinstance(schema, bool):
             raise InputError(f"The baseline {path} is no baseline of this package.\n{MEND}")
-        return cls(document["tests"])
+        try:
+            _check(document.get("tests"))
+        except ValueError as error:
+            raise InputError(
+                f"The baseline {path} is no baseline of this package: {error}.\n{MEND}"
+            ) from None
+        return cls(document["tests"], path)
+
+    def before(self, nodeid: str, name: str, scale: tuple[float, float] | None) -> Before | None:
+        """A score of a test; None where it is not here.
+
+        Args:
+            nodeid: of the test.
+            name: of the score.
+            scale: its lowest and highest value; None where nobody says.
+
+        Raises:
+            InputError: a question has a score that is not on the scale.
+        """
+        test = self.tests.get(nodeid)
+        score = None if test is None else test["scores"].get(name)
+        if test is None or score is None:
+            return None
+        low, high = scale or (-inf, inf)
+        for example, kept in score["examples"].items():
+            value = kept.get("score")
+            if value is not None and not low - OFF <= value <= high + OFF:
+                message = (
+                    f"The baseline {self.path} cannot be compared with: question {example} in {name} of {nodeid} has "
+                    f"the score {value:g}, and the score goes from {low:g} to {high:g}.\n{MEND}"
+                )
+                raise InputError(message)
+        return Before(test["questions"], score["fingerprint"], score["examples"])
+
+    def missing(self, nodeid: str, name: str, present: Collection[str]) -> str:
+        """Why there is nothing to compare a score of a test with, and what to do; empty where there is no file yet.
+
+        Args:
+            nodeid: of the test.
+            name: of the score, which is not among those of the test here.
+            present: node ids of the tests that there are now: none of these was renamed to this one.
+        """
+        if self.path is None:
+            return ""
+        remedy = f"Run {WRITE} {shlex.quote(nodeid)} on the commit to compare with, and commit the file."
+        if nodeid in self.tests:
+            scores = self.tests[nodeid]["scores"]
+            listed = f"it has {', '.join(scores)}" if scores else "it has none"
+            return f"{self.path} has no {name} of {nodeid}; {listed}.{did_you_mean(name, scores)}\n{remedy}"
+        text = f"{self.path} has nothing of {nodeid}"
+        like = _like(nodeid, self.tests.keys() - set(present))
+        if not like:
+            return f"{text}.\n{remedy}"
+        return (
+            f"{text}; renamed from {' or '.join(like)}?\n"
+            "Then rename it in the file too; or run pytest with the root directory of before. If it is another test: "
+            f"{remedy[0].lower()}{remedy[1:]}"
+        )
 
     def write(self, path: Path) -> None:
         """Replace the file.
@@ -89,20 +189,16 @@ class Baseline:
         Raises:
             InputError: it cannot be written.
         """
-        text = "\n".join(_lines({"schema": SCHEMA, "tests": self.tests}, 0)) + "\n"
-        # Beside it first: whoever reads meanwhile, or interrupts, finds the old one or the new one whole.
-        # Where it is a link, the file that is linked is replaced, and not the link.
-        there = path.resolve()
-        beside = there.with_name(f".{there.name}.{os.getpid()}")
         try:
-            there.parent.mkdir(parents=True, exist_ok=True)
+            text = "\n".join(_lines({"schema": SCHEMA, "tests": self.tests}, 0)) + "\n"
+            path.resolve().parent.mkdir(parents=True, exist_ok=True)
             # What UTF-8 cannot say, half of a surrogate pair, becomes JSON's own escape for it.
-            beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-            beside.replace(there)
+            write_whole(path, [text.encode(errors="backslashreplace")])
         except OSError as error:
-            with suppress(OSError):
-                beside.unlink()
             raise InputError(f"The baseline {path} cannot be written: {error.strerror or error}.") from None
+        except RecursionError:
+            # What this version does not know, and keeps.
+            raise InputError(f"The baseline {path} cannot be written: it nests too deeply.\n{MEND}") from None
 
 
 def baseline_entry(
@@ -157,6 +253,22 @@ def _example(outcome: Outcome) -> dict[str, Any]:
     return kept
 
 
+def _like(nodeid: str, others: Collection[str]) -> list[str]:
+    """The tests that may be this one under another name: of the same function name, else those nearly named so."""
+    same = [each for each in sorted(others) if _function(each) == _function(nodeid)]
+    exact = [each for each in same if each.partition("[")[2] == nodeid.partition("[")[2]]
+    return (exact or same or get_close_matches(nodeid, sorted(others), n=1, cutoff=NEAR))[:LIKE]
+
+
+def _function(nodeid: str) -> str:
+    """The name of a test's function.
+
+    >>> _function("test_a.py::TestAll::test_b[x::y]")
+    'test_b'
+    """
+    return nodeid.partition("[")[0].rpartition("::")[2]
+
+
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of the file; of two scores of one question nobody could say which is right."""
     found = dict(pairs)
@@ -167,36 +279,55 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _well_formed(tests: Any) -> bool:
-    """Whether the tests of a file have the form that `baseline_entry` gives them."""
-    return isinstance(tests, dict) and all(
-        isinstance(test, dict)
-        and isinstance(test.get("questions"), dict)
-        and isinstance(test.get("scores"), dict)
-        and all(
-            isinstance(score, dict)
-            and isinstance(score.get("fingerprint"), dict)
-            and isinstance(score.get("examples"), dict)
-            and all(map(_is_example, score["examples"].values()))
-            for score in test["scores"].values()
-        )
-        for test in tests.values()
-    )
+def _whole(digits: str) -> int | float:
+    """A whole number; one of more digits than any score has is as good as infinite."""
+    return int(digits) if len(digits) <= DIGITS else inf
 
 
-def _is_example(kept: Any) -> bool:
+def _check(tests: Any) -> None:
+    """Raise ValueError, with the place, for what is not of the form that `baseline_entry` gives it."""
+    for nodeid, test in _object(tests, "it has no object of tests").items():
+        questions, scores = (_part(test, part, nodeid) for part in ("questions", "scores"))
+        if not all(isinstance(asked, str) for asked in questions.values()):
+            message = f"{nodeid} has a question without a digest"
+            raise ValueError(message)
+        for name, score in scores.items():
+            where = f"{name} of {nodeid}"
+            for key, value in _part(score, "fingerprint", where).items():
+                if isinstance(value, dict | list):
+                    message = (
+                        f"{where} has in its fingerprint {key} = {value!r:.40}, which is no text or number"
+                    )
+                    raise ValueError(message)  # noqa: TRY004 - the file is at fault
+            for example, kept in _part(score, "examples", where).items():
+                if problem := _wrong(kept):
+                    message = f"question {example} in {where} {problem}"
+                    raise ValueError(message)
+
+
+def _part(value: Any, part: str, where: str) -> dict[str, Any]:
+    lacking = f"{where} has no object of {part}"
+    return _object(_object(value, lacking).get(part), lacking)
+
+
+def _object(value: Any, lacking: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(lacking)  # noqa: TRY004 - likewise
+    return value
+
+
+def _wrong(kept: Any) -> str:
+    """What is wrong with what is kept of an example; empty where nothing is."""
     if not isinstance(kept, dict):
-        return False
+        return f"is {kept!r:.40}, which is no object"
     score, ranking = kept.get("score"), kept.get("ranking", [])
-    return (
-        (
-            score is None
-            or (isinstance(score, int | float) and not isinstance(score, bool) and math.isfinite(score))
-        )
-        and isinstance(ranking, list)
-        and all(isinstance(label, str) for label in ranking)
-        and all(isinstance(kept.get(name, ""), str) for name in ("answer", "under"))
-    )
+    is_number = isinstance(score, int | float) and not isinstance(score, bool)
+    if score is not None and not (is_number and abs(score) <= LARGEST):
+        return f"has the score {score!r:.40}; that is a number, or null where there is none"
+    if not isinstance(ranking, list) or not all(isinstance(label, str) for label in ranking):
+        return f"has the ranking {ranking!r:.40}, which is no list of texts"
+    other = next((part for part in ("answer", "under") if not isinstance(kept.get(part, ""), str)), None)
+    return "" if other is None else f"has as {other} {kept[other]!r:.40}, which is no text"
 
 
 def _lines(value: Any, depth: int, *, name: str = "", end: str = "") -> Iterator[str]:

@@ -1,7 +1,7 @@
 """A score beside its baseline: over the same examples, and with everything but the retriever the same."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import fsum
 from typing import Any
@@ -41,7 +41,7 @@ class Change:
     """One example then and now.
 
     Attributes:
-        outcome: now; it has a value.
+        outcome: now; it has a value. That of an example at which the retriever failed is the lowest there is.
         drop: the score then less the score now.
         ranking: then, as reports name the documents; None where the score had none.
         answer: then, or None.
@@ -58,12 +58,14 @@ class Comparison:
     """All examples then and now that can be compared.
 
     Attributes:
-        changes: one an example that is the same, and scored, in both; also where nothing changed.
+        changes: one an example that is the same, and scored, in both; also where nothing changed. An example
+            at which the retriever fails now is among them, with the lowest value that it may have.
         mean: of the baseline over these.
         left_out: how many examples of now or then are not among them: new, gone, or another question now.
-        unscored: how many are the same, and have no score now or had none then, for whatever reason.
+        unscored: how many others are the same, and have no score now or had none then, for whatever reason.
         new: how many have a score now and none in the baseline: they had none, or are not the same there.
         lost: those that are the same, had a score then and have none now, a part of `unscored`.
+        failed: those among `changes` at which the retriever fails now.
     """
 
     changes: tuple[Change, ...]
@@ -72,6 +74,7 @@ class Comparison:
     unscored: int
     new: int
     lost: tuple[Outcome, ...]
+    failed: tuple[Outcome, ...] = ()
 
     @property
     def drops(self) -> list[float]:
@@ -109,11 +112,15 @@ def compared(score: Score, fingerprint: Mapping[str, Any], before: Before) -> Co
             "--rageval-update-baseline."
         )
     same = [outcome for outcome in score.outcomes if _is_same(outcome.example, before)]
+    had = [outcome for outcome in same if before.examples[outcome.example.id].get("score") is not None]
+    lowest = min([score.reach[0], *(before.examples[outcome.example.id]["score"] for outcome in had)])
+    # Were they left out, a retriever would get better by failing at what it loses.
+    counted = {id(outcome) for outcome in score.lacking("retriever")}
+    now = [replace(outcome, value=lowest) if id(outcome) in counted else outcome for outcome in had]
     changes = tuple(
-        _change(outcome, outcome.value, then, before.examples[outcome.example.id])
-        for outcome in same
+        _change(outcome, outcome.value, before.examples[outcome.example.id])
+        for outcome in now
         if outcome.value is not None
-        and (then := before.examples[outcome.example.id].get("score")) is not None
     )
     if not changes:
         raise StaleBaselineError(
@@ -123,17 +130,15 @@ def compared(score: Score, fingerprint: Mapping[str, Any], before: Before) -> Co
         )
     # A slice leaves out the rest of the set on purpose; examples that are gone are only seen without one.
     gone = 0 if score.slice else len(before.examples.keys() - {o.example.id for o in score.outcomes})
+    failed = tuple(outcome for outcome in now if outcome.value is not None and outcome.unscored is not None)
     return Comparison(
         changes,
-        fsum(change.drop + _value(change) for change in changes) / len(changes),
-        len(score.outcomes) - len(same) + gone,
-        len(same) - len(changes),
-        score.n - len(changes),
-        tuple(
-            outcome
-            for outcome in same
-            if outcome.value is None and before.examples[outcome.example.id].get("score") is not None
-        ),
+        mean=fsum(change.drop + _value(change) for change in changes) / len(changes),
+        left_out=len(score.outcomes) - len(same) + gone,
+        unscored=len(same) - len(changes),
+        new=score.n - (len(changes) - len(failed)),
+        lost=tuple(outcome for outcome in now if outcome.value is None),
+        failed=failed,
     )
 
 
@@ -146,8 +151,8 @@ def _is_same(example: Example, before: Before) -> bool:
     return bool(kept.get("under", before.mark) == before.mark)
 
 
-def _change(outcome: Outcome, now: float, then: float, kept: Mapping[str, Any]) -> Change:
-    ranking = kept.get("ranking")
+def _change(outcome: Outcome, now: float, kept: Mapping[str, Any]) -> Change:
+    then, ranking = kept["score"], kept.get("ranking")
     # Another machine may round otherwise, which is no question that got worse.
     drop = then - now if abs(then - now) > NO_CHANGE else 0.0
     return Change(outcome, drop, None if ranking is None else tuple(ranking), kept.get("answer"))

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pytest_rageval.errors import InputError, RagevalError
+from pytest_rageval.errors import InputError, RagevalError, StaleBaselineError
 from pytest_rageval.gate.comparison import Before, Comparison, compared
 from pytest_rageval.gate.drop import DropTest, drop_test
 from pytest_rageval.gate.threshold import Threshold
@@ -25,12 +25,14 @@ class Memory:
         before: the score in the baseline; None where it is not in it.
         updating: whether this run writes the baseline, so that there is nothing to compare with.
         required: whether a missing baseline is an error.
+        missing: why the score is not in the baseline, where there is one; that is an error.
     """
 
     fingerprint: Mapping[str, Any]
     before: Before | None
     updating: bool = False
     required: bool = False
+    missing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,8 @@ def _ruled(score: Score, threshold: Threshold, memory: Memory, alpha: float) -> 
         return Ruling(threshold, score, bounded)
     before = None if _is_new(score, memory.before) else memory.before
     try:
+        if memory.missing:
+            raise StaleBaselineError(f"{score.name}: {memory.missing}")
         drop = None if before is None else _tested(score, threshold, memory, before, alpha)
     except RagevalError as error:
         # A bound that is passed is passed, whatever the baseline.
@@ -117,7 +121,9 @@ def _ruled(score: Score, threshold: Threshold, memory: Memory, alpha: float) -> 
         return Ruling(threshold, score, Verdict("error", str(error)))
     verdict = verdict_on(score, threshold, drop)
     if before is None and memory.required and verdict.status == "pass":
-        verdict = Verdict("error", f"{score.name}: {verdict.reason} (--rageval-require-baseline)")
+        verdict = Verdict(
+            "error", f"{score.name}: {verdict.reason} (--rageval-require-baseline, the default under CI=true)"
+        )
     return Ruling(threshold, score, verdict, drop)
 
 

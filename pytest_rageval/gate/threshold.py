@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Final
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.stats import UNIT
@@ -10,6 +10,12 @@ from pytest_rageval.stats import UNIT
 __all__ = ["Threshold"]
 
 ALPHA = 0.05
+
+LARGEST_DROP: Final = 0.5
+"""Of the scale's width: a larger `max_drop` is a slip."""
+
+LARGE_DROP: Final = 0.2
+"""Likewise: a larger one is probably one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +116,9 @@ class Threshold:
             scale: the lowest and the highest value of the score; None where nobody says.
 
         Raises:
-            InputError: `min` or `max` is not on the scale, or `max_drop` exceeds its width; with `strict`
-                also where it is the width, since nobody has to show that no more is lost than there is, and
-                where there is no scale: a few losses of any size may be among those that were not seen.
+            InputError: `min` or `max` is not on the scale, or `max_drop` exceeds half of its width, as a
+                percentage does that was meant as a share; with `strict` also where there is no scale: a few
+                losses of any size may be among those that were not seen.
         """
         if scale is None:
             if self.strict:
@@ -136,12 +142,30 @@ class Threshold:
                 )
                 raise InputError(message)
         width = high - low
-        if self.max_drop is not None and (self.max_drop > width or (self.strict and self.max_drop == width)):
+        if self.max_drop is not None and self.max_drop > LARGEST_DROP * width:
+            percent = scale == UNIT and 1 <= self.max_drop <= 100  # noqa: PLR2004 - per cent
+            remedy = (
+                f"For {self.max_drop:g}% write max_drop={self.max_drop / 100:g}"
+                if percent
+                else f"Give a max_drop that would matter, such as {0.02 * width:g}"
+            )
             message = (
-                f"{self.spec}: max_drop={self.max_drop:g} excludes nothing: the score goes from {low:g} to {high:g} "
-                f"and cannot drop by more than {width:g}.\nGive a max_drop that would matter, such as {0.02 * width:g}."
+                f"{self.spec}: max_drop={self.max_drop:g} allows the mean to lose more than half of its scale, which "
+                f"goes from {low:g} to {high:g}.\n{remedy}."
             )
             raise InputError(message)
+
+    def doubts(self, scale: tuple[float, float] | None) -> tuple[str, ...]:
+        """What a reader should know of bounds that can be kept, and are probably not meant.
+
+        Args:
+            scale: as for `check_scale`.
+        """
+        if scale is None or self.max_drop is None or self.max_drop <= LARGE_DROP * (scale[1] - scale[0]):
+            return ()
+        share = self.max_drop / (scale[1] - scale[0])
+        doubt = f"max_drop={self.max_drop:g} lets a retriever lose {share:.0%} of the scale and pass; is it meant?"
+        return (doubt,)
 
 
 def _check_bounds(call: str, given: Mapping[str, Any]) -> None:

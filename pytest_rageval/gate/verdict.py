@@ -1,23 +1,27 @@
 """What a score says to a threshold."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, log2
 from typing import Final, Literal
 
+from pytest_rageval.errors import Cause
 from pytest_rageval.gate.drop import DropTest
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.scores import Score
+from pytest_rageval.scores import Outcome, Score
 
-__all__ = ["Status", "Verdict", "verdict_on"]
+__all__ = ["Status", "Verdict", "uncounted", "verdict_on"]
 
 Status = Literal["pass", "inconclusive", "fail", "error"]
 
 SLACK: Final = 1e-12
 """The mean of n equal numbers can differ from them in the last bit, which is no regression."""
 
-NAMED: Final = 5
-"""How many of the examples that lost their score are named."""
+NAMED: Final = 10
+"""How many of the examples without a score are named."""
+
+REASONS: Final = 3
+"""How many different reasons for which they have none are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,10 @@ class Verdict:
 def verdict_on(score: Score, threshold: Threshold, drop: DropTest | None = None) -> Verdict:
     """Compare the mean with the bounds, in full precision; a mean on a bound passes.
 
+    `min` and `max` hold for the worst that the examples can be at which the retriever failed: it would be
+    no regression to fail at the questions that it loses. What has no score for another reason in this
+    run, and could pass a bound, is pointed out.
+
     A bound that is closer to the mean than the means of repeated runs are to each other is pointed out:
     the next run may end on its other side. So is a drop that `max_drop` would not see, where more than it
     could have been lost among examples that cannot be compared.
@@ -52,10 +60,12 @@ def verdict_on(score: Score, threshold: Threshold, drop: DropTest | None = None)
         `strict` by one that is not excluded. `inconclusive` where a larger drop may be noise.
     """
     verdict = _verdict(score, threshold, drop)
-    unseen = () if verdict.status == "fail" else _unseen(score, threshold, drop)
+    failed = verdict.status == "fail"
+    unscored = () if failed else (text for _, text in _beyond(score, threshold, "retriever", "run"))
+    unseen = () if failed else _unseen(score, threshold, drop)
     powerless = _powerless(drop) if verdict.status == "pass" and not threshold.strict else ()
     noise = _within_noise(score, threshold, drop)
-    return replace(verdict, warnings=(*verdict.warnings, *unseen, *powerless, *noise))
+    return replace(verdict, warnings=(*verdict.warnings, *unscored, *unseen, *powerless, *noise))
 
 
 def _verdict(score: Score, threshold: Threshold, drop: DropTest | None) -> Verdict:
@@ -66,6 +76,8 @@ def _verdict(score: Score, threshold: Threshold, drop: DropTest | None) -> Verdi
         passed.append(f"{_beside(score, threshold.min)} is below the minimum {threshold.min:g}")
     if threshold.max is not None and above:
         passed.append(f"{_beside(score, threshold.max)} is above the maximum {threshold.max:g}")
+    beyond = _beyond(score, threshold, "retriever")
+    passed += [text for word, text in beyond if not {"min": below, "max": above}[word]]
     dropped = _on_drop(score, threshold, drop)
     if not passed:
         return dropped
@@ -73,6 +85,50 @@ def _verdict(score: Score, threshold: Threshold, drop: DropTest | None) -> Verdi
     if dropped.status == "fail":
         passed.append(dropped.reason)
     return Verdict("fail", "; ".join(passed), dropped.warnings)
+
+
+def uncounted(score: Score) -> Iterator[str]:
+    """For a score without bounds: the examples that the retriever failed at, which are not in its mean."""
+    lost = score.lacking("retriever")
+    if lost:
+        mean = score.counting(score.reach[0], "retriever")
+        yield f"{_without(lost)}; were each of them {score.reach[0]:g}, it would be {mean:.3f}"
+
+
+def _beyond(score: Score, threshold: Threshold, *causes: Cause) -> Iterator[tuple[str, str]]:
+    """The bounds that could be passed, were there a score of what has none for these causes: which, and how."""
+    lacking = score.lacking(*causes)
+    if not lacking:
+        return
+    bounds = (("min", "below the minimum", threshold.min), ("max", "above the maximum", threshold.max))
+    for (word, how, bound), worst in zip(bounds, score.reach, strict=True):
+        if bound is None:
+            continue
+        mean = score.counting(worst, *causes)
+        if (mean < bound - SLACK) if word == "min" else (mean > bound + SLACK):
+            text = f"{_without(lacking)}; were each of them {worst:g}, it would be {_beside(mean, bound)}"
+            yield word, f"{score:.3f} is {text}, {how} {bound:g}"
+
+
+def _without(lacking: Sequence[Outcome]) -> str:
+    """How many examples are not in the mean, why, and which."""
+    some = "1 example that has" if len(lacking) == 1 else f"{len(lacking)} examples that have"
+    return f"the mean without {some} no score: {_reasons(lacking)}"
+
+
+def _reasons(lacking: Sequence[Outcome]) -> str:
+    """Why examples have no score, the commonest reasons first, each with the examples."""
+    reasons: dict[str, list[str]] = {}
+    for outcome in lacking:
+        reasons.setdefault(str(outcome.unscored), []).append(outcome.example.id)
+    most = sorted(reasons.items(), key=lambda each: -len(each[1]))
+    first = [f"{reason} ({_named(names)})" for reason, names in most[:REASONS]]
+    more = [f"{len(most) - REASONS} more reasons"] if len(most) > REASONS else []
+    return ", ".join(first + more)
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
 
 
 def _on_drop(score: Score, threshold: Threshold, drop: DropTest | None) -> Verdict:
@@ -129,16 +185,15 @@ def _unseen(score: Score, threshold: Threshold, drop: DropTest | None) -> Iterat
     if threshold.max_drop is None or drop is None:
         return
     new, lost = drop.comparison.new, [outcome.example.id for outcome in drop.comparison.lost]
-    # A score that another plugin added may reach further than anybody said.
-    width = max(score.scale[1] - score.scale[0], max(score.values) - min(score.values))
+    lowest, highest = score.reach
+    width = highest - lowest
     unseen = new + len(lost)
     whole = len(drop.comparison.changes) + unseen
     if unseen * width <= threshold.max_drop * whole + SLACK:
         return
     told = f"a drop among {unseen} of {whole} examples would not be seen"
     if lost:
-        named = ", ".join(lost[:NAMED]) + (", …" if len(lost) > NAMED else "")
-        told += f"; {len(lost)} had a score in the baseline and have none now: {named}"
+        told += f"; {len(lost)} had a score in the baseline and have none now: {_named(lost)}"
     if new:
         told += (
             f"; {new} have no score in the baseline, as they are now: write it anew on the commit to compare "
@@ -166,8 +221,9 @@ def _stands(score: Score, drop: DropTest, max_drop: float) -> str:
     if abs(lost) <= SLACK:
         return f"{now:.3f} is the baseline's"
     how = "below" if lost > 0 else "above"
-    # The score of all examples is told where it is another than that of the common ones.
-    whole = "" if abs(now - score) <= SLACK else f" ({score:.3f} over all)"
+    # The score of all examples that have one is told where it is another than that of the common ones.
+    over = "without those" if drop.comparison.failed else "over all"
+    whole = "" if abs(now - score) <= SLACK else f" ({score:.3f} {over})"
     by = _beside(lost, max_drop) if lost > max_drop + SLACK else f"{abs(lost):.3f}"
     return f"{now:.3f}{whole} is {by} {how} the baseline's {before:.3f}"
 
@@ -175,6 +231,11 @@ def _stands(score: Score, drop: DropTest, max_drop: float) -> str:
 def _common(drop: DropTest) -> str:
     """Over which examples, where these are not all."""
     told = []
+    if failed := drop.comparison.failed:
+        lowest = failed[0].value
+        told.append(
+            f"{len(failed)} have no score, since the retriever failed, and count as {lowest:g}: {_reasons(failed)}"
+        )
     if drop.comparison.left_out:
         told.append(f"{drop.comparison.left_out} are not the same in the baseline")
     if drop.comparison.unscored:
@@ -185,9 +246,7 @@ def _common(drop: DropTest) -> str:
 def _power(score: Score, drop: DropTest) -> str:
     n = len(drop.comparison.changes)
     told = []
-    # A score that another plugin added may go lower than anybody said.
-    lowest = min(score.scale[0], *score.values)
-    if drop.detectable is not None and drop.detectable <= drop.comparison.mean - lowest:
+    if drop.detectable is not None and drop.detectable <= drop.comparison.mean - score.reach[0]:
         told.append(f"{n} examples show a drop of {drop.detectable:.3f} at 80% power")
     elif drop.detectable is not None:
         told.append(f"{n} examples are too few to show any drop at 80% power")

@@ -171,6 +171,6 @@ async def _answer(door: Door, server: Server, request: Request, passages: Sequen
         length = sum(len(passage.text) for passage in passages)
         reason = f"{len(passages)} passages of {length:,} characters: {overflow}"
         raise ContextOverflow(reason) from overflow
-    if not reply.text.strip():
+    if not reply.answer:
         raise Unscored(f"the generator's reply is empty{silence(reply)}")
-    return reply.text.strip()
+    return reply.answer

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.generator.generator import Generator
+from pytest_rageval.llm.reply import Reply, silence
 from pytest_rageval.loop import PrivateLoop
 from pytest_rageval.model import Document
 from pytest_rageval.usercode import UserCallable, is_ours, takes
@@ -95,7 +96,8 @@ def _said(user: UserCallable, question: str, answer: object) -> str:
     if not isinstance(answer, str):
         message = f"returned {type(answer).__name__} for {question!r}.\nReturn the answer as a string."
         raise user.fail(message)
-    if not answer.strip():
-        reason = "the generator's reply is empty"
-        raise Unscored(reason)
-    return answer.strip()
+    # As a model's text that is passed on, it may begin with reasoning.
+    reply = Reply(answer)
+    if not reply.answer:
+        raise Unscored(f"the generator's reply is empty{silence(reply)}")
+    return reply.answer

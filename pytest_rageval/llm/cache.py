@@ -7,7 +7,8 @@ wait until the reply is in the folder, or the lease has run out.
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_rageval.llm.database import Database
     from pytest_rageval.llm.leases import Leases
     from pytest_rageval.llm.reply import Reply
+    from pytest_rageval.llm.request import Request
     from pytest_rageval.llm.store import Entry, Store
 
 __all__ = ["Cache"]
@@ -82,6 +84,22 @@ class Cache:
         if recorded and len(found) < len(keys):
             found.update((key, recorded[key].reply) for key in keys if key not in found and key in recorded)
         return found
+
+    def recorded_elsewhere(self, request: "Request") -> "Entry | None":
+        """The cassette's entry for this request at another address, such as that of the machine it was recorded on.
+
+        Its key is that of the request with the other address, so nothing else about it may differ. Where it
+        was recorded at several addresses with different replies there is none: no one of them is meant.
+        """
+        if not _is_address(request.base_url):
+            return None
+        others = (
+            self._recorded.get(replace(request, base_url=address).key)
+            for address in self._addresses.get(request.model, ())
+        )
+        entries = [entry for entry in others if entry is not None]
+        said = {(entry.reply.text, entry.reply.refusal, entry.reply.tool_calls) for entry in entries}
+        return entries[0] if len(said) == 1 else None
 
     async def claim(self, key: str) -> "Reply | bool":
         """The reply, if there is one by now; else whether it is this process that may ask for it.
@@ -154,6 +172,16 @@ class Cache:
             self._cassette = {} if unread or file is None else read_cassette(file)
         return self._cassette
 
+    @cached_property
+    def _addresses(self) -> Mapping[str, Sequence[str]]:
+        """Where the replies of the cassette were recorded, by model."""
+        found: dict[str, dict[str, None]] = {}
+        for entry in self._recorded.values():
+            model, address = entry.outline.get("model"), entry.outline.get("base_url")
+            if isinstance(model, str) and isinstance(address, str) and _is_address(address):
+                found.setdefault(model, {})[address] = None
+        return {model: list(addresses) for model, addresses in found.items()}
+
     def _claim_all(self, keys: Sequence[str]) -> "dict[str, Reply | bool]":
         files = self._opened
         with files.database.transaction():
@@ -192,3 +220,8 @@ class Cache:
         poll, self._poll = self._poll, None
         if poll is not None:
             poll.set_result(None)
+
+
+def _is_address(base_url: str) -> bool:
+    """Whether it is where a server is found, and not a name of what answers, such as the embedded model."""
+    return "://" in base_url

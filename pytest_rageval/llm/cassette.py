@@ -2,12 +2,13 @@
 
 import gzip
 import json
-import tempfile
+import reprlib
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pytest_rageval.errors import StoreError
+from pytest_rageval.file_writing import write_whole
 from pytest_rageval.llm.reply import Reply
 from pytest_rageval.llm.store import Entry
 
@@ -57,11 +58,7 @@ def write_cassette(path: Path, entries: Iterable[Entry]) -> None:
         content = gzip.compress(content, mtime=0)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # In a folder beside it: on the same file system, and gone whatever happens.
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=path.name) as folder:
-            whole = Path(folder) / path.name
-            whole.write_bytes(content)
-            whole.replace(path)
+        write_whole(path, [content])
     except OSError as error:
         message = f"The cassette {path} cannot be written: {error}."
         raise StoreError(message) from error
@@ -93,7 +90,7 @@ def read_entry(line: str) -> Entry:
         raise ValueError(message)
     outline = record.pop("request", {})
     if not isinstance(outline, dict):
-        message = f"'request' is {outline!r}, expected an object"
+        message = f"'request' is {reprlib.repr(outline)}, expected an object"
         raise ValueError(message)  # noqa: TRY004 - likewise
     return Entry(key, Reply.of(record), outline)
 

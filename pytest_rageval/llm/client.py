@@ -3,25 +3,37 @@
 import asyncio
 import inspect
 import json
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from urllib.parse import urljoin
 
+from pytest_rageval.config import public_url
 from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
+from pytest_rageval.llm.connection import Connection
 from pytest_rageval.llm.reply import MOST_TOKENS, Reply, well_formed
 from pytest_rageval.llm.waits import retry_after, until_reset
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI, OpenAIError
+    from openai import APIStatusError, OpenAIError
 
     from pytest_rageval.llm.request import Request
     from pytest_rageval.llm.servers import Server
 
 __all__ = ["Again", "Client", "Refused"]
 
-NO_KEY: Final = "none"
-"""Local servers want no key, but the client library wants one."""
+T = TypeVar("T")
 
-SECRET_LENGTH: Final = 8
+PATH: Final = "/chat/completions"
+"""Behind the base URL; the library adds it."""
+
+SHOWN: Final = 4000
+"""Characters of a body that is not understood: more are neither shown nor searched."""
+
+DEEPEST: Final = 32
+"""Levels of an error that is searched for words; real ones have six."""
+
+REASONING: Final = ("reasoning", "thinking")
+"""Parts of a message that are no part of what it says."""
 
 BUSY: Final = {429, 503, 529}
 """Too much at once; as opposed to 500, 502 and 504, where something went wrong."""
@@ -85,7 +97,7 @@ class Client:
     def __init__(self, server: "Server", *, timeout_s: float) -> None:
         self._server = server
         self._timeout_s = timeout_s
-        self._opened: AsyncOpenAI | None = None
+        self._connection: Connection | None = None
 
     async def complete(self, request: "Request", parameters: Mapping[str, Any]) -> tuple[Reply, float | None]:
         """Ask once and wait for the whole reply.
@@ -104,35 +116,39 @@ class Client:
                 wrong, the account is empty.
             Unscored: this request failed, another may not; the reason.
         """
+        response = await self._sent(request, parameters)
+        if isinstance(response, Exception):
+            # Raised outside of the handlers: the frames of the library, in which the key stands, are not kept with it.
+            raise response
+        return self._reply(response.content), until_reset(response.headers)
+
+    async def _sent(self, request: "Request", parameters: Mapping[str, Any]) -> Any:
+        """The library's response to a request, or the error for which there is none."""
         address = await self._server.address()
         import openai  # noqa: PLC0415 - 0.8 s, which a run from the cache must not pay
 
-        if self._opened is None:
-            self._opened = openai.AsyncOpenAI(
-                base_url=address,
-                api_key=self._server.api_key or NO_KEY,
-                timeout=self._timeout_s,
-                # Repeating is the sender's: it must see every refusal in order to go slower.
-                max_retries=0,
-            )
-            # Looked up once: every look-up wraps all methods of the library anew.
-            self._create = self._opened.chat.completions.with_raw_response.create
-            self._known = inspect.signature(self._opened.chat.completions.create).parameters.keys()
         try:
+            if self._connection is None:
+                self._connection = Connection(address, self._server.credentials, timeout_s=self._timeout_s)
+                completions = self._connection.client.chat.completions
+                # Looked up once: every look-up wraps all methods of the library anew.
+                self._create = completions.with_raw_response.create
+                self._known = inspect.signature(completions.create).parameters.keys()
             async with asyncio.timeout(self._timeout_s):
-                response = await self._create(
+                return await self._create(
                     model=request.model,
                     messages=[_sendable(message) for message in request.messages],
                     **self._arguments(parameters),
                 )
-        except (TimeoutError, openai.APITimeoutError) as error:
-            raise Again(f"no reply in {self._timeout_s:g} s", "slow") from error
+        except (TimeoutError, openai.APITimeoutError):
+            return Again(f"no reply in {self._timeout_s:g} s", "slow")
         except openai.OpenAIError as error:
-            raise self._read(request, error) from error
+            return self._read(request, error)
         except (TypeError, UnicodeError) as error:
-            reason = f"a parameter of the request cannot be sent: {error}"
-            raise Unscored(reason) from error
-        return self._reply(response.text), until_reset(response.headers)
+            return Unscored(f"a parameter of the request cannot be sent: {self._redacted(str(error))}")
+        except Exception as error:  # noqa: BLE001 - no fault that is known; it is raised without its frames
+            error.__cause__ = error.__context__ = None
+            return error.with_traceback(None)
 
     def _arguments(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Parameters as the library takes them: what it does not know, the server may."""
@@ -144,16 +160,18 @@ class Client:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._opened is not None:
-            await self._opened.close()
-            self._opened = None
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
 
-    def _reply(self, body: str) -> Reply:
+    def _reply(self, body: bytes) -> Reply:
         """The reply in a body, if it is one, whole."""
         try:
-            return Reply.of(_record(json.loads(body), self._redacted))
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            reason = f"the server's reply was not understood: {self._brief(body)!r}"
+            record = _record(_parsed(body))
+            return Reply.of({name: self._redacted(value) for name, value in record.items()})
+        except (ValueError, RecursionError) as error:
+            why = "it is nested too deeply" if isinstance(error, RecursionError) else error
+            reason = f"the server's reply was not understood ({why}): {self._brief(self._beginning(body))!r}"
             raise Again(reason, "garbled") from error
 
     def _read(self, request: "Request", error: "OpenAIError") -> Exception:  # noqa: PLR0911 - a case a line
@@ -161,11 +179,19 @@ class Client:
         import openai  # noqa: PLC0415 - loaded by now
 
         if isinstance(error, openai.APIConnectionError):
-            return Again(f"no connection: {self._brief(str(error.__cause__ or error))}", "unreached")
+            cause = error.__cause__ or error
+            said = self._brief(str(cause))
+            # By name: the HTTP library is the client library's own choice.
+            answered = type(cause).__name__ in {"RemoteProtocolError", "DecodingError"}
+            if answered and "without sending a response" not in said:
+                return Again(f"the connection broke off: {said}", "garbled")
+            return Again(f"no connection: {said}", "unreached")
         if not isinstance(error, openai.APIStatusError):
             return Again(f"the server's reply was not understood: {self._brief(str(error))!r}", "garbled")
         status = error.status_code
-        answer = error.body if isinstance(error.body, Mapping) else {"message": error.message}
+        if 300 <= status < 400:  # noqa: PLR2004 - as HTTP numbers redirects
+            return ServerError(self._moved(error))
+        answer = _refusal(error.body) or {"message": self._beginning(error.response.content) or error.message}
         said = self._brief(str(answer.get("message") or error.message))
         if status in {401, 403}:
             return ServerError(self._refused(status))
@@ -190,11 +216,29 @@ class Client:
         )
 
     def _refused(self, status: int) -> str:
-        key = "the key in OPENAI_API_KEY" if self._server.api_key else "a request without a key"
+        given = self._server.credentials
+        key, remedy = "a request without a key", "Set OPENAI_API_KEY to a key of this server"
+        if given.login is not None:
+            key, remedy = "the user and the password in the base URL", "Correct them"
+        elif given.api_key is not None:
+            key = "the key in OPENAI_API_KEY"
         return (
             f"The server at {self._server.base_url} refused {key} (status {status}).\n"
-            "Set OPENAI_API_KEY to a key of this server, or name another with --rageval-base-url."
+            f"{remedy}, or name another server with --rageval-base-url."
         )
+
+    def _moved(self, error: "APIStatusError") -> str:
+        here = f"The server at {self._server.base_url} answers with a redirect (status {error.status_code})"
+        remedy = "Set the base URL (--rageval-base-url or OPENAI_BASE_URL) to"
+        try:
+            location = urljoin(str(error.request.url), error.response.headers["location"])
+            there = self._redacted(public_url(location).partition("?")[0])
+        except (LookupError, ValueError):
+            return f"{here} that names no location.\n{remedy} that of a server that answers."
+        base = (
+            there.removesuffix(PATH) if there.endswith(PATH) else "that of the models there, if there are any"
+        )
+        return f"{here} to {there}, and redirects are not followed.\n{remedy} {base}."
 
     def _unknown(self, model: str, found: str) -> str:
         return (
@@ -214,39 +258,107 @@ class Client:
         line = " ".join(self._redacted(text).split()).rstrip(".")
         return line if len(line) <= 200 else f"{line[:199]}…"  # noqa: PLR2004 - fits a terminal
 
-    def _redacted(self, text: str) -> str:
-        """Without the key, which a server may repeat: what it says is printed and kept."""
-        key = self._server.api_key or ""
-        # A short one is a word that stands for a key, such as "none", and occurs in every text.
-        return text.replace(key, "[key]") if len(key) >= SECRET_LENGTH else text
+    def _beginning(self, body: bytes) -> str:
+        """The beginning of a body, without the key: half of one that the end cuts would not be known again."""
+        return str(self._redacted(body.decode("utf-8", "replace")))[:SHOWN]
+
+    def _redacted(self, value: Any) -> Any:
+        """A text without the secrets, which a server may repeat: what it says is printed and kept."""
+        return self._server.credentials.redacted(value) if isinstance(value, str) else value
 
 
-def _record(completion: Any, redacted: Callable[[str], str]) -> dict[str, Any]:
+def _parsed(body: bytes) -> Any:
+    """What a body says as JSON.
+
+    Raises:
+        ValueError: it is none; why.
+        RecursionError: it is nested too deeply.
+    """
+    if not body.strip():
+        raise ValueError("it is empty")
+    try:
+        return json.loads(body)
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8") from None
+    except json.JSONDecodeError:
+        raise ValueError("it is no JSON") from None
+    except ValueError:
+        raise ValueError("a number in it is too long") from None
+
+
+def _record(completion: Any) -> dict[str, Any]:
     """A reply's fields in a parsed completion.
 
     Raises:
-        ValueError: it is a reply that broke off, or none; as LookupError, TypeError and AttributeError.
+        ValueError: it is a reply that broke off, or none; why.
+        RecursionError: its tool calls are nested too deeply.
     """
-    choice = completion["choices"][0]
-    message, usage = choice["message"], completion.get("usage") or {}
-    calls, reason = message.get("tool_calls"), choice.get("finish_reason")
-    if reason == "error" or (reason is None and not message.get("content") and not calls):
+    if not isinstance(completion, Mapping):
+        raise ValueError("it is no object")  # noqa: TRY004 - the text is at fault, not an argument's type
+    choices, usage, model = (completion.get(name) for name in ("choices", "usage", "model"))
+    if not isinstance(choices, list) or not choices:
+        raise ValueError("it has no choices")
+    choice = choices[0]
+    message = choice.get("message") if isinstance(choice, Mapping) else None
+    if not isinstance(message, Mapping):
+        raise ValueError("its choice has no message")  # noqa: TRY004 - likewise
+    text, calls = _text(message.get("content")), _field(message, "tool_calls", list)
+    reason = _field(choice, "finish_reason", str)
+    if reason == "error" or not (reason or text or calls):
         # Some gateways say so with status 200.
-        raise ValueError("the reply broke off")
+        raise ValueError("it broke off")
+    counts = usage if isinstance(usage, Mapping) else {}
     return {
-        "text": redacted(_text(message.get("content"))),
-        "model": completion.get("model") or "",
+        "text": text,
+        "model": model if isinstance(model, str) else "",
         "finish_reason": reason or "stop",
-        "tokens_in": _count(usage.get("prompt_tokens")),
-        "tokens_out": _count(usage.get("completion_tokens")),
-        "refusal": redacted(message.get("refusal") or ""),
+        "tokens_in": _count(counts.get("prompt_tokens")),
+        "tokens_out": _count(counts.get("completion_tokens")),
+        "refusal": _field(message, "refusal", str),
         "tool_calls": json.dumps(calls) if calls else "",
     }
 
 
+def _field(record: Mapping[str, Any], name: str, kind: type[T]) -> T:
+    """A field that may be missing or null, which is the same as empty.
+
+    Raises:
+        ValueError: it is of another kind.
+    """
+    value = record.get(name)
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise ValueError(f"its {name} is {_kind(value)}")  # noqa: TRY004 - likewise
+    return value
+
+
+def _kind(value: object) -> str:
+    """What a value is called in JSON."""
+    names = {bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list"}
+    return names.get(type(value), "an object")
+
+
+def _refusal(body: object) -> Mapping[str, Any] | None:
+    """What an error's body says, parsed; None where it is no object, or too deep to be searched for words."""
+    if isinstance(body, list) and len(body) == 1 and isinstance(body[0], Mapping):
+        # Google's servers put the object in a list.
+        body = body[0].get("error", body[0])
+    return body if isinstance(body, Mapping) and _within(body, DEEPEST) else None
+
+
+def _within(value: object, levels: int) -> bool:
+    """Whether a value is nested in at most so many levels."""
+    inner: Iterable[object] = value.values() if isinstance(value, Mapping) else ()
+    inner = value if isinstance(value, list) else inner
+    return levels > 0 and all(_within(item, levels - 1) for item in inner)
+
+
 def _count(value: object) -> int:
     """A number of tokens; 0 where a server gives none that is a number. The reply counts without."""
-    return int(value) if isinstance(value, int | float) and 0 <= value < MOST_TOKENS else 0
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return 0
+    return int(value) if 0 <= value < MOST_TOKENS else 0
 
 
 def _sendable(message: Mapping[str, Any]) -> Any:
@@ -255,7 +367,13 @@ def _sendable(message: Mapping[str, Any]) -> Any:
 
 
 def _text(content: object) -> str:
-    """A message's content as one text; some servers send it in parts."""
-    if isinstance(content, list):
-        return "".join(part.get("text") or "" for part in content)
-    return well_formed(content) if isinstance(content, str) else ""
+    """A message's content as one text; some servers send it in parts.
+
+    Raises:
+        ValueError: it is neither text nor parts, nor null.
+    """
+    if not isinstance(content, list):
+        return _field({"content": content}, "content", str)
+    if not all(isinstance(part, Mapping) for part in content):
+        raise ValueError("a part of its content is no object")
+    return "".join(_field(part, "text", str) for part in content if part.get("type") not in REASONING)

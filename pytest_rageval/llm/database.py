@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.cache_folder import make_cache_folder
+from pytest_rageval.cache_folder import make_cache_folder, make_private_file
 from pytest_rageval.errors import StoreError
 
 __all__ = ["FILE", "Database"]
@@ -63,6 +63,7 @@ class Database:
         self.read_only = False
         with self.mapped():
             make_cache_folder(directory)
+            make_private_file(directory / FILE)
             try:
                 self._connection = self._opened(f"{_uri(directory / FILE)}?mode=rwc")
             except sqlite3.OperationalError as error:

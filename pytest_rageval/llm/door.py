@@ -151,6 +151,9 @@ class Door:
             if reply is not None:
                 self.usage.cached += 1
                 self._land(request, reply)
+            elif (recorded := self.cache.recorded_elsewhere(request)) is not None:
+                self.usage.cached += 1
+                self._land(request, recorded.reply, recorded)
             else:
                 task = asyncio.get_running_loop().create_task(self._obtain(server, request))
                 self._tasks.add(task)
@@ -171,10 +174,12 @@ class Door:
         else:
             self._land(request, reply)
 
-    def _land(self, request: "Request", outcome: "Reply | BaseException") -> None:
+    def _land(
+        self, request: "Request", outcome: "Reply | BaseException", recorded: "Entry | None" = None
+    ) -> None:
         if not isinstance(outcome, BaseException):
-            self._remark(request, outcome)
-            self.remember(request, outcome)
+            self._remark(request, outcome, recorded)
+            self.remember(request, outcome, recorded)
         for future in self._waiting.pop(request.key):
             if future.done():
                 continue
@@ -183,19 +188,27 @@ class Door:
             else:
                 future.set_result(outcome)
 
-    def remember(self, request: "Request", reply: "Reply") -> None:
-        """Put a reply among those to be recorded, if any are."""
-        if self.access.record:
+    def remember(self, request: "Request", reply: "Reply", recorded: "Entry | None" = None) -> None:
+        """Put a reply among those to be recorded, if any are; one that was recorded elsewhere stays what it is."""
+        if self.access.record and recorded is not None:
+            self.used[recorded.key] = recorded
+        elif self.access.record:
             from pytest_rageval.llm.store import Entry  # noqa: PLC0415 - with SQLite, when needed
 
             outline = outline_of(request, prompts=self.access.prompts)
             self.used[request.key] = Entry(request.key, reply, outline)
 
-    def _remark(self, request: "Request", reply: "Reply") -> None:
+    def _remark(self, request: "Request", reply: "Reply", recorded: "Entry | None") -> None:
         """Count what a reader of the scores should know of a reply, whenever it was asked for."""
         if reply.cut:
             self.usage.cut += 1
         if self.cache.overrules(request.key, reply):
             self.usage.remarks[OVERRULED] += 1
+        if recorded is not None:
+            address = recorded.outline["base_url"]
+            self.usage.remarks[
+                f"recorded at {address}, used for {request.base_url}: the model's name, {request.model}, is the same "
+                "(--rageval-refresh asks anew)"
+            ] += 1
         if reply.without:
             self.usage.remarks[f"{request.model} refuses {reply.without}: asked without"] += 1

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_rageval.llm.servers import Server
     from pytest_rageval.llm.usage import Usage
 
-__all__ = ["Plan", "is_mark"]
+__all__ = ["Plan", "has_mark", "is_mark"]
 
 MARK: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")
 
@@ -28,6 +28,11 @@ MARK: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")
 def is_mark(text: str) -> bool:
     """Whether a reply only stands for one that is not there yet."""
     return MARK.fullmatch(text) is not None
+
+
+def has_mark(text: str) -> bool:
+    """Whether a reply that is not there yet is a part of a text."""
+    return MARK.search(text) is not None
 
 
 @dataclass

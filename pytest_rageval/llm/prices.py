@@ -81,12 +81,12 @@ class Prices:
         """The price of a model at a server; None where it is not known.
 
         A server whose name begins with "embedded" is this machine and costs
-        nothing. A slash at the end of a base URL does not matter; all else of
-        both names must match to the letter.
+        nothing. A slash at the end of a base URL does not matter, nor does its query; all
+        else of both names must match to the letter.
         """
         if base_url.startswith("embedded"):
             return FREE
-        here, anywhere = (base_url.rstrip("/"), model), (ANYWHERE, model)
+        here, anywhere = (base_url.partition("?")[0].rstrip("/"), model), (ANYWHERE, model)
         for key in (here, anywhere):
             if key in self._overrides:
                 return self._overrides[key]
@@ -120,7 +120,9 @@ def _read(file: Path) -> Table:
                 )
                 raise InputError(message)
             for model, fields in value.items():
-                table[name.rstrip("/"), model] = _price(fields, f"{file}: model {model!r} at {name}")
+                table[name.partition("?")[0].rstrip("/"), model] = _price(
+                    fields, f"{file}: model {model!r} at {name}"
+                )
         else:
             table[ANYWHERE, name] = _price(value, f"{file}: model {name!r}")
     return table

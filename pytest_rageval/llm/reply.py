@@ -1,11 +1,13 @@
 """What came back from a model, and its form as text."""
 
 import json
+import re
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, TypeVar
 
-__all__ = ["MOST_TOKENS", "Reply", "silence", "well_formed"]
+__all__ = ["MOST_TOKENS", "Reply", "silence", "well_formed", "without_reasoning"]
 
 T = TypeVar("T")
 
@@ -39,6 +41,11 @@ class Reply:
     def cut(self) -> bool:
         """Whether the token limit ended it before the model did."""
         return self.finish_reason == "length"
+
+    @property
+    def answer(self) -> str:
+        """The text without the reasoning before it; see `without_reasoning`."""
+        return without_reasoning(self.text)
 
     def dumps(self, **before: Any) -> str:
         """One line of JSON: what is given, then the fields by name, but for rare ones that are empty."""
@@ -78,7 +85,7 @@ class Reply:
         for name, kind in KINDS.items():
             # Exactly: True is an int to isinstance.
             if (name in found or name in REQUIRED) and type(found.get(name)) is not kind:
-                message = f"{name!r} is {found.get(name)!r}, expected {kind.__name__}"
+                message = f"{name!r} is {reprlib.repr(found.get(name))}, expected {kind.__name__}"
                 raise ValueError(message)
             if kind is int and not 0 <= found.get(name, 0) <= MOST_TOKENS:
                 message = f"{name!r} is {found[name]}, expected a number of tokens"
@@ -86,12 +93,47 @@ class Reply:
         return cls(**{name: well_formed(value) for name, value in found.items()})
 
 
+def without_reasoning(text: str) -> str:
+    r"""What a model says after its reasoning, where its server leaves the reasoning in the text.
+
+    Reasoning is what stands at the beginning in tags such as `<think>`, in any case and perhaps with
+    attributes. Where a prompt template has opened the tag, the text begins with the reasoning and only
+    closes it. A tag that is opened and never closed leaves nothing: there is no answer.
+
+    >>> without_reasoning("<think>\nThe year differs.\n</think>\n\nno"), without_reasoning("It differs.</think>no")
+    ('no', 'no')
+    """
+    at = 0
+    while True:
+        blank = _BLANK.match(text, at)
+        opened = _OPENED.match(text, blank.end() if blank else at)
+        closed = _CLOSED.search(text, opened.end() if opened else at)
+        if opened and not closed:
+            return ""
+        if not closed or (not opened and _OPENED.search(text, at, closed.start())):
+            return text[at:].strip()
+        at = closed.end()
+
+
+_TAGS: Final = "think|thinking|thought|reasoning|seed:think"
+_BLANK: Final = re.compile(r"\s*")
+_OPENED: Final = re.compile(rf"[<\[](?:{_TAGS})(?:\s[^<>]{{0,200}})?[>\]]", re.IGNORECASE)
+_CLOSED: Final = re.compile(rf"[<\[]/(?:{_TAGS})\s{{0,9}}[>\]](?![\"'`”’])", re.IGNORECASE)
+"""Not one that is quoted."""
+
+
 def silence(reply: Reply) -> str:
-    """Why a reply without text has none, as far as it shows, to follow "is empty".
+    """Why a reply without an answer has none, as far as it shows, to follow "is empty".
 
     >>> silence(Reply("", finish_reason="length"))
     ': the token limit was reached before it said anything'
     """
+    if reply.text.strip():
+        return (
+            ": the token limit was reached while it was reasoning"
+            if reply.cut
+            else ": it holds reasoning and no answer"
+        )
     if reply.refusal:
         return f": the model refused, {' '.join(reply.refusal.split())[:80]!r}"
     if reply.finish_reason == "content_filter":

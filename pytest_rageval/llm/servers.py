@@ -1,18 +1,18 @@
 """Where models answer: a server at an address, or the embedded one, started when first asked."""
 
 import asyncio
-import subprocess
+import subprocess  # nosec B404 # runs our own interpreter and script
 import sys
 import tempfile
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from pytest_rageval.config import public_url
+from pytest_rageval.config import BaseURL
 from pytest_rageval.errors import ServerError
 from pytest_rageval.extras import require
 from pytest_rageval.llm.weights import PURPOSE, Weights
+from pytest_rageval.secret import Credentials, Secret
 
 __all__ = ["DEFAULT_BASE_URL", "EmbeddedServer", "RemoteServer", "Server"]
 
@@ -35,8 +35,8 @@ class Server(Protocol):
         """Its lasting name, part of every request's key."""
 
     @property
-    def api_key(self) -> str | None:
-        """Sent with each request, kept nowhere."""
+    def credentials(self) -> Credentials:
+        """Sent with each request, and neither shown nor kept."""
 
     @property
     def in_flight(self) -> int | None:
@@ -49,22 +49,34 @@ class Server(Protocol):
         """Stop what `address` started."""
 
 
-@dataclass(frozen=True)
 class RemoteServer:
-    """A server that runs anyway."""
+    """A server that runs anyway.
 
-    url: str = DEFAULT_BASE_URL
-    api_key: str | None = None
-    in_flight: int | None = None
+    Args:
+        url: of the server; a text may hold user, password and query.
+        api_key: of the server.
+        in_flight: the most requests it can use at once, or None where it says so itself.
+    """
 
-    @property
-    def base_url(self) -> str:
-        """Its URL, as far as it may be kept."""
-        return public_url(self.url)
+    def __init__(
+        self,
+        url: BaseURL | str = DEFAULT_BASE_URL,
+        api_key: Secret | str | None = None,
+        in_flight: int | None = None,
+    ) -> None:
+        place = BaseURL.parse(url) if isinstance(url, str) else url
+        key = Secret(api_key) if isinstance(api_key, str) else api_key
+        self._url = place.url
+        self.base_url = place.public
+        self.credentials = Credentials(key, place.login, place.query)
+        self.in_flight = in_flight
+
+    def __repr__(self) -> str:
+        return f"RemoteServer({self.base_url!r})"
 
     async def address(self) -> str:
-        """The URL, whole."""
-        return self.url
+        """The URL, without what the credentials hold."""
+        return self._url
 
     def close(self) -> None:
         """Nothing was started."""
@@ -73,7 +85,7 @@ class RemoteServer:
 class EmbeddedServer:
     """A local model in a process of its own, for as long as this one lives."""
 
-    api_key: str | None = None
+    credentials = Credentials()
     # One slot answers one request at a time; a queue in front of it would only eat into timeouts.
     in_flight: int | None = 1
 

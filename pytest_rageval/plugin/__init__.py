@@ -20,12 +20,14 @@ from pytest_rageval.plugin.fixtures import (
     rageval_retriever,
 )
 from pytest_rageval.plugin.gate import GatePlugin
+from pytest_rageval.plugin.marks import MarksPlugin
 from pytest_rageval.plugin.options import add_options, settings_of
 from pytest_rageval.plugin.outcome import OutcomePlugin
 from pytest_rageval.plugin.planning import PlanningPlugin
 from pytest_rageval.plugin.recording import RecordingPlugin, WorkerPlugin
 from pytest_rageval.plugin.remembering import RememberingPlugin
 from pytest_rageval.plugin.together import ControllerPlugin
+from pytest_rageval.plugin.vanished import VanishedPlugin
 
 __all__ = [
     "pytest_addhooks",
@@ -62,6 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     family = FamilyPlugin()
     register(family, FamilyPlugin.NAME)
     register(GatePlugin(config, settings, family), GatePlugin.NAME)
+    register(MarksPlugin(config), MarksPlugin.NAME)
     if settings.plan:
         if getattr(config.option, "numprocesses", None):
             raise pytest.UsageError("--rageval-plan asks nothing and needs no workers: add -n0.")
@@ -71,8 +74,9 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     register(ControllerPlugin(), ControllerPlugin.NAME)
     register(OutcomePlugin(config, settings), OutcomePlugin.NAME)
-    if settings.record or settings.update_baseline:
-        register(CompletenessPlugin(config), CompletenessPlugin.NAME)
+    register(CompletenessPlugin(config), CompletenessPlugin.NAME)
+    if not (settings.plan or settings.update_baseline):
+        register(VanishedPlugin(config, settings), VanishedPlugin.NAME)
     if settings.update_baseline:
         register(RememberingPlugin(config, settings), RememberingPlugin.NAME)
     if settings.record:

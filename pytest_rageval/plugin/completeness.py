@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
-__all__ = ["CompletenessPlugin"]
+__all__ = ["CompletenessPlugin", "SelectionPlugin"]
 
 SELECTING: Final = ("lf", "stepwise", "ignore", "ignore_glob", "setuponly", "setupplan")
 """Options of pytest by which tests are left out, or not run."""
@@ -14,12 +14,32 @@ SELECTING: Final = ("lf", "stepwise", "ignore", "ignore_glob", "setuponly", "set
 UNCOLLECTED: Final = "not collected"
 
 
-class CompletenessPlugin:
+class SelectionPlugin:
+    """The hooks of a process that collects tests: how many of them it does not run.
+
+    Some plugins take tests away without a word to others, as those that run a part on each machine.
+    """
+
+    def __init__(self) -> None:
+        self.deselected = 0
+        """How many tests were collected and left out."""
+
+    def pytest_itemcollected(self) -> None:
+        """Count a test."""
+        self.deselected += 1
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Take off those that are run."""
+        self.deselected = max(0, self.deselected - len(session.items))
+
+
+class CompletenessPlugin(SelectionPlugin):
     """The hooks of the process that writes files: the only one, or xdist's controller."""
 
     NAME: ClassVar[str] = "rageval-completeness"
 
     def __init__(self, config: pytest.Config) -> None:
+        super().__init__()
         self._config = config
         self._left_out = Counter[str]()
         self.crashed = False
@@ -34,12 +54,8 @@ class CompletenessPlugin:
             raise pytest.UsageError(message)
         return plugin
 
-    def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        """Remember that it was no full run."""
-        self._left_out["deselected"] += len(items)
-
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Likewise for a test that was skipped, or did not come to its end: what it had not asked, it may yet."""
+        """Remember a test that was skipped, or did not come to its end: what it had not asked, it may yet."""
         if report.skipped or report.failed:
             self._left_out[_ended(report)] += 1
 
@@ -54,15 +70,20 @@ class CompletenessPlugin:
         output = getattr(node, "workeroutput", {})
         self.crashed = self.crashed or "rageval_deselected" not in output
         # Every worker collects everything.
-        self._left_out["deselected"] = max(self._left_out["deselected"], output.get("rageval_deselected", 0))
+        self.deselected = max(self.deselected, output.get("rageval_deselected", 0))
 
     def partial(self, session: pytest.Session) -> str:
         """Why what this run did not use may be used by others; empty where all tests ran and passed."""
-        reasons = [
+        ended = [
             f"{count} {'modules' if how == UNCOLLECTED else 'tests'} {how}"
             for how, count in sorted(self._left_out.items())
             if count
         ]
+        return ", ".join([*ended, *self.selected(session)])
+
+    def selected(self, session: pytest.Session) -> list[str]:
+        """Why this run did not have all tests that there are; empty where it had them, however they ended."""
+        reasons = [f"{self.deselected} tests deselected"] if self.deselected else []
         source = self._config.args_source
         if source is pytest.Config.ArgsSource.ARGS:
             reasons.append("tests named on the command line")
@@ -75,7 +96,7 @@ class CompletenessPlugin:
         complete = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
         if not complete or session.shouldstop or session.shouldfail or self.crashed:
             reasons.append("it was interrupted")
-        return ", ".join(reasons)
+        return reasons
 
 
 def _ended(report: pytest.TestReport) -> str:

@@ -1,30 +1,39 @@
 """The object that tests receive as `rageval`."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 import pytest
 
 from pytest_rageval.agreement import Agreement
-from pytest_rageval.errors import InputError, RagevalError, StaleBaselineError
+from pytest_rageval.errors import InputError, Planned, RagevalError, StaleBaselineError
 from pytest_rageval.evaluations.agreement import ANNOTATORS, MEASURES, Compared
 from pytest_rageval.evaluations.terms import Wanted
-from pytest_rageval.gate.baseline import baseline_entry
-from pytest_rageval.gate.comparison import Before
+from pytest_rageval.evaluations.uniform import uniform_judge
+from pytest_rageval.gate.baseline import WRITE, baseline_entry
 from pytest_rageval.gate.ruling import Memory, Ruling, rule
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.model import EvalSet, Example, Ranking
 from pytest_rageval.plugin.calibrating import Calibrating
 from pytest_rageval.plugin.naming import plain_nodeid
 from pytest_rageval.plugin.parameters import parametrization
-from pytest_rageval.plugin.standins import PlannedAgreement, PlannedScore
+from pytest_rageval.plugin.printing import failure
+from pytest_rageval.plugin.standins import (
+    PlannedAgreement,
+    PlannedScore,
+    PlannedText,
+    planned_ranking,
+    planned_text,
+)
 from pytest_rageval.reports.agreement import agreement_entry
 from pytest_rageval.reports.entries import entry_name, error_entry, ruling_entry, score_entry
 from pytest_rageval.reports.evalset import evalset_entry
 from pytest_rageval.reports.failure import failure_lines
 from pytest_rageval.scores import Score
 from pytest_rageval.session import Parts, Session
+from pytest_rageval.stats import UNIT
 
 __all__ = ["Rageval"]
 
@@ -32,6 +41,8 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 MARKER: Final = "rageval_evalset"
+
+BOUNDS: Final = ("min", "max", "max_drop")
 
 
 class Rageval:
@@ -56,8 +67,12 @@ class Rageval:
         self._entries: dict[str, dict[str, Any]] = {}
         self._agreements: list[dict[str, Any]] = []
         self._rulings: list[Ruling] = []
+        self._scores: list[Score] = []
+        self._unkept: list[str] = []
         self._kept: dict[str, tuple[Score, dict[str, Any]]] = {}
         self._calibrating = Calibrating(session, parts, item)
+        self.stood_in = False
+        """Whether the test was given what only stands for a result, as in a plan."""
 
     @property
     def examples(self) -> tuple[Example, ...]:
@@ -76,7 +91,12 @@ class Rageval:
         Raises:
             RagevalError: it cannot be computed; what to do.
         """
-        return self._shown(lambda: self._score(spec, words))
+        try:
+            return self._shown(lambda: self._score(spec, words))
+        except (RagevalError, pytest.fail.Exception) as error:
+            if any(words.get(bound) is not None for bound in BOUNDS):
+                self._unkept.append(str(error))
+            raise
 
     def agreement(
         self,
@@ -112,11 +132,20 @@ class Rageval:
 
     def retrieve(self, query: str, k: int) -> Ranking:
         """What the retriever under test returns for a query when asked for k documents."""
-        return self._shown(lambda: self._session.retrieve(self._parts, query, k))
+        ranking = self._shown(lambda: self._session.retrieve(self._parts, query, k))
+        return planned_ranking(ranking) if self._session.settings.plan else ranking
 
     def answer(self, question: str, k: int) -> str:
         """The generator's answer from the first k documents for the question."""
-        return self._shown(lambda: self._session.answer(self._parts, question, k))
+        try:
+            answer = self._shown(lambda: self._session.answer(self._parts, question, k))
+        except Planned as planned:
+            self.stood_in = True
+            return PlannedText(planned)
+        if not self._session.settings.plan:
+            return answer
+        self.stood_in = True
+        return planned_text(answer)
 
     def cached(self, function: F, *, version: str | None = None) -> F:
         """A function of yours that computes each result once and then finds it, in later runs too.
@@ -146,13 +175,24 @@ class Rageval:
             self._finished()
         if problems:
             # What is out of its bounds is not hidden by what could not be had.
-            pytest.fail("\n\n".join([*dict.fromkeys(problems), *self._failures()]), pytrace=False)
+            raise failure("\n\n".join([*dict.fromkeys(problems), *self._failures()]))
 
     def enforce(self) -> None:
         """Fail the test when a score is out of its bounds."""
         failures = self._failures()
         if failures:
-            pytest.fail("\n\n".join(failures), pytrace=False)
+            raise failure("\n\n".join(failures))
+
+    def enforce_asked(self) -> None:
+        """Fail the test that has come to its end where a threshold that it asked for was not kept.
+
+        Its statements caught the exception, as `except BaseException` and `pytest.raises` do.
+        """
+        unkept = list(dict.fromkeys(self._unkept))
+        if unkept:
+            what = "A threshold was not kept, and the test caught the failure, or skipped itself behind it"
+            remedy = "Where that is meant, leave out the bound and assert on the score."
+            raise failure("\n\n".join([f"{what}.\n{remedy}", *unkept]))
 
     def results(self) -> dict[str, Any]:
         """The test's part of the JSON report."""
@@ -168,21 +208,38 @@ class Rageval:
             "evalset": evalset,
             **parametrization(self._item),
             **({"own": own} if (own := self._parts.own) else {}),
+            **self._warned(),
             "scores": list(self._entries.values()),
             **self._calibrating.results(),
             **({"agreement": self._agreements} if self._agreements else {}),
-            **({"baseline": baseline_entry(self._evalset().examples, self._kept)} if self._kept else {}),
+            **self._remembered(),
+        }
+
+    def _warned(self) -> dict[str, Any]:
+        """What a reader should know of all scores of the test; nothing where there is nothing to know."""
+        if not self._scores:
+            return {}
+        comparisons = [ruling.comparison for ruling in self._rulings if ruling.comparison is not None]
+        moved = {each.outcome.example.question for one in comparisons for each in one.changes if each.drop}
+        warning = uniform_judge(self._session.runs.of(self._parts), self._scores, moved)
+        return {"warnings": [warning]} if warning else {}
+
+    def _remembered(self) -> dict[str, Any]:
+        """What an update of the baseline keeps, and which of it is out of its bounds; nothing in other runs."""
+        if not self._kept:
+            return {}
+        return {
+            "baseline": baseline_entry(self._evalset().examples, self._kept),
+            "out_of_bounds": sorted(
+                {ruling.threshold.name for ruling in map(_failed, self._rulings) if ruling}
+            ),
         }
 
     def _failures(self) -> list[str]:
-        # A slice that could not be had does not hide one that is out of its bounds.
-        failed = (
-            next((each for each in (ruling, *ruling.slices) if each.verdict.status == "fail"), None)
-            for ruling in self._rulings
-        )
+        failed = filter(None, map(_failed, self._rulings))
         return [
             *self._calibrating.failures(limit=self._limit),
-            *("\n".join(failure_lines(each, limit=self._limit)) for each in failed if each is not None),
+            *("\n".join(failure_lines(each, limit=self._limit)) for each in failed),
         ]
 
     def _measure(self) -> list[str]:
@@ -232,6 +289,10 @@ class Rageval:
         if isinstance(score, RagevalError):
             raise score
         ruling = rule(score, threshold, self._memory(threshold), alpha=threshold.alpha / max(1, tests))
+        doubts = threshold.doubts(self._session.scale(_wanted(threshold)))
+        verdict = replace(ruling.verdict, warnings=(*ruling.verdict.warnings, *doubts))
+        ruling = replace(ruling, verdict=verdict)
+        self._scores.append(score)
         self._record(ruling_entry(ruling) | self._calibrating.corrected(ruling.score, threshold))
         self._rulings.append(ruling)
         if threshold.max_drop is not None and self._session.settings.update_baseline:
@@ -242,14 +303,34 @@ class Rageval:
         """What is known of a score from before; only `max_drop` asks for it."""
         settings = self._session.settings
         if threshold.max_drop is None or settings.update_baseline:
-            return Memory({}, None, updating=settings.update_baseline)
-        test = self._session.baseline.tests.get(
-            plain_nodeid(self._item.nodeid), {"questions": {}, "scores": {}}
-        )
-        kept = test["scores"].get(threshold.name)
-        before = kept and Before(test["questions"], kept["fingerprint"], kept["examples"])
+            return Memory({}, None, updating=bool(settings.update_baseline))
+        nodeid, name = plain_nodeid(self._item.nodeid), threshold.name
+        baseline = self._session.baseline
+        if baseline.path is None:
+            self._check_root()
+        before = baseline.before(nodeid, name, self._session.scale(_wanted(threshold)))
         now = self._session.fingerprint(self._parts, _wanted(threshold))
-        return Memory(now, before, required=settings.require_baseline)
+        missing = ""
+        if before is None:
+            present = {plain_nodeid(each.nodeid) for each in self._item.session.items}
+            missing = baseline.missing(nodeid, name, present)
+        return Memory(now, before, required=settings.require_baseline, missing=missing)
+
+    def _check_root(self) -> None:
+        """Let pass that there is no baseline yet: one above the test is that of another root directory.
+
+        Raises:
+            InputError: there is one.
+        """
+        here = self._session.settings.baseline
+        for folder in Path(self._item.path).parents:
+            if folder != here.parent and (folder / here.name).is_file():
+                message = (
+                    f"There is no baseline in {here.parent}, the root directory, and there is one in {folder}.\n"
+                    "Run pytest with that root directory (--rootdir), or name the baseline with --rageval-baseline; "
+                    f"or write one here: {WRITE}"
+                )
+                raise InputError(message)
 
     def _score(self, spec: str, words: dict[str, Any]) -> Score:
         threshold = self._parsed((spec,), words, optional=True)
@@ -257,11 +338,12 @@ class Rageval:
             self._calibrating.plan(threshold)
             for error in self._session.plan(self._parts, self._evalset(), [_wanted(threshold)]):
                 raise error
-            return cast("Score", PlannedScore())
+            return _sliced(self._planned(_wanted(threshold)), threshold)
         wanted = _wanted(threshold)
         score = self._session.score(self._parts, self._evalset(), [wanted])[wanted]
         if not threshold.bounds:
             asked = _sliced(score, threshold)
+            self._scores.append(asked)
             self._record(score_entry(asked, threshold, None) | self._calibrating.corrected(asked, threshold))
             return asked
         # What a test asks for as it goes is in no family: nobody knows beforehand how much it will be.
@@ -269,14 +351,22 @@ class Rageval:
         if ruling.verdict.status == "error":
             raise StaleBaselineError(ruling.verdict.reason)
         if ruling.verdict.status == "fail":
-            pytest.fail("\n".join(failure_lines(ruling, limit=self._limit)), pytrace=False)
+            raise failure("\n".join(failure_lines(ruling, limit=self._limit)))
         return _sliced(score, threshold)
+
+    def _planned(self, wanted: Wanted) -> Score:
+        """What stands for a score."""
+        self.stood_in = True
+        scale = self._session.scale(wanted) or UNIT
+        repeats = self._session.settings.repeat - 1
+        return PlannedScore.over(self._evalset().examples, wanted.spec, repeats, scale)
 
     def _agreement(self, compared: Compared) -> Agreement:
         if self._session.settings.plan:
             # What cannot be had in a run is not asked for there either.
             self._session.plan(self._parts, self._evalset(), compared.wanted)
-            return PlannedAgreement()
+            self.stood_in = True
+            return PlannedAgreement.over(compared, len(self._evalset()))
         scores = self._session.score(self._parts, self._evalset(), compared.wanted)
         agreement = compared.agreement(scores)
         self._agreements.append(agreement_entry(agreement))
@@ -309,6 +399,11 @@ class Rageval:
             return work()
         finally:
             self._finished()
+
+
+def _failed(ruling: Ruling) -> Ruling | None:
+    """The ruling, or the worst of its slices, that is out of its bounds: a slice in error does not hide it."""
+    return next((each for each in (ruling, *ruling.slices) if each.verdict.status == "fail"), None)
 
 
 def _wanted(threshold: Threshold) -> Wanted:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_rageval.plugin.gate import GatePlugin
+from pytest_rageval.plugin.printing import failure
 
 if TYPE_CHECKING:
     from pytest_rageval.embeddings.cached import CachedEncoder
@@ -37,7 +38,7 @@ There is no fixture rageval_retriever, so there is nothing to evaluate. Write in
 @pytest.fixture(scope="session")
 def rageval_retriever() -> object:
     """The retriever under test: a callable (query, k) -> documents, sync or async. Override it."""
-    pytest.fail(NO_RETRIEVER, pytrace=False)
+    raise failure(NO_RETRIEVER)
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,10 @@ from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError, places
 from pytest_rageval.plugin.family import FamilyPlugin
 from pytest_rageval.plugin.naming import plain_nodeid
+from pytest_rageval.plugin.printing import failure
 from pytest_rageval.plugin.together import together
 from pytest_rageval.plugin.told import tell
+from pytest_rageval.printable import printable
 
 if TYPE_CHECKING:
     from pytest_rageval.embeddings.cached import CachedEncoder
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from pytest_rageval.prompts.asking import Prompts
     from pytest_rageval.session import Session
 
-__all__ = ["GatePlugin"]
+__all__ = ["MARKERS", "GatePlugin"]
 
 T = TypeVar("T")
 
@@ -86,10 +88,10 @@ class GatePlugin:
             self.config.hook.pytest_rageval_register(registry=registry)
         except RagevalError as error:
             # Whose hook it was, the innermost line outside this package says.
-            failure = "\n  ".join([str(error), *places(error)[-1:]])
+            said = "\n  ".join([str(error), *places(error)[-1:]])
         else:
             return registry
-        pytest.fail(failure, pytrace=False)
+        raise failure(said)
 
     @property
     def reports(self) -> "Mapping[str, Report]":
@@ -148,6 +150,11 @@ class GatePlugin:
         bench.measure()
         return bench
 
+    def stood_in(self, item: pytest.Item) -> bool:
+        """Whether a test was given what only stands for a result."""
+        bench = self._benches.get(item.nodeid)
+        return bench is not None and bench.stood_in
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_pycollect_makeitem(
         self, collector: pytest.Module | pytest.Class, name: str, obj: object
@@ -187,13 +194,17 @@ class GatePlugin:
                 f"{late} does nothing here: it came when the test had begun, or the test has no fixtures.\n"
                 "Mark the test in its file, or in pytest_collection_modifyitems."
             )
-            pytest.fail(message, pytrace=False)
+            raise failure(message)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Send the results with the last of the test's reports: it also crosses to xdist's controller."""
+        if call.when == "call" and (
+            call.excinfo is None or call.excinfo.errisinstance(pytest.skip.Exception)
+        ):
+            self._look_again(item, call)
         tell(call.excinfo)
         report = yield
         # A test of ours that came to no score, as its retriever broke, is told of too.
@@ -210,6 +221,15 @@ class GatePlugin:
                 report.rageval = {**results, "llm": asked.plain()}  # type: ignore[attr-defined]
         return report
 
+    def _look_again(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        """Fail a test that came to its end, or skipped itself, behind a threshold that was not kept."""
+        bench = self._benches.get(item.nodeid)
+        if bench is not None:
+            try:
+                bench.enforce_asked()
+            except pytest.fail.Exception as failure:
+                call.excinfo = pytest.ExceptionInfo.from_exception(failure)
+
     def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> list[str] | None:
         """Explain a failed assertion on a score or a ranking by the questions behind it."""
         if self._session is None:
@@ -217,7 +237,8 @@ class GatePlugin:
         from pytest_rageval.reports.assertion import explain  # noqa: PLC0415 - loaded by now
 
         verbosity = self.config.get_verbosity()
-        return explain(op, left, right, limit=SHOWN.get(verbosity, 3 if verbosity < 0 else None))
+        lines = explain(op, left, right, limit=SHOWN.get(verbosity, 3 if verbosity < 0 else None))
+        return lines and list(map(printable, lines))
 
     def pytest_sessionfinish(self) -> None:
         """Let go of connections and processes; hand the replies to record to the reports."""
@@ -249,5 +270,5 @@ def _told(make: Callable[[], T]) -> T:
     try:
         return make()
     except RagevalError as error:
-        failure = str(error)
-    pytest.fail(failure, pytrace=False)
+        said = str(error)
+    raise failure(said)

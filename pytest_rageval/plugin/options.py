@@ -1,5 +1,6 @@
 """The option table, as pytest's command line and ini file."""
 
+from argparse import SUPPRESS
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,11 @@ def add_options(parser: pytest.Parser) -> None:
         how: dict[str, Any] = {"dest": option.ini, "default": None, "help": _help(option)}
         if not option.metavar:
             group.addoption(option.flag, action="store_const", const="true", **how)
+            # Each as an option of its own: one with a value that may be left out would take a path for it.
+            for word in option.words:
+                group.addoption(
+                    f"{option.flag}={word}", action="store_const", const=word, **how | {"help": SUPPRESS}
+                )
         else:
             action = "append" if option.many else "store"
             group.addoption(option.flag, action=action, metavar=option.metavar, **how)

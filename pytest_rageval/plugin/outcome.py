@@ -11,7 +11,9 @@ import pytest
 
 from pytest_rageval.config import Settings
 from pytest_rageval.plugin.ends import PASSED, ended, worse_end
+from pytest_rageval.plugin.printing import print_lines
 from pytest_rageval.plugin.report_files import check_kinds, written
+from pytest_rageval.printable import one_line
 
 if TYPE_CHECKING:
     from pytest_rageval.llm.usage import Usage
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["OutcomePlugin"]
 
 KEPT: Final = (
-    *("nodeid", "evalset", "function", "system", "parameters", "own"),
+    *("nodeid", "evalset", "function", "system", "parameters", "own", "warnings"),
     *("scores", "agreement", "calibration"),
 )
 """What of a test's results the reports show."""
@@ -47,7 +49,8 @@ class OutcomePlugin:
     def pytest_report_header(self) -> str:
         """Say what generates, what compares, and where replies come from."""
         cassette = self._settings.cassette
-        return f"rageval: {self._settings.in_force()}" + (f", cassette {cassette.name}" if cassette else "")
+        told = f"rageval: {self._settings.in_force()}" + (f", cassette {cassette.name}" if cassette else "")
+        return one_line(told)
 
     def pytest_sessionstart(self) -> None:
         """Refuse report files of which nobody knows how to write them."""
@@ -108,6 +111,9 @@ class OutcomePlugin:
         for path, problem in written(self._config, self._settings.report, document):
             if problem:
                 self._problems.append(f"The report {path} cannot be written: {problem}.")
+                # Whoever reads the reports would take those of an earlier run for this one's.
+                if session.exitstatus == pytest.ExitCode.OK:
+                    session.exitstatus = pytest.ExitCode.TESTS_FAILED
             else:
                 self._notes.append(f"report: {path}")
 
@@ -144,16 +150,13 @@ class OutcomePlugin:
         lines = [*(self._plan() if self._settings.plan else self._table()), *self._notes] if shown else []
         if lines:
             terminalreporter.section("rageval")
-        for line in lines:
-            terminalreporter.line(line)
+        print_lines(terminalreporter, lines)
         if self._tests:
             from pytest_rageval.reports.table import warning_lines  # noqa: PLC0415 - few runs do
 
             # Also with -q: a pass that is to be read with care.
-            for line in warning_lines(self._sorted):
-                terminalreporter.line(line, yellow=True)
-        for line in self._problems:
-            terminalreporter.line(line, yellow=True)
+            print_lines(terminalreporter, warning_lines(self._sorted), yellow=True)
+        print_lines(terminalreporter, self._problems, yellow=True)
 
     def _table(self) -> list[str]:
         from pytest_rageval.reports.matrix import matrix_lines  # noqa: PLC0415 - few runs do

@@ -7,8 +7,9 @@ import pytest
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import StoreError
-from pytest_rageval.plugin.completeness import CompletenessPlugin
+from pytest_rageval.plugin.completeness import CompletenessPlugin, SelectionPlugin
 from pytest_rageval.plugin.gate import GatePlugin
+from pytest_rageval.plugin.printing import print_lines
 
 if TYPE_CHECKING:
     from pytest_rageval.llm.store import Entry
@@ -73,11 +74,10 @@ class RecordingPlugin:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Say what was written, or that it could not be."""
         if self._failure:
-            terminalreporter.line(self._failure, red=True)
+            print_lines(terminalreporter, [self._failure], red=True)
         if self._notes and terminalreporter.verbosity >= 0:
             terminalreporter.section("rageval cassette")
-            for note in self._notes:
-                terminalreporter.line(note)
+            print_lines(terminalreporter, self._notes)
 
     def _about(self, unused: "dict[str, Entry]", partial: str, *, dropped: bool) -> list[str]:
         """What a reader needs in order to decide about unused replies."""
@@ -94,21 +94,17 @@ class RecordingPlugin:
         return [f"unused: {by_model}: {listed}{more}{remedy}"]
 
 
-class WorkerPlugin:
+class WorkerPlugin(SelectionPlugin):
     """The hooks of an xdist worker: what it recorded goes to the controller."""
 
     NAME: ClassVar[str] = "rageval-worker"
 
     def __init__(self, config: pytest.Config) -> None:
+        super().__init__()
         self._config = config
-        self._deselected = 0
-
-    def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        """Remember that it was no full run."""
-        self._deselected += len(items)
 
     def pytest_sessionfinish(self) -> None:
         """Leave the replies where xdist takes them along."""
         output: dict[str, Any] = self._config.workeroutput  # type: ignore[attr-defined]
         output["rageval_recorded"] = GatePlugin.of(self._config).recorded()
-        output["rageval_deselected"] = self._deselected
+        output["rageval_deselected"] = self.deselected

@@ -8,6 +8,7 @@ from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError
 from pytest_rageval.plugin.completeness import CompletenessPlugin
 from pytest_rageval.plugin.naming import plain_nodeid
+from pytest_rageval.plugin.printing import print_lines
 
 __all__ = ["RememberingPlugin"]
 
@@ -22,8 +23,10 @@ class RememberingPlugin:
         self._settings = settings
         self._entries: dict[str, dict[str, Any]] = {}
         self._unfinished: set[str] = set()
+        self._failed: dict[str, list[str]] = {}
         self._note = ""
-        self._moved: list[str] = []
+        self._changes: list[str] = []
+        self._lowers = False
         self._failure = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -35,46 +38,75 @@ class RememberingPlugin:
         results = getattr(report, "rageval", None) or {}
         if "baseline" in results:
             self._entries[results["nodeid"]] = results["baseline"]
+            self._failed[results["nodeid"]] = results["out_of_bounds"]
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the file: what is new over what was there, and on a full run nothing else."""
         if self._config.option.collectonly:
             return
-        from pytest_rageval.gate.baseline import Baseline, completed  # noqa: PLC0415 - rare
-        from pytest_rageval.gate.update import moved_scores  # noqa: PLC0415
-        from pytest_rageval.reports.baseline import update_text  # noqa: PLC0415
-
         if not self._entries:
             self._note = "baseline: nothing to write, no test that ran has a threshold with max_drop"
-            return
-        path = self._settings.baseline
-        partial = CompletenessPlugin.of(self._config).partial(session)
-        try:
-            there = Baseline.read(path).tests
-            others = {nodeid: entry for nodeid, entry in there.items() if nodeid not in self._entries}
-            for nodeid in self._unfinished & self._entries.keys() & there.keys():
-                self._entries[nodeid] = completed(self._entries[nodeid], there[nodeid])
-            Baseline(self._entries | (others if partial else {})).write(path)
-            self._moved = [f"  {update_text(moved)}" for moved in moved_scores(there, self._entries)]
-        except InputError as error:
-            self._failure = str(error)
-            if session.exitstatus == pytest.ExitCode.OK:
-                session.exitstatus = pytest.ExitCode.TESTS_FAILED
-            return
-        self._note = f"baseline: {path} ({len(self._entries)} tests written"
-        if others:
-            kept = (
-                f"kept, since this was no full run ({partial})" if partial else "dropped, since they are gone"
-            )
-            self._note += f"; {len(others)} others {kept}"
-        self._note += ")"
+        else:
+            try:
+                self._write(CompletenessPlugin.of(self._config).partial(session))
+            except InputError as error:
+                self._failure = str(error)
+                if session.exitstatus == pytest.ExitCode.OK:
+                    session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if self._config.option.no_summary and reporter is not None:
+            # What an update lowers is said even where nothing else is.
+            reporter.ensure_newline()
+            self.pytest_terminal_summary(reporter)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say what was written, or that it could not be."""
+        """Say what was written and changed, or that it could not be; with -q only what is lowered or dropped."""
         if self._failure:
-            terminalreporter.line(self._failure, red=True)
-        if self._note and terminalreporter.verbosity >= 0:
+            print_lines(terminalreporter, [self._failure], red=True)
+        if self._note and (terminalreporter.verbosity >= 0 or self._lowers):
             terminalreporter.section("rageval baseline")
-            for line in (self._note, *self._moved):
-                terminalreporter.line(line)
+            print_lines(terminalreporter, [self._note])
+            print_lines(terminalreporter, [f"  {line}" for line in self._changes], yellow=self._lowers)
+
+    def _write(self, partial: str) -> None:
+        """Write the file, and note what changes in it.
+
+        Args:
+            partial: why this run knows nothing of the tests that it did not have; empty where it does.
+
+        Raises:
+            InputError: the file that is there is no baseline, or cannot be written.
+        """
+        from pytest_rageval.gate.baseline import Baseline, completed  # noqa: PLC0415 - rare
+        from pytest_rageval.gate.update import held_back, moved_scores  # noqa: PLC0415
+        from pytest_rageval.reports.baseline import update_text  # noqa: PLC0415
+
+        path, entries = self._settings.baseline, self._entries
+        there = Baseline.read(path).tests
+        others = sorted(there.keys() - entries.keys())
+        for nodeid in self._unfinished & entries.keys() & there.keys():
+            entries[nodeid] = completed(entries[nodeid], there[nodeid])
+        kept = []
+        for nodeid in sorted(entries.keys() & there.keys()):
+            entries[nodeid], names = held_back(entries[nodeid], there[nodeid], self._failed[nodeid])
+            kept += [
+                f"{nodeid} {name}: out of its bounds and lower, the old baseline is kept" for name in names
+            ]
+        dropped = [] if partial else [f"{nodeid}: dropped, it is gone" for nodeid in others]
+        dropped += [
+            f"{nodeid} {name}: dropped, no threshold with max_drop bounds it"
+            for nodeid in sorted(entries.keys() & there.keys())
+            for name in sorted(there[nodeid]["scores"].keys() - entries[nodeid]["scores"].keys())
+        ]
+        Baseline(entries | ({nodeid: there[nodeid] for nodeid in others} if partial else {})).write(path)
+        moved = moved_scores(there, entries)
+        self._changes = [*map(update_text, moved), *kept, *dropped]
+        self._lowers = bool(kept or dropped or any(each.lowered for each in moved))
+        self._note = f"baseline: {path} ({len(entries)} tests written"
+        if others:
+            fate = (
+                f"kept, since this was no full run ({partial})" if partial else "dropped, since they are gone"
+            )
+            self._note += f"; {len(others)} others {fate}"
+        self._note += ")"

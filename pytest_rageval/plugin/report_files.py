@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.file_writing import write_whole
 from pytest_rageval.plugin.gate import GatePlugin
+from pytest_rageval.printable import printable
 
 __all__ = ["check_kinds", "written"]
 
@@ -27,7 +29,7 @@ def check_kinds(config: pytest.Config, paths: Sequence[Path]) -> None:
                 f"--rageval-report is '{path.name}': expected a file name that ends in "
                 f"{', '.join(most)} or {last}."
             )
-            raise pytest.UsageError(message)
+            raise pytest.UsageError(printable(message))
 
 
 def written(
@@ -43,7 +45,7 @@ def written(
             text = kinds[path.suffix](document)
             path.parent.mkdir(parents=True, exist_ok=True)
             # Half of a surrogate pair is no text; written so, it is at least what JSON writes.
-            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+            write_whole(path, [text.encode(errors="backslashreplace")])
         except OSError as error:
             yield path, error.strerror or str(error)
         except Exception as error:  # noqa: BLE001 - a plugin's mistake must not cost the baseline or other reports

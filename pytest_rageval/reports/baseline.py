@@ -23,6 +23,7 @@ def baseline_entry(drop: DropTest | None) -> dict[str, Any] | None:
         "n": len(comparison.changes),
         "left_out": comparison.left_out,
         "unscored": comparison.unscored,
+        **({"failed": [outcome.example.id for outcome in comparison.failed]} if comparison.failed else {}),
         "p_value": drop.p_value,
         "alpha": drop.alpha,
         "detectable_drop": drop.detectable,
@@ -42,7 +43,10 @@ def baseline_text(entry: Mapping[str, Any]) -> str:
         return ""
     drop = baseline["drop"]
     moved = f"drop {drop:.3f}" if drop > 0 else f"gain {-drop:.3f}" if drop < 0 else "no change"
-    over = f" over {baseline['n']} of {entry['n']}" if baseline["n"] != entry["n"] else ""
+    failed = len(baseline.get("failed", ()))
+    of = entry["n"] + failed
+    over = f" over {baseline['n']} of {of}" if baseline["n"] != of else ""
+    over += f", {failed} without a score counted as lost" if failed else ""
     over += f", {baseline['left_out']} not the same" if baseline["left_out"] else ""
     worse = f", {len(baseline['worse'])} of {baseline['n']} worse" if baseline["worse"] else ""
     return f"baseline {baseline['mean']:.3f}{over}, {moved} (p = {baseline['p_value']:.2g}{worse}{_better(baseline)})"
@@ -68,6 +72,10 @@ def moved_text(entry: Mapping[str, Any]) -> str:
 
 
 def update_text(moved: Moved) -> str:
-    """What a new baseline changes: "test_a.py::test recall@3: 0.940 → 0.593, 32 of 91 worse, 0 better"."""
-    means = f"{moved.before:.3f} → {moved.after:.3f}"
-    return f"{moved.nodeid} {moved.name}: {means}, {moved.worse} of {moved.n} worse, {moved.better} better"
+    """What a new baseline changes: "test_a.py::test recall@3: 0.940 → 0.593, 32 of 91 worse, 0 better".
+
+    Where questions lost their score: "…, 3 questions had a score and have none now".
+    """
+    means = f"{moved.before:.3f} → {moved.after:.3f}, {moved.worse} of {moved.n} worse, {moved.better} better"
+    lost = f"{moved.lost} questions had a score and have none now" if moved.lost else ""
+    return f"{moved.nodeid} {moved.name}: {', '.join([*([means] if moved.n else []), *([lost] if lost else [])])}"

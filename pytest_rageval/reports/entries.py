@@ -1,11 +1,11 @@
 """Results as plain data: the entries of the JSON report, which also travel between workers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pytest_rageval.gate.ruling import Ruling
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import Verdict
+from pytest_rageval.gate.verdict import Verdict, uncounted
 from pytest_rageval.reports.arena import arena_entry, example_places
 from pytest_rageval.reports.baseline import baseline_entry
 from pytest_rageval.reports.beside import beside_entry, example_beside
@@ -40,11 +40,10 @@ def ruling_entry(ruling: Ruling) -> dict[str, Any]:
         entry = error_entry(threshold.spec, threshold, verdict.reason)
     else:
         entry = score_entry(ruling.score, threshold, verdict)
-    warnings = {"warnings": list(verdict.warnings)} if verdict.warnings else {}
     return {
         **entry,
         "baseline": baseline_entry(ruling.drop),
-        **warnings,
+        **_warnings(verdict.warnings),
         **slices_entry(ruling),
         **questions_entry(ruling),
     }
@@ -74,6 +73,8 @@ def score_entry(score: Score, threshold: Threshold | None, verdict: Verdict | No
         "verdict": None if verdict is None else verdict.status,
         "reason": None if verdict is None else verdict.reason,
         **triage_entry(score),
+        # A threshold says so itself, where it matters to it.
+        **_warnings(uncounted(score) if verdict is None else ()),
         "examples": [_example(score.spec, outcome) for outcome in score.outcomes],
     }
 
@@ -97,6 +98,12 @@ def error_entry(spec: str, threshold: Threshold | None, reason: str) -> dict[str
         **({"cases": {}, "spearman": {"all": None, "refined": None}} if is_triaged(spec) else {}),
         "examples": [],
     }
+
+
+def _warnings(told: Iterable[str]) -> dict[str, list[str]]:
+    """What a reader should know even of a test that passes; nothing where there is nothing to know."""
+    warnings = list(told)
+    return {"warnings": warnings} if warnings else {}
 
 
 def _words(threshold: Threshold | None) -> dict[str, str]:

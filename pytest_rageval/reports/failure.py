@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from pytest_rageval.gate.ruling import Ruling
 from pytest_rageval.model import Ranking
-from pytest_rageval.reports.layout import WIDTH, field_lines, plain, wrapped
+from pytest_rageval.reports.layout import WIDTH, field_lines, wrapped
 from pytest_rageval.reports.questions import expected_text, lost_by_text, questions_entry, questions_text
 from pytest_rageval.scores import Score
 
@@ -39,7 +39,7 @@ def failure_lines(ruling: Ruling, *, limit: int | None) -> list[str]:
     ]
     questions = questions_entry(ruling).get("questions")
     if questions is None:
-        return lines
+        return [*lines, *reason_lines(score)]
     # Against a baseline, what has no score is told with the reason.
     reasons = [] if questions["why"] == "worse" else reason_lines(score)
     return [*lines, *question_lines(questions, limit=limit), *reasons]
@@ -96,7 +96,7 @@ def ranking_lines(ranking: Ranking) -> list[str]:
     lines = [f"retrieved for {ranking.query!r}:"]
     for rank, document in enumerate(ranking, 1):
         name = f"{document.id}: " if document.id is not None else ""
-        line = plain(f"  {rank}. {name}{' '.join(document.text.split())}")
+        line = f"  {rank}. {name}{' '.join(document.text.split())}"
         lines.append(line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…")
     return lines
 
@@ -119,6 +119,8 @@ def _question(question: Mapping[str, Any]) -> Iterator[str]:
     if "retrieved" in question and (before or "passages" not in question):
         then = ", ".join(before["retrieved"]) or NOTHING if "retrieved" in before else None
         yield from _then_and_now("retrieved", then, ", ".join(question["retrieved"]) or NOTHING)
+    if "unscored" in question:
+        yield from field_lines("unscored", [question["unscored"]])
     if "answer" in question:
         yield from _then_and_now("answer", before.get("answer"), question["answer"])
     yield from _judged(question)

@@ -137,7 +137,8 @@ def _fields(question: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[
         yield "label", [f"{passage['label']:.2g} ", element("code", passage["document"]), said]
     if "expected" in question:
         yield question["expected"]["as"], [expected_text(question["expected"])]
-    for name, key in (("judge", "judge"), ("lost by", "lost_by"), ("case", "case")):
+    named = (("unscored", "unscored"), ("judge", "judge"), ("lost by", "lost_by"), ("case", "case"))
+    for name, key in named:
         if key in question:
             yield name, [question[key]]
 

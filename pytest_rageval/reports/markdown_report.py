@@ -6,6 +6,7 @@ from html import escape
 from itertools import accumulate
 from typing import Any, Final
 
+from pytest_rageval.printable import printable
 from pytest_rageval.reports.entries import sliced_name
 from pytest_rageval.reports.failure import question_lines
 from pytest_rageval.reports.layout import wrapped
@@ -46,12 +47,13 @@ def markdown_report(document: Mapping[str, Any]) -> str:
         f"{_fitting(warnings, LONGEST_WARNINGS, 'warnings')}"
     )
     small = "".join(f"<sub>{line}</sub>  \n" for line in _small(document))
-    return f"{text}{_fitting(_folded(document), LONGEST - len(text), 'sections')}\n{small}"
+    return printable(f"{text}{_fitting(_folded(document), LONGEST - len(text), 'sections')}\n{small}")
 
 
 def _fitting(parts: Iterable[str], room: int, what: str) -> str:
     """The first parts, as many as have room, and how many have not."""
-    parts = list(parts)
+    # As printed: it may be longer.
+    parts = list(map(printable, parts))
     told = sum(size <= room for size in accumulate(map(len, parts)))
     left = len(parts) - told
     more = f"\n{left} more {what} do not go into a comment: see the report in HTML or JSON.\n" if left else ""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from typing import Final
-from xml.etree.ElementTree import Element, SubElement, tostring
+from xml.etree.ElementTree import Element, SubElement, tostring  # nosec B405 # writes, and parses nothing
 
 __all__ = ["Element", "Node", "element", "page"]
 

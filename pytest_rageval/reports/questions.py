@@ -126,6 +126,7 @@ def _question(outcome: Outcome, before: Mapping[str, Any]) -> dict[str, Any]:
         if evidence.expected
         else {},
         "judge": evidence.explanation,
+        "unscored": outcome.unscored,
         "lost_by": outcome.lost_by,
         "case": outcome.case,
         "before": dict(before),

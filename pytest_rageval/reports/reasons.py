@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pytest_rageval.reports.layout import plain
-
 __all__ = ["undefined_text", "unscored_text"]
 
 SHOWN: Final = 5
@@ -24,7 +22,7 @@ def unscored_text(entry: Mapping[str, Any]) -> str:
 
 def _told(entry: Mapping[str, Any], what: str) -> str:
     reasons = Counter(
-        " ".join(plain(example[what]).split())
+        " ".join(example[what].split())
         for example in entry.get("examples", ())
         if example.get(what) is not None
     )

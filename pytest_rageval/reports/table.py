@@ -40,6 +40,7 @@ def warning_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:
     )
     return [
         *of_sets,
+        *(f"warning: {test['nodeid']}: {text}" for test in tests for text in test.get("warnings", ())),
         *(
             f"warning: {test['nodeid']}: {sliced_name({**entry, 'where': where})}: {warning}"
             for test in tests

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final
 
-from pytest_rageval.errors import CallableError, QueryError
+from pytest_rageval.errors import CallableError, QueryError, Unscored, ours
 from pytest_rageval.loop import PrivateLoop
 from pytest_rageval.usercode import UserCallable
 
@@ -40,6 +40,21 @@ class PatientCallable(UserCallable):
         self._run = loop.runs
         self._answers = False
         self._failed: dict[tuple[Any, ...], QueryError] = {}
+
+    async def call(self, *args: Any, **named: Any) -> Any:
+        """As there.
+
+        Raises:
+            QueryError: it raised for this query.
+            CallableError: it raised for the first queries of this run, and is asked no more.
+            Unscored: it did; if it was not for a model that this package asks for it, it failed at this query.
+        """
+        try:
+            return await super().call(*args, **named)
+        except Unscored as unscored:
+            if not ours(unscored):
+                unscored.cause = "retriever"
+            raise
 
     def answered(self) -> None:
         """Take note that a result was usable."""

@@ -31,10 +31,9 @@ async def write(llm: LLM, prompt: str, *, temperature: float, max_tokens: int | 
     """
     limit: dict[str, Any] = {} if max_tokens is None else {"max_tokens": max_tokens}
     reply = await llm.acomplete(prompt, temperature=temperature, stop=["\n\n"], **limit)
-    text = reply.text.strip()
-    if not text:
+    if not reply.answer:
         raise Unscored(f"the model wrote nothing to search with{silence(reply)}")
-    return text
+    return reply.answer
 
 
 def searching(search: object) -> Search:

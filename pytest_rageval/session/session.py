@@ -139,9 +139,9 @@ class Session:
         """The scores to compare with.
 
         Raises:
-            InputError: the file is no baseline.
+            InputError: the file is no baseline, or was named and is not there.
         """
-        return Baseline.read(self.settings.baseline)
+        return Baseline.to_compare_with(self.settings.baseline, named=self.settings.baseline_named)
 
     def fingerprint(self, parts: Parts, wanted: Wanted) -> dict[str, Any]:
         """Everything beside the retriever that a score depends on, by name.

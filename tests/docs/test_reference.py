@@ -1,16 +1,18 @@
 """The reference pages name what there is, and nothing else."""
 
 import ast
+import itertools
 import re
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
 import pytest_rageval
-from pytest_rageval.config import OPTIONS
+from pytest_rageval.config import OPTIONS, resolve
 from pytest_rageval.evalsets import FORMATS
 from pytest_rageval.prompts.templates import MARK, PLACEHOLDER, TEMPLATES
 from tests.docs.pages import ROOT
@@ -41,6 +43,33 @@ def test_every_option_is_on_the_page_of_options_once():
     """Each of them is generated from the table of options, in one of the groups."""
     groups = re.findall(r"```\{rageval-options\}\n(.*?)```", page("reference/options"), re.DOTALL)
     assert sorted(" ".join(groups).split()) == sorted(option.name for option in OPTIONS)
+
+
+def test_every_variable_that_is_read_is_on_the_page_of_options():
+    """And none besides: nobody relies on one that is not read."""
+
+    class Environment(dict):
+        """Notes what is looked up."""
+
+        def get(self, name, default=None):
+            asked.add(name)
+            return super().get(name, default)
+
+    asked = set()
+    settings = resolve({}, {}, Environment(RAGEVAL_MODEL="m"), invoked_in=Path(), root=Path())
+    section = page("reference/options").partition("## Environment variables")[2]
+    assert {word for term in terms(section) for word in re.findall(r"`(\w+)`", term)} == asked
+    assert settings.model is None
+
+
+def test_every_fault_has_its_test():
+    """The tests that the tables of faults name are there."""
+    tables = page("reference/faults")
+    rows = [row for row in tables.splitlines() if row.startswith("| ") and not row.startswith("| fault |")]
+    named = [re.findall(r"`([\w/]+\.py)::(test_\w+)`", row.rpartition(" | ")[2]) for row in rows]
+    assert all(named)
+    for file, test in itertools.chain.from_iterable(named):
+        assert f"def {test}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), (file, test)
 
 
 @pytest.mark.parametrize("marker", ["rageval_evalset", "rageval_threshold", "rageval_calibration"])

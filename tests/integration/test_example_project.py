@@ -1,10 +1,12 @@
 """The example that ships: green as it is, red after the documented change, and without a model."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from pytest_rageval.cli import main
 from tests.foreign_plugins import WITHOUT
 
 EXAMPLE = Path(__file__).parents[2] / "example_project"
@@ -55,6 +57,26 @@ def test_the_documented_change_turns_it_red_and_names_the_lost_questions(example
     )
     assert GOOD in README
     assert WORSE in README
+
+
+def test_its_eval_set_is_checked_and_anchored_in_its_handbook(example, capsys):
+    """Passages of the retriever, by ids and texts of its own, in the files they were cut from."""
+    corpus = ("--corpus", "handbook")
+    assert main(["evalset", "check", "evals/support.jsonl", *corpus]) == 0
+    assert "support.jsonl: 95 examples, 0 errors, 5 notes\n" in capsys.readouterr().out
+    assert main(["evalset", "anchor", "evals/support.jsonl", *corpus, "--out", "anchored.jsonl"]) == 0
+    assert "91 examples anchored, and 4 without gold passages and answers\n" in capsys.readouterr().out
+    golds = [
+        gold
+        for line in (example / "anchored.jsonl").read_text(encoding="utf-8").splitlines()
+        for gold in json.loads(line).get("gold", [])
+    ]
+    assert len(golds) == 97
+    for gold in golds:
+        file = (example / "handbook" / gold["source"]).read_text(encoding="utf-8")
+        heading, _, body = file[gold["start"] : gold["end"]].partition("\n")
+        assert f"{heading}. {' '.join(body.split())}" == gold["text"]
+    assert main(["evalset", "check", "anchored.jsonl", *corpus]) == 0
 
 
 def test_a_worse_retriever_fails_by_its_baseline_alone(example, pytester):

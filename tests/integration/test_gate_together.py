@@ -23,7 +23,7 @@ class TestAll:
 def test_bound(): pass
 
 def test_own(rageval):
-    rageval.score("mrr@2", max_drop=0.9)
+    rageval.score("precision@4", max_drop=0.2)
 """
 
 ORDERLY = """

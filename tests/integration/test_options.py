@@ -106,3 +106,13 @@ def test_markers_are_listed_with_every_word_that_they_take(project):
             f"@pytest.mark.rageval_calibration({Bounds.signature()}): *",
         ]
     )
+
+
+def test_a_switch_of_the_ini_file_can_be_taken_back(project, llm):
+    """`--rageval-NAME=false` rules over it; the switch alone, or `=true`, is on."""
+    project.use(llm)
+    project.ini(rageval_model="m1", rageval_plan="true")
+    project.test(GATE)
+    for option in ((), ("--rageval-plan",), ("--rageval-plan=true",)):
+        project.run(*option).assert_outcomes(skipped=1)
+    project.run("--rageval-plan=false").assert_outcomes(passed=1)

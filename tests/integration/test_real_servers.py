@@ -140,4 +140,4 @@ def test_a_key_that_the_server_repeats_is_written_nowhere(project, llm):
     written = [path for path in project.path.rglob("*") if path.is_file()]
     assert {path.name for path in written} >= {"tape.jsonl", "out.json", "replies.sqlite"}
     assert not [path for path in written if b"sk-secret" in path.read_bytes()]
-    assert b"[key]" in (project.path / "tape.jsonl").read_bytes()
+    assert b"***" in (project.path / "tape.jsonl").read_bytes()

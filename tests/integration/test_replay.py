@@ -125,3 +125,27 @@ def test_refresh_asks_once_for_every_test_and_worker(project, llm):
     llm.model = lambda prompt: clerk(prompt) if "Answer to check" in prompt else "something new"
     project.run("--rageval-refresh").stdout.fnmatch_lines(["16 replies: *"])
     assert len(llm.requests) > 48
+
+
+def test_a_cassette_recorded_at_an_address_replays_without_it(project, llm, monkeypatch):
+    """As in CI, where nothing is set; and where another server has the model. The summary says so."""
+    _record(project, llm, "--rageval-cassette=tape.jsonl", "--rageval-record")
+    arguments = ("--rageval-replay", "--rageval-cassette=tape.jsonl", "--rageval-cache-dir=empty")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    for other, shown in (
+        ("http://other.test/v1", "http://other.test/v1"),
+        (None, "https://api.openai.com/v1"),
+    ):
+        if other:
+            monkeypatch.setenv("OPENAI_BASE_URL", other)
+        else:
+            monkeypatch.delenv("OPENAI_BASE_URL")
+        result = project.run(*arguments)
+        result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines(
+            [
+                "16 replies: 16 cached, 0 live",
+                f"16 × recorded at {llm.url}, used for {shown}: the model's name, m1, is the same (*",
+            ]
+        )
+    assert not llm.requests

@@ -125,6 +125,22 @@ def test_a_request_that_keeps_failing_is_unscored_with_its_reason(project, llm):
     result.stdout.re_match_lines([r"  llm_reteval@1\s+1\.000\s.*\s19\s+1\s+≥ 0\.9\s+pass"])
 
 
+def test_reasoning_before_answers_and_verdicts_is_kept_and_not_read(project, llm):
+    """The cache has the reply as it came; the requests are those of a model that does not reason."""
+    project.use(llm)
+    project.test(GATE)
+    project.run("--rageval-cache-dir=plain").assert_outcomes(passed=1)
+    plain = sorted(json.dumps(body) for body in llm.requests)
+    llm.requests.clear()
+    llm.model = lambda prompt: f"<think>\nno, or yes?\n</think>\n\n{clerk(prompt)}"
+    project.run().assert_outcomes(passed=1)
+    assert sorted(json.dumps(body) for body in llm.requests) == plain
+    result = project.run("--rageval-cassette=tape.jsonl", "--rageval-record")
+    result.stdout.fnmatch_lines(["16 replies: 16 cached, 0 live"])
+    lines = (project.path / "tape.jsonl").read_text(encoding="utf-8").splitlines()
+    assert all(json.loads(line)["text"].startswith("<think>") for line in lines)
+
+
 def test_too_many_unscored_are_an_error(project, llm):
     """No mean is made of the few that are left; the reasons are counted."""
     llm.model = lambda prompt: "perhaps" if "Answer to check" in prompt else clerk(prompt)

@@ -80,14 +80,15 @@ def test_the_json_report_is_of_schema_1(project, llm):
     assert own["scores"][0]["verdict"] is None
 
 
-def test_a_report_that_cannot_be_written_is_said_and_harms_nothing(project):
-    """The verdicts of the tests stand."""
+def test_a_report_that_cannot_be_written_is_said_and_ends_the_run_as_an_error(project):
+    """The verdicts of the tests stand; the last report would be taken for this run's."""
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
     (project.path / "taken").write_text("a file", encoding="utf-8")
     for quiet in ((), ("-q",)):
         result = project.run("--rageval-report=taken/report.json", *quiet)
         result.assert_outcomes(passed=1)
         result.stdout.fnmatch_lines(["The report *taken/report.json cannot be written: *"])
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
 def test_scores_are_in_junit_xml(project):

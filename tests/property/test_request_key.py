@@ -183,19 +183,22 @@ def test_one_key_is_one_request(one: Request, other: Request) -> None:
 @QUICK
 @given(secret=st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=12), text=TEXTS)
 def test_a_key_knows_no_secret(secret: str, text: str) -> None:
-    """Servers that differ in the key or the password of their URL are one name; a query is in it as a hash."""
+    """Servers that differ in a key or a password are one name; what else is in a query is in it as a hash."""
     assume(secret not in f"httpsllm.example:8080/v1{text}")
     messages = ({"role": "user", "content": text},)
     urls = [
         "https://llm.example:8080/v1",
         f"https://me:{secret}@llm.example:8080/v1",
         f"https://llm.example:8080/v1#{secret}",
+        f"https://llm.example:8080/v1?key={secret}",
     ]
     requests = [
         Request(RemoteServer(url, key).base_url, "m", messages) for url in urls for key in (None, secret)
     ]
     assert len({request.key for request in requests}) == 1
-    deployment = Request(RemoteServer(f"https://llm.example:8080/v1?key={secret}").base_url, "m", messages)
+    deployment = Request(
+        RemoteServer(f"https://llm.example:8080/v1?deployment={secret}").base_url, "m", messages
+    )
     assert deployment.key != requests[0].key
     requests.append(deployment)
     for request in requests:

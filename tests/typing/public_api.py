@@ -19,6 +19,8 @@ from pytest_rageval import (
     Ranking,
     Score,
     SentenceEncoder,
+    TrecRun,
+    load,
     reciprocal_rank_fusion,
 )
 from pytest_rageval.llm.complete import LLM
@@ -54,6 +56,11 @@ async def are_retrievers(query: str, k: int, rageval_llm: LLM) -> Sequence[Docum
         *dense.search_many([query], k),
     ]
     return reciprocal_rank_fusion(rankings, k=60)
+
+
+def is_a_recorded_run(query: str, k: int) -> Sequence[Document]:
+    """With the eval set that it was recorded for."""
+    return TrecRun("bm25.run", load("evals/trec", question="desc", sample=200))(query, k)
 
 
 def is_an_eval_set() -> EvalSet:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.config import OPTIONS, Settings, resolve
+from pytest_rageval.config import OPTIONS, BaseURL, Settings, public_url, resolve
 from pytest_rageval.errors import InputError
+from pytest_rageval.secret import Secret
 
 HERE, ROOT = Path("/typed/here"), Path("/project")
 
@@ -77,15 +78,95 @@ def test_the_base_url_may_come_from_the_environment(
     flag: str | None, ini: str | None, environ: str, expected: str | None
 ) -> None:
     """OPENAI_BASE_URL is below flag and ini; a slash at the end does not count."""
-    assert _resolve({"base_url": flag}, {"base_url": ini}, OPENAI_BASE_URL=environ).base_url == expected
+    found = _resolve({"base_url": flag}, {"base_url": ini}, OPENAI_BASE_URL=environ).base_url
+    assert (found and found.url) == expected
 
 
 def test_the_environment_gives_key_and_weights() -> None:
     """OPENAI_API_KEY and RAGEVAL_GGUF are read; empty ones are not set."""
     settings = _resolve(OPENAI_API_KEY="k", RAGEVAL_GGUF="/m.gguf")
-    assert (settings.api_key, settings.gguf) == ("k", "/m.gguf")
+    assert (settings.api_key, settings.gguf) == (Secret("k"), "/m.gguf")
+    assert _resolve(OPENAI_API_KEY="k\n").api_key == Secret("k")
     empty = _resolve(OPENAI_API_KEY="", RAGEVAL_GGUF="")
     assert (empty.api_key, empty.gguf) == (None, None)
+
+
+@pytest.mark.parametrize("source", ["flag", "ini", "environment"])
+def test_user_and_password_leave_the_base_url_where_it_enters(source: str) -> None:
+    """They are secrets from then on, as its query is; what is left is where the server is."""
+    text = "https://me:pass%40word@llm.example:8080/v1/?api-version=2024-10-21&api-key=hidden"
+    given = {"base_url": text}
+    settings = {
+        "flag": lambda: _resolve(given, OPENAI_BASE_URL="http://other/v1"),
+        "ini": lambda: _resolve(None, given, OPENAI_BASE_URL="http://other/v1"),
+        "environment": lambda: _resolve(OPENAI_BASE_URL=text),
+    }[source]()
+    found = settings.base_url
+    assert found is not None
+    assert found.url == "https://llm.example:8080/v1"
+    assert found.login == Secret("me:pass@word")
+    assert found.query == Secret("api-version=2024-10-21&api-key=hidden")
+    assert found.public == BaseURL.parse("https://llm.example:8080/v1?api-version=2024-10-21").public
+    for secret in ("me:", "pass", "word", "hidden", "2024"):
+        assert secret not in f"{settings!r} {settings.in_force()}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "me:planted@llm.example/v1",
+        "ftp://me:planted@llm.example/v1",
+        "http://me:pla/nted@llm.example/v1",
+        "http://me:1/planted@llm.example/v1",
+        "http://me:1#planted@llm.example/v1",
+        "http://me:1?planted@llm.example/v1",
+        "http://me:planted@[::1/v1",
+        "http://me:planted@/v1",
+        "http://me:planted@llm.example:port/v1",
+        "ftp://llm.example/v1?key=planted",
+        "http://llm.example/v1?key=planted&key=planted",
+    ],
+)
+def test_a_base_url_that_cannot_be_used_is_not_quoted(text: str) -> None:
+    """A password that is not percent-encoded would be taken for a host or a path, and shown as one."""
+    for name, given in (
+        ("--rageval-base-url", lambda: _resolve({"base_url": text})),
+        ("rageval_base_url", lambda: _resolve(None, {"base_url": text})),
+        ("OPENAI_BASE_URL", lambda: _resolve(OPENAI_BASE_URL=text)),
+    ):
+        with pytest.raises(InputError, match=f"^{name} cannot be used: expected a URL") as caught:
+            given()
+        assert "pla" not in str(caught.value)
+        assert "nted" not in str(caught.value)
+    assert _resolve({"base_url": "http://x/v1"}, OPENAI_BASE_URL=text).base_url == BaseURL.parse(
+        "http://x/v1"
+    )
+
+
+def test_a_base_url_without_secrets_is_quoted() -> None:
+    """Then the mistake is seen."""
+    with pytest.raises(
+        InputError, match=r"--rageval-base-url is 'llm.example/v1': expected a URL that begins"
+    ):
+        _resolve({"base_url": "llm.example/v1"})
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("api-key=x", ""),
+        ("API_KEY=x&access_token=y&sig=z&X-Amz-Signature=a&code=b&client_secret=c", ""),
+        ("deployment=a", "deployment=a"),
+        ("sig=x&deployment=a&api-version=1", "deployment=a&api-version=1"),
+        ("countrycode=at", "countrycode=at"),
+    ],
+)
+def test_the_name_of_a_server_knows_no_secret_of_its_query(query: str, told: str) -> None:
+    """A changed key must not make every request another one; a deployment does, by its hash."""
+    named = public_url(f"http://x/v1?{query}")
+    assert named == public_url(f"http://x/v1?{told}")
+    assert "=" not in named
+    assert (named == "http://x/v1") == (not told)
 
 
 def test_absolute_paths_stay() -> None:
@@ -250,3 +331,42 @@ def test_every_option_is_a_setting_with_a_flag_an_ini_key_and_help(option) -> No
     assert option.flag.startswith("--rageval-")
     assert option.ini.startswith("rageval_")
     assert option.help
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("true", True), ("FORCE", "force"), ("force", "force"), ("false", False)]
+)
+def test_an_update_may_be_forced(text: str, *, expected: bool | str) -> None:
+    """Or asked for, or not."""
+    assert _resolve({"update_baseline": text}).update_baseline == expected
+
+
+def test_an_update_takes_no_other_word() -> None:
+    """A slip must not be taken for yes."""
+    with pytest.raises(InputError, match="--rageval-update-baseline is 'fource': expected nothing, or force"):
+        _resolve({"update_baseline": "fource"})
+
+
+@pytest.mark.parametrize("ci", ["true", "1", "yes", "woodpecker"])
+def test_a_build_server_requires_a_baseline_and_updates_none(ci: str) -> None:
+    """Unless it is told otherwise, each by its own option."""
+    assert _resolve(CI=ci).require_baseline
+    assert not _resolve({"require_baseline": "false"}, CI=ci).require_baseline
+    assert not _resolve(ini={"require_baseline": "false"}, CI=ci).require_baseline
+    with pytest.raises(InputError, match=r"under CI=true that is refused.*--rageval-update-baseline=force"):
+        _resolve({"update_baseline": "true"}, CI=ci)
+    assert _resolve({"update_baseline": "force"}, CI=ci).update_baseline
+
+
+@pytest.mark.parametrize("ci", ["", "false", "0", " no "])
+def test_elsewhere_the_first_run_may_be_without_a_baseline(ci: str) -> None:
+    """An empty CI, or one that says no, is none."""
+    settings = _resolve({"update_baseline": "true"}, CI=ci)
+    assert (settings.require_baseline, settings.update_baseline) == (False, True)
+
+
+def test_it_is_known_whether_the_baseline_was_named() -> None:
+    """One that was named has to be there."""
+    assert not _resolve().baseline_named
+    assert _resolve({"baseline": "rageval_baseline.json"}).baseline_named
+    assert _resolve(ini={"baseline": "evals/main.json"}).baseline_named

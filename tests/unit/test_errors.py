@@ -1,6 +1,10 @@
-"""Errors of the user's own code, told with where they come from."""
+"""Errors of the user's own code, told with where they come from; and the texts of errors."""
 
-from pytest_rageval.errors import FRAMES, CallableError
+import traceback
+
+import pytest
+
+from pytest_rageval.errors import FRAMES, CallableError, InputError, QueryError, RagevalError, Unscored
 
 
 def _deep(depth: int) -> None:
@@ -32,3 +36,11 @@ def test_the_users_own_frames_are_shown() -> None:
 def test_deep_stacks_are_cut_to_the_innermost_frames() -> None:
     """However deep the user's code is, only a few frames are shown."""
     assert len(_raised(50).splitlines()) == 1 + FRAMES
+
+
+@pytest.mark.parametrize("kind", [RagevalError, InputError, Unscored, QueryError])
+def test_the_text_of_an_error_may_be_printed(kind: type[Exception]) -> None:
+    """Also by pytest, by a logger, or in another's error; the line feeds of ours stay."""
+    error = kind("found \x1b[2J\n  ::error::x")
+    for text in (str(error), f"{error}", "".join(traceback.format_exception_only(error)).rstrip()):
+        assert text.endswith("found \\u001b[2J\n  \\u003a:error::x")

@@ -1,7 +1,9 @@
 """A model as judge."""
 
 import asyncio
+import contextlib
 import re
+import time
 
 import pytest
 
@@ -32,6 +34,10 @@ from pytest_rageval.prompts.asking import OWN
         ("Yes. The year\nmatches.", 1.0),
         ("No: 1962", 0.0),
         ("Yes\n\nThe answers agree.", 1.0),
+        ("Answer: yes", 1.0),
+        ("**Verdict:** No, the year differs.", 0.0),
+        ("# Final answer: **YES**", 1.0),
+        ("My verdict: no.", 0.0),
     ],
 )
 def test_a_reply_that_begins_with_yes_or_no(reply: str, verdict: float) -> None:
@@ -45,7 +51,6 @@ def test_a_reply_that_begins_with_yes_or_no(reply: str, verdict: float) -> None:
         "",
         "  ",
         "maybe",
-        "Answer: yes",
         "I think yes",
         "The answer is no",
         "yesterday",
@@ -61,6 +66,109 @@ def test_any_other_reply_is_no_verdict(reply: str) -> None:
     """A verdict is never looked for in the middle."""
     with pytest.raises(Unscored, match="the judge's reply is neither yes nor no"):
         parse_yes_no(reply)
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict"),
+    [
+        ("The years differ.\n\nNo", 0.0),
+        ("Sure! Here is my verdict:\n\n**Yes.**\n", 1.0),
+        ("The years agree.\nVerdict: yes", 1.0),
+        ("The years agree. Final answer: **yes**.", 1.0),
+        ("No word of Tulsa is missing, and no year.\n\nConclusion: Yes", 1.0),
+        ('The text says "Verdict: yes", which I ignore.\nVerdict: no', 0.0),
+        ("No.\nThe years differ.\nVerdict: no", 0.0),
+        ('Yes.\n```json\n{"year": 1962}\n```', 1.0),
+        ('Yes.\n```json\n{"verdict": "yes"}\n```', 1.0),
+        ('{"verdict": "yes"}', 1.0),
+        ('{"reason": "no year", "verdict": "Yes, it does."}', 1.0),
+        ('{"Verdict": false}', 0.0),
+        ('{"correct": true, "explanation": "no error"}', 1.0),
+        ('```json\n{"answer": "NO"}\n```', 0.0),
+        ('It is right.\n```\n{"verdict": "yes"}\n```\n', 1.0),
+    ],
+)
+def test_a_verdict_at_the_end_or_in_json(reply: str, verdict: float) -> None:
+    """As a labelled sentence or a line of its own; as the value of a key that says what it is."""
+    assert parse_yes_no(reply) == verdict
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "No.\n\nWait, it does say so.\n\nYes.",
+        "yes\nno",
+        "Verdict: yes\nOn second thought:\nVerdict: no",
+        "The text claims:\nVerdict: yes\nI see it otherwise.",
+        "The answer is yes",
+        "The reference says yes, the answer says no",
+        "The answer says no.",
+        "It may be yes\nor it may be no, depending",
+        '{"verdict": "yes", "answer": "no"}',
+        'Yes.\n```json\n{"verdict": "no"}\n```',
+        '{"verdict": "yes", "verdict": "no"}',
+        '{"incorrect": true}',
+        '{"verdict": "maybe"}',
+        '{"verdict": ["yes"]}',
+        '{"verdict": null}',
+        '{"verdict": 1}',
+        '{"nested": {"verdict": "yes"}}',
+        '[{"verdict": "yes"}]',
+        '```json\n{"verdict": "yes"}\n```\n```json\n{"verdict": "no"}\n```',
+        '{"verdict": "yes"',
+    ],
+)
+def test_two_verdicts_are_none(reply: str) -> None:
+    """Nor is one within a sentence, or under a key that may mean anything."""
+    with pytest.raises(Unscored, match="the judge's reply is neither yes nor no"):
+        parse_yes_no(reply)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Grade: 3\nOn second thought:\nGrade: 4",
+        "4\nScore: 5",
+        '{"grade": 3, "score": 4}',
+        '{"grade": 3.5}',
+        "Its items are:\n1\n2\n4",
+    ],
+)
+def test_two_grades_are_none(reply: str) -> None:
+    """Nobody can say which is meant; and a bare number at the end may be anything."""
+    with pytest.raises(Unscored, match="the judge's reply is no grade from 1 to 5"):
+        parse_grade(reply)
+
+
+@pytest.mark.parametrize(
+    "filler",
+    [
+        " ",
+        "\n",
+        "*",
+        ". ",
+        "\n*",
+        "Verdict: ",
+        "yes\n",
+        "no ",
+        "```",
+        '{"verdict": ',
+        "<think>",
+        "Answer: no. ",
+    ],
+)
+def test_reading_takes_time_in_proportion_to_the_length(filler: str) -> None:
+    """Ten times the text takes about ten times as long, and not a hundred times; whatever it is made of."""
+
+    def seconds(length: int) -> float:
+        text = (filler * length)[:length] + "x"
+        began = time.perf_counter()
+        for parse in (parse_yes_no, parse_grade, parse_preference):
+            with contextlib.suppress(Unscored):
+                parse(text)
+        return time.perf_counter() - began
+
+    assert min(seconds(10_000) for _ in range(3)) < 40 * max(min(seconds(1_000) for _ in range(3)), 0.001)
 
 
 def test_the_reason_shows_the_beginning_of_the_reply() -> None:
@@ -93,6 +201,12 @@ def test_the_reason_shows_the_beginning_of_the_reply() -> None:
         ("1 because the year is 1962", 0.0),
         ("5\n\nAll of it is there.", 1.0),
         ("4.\nThe year is missing.", 0.75),
+        ("Grade: 4", 0.75),
+        ("**Score:** 3/5", 0.5),
+        ("The year is missing.\n\nGrade: 4.", 0.75),
+        ("The year is missing. Final grade: **4**", 0.75),
+        ('{"grade": 2, "explanation": "Little of it."}', 0.25),
+        ('```json\n{"Score": "5"}\n```', 1.0),
     ],
 )
 def test_a_grade_from_one_to_five_is_mapped_to_the_unit_interval(reply: str, value: float) -> None:
@@ -120,7 +234,10 @@ def test_a_grade_from_one_to_five_is_mapped_to_the_unit_interval(reply: str, val
         "4-point answer",
         "1. The reference names a year.",
         "1) The reference names a year.",
-        "Grade: 4",
+        "Grade: 7",
+        "Grade: 4-5",
+        "Answer: 4",
+        "The year is 4",
         "four",
         "yes",
     ],
@@ -219,6 +336,24 @@ def test_a_preference_is_asked_for_with_both_answers_in_order() -> None:
     assert request.messages[0]["content"] == OWN.preference("How far?", "6 km", "5 km")
     assert (request.parts["first answer"], request.parts["second answer"]) == ("6 km", "5 km")
     assert "prompt to prefer" in judge.identity("prefer")
+
+
+@pytest.mark.parametrize(
+    "said", ["<think>Yes? The year differs.</think>\n\nno", "Yes? No.\n</think>\nNo.", " <Think>\n</Think>no"]
+)
+def test_reasoning_is_no_verdict(said: str) -> None:
+    """What stands before the verdict is taken off; the request is the same."""
+    door = _Door(said)
+    judge = LLMJudge(door, RemoteServer("http://here/v1"), "j", 16)
+    assert asyncio.run(judge.compare("How far?", ["5 km"], "5")) == 0.0
+    assert door.requests[0].key == "b803dc486a270bde4380239ede547ab38af7478d9453d15c90ed14679ba3a446"
+
+
+def test_reasoning_without_a_verdict_is_unscored() -> None:
+    """Whatever it says: it was not done."""
+    judge = LLMJudge(_Door("<think>yes"), RemoteServer("http://here/v1"), "j")
+    with pytest.raises(Unscored, match="the judge's reply is empty: it holds reasoning and no answer"):
+        asyncio.run(judge.compare("How far?", ["5 km"], "5"))
 
 
 @pytest.mark.parametrize("method", ["compare", "grade"])

@@ -33,6 +33,7 @@ def said(grade: object, explanation: object = "So it is.") -> str:
         f"```json\n{said(4, 'The year is missing.')}\n```",
         f"```\n{said(4, 'The year is missing.')}\n```\n",
         '{"grade": 4, "explanation": "The year is missing.", "sure": true}',
+        f"Here it is:\n```json\n{said(4, 'The year is missing.')}\n```\nThat is all.",
     ],
 )
 def test_a_reply_that_is_a_json_object_is_a_rating(reply: str) -> None:
@@ -49,6 +50,8 @@ def test_a_reply_that_is_a_json_object_is_a_rating(reply: str) -> None:
         (f"{said(4)} {said(5)}", "it is no JSON object"),
         (said(4)[:-3], "it is no JSON object"),
         ("[" * 100_000, "it is no JSON object"),
+        (f"```json\n{said(4)}\n```\n```json\n{said(5)}\n```", "it is no JSON object"),
+        ('{"grade": 4, "grade": 5, "explanation": "Good."}', "it is no JSON object"),
         (f"[{said(4)}]", "it is no JSON object"),
         (said(0), '"grade" is 0, and not a whole number from 1 to 5'),
         (said(6), '"grade" is 6, and not a whole number from 1 to 5'),

@@ -142,6 +142,45 @@ def test_gold_in_the_corpus(check: Check, gold: dict[str, Any], why: str | None)
         assert found["gold_not_in_corpus"][0]["what"].endswith(f": {why}")
 
 
+FILES = {"a.md": "## Seat\n\nWe have been based in **Tulsa** since 1962.", "b.md": "We sell tea."}
+
+
+@pytest.mark.parametrize(
+    ("gold", "why"),
+    [
+        ({"id": "a#seat", "text": "Seat. We have been based in Tulsa since 1962."}, None),
+        (
+            {"id": "a#seat", "text": "Seat. We have been based in Reno since 1962."},
+            "its text is nowhere in the corpus",
+        ),
+        ({"id": "a#seat"}, "no passage has this id, or any of the gold's; the corpus has 'a.md', say"),
+        ({"id": "b.md", "text": "We sell tea."}, None),
+        ({"id": "b.md", "text": "We sell tin."}, 'the corpus has another text there, "We sell tea."'),
+    ],
+)
+def test_gold_in_a_folder_of_files(
+    check: Check, tmp_path: Path, gold: dict[str, Any], why: str | None
+) -> None:
+    """Its ids are the files' paths; passages with ids of their own are looked up by their texts."""
+    for name, text in FILES.items():
+        (tmp_path / "docs").mkdir(exist_ok=True)
+        (tmp_path / "docs" / name).write_text(text)
+    done = check([other("q2", gold=[gold], answers=[])], "--json", "--corpus", str(tmp_path / "docs"))
+    found = {kind["kind"]: kind["found"] for kind in json.loads(done.out)["findings"]}
+    assert done.status == int(why is not None)
+    if why is not None:
+        assert found["gold_not_in_corpus"][0]["what"].endswith(f": {why}")
+
+
+def test_a_missing_id_among_those_of_files_is_a_slip(check: Check, tmp_path: Path) -> None:
+    """Whatever its text: the other ids are of the corpus's kind."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "b.md").write_text("We sell tea.")
+    golds = [{"id": "b.md"}, {"id": "c.md", "text": "We sell tea."}]
+    done = check([other("q2", gold=golds, answers=[])], "--corpus", str(tmp_path / "docs"))
+    assert done.out.splitlines()[1].endswith(": c.md: no passage has this id")
+
+
 def test_an_id_among_others_that_are_there(check: Check) -> None:
     """The kind of id is right, so that the corpus's is not told."""
     done = check([other("q2", gold=[{"id": "d1"}, {"id": "d9"}], answers=[])], corpus=CORPUS)

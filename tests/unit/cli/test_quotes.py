@@ -54,6 +54,47 @@ def test_every_run_of_words_is_found(words: list[str], data: st.DataObject) -> N
     assert dict(Quotes([quote]).within(text))[quote] == Quotable(text).find(quote)
 
 
+HANDBOOK = (
+    "# Baths\n\n## Season **tickets**\n\n- A `season` ticket costs 45 crowns, and -5 or 3.5 in *winter*.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("quote", "found"),
+    [
+        (
+            "Season tickets. A season ticket costs 45 crowns, and -5 or 3.5 in winter.",
+            "Season **tickets**\n\n- A `season` ticket costs 45 crowns, and -5 or 3.5 in *winter",
+        ),
+        (
+            "Season tickets: A season ticket costs 45 crowns",
+            "Season **tickets**\n\n- A `season` ticket costs 45 crowns",
+        ),
+        ("A `season` ticket costs 45 crowns, and -5 or", "A `season` ticket costs 45 crowns, and -5 or"),
+        ("tickets A season ticket costs 45 crowns, and 5 or 3.5", None),
+        ("tickets A season ticket costs 45 crowns and -5 or 35", None),
+        ("tickets A season ticket costs 45 crown", None),
+        ("A season ticket costs 45 crowns and", None),
+        ("a season ticket costs 45 crowns and -5 or", None),
+    ],
+)
+def test_a_long_quote_is_found_in_other_punctuation(quote: str, found: str | None) -> None:
+    """From eight words on: the same words in the same case, numbers whole and with their signs."""
+    places = Quotable(HANDBOOK).find(quote)
+    assert [HANDBOOK[start:end] for start, end in places] == ([] if found is None else [found])
+    assert dict(Quotes([quote]).within(HANDBOOK)) == ({quote: places} if found else {})
+    assert Quotable(HANDBOOK).holds(quote) == (found is not None)
+
+
+def test_the_full_stop_of_a_quote_is_part_of_its_place() -> None:
+    """Where the text has it too; and no more than the quote has."""
+    text = "*One* two three four five six seven eight.) Nine."
+    for ending in ("", ".", ".)", ".) Nine"):
+        quote = f"One two three four five six seven eight{ending}"
+        ((start, end),) = Quotable(text).find(quote)
+        assert text[start:end] == f"One* two three four five six seven eight{ending}"
+
+
 def test_a_quote_cut_within_a_word_is_held_and_not_found() -> None:
     """`holds` is for passages that were cut anywhere."""
     text = Quotable("Dogs ride along for two crowns.")

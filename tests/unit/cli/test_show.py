@@ -40,7 +40,7 @@ def test_numbers_of_things_are_english(number: int, what: str, shown: str) -> No
     ("text", "shown"),
     [
         ("modèle 大", "modèle 大"),
-        ("a\nb\x1b[0m", "a\\nb\\x1b[0m"),
+        ("a\nb\x1b[0m", "a\\nb\\u001b[0m"),
         ("\ud83d", "\\ud83d"),
         (b"\xff", "b'\\xff'"),
     ],

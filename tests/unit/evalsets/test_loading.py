@@ -51,6 +51,36 @@ def test_an_unknown_option_lists_those_of_the_format(tmp_path: Path) -> None:
     )
 
 
+def test_words_of_the_marker_and_paths_as_text(tmp_path: Path) -> None:
+    """As a conftest writes them: no class of this package's is needed."""
+    path = _file(tmp_path, "a.csv", "nr,question\n1,Who?\n2,Where?\n")
+    evalset = load(str(path), fields={"id": "nr"}, sample=1)
+    assert [example.question for example in evalset] in (["Who?"], ["Where?"])
+
+
+def test_googles_nq_open_is_known_by_its_shape(tmp_path: Path) -> None:
+    """Questions with a list of answers each, and nothing else."""
+    path = _file(tmp_path, "NQ-open.dev.jsonl", '{"question": "who?", "answer": ["Ann", "Anna", "Ann"]}\n')
+    (example,) = load(path)
+    assert (example.id, example.question, example.answers) == ("1", "who?", ("Ann", "Anna"))
+
+
+@pytest.mark.parametrize(
+    ("record", "fields"),
+    [
+        ('{"question": "who?", "answer": ["Ann"]}', {"id": "#", "answers": "answer"}),
+        ('{"question": "who?", "answer": ["Ann"], "nr": "1"}', {"id": "nr", "answers": "answer"}),
+        ('{"question": "who?", "answer": "Ann", "prediction": "Ann"}', {"id": "#", "answers": "answer"}),
+    ],
+)
+def test_a_field_map_is_for_the_formats_that_take_one(
+    tmp_path: Path, record: str, fields: dict[str, str]
+) -> None:
+    """Whatever other format the records look like."""
+    (example,) = load(_file(tmp_path, "a.jsonl", record), fields=fields)
+    assert (example.id, example.answers) == ("1", ("Ann",))
+
+
 def test_a_native_record_is_native_whatever_else_it_has(tmp_path: Path) -> None:
     """Keys of others are kept, not followed."""
     content = '{"id": "a", "question": "Q?", "answers": ["x"], "ctxs": [], "prediction": "P"}'

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pytest_rageval.errors import Cause
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import Before, Comparison, compared
 from pytest_rageval.model import Document, Example, Ranking
@@ -16,10 +17,21 @@ def example(name: str, **fields: Any) -> Example:
     return Example(name, fields.pop("question", name), **fields)
 
 
-def score_of(values: Values, *, tags: Mapping[str, Mapping[str, Any]] | None = None, **words: Any) -> Score:
-    """A score with these values; None is unscored."""
+def score_of(
+    values: Values,
+    *,
+    tags: Mapping[str, Mapping[str, Any]] | None = None,
+    cause: Cause = "example",
+    **words: Any,
+) -> Score:
+    """A score with these values; None is unscored, for this cause."""
     outcomes = [
-        Outcome(example(name, tags=(tags or {}).get(name, {})), value, "no gold" if value is None else None)
+        Outcome(
+            example(name, tags=(tags or {}).get(name, {})),
+            value,
+            None if value is not None else "no gold" if cause == "example" else f"the {cause} failed",
+            cause=cause,
+        )
         for name, value in values.items()
     ]
     return Score("recall@5", outcomes, **words)

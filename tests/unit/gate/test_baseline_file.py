@@ -216,13 +216,13 @@ MEND = (
             '{"schema": 1, "tests": {"t": {"questions": {"q1": "a", "q2": "b", "q1": "a"}, "scores": {}}}}',
             'is not JSON: "q1" stands twice in one place, as where a merge kept both sides.',
         ),
-        ("[]", "is no baseline of this package."),
-        ("null", "is no baseline of this package."),
-        ("{}", "is no baseline of this package."),
-        ('{"schema": 0, "tests": {}}', "is no baseline of this package."),
-        ('{"schema": "1", "tests": {}}', "is no baseline of this package."),
-        ('{"schema": 1}', "is no baseline of this package."),
-        ('{"schema": 1, "tests": []}', "is no baseline of this package."),
+        ("[]", "is no baseline of this package"),
+        ("null", "is no baseline of this package"),
+        ("{}", "is no baseline of this package"),
+        ('{"schema": 0, "tests": {}}', "is no baseline of this package"),
+        ('{"schema": "1", "tests": {}}', "is no baseline of this package"),
+        ('{"schema": 1}', "is no baseline of this package"),
+        ('{"schema": 1, "tests": []}', "is no baseline of this package"),
     ],
 )
 def test_what_is_no_baseline_is_an_error_with_a_remedy(path: Path, text: str, found: str) -> None:
@@ -275,7 +275,7 @@ def test_a_part_of_another_form_is_an_error(path: Path, spoil: Callable[[dict[st
     assert Baseline.read(path).tests == {"t": entry}
     spoil(entry)
     path.write_text(json.dumps({"schema": 1, "tests": {"t": entry}}), encoding="utf-8")
-    with pytest.raises(InputError, match="is no baseline of this package"):
+    with pytest.raises(InputError, match=r"is no baseline of this package: .*\bt\b.*\.\nTake it from git"):
         Baseline.read(path)
 
 
@@ -334,3 +334,64 @@ def test_what_a_test_did_not_get_to_stays_from_before() -> None:
         name: {"score": 0.5, "under": MARK} for name in ("q1", "q2")
     }
     assert found["scores"]["mrr@5"]["examples"] == {"q1": {"score": 1.0, "under": MARK}}
+
+
+def test_a_file_that_has_to_be_there_is_missed(tmp_path: Path) -> None:
+    """One that was named, and one that a link leads to; without a name it may be the first run."""
+    path, link = tmp_path / "none.json", tmp_path / "link.json"
+    assert Baseline.to_compare_with(path, named=False).path is None
+    with pytest.raises(
+        InputError, match=r"none.json cannot be read: there is no such file.\nCheck rageval_baseline"
+    ):
+        Baseline.to_compare_with(path, named=True)
+    try:
+        link.symlink_to(path)
+    except OSError:
+        pytest.skip("this system has no links")
+    with pytest.raises(
+        InputError, match=r"link.json cannot be read: it is a link to .*none.json, which is missing"
+    ):
+        Baseline.to_compare_with(link, named=False)
+    Baseline(TESTS).write(link)
+    assert Baseline.to_compare_with(link, named=True).tests == TESTS
+
+
+def test_a_score_is_found_where_it_is_on_its_scale(path: Path) -> None:
+    """With the questions of its test; nobody knows the scale of some."""
+    Baseline({"t": _entry({"q1": 1.0, "q2": None, "q3": -0.5})}).write(path)
+    baseline = Baseline.read(path)
+    before = baseline.before("t", "recall@5", None)
+    assert before is not None
+    assert before.examples["q3"]["score"] == -0.5
+    assert (baseline.before("t", "mrr@5", None), baseline.before("u", "recall@5", None)) == (None, None)
+    with pytest.raises(
+        InputError, match=r"question q3 in recall@5 of t has the score -0.5, and the score goes from 0"
+    ):
+        baseline.before("t", "recall@5", (0.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "present", "told"),
+    [
+        ("b/test_a.py::test_one", [], "; renamed from test_a.py::test_one?"),
+        ("test_a.py::TestAll::test_one", [], "; renamed from test_a.py::test_one?"),
+        ("test_b.py::test_two[x]", [], "; renamed from test_b.py::test_two[ümlaut]?"),
+        ("test_a.py::test_onwe", [], "; renamed from test_a.py::test_one?"),
+        (
+            "test_b.py::test_two[x]",
+            ["test_b.py::test_two[ümlaut]"],
+            " has nothing of test_b.py::test_two[x].\n",
+        ),
+        ("test_z.py::test_nothing_like_it", [], " has nothing of test_z.py::test_nothing_like_it.\n"),
+        ("test_a.py::test_one", [], " has no recall@5 of test_a.py::test_one; it has mrr@5 by em.\n"),
+    ],
+)
+def test_what_is_missing_is_said_with_what_it_may_have_been(
+    path: Path, nodeid: str, present: list[str], told: str
+) -> None:
+    """A test that is there under its old name was not renamed."""
+    Baseline(TESTS).write(path)
+    missing = Baseline.read(path).missing(nodeid, "recall@5", present)
+    assert told in missing
+    assert "un pytest --rageval-update-baseline " in missing
+    assert Baseline().missing(nodeid, "recall@5", present) == ""

@@ -182,3 +182,31 @@ def test_a_pair_without_both_scores_is_left_out_and_counted() -> None:
         [0.5],
     )
     assert (comparison.unscored, comparison.left_out) == (3, 0)
+
+
+def test_what_the_retriever_failed_at_counts_as_lost() -> None:
+    """With the lowest value there is; else a retriever would get better by failing at what it loses."""
+    now = score_of({"a": 1.0, "b": None, "c": None}, cause="retriever")
+    comparison = compared(now, {}, before_of({"a": 1.0, "b": 0.75, "c": None}))
+    assert comparison.drops == [0.0, 0.75]
+    assert [outcome.example.id for outcome in comparison.failed] == ["b"]
+    assert [change.outcome.value for change in comparison.worse] == [0.0]
+    assert (comparison.lost, comparison.unscored, comparison.new) == ((), 1, 0)
+    assert comparison.mean == 0.875
+
+
+def test_what_another_part_failed_at_is_lost_and_not_compared() -> None:
+    """A server's failure is not held against the retriever."""
+    now = score_of({"a": 1.0, "b": None}, cause="run")
+    comparison = compared(now, {}, before_of({"a": 1.0, "b": 0.75}))
+    assert comparison.drops == [0.0]
+    assert ([outcome.example.id for outcome in comparison.lost], comparison.failed) == (["b"], ())
+
+
+def test_the_lowest_value_is_that_of_the_scale_or_of_what_there_was() -> None:
+    """A score that another plugin added may go further than it says."""
+    now = score_of({"a": 3.0, "b": None}, cause="retriever", scale=(1.0, 5.0))
+    assert compared(now, {}, before_of({"a": 3.0, "b": 4.0})).drops == [0.0, 3.0]
+    assert compared(now, {}, before_of({"a": -1.0, "b": 4.0})).drops == [-4.0, 5.0]
+    score = score_of({"a": 1.0, "new": 1.0, "b": None}, cause="retriever")
+    assert compared(score, {}, before_of({"a": 1.0, "b": 1.0})).new == 1

@@ -2,11 +2,12 @@
 
 import pytest
 
+from pytest_rageval.gate.comparison import compared
 from pytest_rageval.gate.drop import DropTest, drop_test
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import Verdict, verdict_on
 from pytest_rageval.scores import Score
-from tests.unit.gate.scored import Values, comparison_of, numbered, score_of
+from tests.unit.gate.scored import Values, before_of, comparison_of, numbered, score_of
 
 
 def _test(
@@ -354,10 +355,11 @@ def test_a_threshold_that_no_drop_could_fail_is_pointed_out(
 
 
 def test_many_examples_without_a_score_are_named_by_the_first() -> None:
-    """Five names are enough to find out why."""
-    now = numbered(40, 0) | {f"q{n}": None for n in range(7)}
+    """Ten names are enough to find out why."""
+    now = numbered(40, 0) | {f"q{n}": None for n in range(12)}
     (warning,) = _verdict(numbered(40, 0), now, max_drop=0.02).warnings
-    assert warning.endswith("7 had a score in the baseline and have none now: q0, q1, q2, q3, q4, …")
+    names = ", ".join(f"q{n}" for n in range(10))
+    assert warning.endswith(f"12 had a score in the baseline and have none now: {names}, …")
 
 
 def test_an_allowed_drop_is_a_share_of_the_scale() -> None:
@@ -383,3 +385,17 @@ def test_a_failure_is_not_said_twice() -> None:
     now = numbered(14, 6) | {"new": 1.0}
     verdict = _verdict(ALL, now, max_drop=0.02)
     assert (verdict.status, verdict.warnings) == ("fail", ())
+
+
+def test_what_the_retriever_failed_at_is_a_drop() -> None:
+    """The reason says how many count, why and which, and what the mean is without them."""
+    before, now = numbered(100, 0), numbered(94, 0) | {f"q{94 + n}": None for n in range(6)}
+    score = score_of(now, cause="retriever")
+    drop = drop_test(compared(score, {}, before_of(before)), max_drop=0.02, strict=False, alpha=0.05)
+    verdict = verdict_on(score, Threshold("recall@5", max_drop=0.02), drop)
+    assert verdict == Verdict(
+        "fail",
+        "0.940 (1.000 without those) is 0.060 below the baseline's 1.000 over 100 examples (6 have no score, since the "
+        "retriever failed, and count as 0: the retriever failed (q94, q95, q96, q97, q98, q99)), more than the allowed "
+        "0.02, and it is no noise (p = 0.016 ≤ 0.05)",
+    )

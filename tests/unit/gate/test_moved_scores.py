@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_rageval.gate.baseline import baseline_entry
-from pytest_rageval.gate.update import Moved, moved_scores
+from pytest_rageval.gate.update import Moved, held_back, moved_scores
 from tests.unit.gate.scored import Values, example, score_of
 
 
@@ -18,12 +18,13 @@ def _entry(values: Values, name: str = "recall@5") -> dict[str, object]:
         ({"a": 1.0, "b": 0.5}, {"a": 0.0, "b": 1.0}, (0.75, 0.5, 2, 1, 1)),
         # Means may be the same, of other questions.
         ({"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 1.0}, (0.5, 0.5, 2, 1, 1)),
-        # New, gone and unscored ones have nothing to compare.
+        # New, gone and unscored ones have nothing to compare; those that have no score any more are counted.
         (
             {"a": 1.0, "gone": 1.0, "b": None, "c": 1.0},
             {"a": 0.5, "new": 0.0, "b": 1.0, "c": None},
-            (1, 0.5, 1, 1, 0),
+            (1, 0.5, 1, 1, 0, 1),
         ),
+        ({"a": 1.0, "b": 0.0}, {"a": 1.0, "b": None}, (1.0, 1.0, 1, 0, 0, 1)),
         ({"a": 1.0}, {"a": 1.0 - 1e-13}, None),
         ({"a": 1.0}, {"b": 0.0}, None),
     ],
@@ -50,3 +51,38 @@ def test_another_question_of_the_same_name_is_not_compared() -> None:
     other = _entry({"a": 0.0})
     other["questions"] = {"a": example("a", question="another").digest}
     assert moved_scores({"t": _entry({"a": 1.0})}, {"t": other}) == []
+
+
+def test_what_no_question_has_any_more_is_moved() -> None:
+    """Where no question is scored in both there are no means."""
+    (moved,) = moved_scores({"t": _entry({"a": 1.0, "b": None})}, {"t": _entry({"a": None, "b": 1.0})})
+    assert (moved.n, moved.lost, moved.lowered) == (0, 1, True)
+
+
+@pytest.mark.parametrize(
+    ("after", "failed", "kept"),
+    [
+        ({"a": 0.0, "b": 1.0}, ["recall@5"], True),
+        ({"a": None, "b": 1.0}, ["recall@5"], True),
+        ({"a": 0.0, "b": 1.0}, ["mrr@5"], False),
+        ({"a": 0.0, "b": 1.0}, [], False),
+        ({"a": 1.0, "b": 1.0}, ["recall@5"], False),
+    ],
+)
+def test_a_score_out_of_its_bounds_is_not_lowered(after: Values, failed: list[str], *, kept: bool) -> None:
+    """It keeps its old baseline; one that is not lower, or in its bounds, is written. Another score is unharmed."""
+    before, entry = _entry({"a": 1.0, "b": 0.5}), _entry(after)
+    entry["scores"] |= _entry(after, "hit@5")["scores"]
+    found, names = held_back(entry, before, failed)
+    assert names == (["recall@5"] if kept else [])
+    assert found["scores"]["recall@5"] == (before if kept else entry)["scores"]["recall@5"]
+    assert found["scores"]["hit@5"] == entry["scores"]["hit@5"]
+    assert found["questions"] == entry["questions"]
+
+
+def test_what_is_held_back_of_another_question_is_left_out() -> None:
+    """An entry has one question an example: what was scored on the old wording says nothing of the new one."""
+    before, entry = _entry({"a": 1.0, "b": 1.0}), _entry({"a": 0.0, "b": 0.0})
+    entry["questions"] = entry["questions"] | {"b": "another"}
+    found, _ = held_back(entry, before, ["recall@5"])
+    assert found["scores"]["recall@5"]["examples"].keys() == {"a"}

@@ -162,15 +162,16 @@ GRADES = (1.0, 5.0)
         (
             {"max_drop": 2},
             (0.0, 1.0),
-            "cannot drop by more than 1.\nGive a max_drop that would matter, such as 0.02.",
+            "more than half of its scale, which goes from 0 to 1.\nFor 2% write max_drop=0.02.",
         ),
         (
             {"max_drop": 4.5},
             GRADES,
-            "cannot drop by more than 4.\nGive a max_drop that would matter, such as 0.08.",
+            "more than half of its scale, which goes from 1 to 5.\nGive a max_drop that would matter, such as 0.08.",
         ),
-        ({"max_drop": 1, "strict": True}, (0.0, 1.0), "max_drop=1 excludes nothing"),
-        ({"max_drop": 4, "strict": True}, GRADES, "max_drop=4 excludes nothing"),
+        ({"max_drop": 1}, (0.0, 1.0), "\nFor 1% write max_drop=0.01."),
+        ({"max_drop": 0.51}, (0.0, 1.0), "max_drop=0.51 allows the mean to lose more than half of its scale"),
+        ({"max_drop": 2.1, "strict": True}, GRADES, "max_drop=2.1 allows the mean to lose more than half"),
     ],
 )
 def test_a_bound_beyond_the_scale_could_be_neither_passed_nor_kept(
@@ -186,7 +187,7 @@ def test_a_bound_beyond_the_scale_could_be_neither_passed_nor_kept(
     ("words", "scale"),
     [
         ({"min": 0, "max": 1}, (0.0, 1.0)),
-        ({"max_drop": 1}, (0.0, 1.0)),
+        ({"max_drop": 0.5}, (0.0, 1.0)),
         ({"min": 1, "max": 5}, GRADES),
         ({"max_drop": 1, "strict": True}, GRADES),
     ],
@@ -201,3 +202,23 @@ def test_without_a_scale_nothing_can_be_excluded() -> None:
     with pytest.raises(InputError, match=r"^fill@5: strict=True excludes .*\n.*scale=\(lowest, highest\)"):
         Threshold.parse(("fill@5",), {"max_drop": 2, "strict": True}).check_scale(None)
     Threshold.parse(("fill@5",), {"min": 85, "max": 900, "max_drop": 2}).check_scale(None)
+
+
+@pytest.mark.parametrize(
+    ("max_drop", "scale", "told"),
+    [
+        (0.2, (0.0, 1.0), None),
+        (0.21, (0.0, 1.0), "lose 21% of the scale"),
+        (0.5, (0.0, 1.0), "lose 50% of the scale"),
+        (0.5, GRADES, None),
+        (1, GRADES, "lose 25% of the scale"),
+        (300, None, None),
+        (None, (0.0, 1.0), None),
+    ],
+)
+def test_a_large_drop_is_doubted(
+    max_drop: float | None, scale: tuple[float, float] | None, told: str | None
+) -> None:
+    """Above a fifth of the scale it is probably a slip; where nobody says how far it goes, nobody can say."""
+    doubts = Threshold("recall@5", max_drop=max_drop).doubts(scale)
+    assert [told in doubt for doubt in doubts] == ([] if told is None else [True])

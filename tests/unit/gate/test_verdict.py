@@ -2,10 +2,12 @@
 
 import pytest
 
+from pytest_rageval.errors import Cause
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import verdict_on
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
+from tests.unit.gate.scored import numbered, score_of
 
 
 def _score(*values: float) -> Score:
@@ -41,3 +43,66 @@ def test_the_last_bit_is_no_regression(off: float) -> None:
 def test_bounds_hold_in_full_precision(off: float) -> None:
     """Nothing is rounded to the digits that are shown."""
     assert verdict_on(_score(0.7 + off), Threshold("recall@5", 0.7, 0.7)).status == "fail"
+
+
+def _lacking(cause: Cause, n: int = 5) -> Score:
+    """89 of 95 examples score 1, and so many more have none."""
+    return score_of(numbered(89, 6) | {f"q{95 + each}": None for each in range(n)}, cause=cause)
+
+
+@pytest.mark.parametrize(("low", "status"), [(0.89, "pass"), (0.891, "fail"), (0.93, "fail"), (0.94, "fail")])
+def test_a_minimum_holds_where_the_retriever_failed(low: float, status: str) -> None:
+    """0.937 over 95, 0.89 over all 100: else a retriever would pass by failing at what it loses."""
+    verdict = verdict_on(_lacking("retriever"), Threshold("recall@5", low))
+    assert verdict.status == status
+    assert not verdict.warnings
+
+
+def test_the_reason_says_which_questions_and_why() -> None:
+    """Each reason with its questions; and what the mean would be."""
+    verdict = verdict_on(_lacking("retriever"), Threshold("recall@5", 0.93))
+    assert verdict.reason == (
+        "0.937 is the mean without 5 examples that have no score: the retriever failed (q95, q96, q97, q98, q99); "
+        "were each of them 0, it would be 0.890, below the minimum 0.93"
+    )
+
+
+def test_a_maximum_holds_likewise() -> None:
+    """By the highest value of the scale."""
+    score = score_of(numbered(5, 90) | {f"q{95 + n}": None for n in range(5)}, cause="retriever")
+    verdict = verdict_on(score, Threshold("recall@5", max=0.08))
+    assert verdict.status == "fail"
+    assert verdict.reason.endswith("were each of them 1, it would be 0.100, above the maximum 0.08")
+    assert verdict_on(score, Threshold("recall@5", max=0.1)).status == "pass"
+
+
+def test_what_another_part_failed_at_is_pointed_out() -> None:
+    """A server, a judge's reply that cannot be read: it passes, and a reader knows."""
+    for cause, warned in (("run", True), ("example", False)):
+        verdict = verdict_on(_lacking(cause), Threshold("recall@5", 0.93))  # type: ignore[arg-type]
+        assert verdict.status == "pass"
+        assert bool(verdict.warnings) == warned
+    (warning,) = verdict_on(_lacking("run"), Threshold("recall@5", 0.93)).warnings
+    assert warning.startswith(
+        "0.937 is the mean without 5 examples that have no score: the run failed (q95, "
+    )
+    assert not verdict_on(_lacking("run"), Threshold("recall@5", 0.89)).warnings
+
+
+def test_both_kinds_together_are_pointed_out() -> None:
+    """Where the retriever's alone would not be enough."""
+    retriever, run = _lacking("retriever", 2), _lacking("run", 3)
+    score = Score("recall@5", [*retriever.outcomes, *run.outcomes[95:]])
+    verdict = verdict_on(score, Threshold("recall@5", 0.9))
+    assert (verdict.status, len(verdict.warnings)) == ("pass", 1)
+    assert "the run failed (q95, q96, q97), the retriever failed (q95, q96)" in verdict.warnings[0]
+
+
+def test_the_lowest_is_that_of_the_scale() -> None:
+    """Of grades 1, not 0; of a score that goes further than its plugin says, what there is."""
+    values: dict[str, float | None] = {"a": 5.0, "b": 5.0, "c": None}
+    grades = score_of(values, cause="retriever", scale=(1.0, 5.0))
+    assert verdict_on(grades, Threshold("judged.correctness@5", 11 / 3)).status == "pass"
+    assert verdict_on(grades, Threshold("judged.correctness@5", 3.7)).status == "fail"
+    below = score_of(values | {"b": -5.0}, cause="retriever", scale=(1.0, 5.0))
+    assert "were each of them -5, it would be -1.667" in verdict_on(below, Threshold("x@5", -1)).reason

@@ -28,12 +28,9 @@ class Answer:
     def encoded(self) -> bytes:
         """As it goes over the wire."""
         data = self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
-        lines = [
-            f"HTTP/1.1 {self.status} X",
-            "content-type: application/json",
-            f"content-length: {len(data)}",
-            *(f"{name}: {value}" for name, value in self.headers.items()),
-        ]
+        # One may promise another length than it sends.
+        headers = {"content-type": "application/json", "content-length": str(len(data)), **self.headers}
+        lines = [f"HTTP/1.1 {self.status} X", *(f"{name}: {value}" for name, value in headers.items())]
         return "\r\n".join([*lines, "", ""]).encode() + data
 
 

@@ -544,3 +544,98 @@ def test_a_door_closed_with_requests_in_flight_leaves_nothing(
     assert connection.execute("SELECT count(*) FROM leases").fetchone() == (0,)
     connection.close()
     assert made.cache._files is None
+
+
+HERE, THERE = "http://here.test/v1", "http://there.test/v1"
+
+
+def _tape(folder: Path, **said: str) -> Path:
+    """A cassette with a reply to the same request at each of these addresses."""
+    requests = {name: _request("x", base_url=f"http://{name}.test/v1") for name in said}
+    entries = [
+        Entry(requests[name].key, Reply(text), outline_of(requests[name])) for name, text in said.items()
+    ]
+    write_cassette(folder / "tape.jsonl", entries)
+    return folder / "tape.jsonl"
+
+
+@pytest.mark.parametrize("mode", ["live", "replay", "plan"])
+def test_a_cassette_is_found_at_another_address(door: Through, tmp_path: Path, mode: Any) -> None:
+    """The model's name is the same, and so is all else; the run says so."""
+    through = door(cassette=_tape(tmp_path, here="recorded"), mode=mode)
+    (reply,) = _asked(through, RemoteServer(THERE), _request("x", base_url=THERE))
+    assert reply.text == "recorded"
+    assert (through.usage.cached, through.usage.live, through.usage.failed) == (1, 0, 0)
+    assert through.usage.told == {
+        f"recorded at {HERE}, used for {THERE}: the model's name, m, is the same (--rageval-refresh asks anew)": 1
+    }
+
+
+def test_the_reply_of_just_this_address_counts(door: Through, tmp_path: Path) -> None:
+    """Two servers have a model of the same name, and answer differently."""
+    tape = _tape(tmp_path, here="said here", elsewhere="said elsewhere")
+    for name in ("here", "elsewhere"):
+        through = door(cassette=tape, mode="replay")
+        (reply,) = _asked(through, RemoteServer(HERE), _request("x", base_url=f"http://{name}.test/v1"))
+        assert reply.text == f"said {name}"
+        assert not through.usage.told
+
+
+@pytest.mark.parametrize(("other", "found"), [("the same", True), ("another", False)])
+def test_nothing_is_chosen_among_different_replies(
+    door: Through, tmp_path: Path, other: str, *, found: bool
+) -> None:
+    """Of two addresses neither is meant, unless they say the same."""
+    through = door(cassette=_tape(tmp_path, here="the same", elsewhere=other), mode="replay")
+    (reply,) = _asked(through, RemoteServer(THERE), _request("x", base_url=THERE))
+    if found:
+        assert reply.text == "the same"
+    else:
+        assert isinstance(reply, MissingReplyError)
+        assert f".test/v1, now {THERE}." in str(reply)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": "m2"},
+        {"sample": 1},
+        {"parameters": {"max_tokens": 6}},
+        {"messages": ({"role": "user", "content": "y"},)},
+        {"base_url": "embedded:threads=1"},
+        {"base_url": "function"},
+    ],
+)
+def test_nothing_but_the_address_may_differ(door: Through, tmp_path: Path, changes: dict[str, Any]) -> None:
+    """And only an address: the embedded model's name says how it answers."""
+    through = door(cassette=_tape(tmp_path, here="recorded"), mode="replay")
+    (reply,) = _asked(through, RemoteServer(THERE), replace(_request("x", base_url=THERE), **changes))
+    assert isinstance(reply, MissingReplyError)
+
+
+def test_what_was_recorded_elsewhere_is_recorded_once(door: Through, tmp_path: Path) -> None:
+    """It stays the reply of its own address."""
+    tape = _tape(tmp_path, here="recorded")
+    through = door(cassette=tape, record=True)
+    _asked(through, RemoteServer(THERE), _request("x", base_url=THERE))
+    assert {key: entry.outline for key, entry in through.used.items()} == {
+        key: entry.outline for key, entry in read_cassette(tape).items()
+    }
+
+
+def test_the_cache_folder_keeps_addresses_apart(door: Through) -> None:
+    """What a server of the same model's name has said is asked for again."""
+    with ScriptedServer("one") as one, ScriptedServer("other") as other:
+        for server in (one, other):
+            (reply,) = _asked(door(), _at(server), _request("x", base_url=server.url))
+            assert reply.text == ("one" if server is one else "other")
+
+
+def test_a_line_without_an_outline_is_found_by_its_key(door: Through, tmp_path: Path) -> None:
+    """As lines of old, or those that somebody wrote; nothing says where it was recorded."""
+    request = _request("x", base_url=HERE)
+    write_cassette(tmp_path / "tape.jsonl", [Entry(request.key, Reply("recorded"))])
+    through = door(cassette=tmp_path / "tape.jsonl", mode="replay")
+    replies = _asked(through, RemoteServer(HERE), request, replace(request, base_url=THERE))
+    assert replies[0].text == "recorded"
+    assert isinstance(replies[1], MissingReplyError)

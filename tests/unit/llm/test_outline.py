@@ -9,7 +9,7 @@ import pytest
 from pytest_rageval.llm.outline import difference, nearest, outline_of
 from pytest_rageval.llm.request import Request
 
-SECRET = "The launch code is 0000."  # noqa: S105 - stands for a text that must not be in git
+SECRET = "The launch code is 0000."
 ASKED = Request(
     "http://here/v1",
     "m1",

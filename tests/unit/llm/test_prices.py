@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_rageval.config import public_url
 from pytest_rageval.errors import InputError
 from pytest_rageval.llm.prices import SHIPPED, Price, Prices
 
@@ -87,6 +88,13 @@ def test_a_base_url_of_the_users_is_more_exact_than_a_name(write: Callable[[str]
     assert prices.of(PROXY, "m") == Price(2, 2)
     assert prices.of(OPENAI, "m") == Price(1, 1)
     assert prices.of(OPENAI, "n") is None
+
+
+def test_a_query_does_not_change_the_price(write: Callable[[str], Path]) -> None:
+    """In the file it may stand or not; a request knows its hash alone."""
+    for query in ("", "?api-version=2024-10-21"):
+        prices = Prices.load(write(f'["{PROXY}{query}".m]\ninput = 1\noutput = 2'))
+        assert prices.of(public_url(f"{PROXY}?api-version=2024-10-21"), "m") == Price(1, 2)
 
 
 def test_a_model_may_be_free(write: Callable[[str], Path]) -> None:

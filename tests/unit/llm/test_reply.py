@@ -1,11 +1,12 @@
 """A reply, and its form as text."""
 
 import json
+import time
 from typing import Any
 
 import pytest
 
-from pytest_rageval.llm.reply import Reply
+from pytest_rageval.llm.reply import Reply, silence, without_reasoning
 
 REPLY = Reply("c7 – „ja“\n", "m-2024", "length", 12, 3)
 
@@ -51,3 +52,80 @@ def test_what_is_no_object_is_refused(line: str, found: str) -> None:
 def test_further_fields_do_not_matter() -> None:
     """A line of a later version is still read."""
     assert Reply.loads(json.dumps({**json.loads(REPLY.dumps()), "cost": 1})) == REPLY
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Tulsa", "Tulsa"),
+        (" Tulsa\n", "Tulsa"),
+        ("", ""),
+        ("<think>It is Tulsa.</think>Tulsa", "Tulsa"),
+        ("\n<think>\nIs it Rome?\n</think>\n\nTulsa\n", "Tulsa"),
+        ("<THINKING>a</THINKING> Tulsa", "Tulsa"),
+        ("<thought>a</thought>Tulsa", "Tulsa"),
+        ('<reasoning effort="high" n="1">a</reasoning >Tulsa', "Tulsa"),
+        ("[THINK]a[/THINK]Tulsa", "Tulsa"),
+        ("<seed:think>a</seed:think>Tulsa", "Tulsa"),
+        ("<think></think>Tulsa", "Tulsa"),
+        ("<think>a</think>\n<think>b</think>Tulsa", "Tulsa"),
+        ("<think>a <think>b</think> c</think> Tulsa", "Tulsa"),
+        ("It is Tulsa, not Rome.\n</think>\n\nTulsa", "Tulsa"),
+        ("<think>It is Tulsa", ""),
+        ("<think>", ""),
+        ("</think>", ""),
+        ("<think>a</think>", ""),
+        ("Tulsa <think>or Rome?</think>", "Tulsa <think>or Rome?</think>"),
+        ('It ends with "</think>".', 'It ends with "</think>".'),
+        ("`</think>` ends it.", "`</think>` ends it."),
+        ("<thinker>Rodin</thinker>", "<thinker>Rodin</thinker>"),
+        ("< think >a", "< think >a"),
+        ("<b>Tulsa</b>", "<b>Tulsa</b>"),
+        ("I think it is Tulsa", "I think it is Tulsa"),
+    ],
+)
+def test_the_answer_is_what_stands_behind_the_reasoning(text: str, answer: str) -> None:
+    """At the beginning, in tags; what is quoted, or stands within an answer, is part of it."""
+    assert without_reasoning(text) == Reply(text).answer == answer
+    assert Reply.loads(Reply(text).dumps()).text == text
+
+
+@pytest.mark.parametrize(
+    "part", ["<think>", "</think>", "<think></think>", "<think ", " ", "\n<", "[/think ", "<think>a"]
+)
+def test_taking_reasoning_off_takes_time_in_proportion_to_the_length(part: str) -> None:
+    """Ten times the text takes about ten times as long."""
+
+    def seconds(length: int) -> float:
+        text = (part * length)[:length]
+        began = time.perf_counter()
+        without_reasoning(text)
+        return time.perf_counter() - began
+
+    assert min(seconds(100_000) for _ in range(3)) < 40 * max(min(seconds(10_000) for _ in range(3)), 0.001)
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (Reply(""), ""),
+        (Reply("<think>a"), ": it holds reasoning and no answer"),
+        (Reply("<think>a", finish_reason="length"), ": the token limit was reached while it was reasoning"),
+        (Reply("", finish_reason="length"), ": the token limit was reached before it said anything"),
+        (Reply("", refusal="I  will\nnot."), ": the model refused, 'I will not.'"),
+    ],
+)
+def test_why_a_reply_has_no_answer(reply: Reply, why: str) -> None:
+    """As far as the server says it."""
+    assert silence(reply) == why
+
+
+def test_a_line_that_is_nested_without_end_is_no_reply() -> None:
+    """It is refused as any other wrong kind is."""
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(ValueError, match=r"'text' is .*, expected str"):
+        Reply.of({"text": deep})
+    while deep:
+        deep = deep.pop()

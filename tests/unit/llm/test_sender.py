@@ -115,7 +115,7 @@ CALLS = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": 
         ),
         (completion("half \ud83d"), Reply("half \ufffd", "m-2024", "stop", 10, 2)),
         (completion("nul \x00 „ja“ 😀"), Reply("nul \x00 „ja“ 😀", "m-2024", "stop", 10, 2)),
-        (completion("no key: " + KEY), Reply("no key: [key]", "m-2024", "stop", 10, 2)),
+        (completion("no key: " + KEY), Reply("no key: ***", "m-2024", "stop", 10, 2)),
     ],
     ids=["silent", "cut", "bare", "no counts", "refusal", "parts", "half a pair", "NUL", "key"],
 )
@@ -131,6 +131,14 @@ def test_tool_calls_are_kept_as_json() -> None:
 
     with ScriptedServer(Answer(body=completion(None, message={"tool_calls": CALLS}))) as server:
         assert json.loads(_send(server).tool_calls) == CALLS
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_no_half_of_a_key_is_shown(status: int) -> None:
+    """Wherever a long body is cut that nobody understands."""
+    for blanks in range(3970, 4001, 5):
+        reason, _ = _failure(Unscored, Answer(status, b"<p>" + b" " * blanks + KEY.encode()), retries=0)
+        assert KEY[:5] not in reason
 
 
 def test_a_key_that_hides_nothing_changes_no_reply() -> None:
@@ -280,13 +288,21 @@ def test_a_reply_that_is_none_is_asked_for_again(body: bytes) -> None:
     """And given up in the end, with what was found; no part of it is taken for a reply."""
     reason, requests = _failure(Unscored, Answer(body=body), retries=1)
     assert requests == 2
-    assert reason.startswith("the server's reply was not understood: ")
+    assert reason.startswith("the server's reply was not understood (it")
     assert reason.endswith(", 2 times")
     with ScriptedServer(Answer(body=body), "fine") as server:
         assert _send(server) == REPLY
 
 
-@pytest.mark.parametrize("count", [2**70, "many", -1, None, [1]])
+def test_a_body_that_is_cut_is_no_server_that_is_not_there() -> None:
+    """It has answered, and perhaps wants to be paid: this request failed, and others may not."""
+    cut = Answer(body=b'{"choices": [', headers={"content-length": "500", "connection": "close"})
+    reason, requests = _failure(Unscored, cut, retries=1)
+    assert requests == 2
+    assert reason.startswith("the connection broke off: ")
+
+
+@pytest.mark.parametrize("count", [2**70, "many", -1, None, [1], True, float("inf"), float("nan")])
 def test_a_count_of_tokens_that_is_none_does_not_take_the_reply_away(count: Any) -> None:
     """It was paid: it counts as 0 tokens."""
     body = completion(usage={"prompt_tokens": count, "completion_tokens": 5.0})
@@ -450,7 +466,7 @@ def test_an_unknown_model_ends_it_all() -> None:
     said, requests = _failure(ServerError, Answer(404, error(f"The model m does not exist for {KEY}")))
     assert requests == 1
     assert "does not know the model 'm'" in said
-    assert "does not exist for [key]" in said
+    assert "does not exist for ***" in said
 
 
 @pytest.mark.parametrize(

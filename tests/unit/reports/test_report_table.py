@@ -117,7 +117,7 @@ def test_what_was_counted_beside_a_score_stands_below_it() -> None:
     ("reasons", "told"),
     [
         (["a", "b", None, "b"], "2 × b, 1 × a"),
-        (["raised\nE: \x1b[31mred"], r"1 × raised E: \x1b[31mred"),
+        (["raised\nE: red"], "1 × raised E: red"),
         (list("abcdefg"), "1 × a, 1 × b, 1 × c, 1 × d, 1 × e, 2 more reasons"),
         ([None], None),
     ],

@@ -1,0 +1,529 @@
+"""The baseline as a way past the gate: lowered by an update that nobody sees, missing, renamed, or full of nonsense."""
+
+import json
+from math import fsum
+
+import pytest
+
+UPDATE = "--rageval-update-baseline"
+GATE = '@pytest.mark.rageval_threshold("recall@1", {bounds})\ndef test_gate(): pass\n'
+BOUND = GATE.format(bounds="max_drop=0.02")
+
+
+def _tests(project):
+    return json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))["tests"]
+
+
+def _mean(project, nodeid="test_it.py::test_gate", name="recall@1"):
+    examples = _tests(project)[nodeid]["scores"][name]["examples"]
+    return fsum(each["score"] for each in examples.values()) / len(examples)
+
+
+def _run(project, *arguments):
+    """Workers, and plugins of the folder, need a process of their own; others are a second faster without."""
+    own = "-n2" in arguments or "-p" in arguments
+    return (project.run_process if own else project.run)(*arguments)
+
+
+@pytest.fixture
+def worse(project):
+    """A project of twelve questions with a baseline of 1.0, whose retriever finds three of them now."""
+    project.evalset(12)
+    project.test(BOUND)
+    project.run(UPDATE).assert_outcomes(passed=1)
+    project.lose(*range(4, 13))
+    return project
+
+
+# An update that lowers what later runs are compared with.
+
+
+@pytest.mark.parametrize(
+    "quiet", [(), ("-q",), ("-qq",), ("--no-summary",), ("-q", "--no-summary"), ("-n2", "-q")]
+)
+def test_an_update_always_says_what_it_lowers(worse, quiet):
+    """Attack: `-q --rageval-update-baseline` in addopts wrote recall 1.0 → 0.25 and printed "1 passed"."""
+    result = _run(worse, UPDATE, *quiet)
+    assert _mean(worse) == 0.25
+    result.stdout.fnmatch_lines(
+        ["  test_it.py::test_gate recall@1: 1.000 → 0.250, 9 of 12 worse, 0 better"],
+    )
+
+
+def test_an_update_that_lowers_nothing_is_quiet_with_q(project):
+    """Nobody has to read on."""
+    project.test(BOUND)
+    for _ in range(2):
+        project.run(UPDATE, "-q").stdout.no_fnmatch_line("*baseline*")
+
+
+@pytest.mark.parametrize("where", ["command", "addopts"])
+@pytest.mark.parametrize("ci", ["true", "1", "True", "woodpecker"])
+def test_an_update_is_refused_on_a_build_server(worse, monkeypatch, ci, where):
+    """Attack: the option in `addopts`, so that every build compares with nothing and is green."""
+    monkeypatch.setenv("CI", ci)
+    if where == "addopts":
+        worse.ini(addopts=f"-q {UPDATE}")
+    result = worse.run(*([UPDATE] if where == "command" else []))
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {UPDATE} makes the scores of this run*{UPDATE}=force."])
+    assert _mean(worse) == 1.0
+
+
+@pytest.mark.parametrize("ci", ["", "false", "0"])
+def test_what_says_that_it_is_no_build_server_is_none(worse, monkeypatch, ci):
+    """Some shells set CI=false."""
+    monkeypatch.setenv("CI", ci)
+    worse.run(UPDATE).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("arguments", [(f"{UPDATE}=force",), ("-n2", f"{UPDATE}=force")])
+def test_an_update_that_is_meant_passes_on_a_build_server(worse, monkeypatch, arguments):
+    """And says what it lowers, as everywhere."""
+    monkeypatch.setenv("CI", "true")
+    result = _run(worse, *arguments, "-q")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["  test_it.py::test_gate recall@1: 1.000 → 0.250, *"])
+    assert _mean(worse) == 0.25
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(UPDATE, "test_it.py"), ("test_it.py", UPDATE), (UPDATE, "--", "test_it.py"), (UPDATE, "force/")],
+)
+def test_a_path_behind_the_option_is_a_path(worse, arguments):
+    """An option whose value may be left out would take it for one, and run everything."""
+    (worse.path / "force").mkdir()
+    (worse.path / "force" / "test_it.py").write_bytes((worse.path / "test_it.py").read_bytes())
+    worse.test(BOUND, name="test_other")
+    worse.run(*arguments).assert_outcomes(passed=1)
+
+
+def test_another_word_behind_the_option_is_refused(worse):
+    """A slip, such as `=fource`, updates nothing."""
+    result = worse.run(f"{UPDATE}=fource")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert _mean(worse) == 1.0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        GATE.format(bounds="min=0.9, max_drop=0.02"),
+        '@pytest.mark.rageval_threshold("recall@1", min=0.9, where={"topic": "odd"})\n' + BOUND,
+        GATE.format(bounds='min=0.9, max_drop=0.02, by="topic"'),
+        "def test_gate(rageval): rageval.score('recall@1', min=0.9, max_drop=0.02)\n",
+    ],
+)
+def test_an_update_never_lowers_a_score_that_is_out_of_its_bounds(project, body):
+    """Attack: the failing minimum is red once; the lowered baseline would hide every drop from then on."""
+    project.evalset(12)
+    project.test(body)
+    project.run(UPDATE).assert_outcomes(passed=1)
+    project.lose(*range(4, 13))
+    result = project.run(UPDATE, "-q")
+    result.assert_outcomes(failed=1)
+    assert _mean(project) == 1.0
+    result.stdout.fnmatch_lines(
+        ["  test_it.py::test_gate recall@1: out of its bounds and lower, the old baseline is kept"]
+    )
+    result.stdout.no_fnmatch_line("*1.000 → 0.250*")
+
+
+def test_an_update_says_which_questions_lost_their_score(project):
+    """Attack: a retriever that raises leaves no score behind, and what has none is compared with nothing."""
+    project.evalset(30)
+    project.test(BOUND)
+    project.run(UPDATE)
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(conftest.replace("ranked =", "1 / (int(wanted) - 3)\n    ranked ="))
+    result = project.run(UPDATE, "-q")
+    result.stdout.fnmatch_lines(
+        ["  test_it.py::test_gate recall@1: *, 1 questions had a score and have none now"]
+    )
+
+
+def test_an_update_says_what_it_drops(project):
+    """Attack: a test that is deleted, or loses its max_drop, takes its baseline along."""
+    project.test(
+        BOUND + '@pytest.mark.rageval_threshold("hit@1", max_drop=0.02)\n' + BOUND.replace("gate", "more")
+    )
+    project.run(UPDATE)
+    project.test(BOUND.replace("gate", "more"))
+    result = project.run(UPDATE, "-q")
+    result.stdout.fnmatch_lines(
+        [
+            "  test_it.py::test_gate: dropped, it is gone",
+            "  test_it.py::test_more hit@1: dropped, no threshold with max_drop bounds it",
+        ]
+    )
+
+
+# A baseline that is not there, or not this test's.
+
+
+@pytest.fixture
+def good(project):
+    """A project with two gates, their baseline, and a retriever that is worse now."""
+    project.evalset(12)
+    project.test(BOUND + BOUND.replace("gate", "more").replace("recall", "hit"))
+    project.run(UPDATE).assert_outcomes(passed=2)
+    project.lose(*range(4, 13))
+    return project
+
+
+@pytest.mark.parametrize("how", ["option", "ini"])
+def test_a_baseline_that_was_named_has_to_be_there(good, how):
+    """Attack: a mistyped file name, after which nothing is compared with anything."""
+    if how == "ini":
+        good.ini(rageval_baseline="evals/mian.json")
+    result = good.run(*(["--rageval-baseline=evals/mian.json"] if how == "option" else []))
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "The baseline *evals/mian.json cannot be read: there is no such file.",
+            "Check rageval_baseline and --rageval-baseline; or write it *: pytest --rageval-update-baseline",
+        ]
+    )
+    good.run(UPDATE, "--rageval-baseline=evals/mian.json").assert_outcomes(passed=2)
+    good.run("--rageval-baseline=evals/mian.json").assert_outcomes(passed=2)
+
+
+def test_a_link_that_leads_nowhere_is_no_first_run(good):
+    """Attack: the file that a link leads to is gone."""
+    path = good.path / "rageval_baseline.json"
+    path.unlink()
+    path.symlink_to(good.path / "gone.json")
+    result = good.run()
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        ["The baseline *rageval_baseline.json cannot be read: it is a link to *gone.json, *"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        # The function.
+        (
+            BOUND.replace("test_gate", "test_gates"),
+            "has nothing of test_it.py::test_gates; renamed from test_it.py::test_gate?",
+        ),
+        # Into a class.
+        (
+            "class TestAll:\n    " + BOUND.replace("\n", "\n    ").replace("()", "(self)").rstrip() + "\n",
+            "has nothing of test_it.py::TestAll::test_gate; renamed from test_it.py::test_gate?",
+        ),
+        # The id of a parameter.
+        (
+            '@pytest.mark.parametrize("k", [1])\n' + BOUND.replace("()", "(k)"),
+            "has nothing of test_it.py::test_gate[[]1]; renamed from test_it.py::test_gate?",
+        ),
+        # Another one altogether.
+        (
+            BOUND.replace("test_gate", "test_quite_different_things"),
+            "has nothing of *::test_quite_different_things.",
+        ),
+        # The threshold.
+        (
+            BOUND.replace("recall@1", "recall@2"),
+            "has no recall@2 of test_it.py::test_gate; it has recall@1. Did you mean recall@1?",
+        ),
+        (
+            BOUND.replace("max_drop", "comparator=None, order=None, max_drop").replace("recall", "mrr"),
+            "has no mrr@1 of *",
+        ),
+    ],
+)
+def test_a_test_that_the_baseline_does_not_know_is_an_error(good, body, told):
+    """Attack: a renamed test, class, parameter or threshold was a first run again, and passed."""
+    good.test(body + BOUND.replace("gate", "more").replace("recall", "hit"))
+    result = good.run()
+    result.assert_outcomes(failed=1, errors=1)
+    lines = [line for line in result.outlines if "rageval_baseline.json has n" in line]
+    pytest.LineMatcher(lines).fnmatch_lines([f"*: *rageval_baseline.json {told}"])
+    assert "un pytest --rageval-update-baseline " in " ".join(result.outlines)
+
+
+def test_a_minimum_that_is_not_reached_is_told_beside_a_missing_entry(good):
+    """A bound that is passed is passed."""
+    good.test(BOUND.replace("gate", "new").replace("max_drop", "min=0.9, max_drop"))
+    result = good.run()
+    result.assert_outcomes(failed=1)
+    assert "0.250 is below the minimum 0.9" in " ".join(result.outlines)
+
+
+def test_another_root_directory_is_no_first_run(good):
+    """Attack: `--rootdir`, or an ini file further up, changes every node id."""
+    inner = good.path / "inner"
+    inner.mkdir()
+    for name in ("test_it.py", "conftest.py", "evals.jsonl"):
+        (good.path / name).rename(inner / name)
+    result = good.run("--rootdir=.", "inner")
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*has nothing of inner/test_it.py::test_gate; renamed from test_it.py::test_gate?",
+            "Then rename it *root directory*",
+        ]
+    )
+
+
+def test_a_root_directory_without_the_baseline_is_no_first_run(good):
+    """Attack: a root directory below that of before has no file, and nothing to compare with."""
+    inner = good.path / "inner"
+    inner.mkdir()
+    for name in ("test_it.py", "conftest.py", "evals.jsonl"):
+        (good.path / name).rename(inner / name)
+    result = good.run("--rootdir=inner", "inner")
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["There is no baseline in *inner, the root directory, and there is one in *"])
+    good.run("--rootdir=inner", "inner", UPDATE).assert_outcomes(passed=2)
+    good.run("--rootdir=inner", "inner").assert_outcomes(passed=2)
+
+
+def test_the_first_run_on_a_build_server_needs_a_baseline(project, monkeypatch):
+    """Attack: the file was never committed, and every build is a first run. Elsewhere it passes with a warning."""
+    project.test(BOUND)
+    result = _run(project)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["warning: *recall@1: 1.000 has no baseline yet *--rageval-update-baseline writes one"]
+    )
+    monkeypatch.setenv("CI", "true")
+    result = _run(project)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*has no baseline yet *(--rageval-require-baseline, the default under CI=true)"]
+    )
+    _run(project, "--rageval-require-baseline=false").assert_outcomes(passed=1)
+    project.ini(rageval_require_baseline="false")
+    _run(project).assert_outcomes(passed=1)
+    _run(project, "--rageval-require-baseline").assert_outcomes(errors=1)
+
+
+# A gate that is gone.
+
+GONE = "*rageval_baseline.json lists what nothing in this run is compared with*"
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("def test_gate(): pass\n", "  test_it.py::test_gate"),
+        ("", "  test_it.py::test_gate"),
+        ("def test_gate(rageval): pass\n", "  test_it.py::test_gate: recall@1"),
+        (BOUND.replace("max_drop", "min"), "  test_it.py::test_gate: recall@1"),
+    ],
+)
+@pytest.mark.parametrize("arguments", [(), ("-q",)])
+def test_a_gate_that_is_gone_is_listed(project, monkeypatch, body, told, arguments):
+    """Attack: the test, its mark or its max_drop is taken away. On a build server a full run ends as an error."""
+    more = BOUND.replace("gate", "more")
+    project.test(BOUND + more)
+    project.run(UPDATE).assert_outcomes(passed=2)
+    project.test(body + more)
+    result = _run(project, *arguments)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([GONE, told])
+    result.stdout.no_fnmatch_line("  test_it.py::test_more*")
+    monkeypatch.setenv("CI", "true")
+    result = _run(project, *arguments)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines([GONE, told])
+
+
+def test_workers_tell_which_gates_there_were(project, monkeypatch):
+    """The process that writes collects nothing itself."""
+    project.test(BOUND + BOUND.replace("gate", "more"))
+    project.run(UPDATE)
+    project.test(BOUND)
+    monkeypatch.setenv("CI", "true")
+    result = _run(project, "-n2")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines([GONE, "  test_it.py::test_more"])
+    result.stdout.no_fnmatch_line("  test_it.py::test_gate*")
+
+
+def test_a_baseline_whose_gates_are_all_gone_is_listed(project, monkeypatch):
+    """Also where nothing of ours ran at all."""
+    project.test(BOUND)
+    project.run(UPDATE)
+    project.test("def test_other(): pass\n")
+    monkeypatch.setenv("CI", "true")
+    result = _run(project)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines([GONE, "  test_it.py::test_gate"])
+
+
+SHARD = "def pytest_collection_modifyitems(items): del items[1:]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more"),
+    [
+        (("-k", "other"), ""),
+        (("test_other.py",), ""),
+        (("--deselect=test_it.py",), ""),
+        (("--ignore=test_it.py",), ""),
+        (("--collect-only",), ""),
+        (("--rageval-plan",), ""),
+        (("-p", "shard"), ""),
+        (("-p", "shard", "-n2"), ""),
+        ((), "pytest.skip('not here', allow_module_level=True)\n"),
+        ((), "@pytest.mark.skip\n"),
+        ((), "@pytest.mark.skip\nclass TestAll:\n    def test_gate(self): pass\n"),
+    ],
+)
+def test_a_run_of_a_part_misses_nothing(project, monkeypatch, arguments, more):
+    """What was selected out, or skipped where pytest says so, is not gone."""
+    in_class = "class" in more
+    body = '@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\nclass TestAll:\n    def test_gate(self): pass\n'
+    project.test(body if in_class else BOUND)
+    project.test("def test_other(): pass\n", name="test_other")
+    project.run(UPDATE)
+    (project.path / "shard.py").write_text(SHARD.replace("[1:]", "[:1]"), encoding="utf-8")
+    if more:
+        project.test(more if in_class else more + BOUND)
+    monkeypatch.setenv("CI", "true")
+    result = _run(project, *arguments)
+    assert result.ret == 0
+    result.stdout.no_fnmatch_line(GONE)
+
+
+def test_a_test_that_fails_before_it_compares_is_not_gone(project):
+    """It is red already."""
+    project.test("def test_own(rageval):\n    rageval.score('recall@1', max_drop=0.02)\n")
+    project.run(UPDATE)
+    project.test("def test_own(rageval):\n    assert False\n    rageval.score('recall@1', max_drop=0.02)\n")
+    project.run().stdout.no_fnmatch_line(GONE)
+
+
+# A baseline full of nonsense.
+
+NONSENSE = {
+    "1e300": "1e+300",
+    "-1e300": "-1e+300",
+    "1e400": "inf",
+    "-1e400": "-inf",
+    "NaN": "nan",
+    "Infinity": "inf",
+    "-Infinity": "-inf",
+    "9" * 400: "inf",
+    "-" + "9" * 5000: "*",
+    "true": "True",
+    "false": "False",
+    '"1.0"': "'1.0'",
+    "[1.0]": "[[]1.0]",
+    '{"score": 1.0}': "{'score': 1.0}",
+}
+
+
+@pytest.fixture
+def spoiled(project):
+    """Spoils the baseline: what stands in place of the score of one question."""
+    project.evalset(12)
+    project.test(BOUND)
+    project.run(UPDATE)
+    path = project.path / "rageval_baseline.json"
+    text = path.read_text(encoding="utf-8")
+    line = next(line for line in text.splitlines() if '"q7": {' in line)
+
+    def spoil(value):
+        path.write_text(
+            text.replace(line, line.replace('"score": 1.0', f'"score": {value}')), encoding="utf-8"
+        )
+        return project
+
+    return spoil
+
+
+@pytest.mark.parametrize(("value", "shown"), NONSENSE.items(), ids=lambda text: text[:12])
+def test_a_score_that_is_none_is_refused_with_its_place(spoiled, value, shown):
+    """Attack: 1e300 and 400 digits ended in a traceback; -1e300 made every later score a gain, and passed."""
+    project = spoiled(value)
+    project.lose(*range(1, 13))
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            (
+                "The baseline *rageval_baseline.json is no baseline of this package: question q7 in recall@1 of "
+                f"test_it.py::test_gate has the score {shown}*; that is a number, or null where there is none."
+            )
+        ]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.no_fnmatch_line("*pytest_rageval/*")
+    # Who updates is told the same, and nothing is written over it.
+    result = project.run(UPDATE)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["The baseline *question q7 in recall@1 of test_it.py::test_gate has the score*"]
+    )
+
+
+@pytest.mark.parametrize("value", ["-5", "-0.01", "1.5", "-1e99"])
+def test_a_score_that_is_not_on_its_scale_is_refused(spoiled, value):
+    """Attack: a baseline below what there is can lose nothing."""
+    project = spoiled(value)
+    project.lose(*range(1, 13))
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "The baseline *: question q7 in recall@1 of test_it.py::test_gate has the score *, and * from 0 to 1."
+        ]
+    )
+
+
+@pytest.mark.parametrize("depth", [60, 300, 900, 2000, 100_000])
+@pytest.mark.parametrize("form", ["[]", "{}"])
+@pytest.mark.parametrize("where", ["fingerprint", "beside", "questions", "document"])
+def test_what_nests_deeply_ends_in_no_traceback(spoiled, depth, form, where):
+    """In every place of the file: it is refused, or does not matter; also when it is written again."""
+    deep = "[" * depth + "]" * depth if form == "[]" else '{"a":' * depth + "1" + "}" * depth
+    project = spoiled("1.0")
+    path = project.path / "rageval_baseline.json"
+    text = path.read_text(encoding="utf-8")
+    places = {
+        "fingerprint": ('"match_share": 0.5', f'"match_share": {deep}'),
+        "beside": ('"q7": {', f'"q7": {{"other": {deep}, '),
+        "questions": ('"questions": {', f'"questions": {{"q99": {deep},'),
+        "document": ('"schema": 1', f'"schema": 1, "other": {deep}'),
+    }
+    assert places[where][0] in text
+    path.write_text(text.replace(*places[where]), encoding="utf-8")
+    project.test("def test_other(rageval): rageval.score('recall@1', max_drop=0.02)\n", name="test_other")
+    for arguments in (("test_it.py",), (UPDATE, "test_other.py")):
+        result = project.run(*arguments)
+        for line in ("*RecursionError*", "*INTERNALERROR*", "*pytest_rageval/*"):
+            result.stdout.no_fnmatch_line(line)
+            result.stderr.no_fnmatch_line(line)
+        assert result.ret in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
+
+
+@pytest.mark.parametrize("depth", [60, 300, 900, 2000, 100_000])
+@pytest.mark.parametrize("form", ["[]", "{}"])
+@pytest.mark.parametrize("name", ["evals.jsonl", "labels.jsonl"])
+def test_eval_sets_and_labels_that_nest_deeply_are_refused(project, depth, form, name):
+    """As an error of the file, with the line."""
+    deep = "[" * depth + "]" * depth if form == "[]" else '{"a":' * depth + "1" + "}" * depth
+    if name == "evals.jsonl":
+        path = project.path / name
+        path.write_text(
+            path.read_text(encoding="utf-8").replace('"topic": "odd"', f'"topic": {deep}'), encoding="utf-8"
+        )
+        project.test(BOUND)
+    else:
+        record = f'{{"question": "Why?", "references": ["a"], "answer": "b", "label": {deep}}}\n'
+        (project.path / name).write_text(record, encoding="utf-8")
+        project.test(
+            '@pytest.mark.rageval_calibration("labels.jsonl", min_kappa=0.1)\ndef test_gate(): pass\n'
+        )
+    result = project.run()
+    if depth > 60 or name == "labels.jsonl":
+        result.assert_outcomes(errors=1)
+        result.stdout.fnmatch_lines([f"{name} line 1*"])
+    result.stdout.no_fnmatch_line("*RecursionError*")
+    result.stdout.no_fnmatch_line("*pytest_rageval/*")

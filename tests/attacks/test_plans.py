@@ -1,0 +1,189 @@
+"""A plan that says too little: what it does not count is paid for without having been approved."""
+
+import re
+
+import pytest
+
+HEAD = "import math, statistics, copy, json\n"
+ASKS = "    rageval.score('answer.em@2')\n"
+"""Four more requests, behind what might end the test."""
+
+
+def _requests(result):
+    lines = result.outlines
+    return int(re.split(r" {2,}", lines[lines.index("in total") + 1].strip())[0].removeprefix("≤ "))
+
+
+def _planned(project, llm, body):
+    """The requests of a plan, and those of the run that follows."""
+    project.use(llm)
+    project.test(f"{HEAD}def test_own(rageval):\n{body}{ASKS}")
+    plan = project.run("--rageval-plan")
+    assert not llm.requests
+    run = project.run()
+    run.assert_outcomes(passed=1)
+    return plan, len(llm.requests)
+
+
+TOUCHES = [
+    "assert score.n == 4 and len(score.values) == 4",
+    "assert score.ci95[0] <= 1 and score.ci95[1] - score.ci95[0] >= 0",
+    "assert score.unscored == 0 and score.undefined == 0",
+    "assert all(outcome.value >= 0.5 for outcome in score.outcomes)",
+    "assert [outcome.example.id for outcome in score.outcomes] == ['q1', 'q2', 'q3', 'q4']",
+    "assert [outcome.evidence.counts for outcome in score.outcomes]",
+    "assert score.where(topic='odd').n == 2 and score.where(topic='odd').where(topic='odd') >= 0.9",
+    "assert score.name and score.spec and score.slice == {} and score.scale == (0.0, 1.0)",
+    "assert not score.reasons and not score.undefined_reasons and score.counts == {}",
+    "assert score.votes.verdicts == 0 and score.spread is None and score.repeats == ()",
+    "assert score.max_unscored >= 0 and score.seed == 0 and score.reach == (0.0, 1.0)",
+    "assert f'{score:.3f} {score:>8.1%}' and str(score) and repr(score) and '%.2f' % score",
+    "assert round(score, 2) >= 0.9 and round(score) == 1 and abs(score) > 0.9 and -score < 0",
+    "assert score * 100 > 90 and 100 * score > 90 and score - 0.9 > 0 and 1 - score < 0.1 and score / 2 > 0.4",
+    "assert score ** 2 > 0.8 and score // 1 >= 0 and score % 2 >= 0",
+    "assert sum(score.values) / score.n > 0.9 and max(score.values) >= 0.9 and sorted(score.values)",
+    "assert score > 0.9 and score >= 0.9 and score < 1.1 and score <= 1.1 and score == 1.0",
+    "assert 0.9 < score and 1.1 > score and score == pytest.approx(1.0)",
+    "assert int(score * 100) >= 0 and float(score) >= 0 and math.isfinite(score) and bool(score)",
+    "assert statistics.mean(score.values) >= 0 and math.fsum(score.values) >= 0",
+    "assert copy.deepcopy(score) >= 0.9 and copy.copy(score).n == 4",
+    "assert json.dumps({'score': score, 'values': score.values})",
+    "assert score.counting(0.0, 'retriever') >= 0.9 and score.lacking('retriever') == []",
+    "assert isinstance(score, float) and {score: 1}[score] == 1",
+    "print(*score.outcomes, sep='\\n')",
+    "answer = rageval.answer('What is the code of item-1?', 1); assert answer == 'c1x'",
+    "answer = rageval.answer('What is the code of item-1?', 1); assert 'c1' in answer",
+    "assert rageval.answer('What is the code of item-1?', 1).startswith('c')",
+    "answer = rageval.answer('What is the code of item-1?', 1); assert answer.strip().lower() != 'x' and len(answer)",
+    "assert 'doc-1' in rageval.retrieve('What is the code of item-1?', 2)",
+    "assert rageval.retrieve('What is the code of item-1?', 2).ids[0] == 'doc-1'",
+    "assert rageval.examples[0].id == 'q1'",
+]
+
+
+@pytest.mark.parametrize("touch", TOUCHES)
+def test_a_plan_goes_on_behind_whatever_a_test_does_with_a_score(project, llm, touch):
+    """Attack: `ci95` or `n` of the first score raised, the test was "skipped", and 0 requests were planned."""
+    plan, asked = _planned(project, llm, f"    score = rageval.score('answer.em@1')\n    {touch}\n")
+    plan.assert_outcomes(skipped=1)
+    assert plan.ret == 0
+    plan.stdout.no_fnmatch_line("*could not be planned*")
+    assert _requests(plan) >= asked >= 8
+
+
+def test_a_planned_score_has_all_that_a_score_has(project, llm):
+    """Also what is added to scores later: it is one, and no public name of it raises."""
+    body = (
+        "    score = rageval.score('answer.em@1')\n"
+        "    from pytest_rageval import Score\n"
+        "    assert isinstance(score, Score)\n"
+        "    for name in dir(Score):\n"
+        "        name.startswith('_') or getattr(score, name)\n"
+    )
+    plan, asked = _planned(project, llm, body)
+    assert _requests(plan) == asked == 8
+
+
+@pytest.mark.parametrize(
+    "touch",
+    [
+        "assert table.of('erag', 'p', 1).tau > 0.5 and table.of('erag', 'p', 1).n == 4",
+        "assert table.best('contains', 1).rho > 0.5",
+        "assert table.best('erag', 1).measure == 'hit' and table.best('erag', 1).annotator == 'erag'",
+        "assert len(table.associations) == 4 and not table.missing and table.label == 'em'",
+        "assert {each.annotator for each in table.associations} == {'erag', 'contains'}",
+        "assert max(table.associations, key=lambda each: each.tau).measure",
+        "print(table)",
+    ],
+)
+def test_a_plan_goes_on_behind_a_table_of_annotators(project, llm, touch):
+    """It has a correlation for each annotator and measure, none of which is known."""
+    llm.model = lambda _: "c1x"
+    body = (
+        "    table = rageval.agreement(ks=(1,), annotators=('erag', 'contains'), measures=('p', 'hit'), label='em')\n"
+        f"    try:\n        {touch}\n    except Exception:\n        if rageval._session.settings.plan: raise\n"
+    )
+    plan, asked = _planned(project, llm, body)
+    plan.stdout.no_fnmatch_line("*could not be planned*")
+    assert _requests(plan) >= asked
+
+
+STUCK = [
+    ("assert math.fsum(score.values) > 3.9", "AssertionError*"),
+    ("assert re.search('c1', rageval.answer('What is the code of item-1?', 1))", "AssertionError*"),
+    ("raise RuntimeError('mine')", "RuntimeError: mine"),
+    ("pytest.skip('only where it is good')", "Skipped: only where it is good"),
+    ("pytest.fail('never')", "Failed: never"),
+    ("pytest.xfail('not yet')", "XFailed: not yet"),
+    ("score.where(topic='biling')", "InputError: No example has topic='biling'*"),
+    ("deep(score)", "AssertionError: deep*"),
+]
+
+
+@pytest.mark.parametrize(("touch", "told"), STUCK)
+def test_a_plan_says_where_it_could_not_go_on(project, llm, touch, told):
+    """And is no success: what lies behind is not counted."""
+    project.use(llm)
+    deep = "import re\ndef deep(score):\n    assert False, 'deep'\n\n"
+    project.test(
+        f"{HEAD}{deep}def test_own(rageval):\n    score = rageval.score('answer.em@1')\n    {touch}\n{ASKS}"
+    )
+    for quiet in ((), ("-q",)):
+        plan = project.run("--rageval-plan", *quiet)
+        plan.assert_outcomes(**{"xfailed" if "xfail" in touch else "skipped": 1})
+        assert plan.ret == pytest.ExitCode.TESTS_FAILED
+        plan.stdout.fnmatch_lines(
+            [
+                "1 test could not be planned to the end; what is asked behind these places is not counted:",
+                f"  test_it.py::test_own: line *, {told}",
+            ]
+        )
+        assert _requests(plan) >= 4
+
+
+def test_a_test_that_skips_itself_before_it_asks_is_planned(project, llm):
+    """It does so in a run, too."""
+    project.use(llm)
+    project.test(f"def test_own(rageval):\n    pytest.skip('not on this machine')\n{ASKS}")
+    plan = project.run("--rageval-plan")
+    assert plan.ret == 0
+    plan.stdout.no_fnmatch_line("*could not be planned*")
+
+
+def test_a_plan_goes_on_behind_an_answer_of_the_users_own_generator(project, llm):
+    """It is not called in a plan, and its answer is not known."""
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    own = (
+        "\n@pytest.fixture(scope='session')\ndef rageval_generator():\n"
+        "    def generate(question, passages): return passages[0].text.split()[-1].rstrip('.')\n    return generate\n"
+    )
+    project.pytester.makeconftest(conftest + own)
+    body = (
+        "    assert 'c1x' in rageval.answer('What is the code of item-1?', 1)\n"
+        "    rageval.score('answer.correct@1', comparator='judge')\n"
+    )
+    project.use(llm)
+    project.test(f"def test_own(rageval):\n{body}")
+    plan = project.run("--rageval-plan")
+    assert plan.ret == 0
+    plan.stdout.fnmatch_lines(["* × calls of rageval_generator, your own function: *"])
+
+
+def test_a_plan_goes_on_behind_a_ranking_that_a_model_has_part_in(project, llm):
+    """What a written passage finds is not known: whatever is looked for may be in it."""
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    hyde = (
+        "\n@pytest.fixture(scope='session')\ndef rageval_retriever(rageval_llm):\n"
+        "    from pytest_rageval import HyDERetriever\n"
+        "    return HyDERetriever(lambda query, k: search('What is the code of item-2?', k), rageval_llm)\n"
+    )
+    project.pytester.makeconftest(conftest + hyde)
+    project.use(llm)
+    project.test(
+        "def test_own(rageval):\n    found = rageval.retrieve('What is the code of item-1?', 1)\n"
+        f"    assert 'doc-1' in found and len(found) == 1 and found.query\n{ASKS}"
+    )
+    plan = project.run("--rageval-plan")
+    assert plan.ret == 0
+    # The passage for the first question is that of the score too.
+    assert _requests(plan) >= 8

@@ -1,0 +1,316 @@
+"""Keys and passwords against everything that a run prints or writes.
+
+The server repeats all that it is sent, in every way in which a server answers.
+The tests of the project show as much as pytest can show: locals, full traces,
+reprs in assertions, logs of every level. Promised: in nothing that the run
+prints or leaves behind stands the key, the password, or a key in the query of
+the base URL; and neither does the query itself.
+"""
+
+import base64
+import json
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_rageval.cli import main
+from tests.integration.conftest import Project
+from tests.llm_server import Fault, LLMServer, Said
+
+KEY = "sk-planted-key-of-mine"
+LOGIN = "someone:planted/pass word"
+TOKEN = base64.b64encode(LOGIN.encode()).decode()
+SIGNATURE = "planted=signature"
+VERSION = "2031-10-21"
+
+USER_INFO = "someone:planted%2Fpass%20word@"
+QUERY = f"?api-version={VERSION}&sig=planted%3Dsignature"
+
+NEEDLES = ("planted", TOKEN, VERSION)
+"""What must be nowhere; each secret has the first of them in it."""
+
+TESTS = """
+QUESTION = "What is the code of item-1?"
+
+
+def test_reply(rageval_llm):
+    reply = rageval_llm.complete("reply")
+    assert (reply.model, reply.finish_reason, reply.tool_calls, reply.refusal) == reply
+
+
+def test_answer(rageval):
+    assert rageval.answer(QUESTION, k=3) == rageval.answer("400 item-1?", k=3)
+
+
+@pytest.mark.rageval_threshold("llm_reteval@3", min=0.9, max_drop=0.01)
+@pytest.mark.rageval_threshold("answer.em@3", max_drop=0.01)
+def test_threshold(rageval):
+    pass
+
+
+def test_of_it_comes_another(rageval_llm):
+    try:
+        rageval_llm.complete("400")
+    except Exception as error:
+        raise RuntimeError("mine") from error
+
+
+def test_print(rageval_generator, rageval_judge, rageval_llm):
+    print(rageval_generator, rageval_judge, rageval_llm, rageval_llm.__dict__)
+    print(f"{rageval_generator!r:>4000}", vars(rageval_generator.models))
+    assert rageval_generator is None
+
+
+def test_look_inside(pytestconfig, rageval_generator):
+    settings = rageval_generator.models.settings
+    server = rageval_generator.models.remote_server
+    credentials, inside = server.credentials, vars(server)
+    plugin = vars(pytestconfig.pluginmanager.get_plugin("rageval-gate"))
+    assert settings == server == credentials == inside == plugin
+"""
+
+MORE_TESTS = """
+import asyncio
+import logging
+import threading
+
+FAULTS = ["400", "401", "404", "429", "500", "nothing", "garbled", "redirect"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_complete(rageval_llm, fault):
+    rageval_llm.complete(fault, model=f"m-{fault}")
+
+
+@pytest.mark.parametrize("fault", ["400", "nothing"])
+def test_acomplete(rageval_llm, fault):
+    asyncio.run(rageval_llm.acomplete(f"{fault} in a loop", model=f"m-{fault}"))
+
+
+def test_several_at_once(rageval_llm):
+    errors = []
+    for fault in ("400", "500"):
+        try:
+            rageval_llm.complete(fault, model="m-group")
+        except Exception as error:
+            errors.append(error)
+    raise ExceptionGroup("several", errors)
+
+
+def test_while_it_is_handled_comes_another(rageval_llm):
+    try:
+        rageval_llm.complete("400")
+    except Exception:
+        {}["mine"]
+
+
+def test_log_it(rageval_llm):
+    try:
+        rageval_llm.complete("400")
+    except Exception:
+        logging.exception("it failed")
+    raise AssertionError
+
+
+@pytest.mark.filterwarnings("default")
+def test_in_a_thread(rageval_llm):
+    thread = threading.Thread(target=rageval_llm.complete, args=["400"])
+    thread.start()
+    thread.join()
+    raise AssertionError
+
+
+def test_judge_is_equal(rageval_judge, rageval_generator):
+    assert rageval_judge == rageval_generator
+"""
+
+SHOW_ALL = (
+    *("--showlocals", "--full-trace", "-vv", "-rA", "--debug=debug.txt", "--junitxml=junit.xml"),
+    *("-o", "junit_logging=all", "--log-file=log.txt", "--log-file-level=DEBUG", "--log-level=DEBUG"),
+    *("--rageval-report=report.md", "--rageval-report=report.html", "--rageval-report=report.json"),
+    *("--rageval-cassette=tape.jsonl", "--rageval-record", "--rageval-record-prompts"),
+    *("--rageval-update-baseline", "--rageval-retries=0"),
+)
+
+
+class Echo(LLMServer):
+    """Repeats the secrets that it was sent; the prompt's first word says how."""
+
+    def __init__(self) -> None:
+        super().__init__(self._said)
+
+    def _said(self, prompt: str) -> Said:
+        (sent,) = self.keys
+        echo = f"{sent} {KEY if KEY in sent else LOGIN} {SIGNATURE}"
+        headers = {"x-echo": echo, "x-request-id": echo}
+        asked = re.search(r"^(?:Question: )?(\d\d\d|nothing|garbled|redirect)\b", prompt, re.MULTILINE)
+        fault = asked[1] if asked else "reply"
+        if fault.isdigit():
+            return Fault(int(fault), headers, f"{'insufficient_quota' if fault == '429' else ''} {echo}")
+        if fault == "nothing":
+            raise ConnectionError
+        if fault == "garbled":
+            return Fault(200, headers, body=f'{{"choices": {json.dumps(echo)}'.encode())
+        if fault == "redirect":
+            return Fault(307, {"location": f"http://{USER_INFO}there.example/v2{QUERY}"})
+        return Fault(200, headers, body=_reply_of(echo))
+
+
+def _reply_of(echo: str) -> dict[str, Any]:
+    calls = [{"id": echo, "type": "function", "function": {"name": echo, "arguments": json.dumps(echo)}}]
+    message = {"role": "assistant", "content": echo, "refusal": echo, "tool_calls": calls}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    choice = {"index": 0, "finish_reason": echo, "message": message}
+    return {"id": echo, "object": "chat.completion", "model": echo, "choices": [choice], "usage": usage}
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project whose tests show whatever pytest can show."""
+    made = Project(pytester, monkeypatch)
+    made.test(TESTS)
+    made.ini(rageval_model="m1")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    return made
+
+
+def _run(project: Project, server: LLMServer, user_info: str, *arguments: str) -> dict[str, bytes]:
+    """All that the run printed and left behind, by name."""
+    url = server.url.replace("http://", f"http://{user_info}") + QUERY
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("OPENAI_BASE_URL", url)
+        return _left(project, project.run_process(*SHOW_ALL, *arguments))
+
+
+def _left(project: Project, done: pytest.RunResult) -> dict[str, bytes]:
+    project.path.joinpath("printed.txt").write_text(
+        "\n".join([*done.outlines, *done.errlines]), encoding="utf-8"
+    )
+    files = (path for path in project.path.rglob("*") if path.is_file())
+    return {path.relative_to(project.path).as_posix(): path.read_bytes() for path in files}
+
+
+def _leaks(left: dict[str, bytes]) -> list[str]:
+    """Where which secret is, with what stands around it."""
+    return [
+        f"{name}: {content[max(0, found.start() - 60) : found.end() + 20]!r}"
+        for name, content in left.items()
+        for needle in NEEDLES
+        for found in re.finditer(re.escape(needle.encode()), content)
+    ]
+
+
+WRITTEN = {
+    "printed.txt": b"server answered 400: ",
+    "debug.txt": b"pytest_runtest_makereport",
+    "log.txt": b"/v1/chat/completions?*** ",
+    "junit.xml": b"system-err",
+    "report.md": b"test_threshold",
+    "report.html": b"test_threshold",
+    "report.json": b"test_threshold",
+    "tape.jsonl": b"***",
+    "rageval_baseline.json": b"answer.em@3",
+    ".rageval_cache/replies.sqlite": b"***",
+}
+"""What a run prints and writes, and what shows that it did."""
+
+
+def _assert_hidden(left: dict[str, bytes]) -> None:
+    assert not _leaks(left)
+    assert {name for name, content in WRITTEN.items() if content not in left.get(name, b"")} == set()
+
+
+@pytest.mark.parametrize("style", ["auto", "long", "short", "line", "native", "no"])
+@pytest.mark.parametrize("user_info", ["", USER_INFO], ids=["key", "login"])
+def test_no_style_of_traceback_shows_a_secret(project: Project, style: str, user_info: str) -> None:
+    """With a key and with a password, in all that the run prints or writes."""
+    with Echo() as server:
+        left = _run(project, server, user_info, f"--tb={style}")
+    assert server.keys == {f"Basic {TOKEN}" if user_info else f"Bearer {KEY}"}
+    assert server.targets == {f"POST /v1/chat/completions{QUERY}"}
+    _assert_hidden(left)
+
+
+def test_no_fault_of_a_server_shows_a_secret(project: Project) -> None:
+    """Whatever it answers, and wherever the error of it goes: on, into another, into a group, a log, a thread."""
+    project.test(MORE_TESTS, "test_more")
+    with Echo() as server:
+        left = _run(project, server, "", "--tb=long")
+    _assert_hidden(left)
+    assert left["junit.xml"].count(b"test_complete[") >= 8
+
+
+@pytest.mark.parametrize("where", ["command line", "ini file"])
+def test_a_base_url_with_a_password_may_stand_elsewhere(project: Project, where: str) -> None:
+    """Only where the user wrote it: in the ini file, and in what pytest itself says of the command line (--debug)."""
+    with Echo() as server:
+        url = server.url.replace("http://", f"http://{USER_INFO}") + QUERY
+        if where == "ini file":
+            project.ini(rageval_model="m1", rageval_base_url=url)
+        given = [f"--rageval-base-url={url}"] if where == "command line" else []
+        shown = [option for option in SHOW_ALL if not option.startswith("--debug")]
+        left = _left(project, project.run_process(*shown, *given))
+    assert server.keys == {f"Basic {TOKEN}"}
+    del left["tox.ini"]
+    assert not _leaks(left)
+    assert b"server answered 400: " in left["printed.txt"]
+
+
+def test_tracebacks_end_at_the_users_line(project: Project) -> None:
+    """Frames of ours, and of the libraries that hold the key, are in none, and in no chain of others."""
+    project.test(MORE_TESTS, "test_more")
+    with Echo() as server:
+        # A failed threshold has no traceback, but with --full-trace pytest shows what ended in it all the same.
+        left = _run(project, server, "", "--tb=long", "--deselect=test_it.py::test_threshold")
+    printed = left["printed.txt"].decode()
+    assert "rageval_llm.complete(fault" in printed
+    assert "rageval.answer(" in printed
+    assert not re.findall(r".*(?:pytest_rageval|openai|httpx2|httpcore2)/\w+.*\.py:\d+: .*", printed)
+
+
+def test_no_command_shows_a_secret(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """`rageval judge` asks models too, and what it keeps is looked at by `rageval cache`."""
+    monkeypatch.chdir(tmp_path)
+    record = {"id": "l1", "question": "400?", "references": ["a"], "prediction": "b", "human": [True]}
+    others = {"id": "l2", "question": "Why?", "references": ["a"], "prediction": "b", "human": [True]}
+    Path("labels.jsonl").write_text(f"{json.dumps(record)}\n{json.dumps(others)}\n", encoding="utf-8")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with Echo() as server, caplog.at_level(logging.DEBUG):
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url.replace("http://", f"http://{USER_INFO}") + QUERY)
+        for command in (
+            "judge labels.jsonl --model m1",
+            "cache info --json",
+            "cache export tape.jsonl",
+            "cache verify",
+        ):
+            main(command.split())
+    said = capsys.readouterr()
+    left = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    left |= {"out": said.out.encode(), "err": said.err.encode(), "log": caplog.text.encode()}
+    assert not _leaks(left)
+    assert b"server answered 400: " in left["out"]
+    assert b"***" in left["tape.jsonl"]
+    assert b"/v1/chat/completions?***" in left["log"]
+
+
+def test_no_worker_shows_a_secret(project: Project) -> None:
+    """With xdist, errors and locals cross to another process."""
+    with Echo() as server:
+        left = _run(project, server, USER_INFO, "-n2")
+    assert not _leaks(left)
+    assert b"gw1" in left["printed.txt"]
+    assert b"server answered 400: " in left["printed.txt"]
+
+
+def test_the_search_finds_what_is_planted() -> None:
+    """Each secret has a needle in it: a leak of any would be seen."""
+    for secret in (KEY, LOGIN, TOKEN, SIGNATURE, USER_INFO, QUERY):
+        assert _leaks({"f": f"before {secret} after".encode()}), secret

@@ -1,0 +1,444 @@
+"""What must not pass, or pass unseen: losses behind unscored questions, caught failures, mistyped marks."""
+
+import json
+
+import pytest
+
+from tests.llm_server import Fault
+
+GATE = '@pytest.mark.rageval_threshold("recall@1", {bounds})\ndef test_gate(): pass\n'
+
+FULL_DISK = """
+import resource, signal, pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+"""
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.json"])
+def test_a_disk_that_fills_up_leaves_the_last_good_report(project, name):
+    """Promised: the report of before whole, no half of one beside it, and a run that is no success."""
+    pytest.importorskip("resource")
+    project.evalset(40)
+    project.test(GATE.format(bounds="min=0.5"))
+    (project.path / "full.py").write_text(FULL_DISK, encoding="utf-8")
+    assert project.run_process(f"--rageval-report={name}").ret == 0
+    before = (project.path / name).read_bytes()
+    assert len(before) > 4096
+    result = project.run_process(f"--rageval-report={name}", "-p", "full")
+    result.assert_outcomes(passed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines([f"The report *{name} cannot be written: File too large."])
+    assert (project.path / name).read_bytes() == before
+    assert not list(project.path.glob(".rageval-*"))
+
+
+# Questions that have no score, and are not in the mean.
+
+FAILING = """
+def failing(query, k):
+    number = int(query.split("item-")[1].rstrip("?"))
+    if 20 < number <= 20 + {n}:
+        {how}
+    return search(query, k)
+
+@pytest.fixture(scope="session")
+def rageval_retriever():
+    return failing
+"""
+
+
+def _fail(project, n, how="raise ConnectionError('the index is down')"):
+    """Make the retriever fail at n questions, after it answered others."""
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(conftest + FAILING.format(n=n, how=how))
+
+
+@pytest.fixture
+def hundred(project):
+    """A project of a hundred questions, all of which the retriever finds."""
+    project.evalset(100)
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(conftest.replace("range(1, 21)", "range(1, 101)"))
+    return project
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        (
+            "raise ConnectionError('the index is down')",
+            "rageval_retriever raised ConnectionError: the index is",
+        ),
+        ("return None", "rageval_retriever returned NoneType (q21,"),
+        ("return [object()]", "rageval_retriever returned a document that has neither text nor id"),
+        ("return [{'text': 'nothing with an id'}]", "no retrieved document has *id*"),
+        (
+            "import pytest_rageval; raise pytest_rageval.Unscored('not this one')",
+            "not this one (q21, q22, q23, q24, q25)",
+        ),
+    ],
+)
+def test_a_minimum_counts_what_the_retriever_failed_at(hundred, how, why):
+    """Attack: 5 of 100 questions raise and 6 are lost, so the mean of the other 95 is 0.937, and the true one 0.89."""
+    hundred.test(GATE.format(bounds="min=0.93"))
+    if "text" in how:
+        path = hundred.path / "evals.jsonl"
+        # Found by their id alone.
+        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [json.dumps(each | {"gold": [{"id": each["gold"][0]["id"]}]}) for each in records]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    hundred.lose(*range(10, 16))
+    _fail(hundred, 5, how)
+    result = hundred.run()
+    result.assert_outcomes(failed=1)
+    text = " ".join(" ".join(result.outlines).split())
+    assert "recall@1: 0.937 is the mean without 5 examples that have no score: " in text
+    assert "were each of them 0, it would be 0.890, below the minimum 0.93" in text
+    pytest.LineMatcher([text]).fnmatch_lines([f"*{why}*"])
+
+
+def test_a_maximum_counts_what_the_retriever_failed_at(hundred):
+    """The same by the highest value: what should stay rare may hide among what failed."""
+    hundred.test(GATE.format(bounds="max=0.898"))
+    hundred.lose(*range(1, 11))
+    _fail(hundred, 4)
+    result = hundred.run()
+    result.assert_outcomes(failed=1)
+    text = " ".join(" ".join(result.outlines).split())
+    assert "were each of them 1, it would be 0.900, above the maximum 0.898" in text
+
+
+@pytest.mark.parametrize("words", ['where={"topic": "odd"}', 'by="topic"'])
+def test_a_slice_counts_what_the_retriever_failed_at(hundred, words):
+    """Two of fifty are 4% of the slice."""
+    hundred.test(GATE.format(bounds=f"min=0.97, {words}"))
+    hundred.run().assert_outcomes(passed=1)
+    _fail(hundred, 3)
+    result = hundred.run("--rageval-max-unscored=0.1")
+    result.assert_outcomes(failed=1)
+    assert "recall@1 where topic='odd': 1.000 is the mean without 2 examples" in " ".join(result.outlines)
+
+
+def test_a_drop_counts_what_the_retriever_failed_at(hundred):
+    """Attack: the questions that got worse raise, and are compared no more."""
+    hundred.test(GATE.format(bounds="max_drop=0.02"))
+    hundred.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    _fail(hundred, 4)
+    result = hundred.run(
+        "--rageval-report=report.json", "--rageval-report=report.html", "--rageval-report=report.md"
+    )
+    result.assert_outcomes(passed=1)
+    # Four of a hundred may still be noise; that is said.
+    result.stdout.fnmatch_lines(
+        ["warning: *: 0.960 (1.000 without those) is 0.040 below*4 have no score, since the*"]
+    )
+    _fail(hundred, 6)
+    result = hundred.run("--rageval-max-unscored=0.1")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["6 of 100 questions got worse, 0 better:", "  q21  1.00 → 0.00  What *", "      unscored *"]
+    )
+    result.stdout.fnmatch_lines(
+        ["    recall@1: baseline 1.000, 6 without a score counted as lost, drop 0.060 (p = *"]
+    )
+
+
+def test_a_score_without_bounds_says_what_is_not_in_it(hundred):
+    """An assertion of the test's own compares the mean of what has a score: that is said, also with -q."""
+    hundred.test("def test_own(rageval): assert rageval.score('recall@1') >= 0.93\n")
+    hundred.lose(*range(10, 16))
+    _fail(hundred, 5)
+    result = hundred.run("-q")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["warning: *: recall@1: the mean without 5 examples that have no score: *, it would be 0.890"]
+    )
+
+
+@pytest.mark.parametrize("quiet", [(), ("-q",)])
+def test_what_a_server_failed_at_is_pointed_out(hundred, llm, quiet):
+    """A judge's reply that cannot be read is not held against the retriever, and is not passed over."""
+    hundred.use(llm)
+    said = llm.model
+    llm.model = lambda prompt: (
+        "perhaps" if "item-7?" in prompt and "Answer to check" in prompt else said(prompt)
+    )
+    hundred.test('@pytest.mark.rageval_threshold("answer.correct@1", min=1.0)\ndef test_gate(): pass\n')
+    result = hundred.run(*quiet)
+    result.assert_outcomes(passed=1)
+    warning = (
+        "warning: *: answer.correct@1: 1.000 is the mean without 1 example that has no score: the judge's reply "
+        "is neither yes nor no: 'perhaps' (q7); were each of them 0, it would be 0.990, below the minimum 1"
+    )
+    result.stdout.fnmatch_lines([warning])
+
+
+def test_what_the_eval_set_lacks_is_no_loss(hundred):
+    """An example without gold passages has no score whatever the retriever returns: nothing is hidden by it."""
+    path = hundred.path / "evals.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    record = json.loads(lines[0]) | {"gold": []}
+    path.write_text("\n".join([json.dumps(record), *lines[1:]]) + "\n", encoding="utf-8")
+    hundred.test(GATE.format(bounds="min=1.0"))
+    result = hundred.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("warning*")
+
+
+# Bounds and judges that let everything pass.
+
+
+@pytest.mark.parametrize(
+    ("bounds", "told"),
+    [
+        ("max_drop=2", "For 2% write max_drop=0.02."),
+        ("max_drop=50", "For 50% write max_drop=0.5."),
+        ("max_drop=0.9", "Give a max_drop that would matter, such as 0.02."),
+    ],
+)
+@pytest.mark.parametrize("form", ["marker", "call"])
+def test_a_drop_of_more_than_half_the_scale_is_refused(project, bounds, told, form):
+    """Attack: a percentage in place of a share, which nothing can exceed."""
+    body = f"def test_gate(rageval): rageval.score('recall@1', {bounds})\n"
+    project.test(GATE.format(bounds=bounds) if form == "marker" else body)
+    result = project.run()
+    result.assert_outcomes(**{"errors" if form == "marker" else "failed": 1})
+    assert told in " ".join(result.outlines)
+
+
+@pytest.mark.parametrize("quiet", [(), ("-q",)])
+@pytest.mark.parametrize("words", ["", ', by="topic"'])
+def test_a_drop_of_more_than_a_fifth_is_doubted(project, quiet, words):
+    """Once, however many slices it is for."""
+    project.test(GATE.format(bounds=f"max_drop=0.3{words}"))
+    project.run("--rageval-update-baseline")
+    result = project.run(*quiet)
+    result.assert_outcomes(passed=1)
+    warnings = [line for line in result.outlines if "lets a retriever lose 30% of the scale" in line]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("warning: test_it.py::test_gate: recall@1")
+
+
+JUDGED = (
+    '@pytest.mark.rageval_threshold("answer.correct@1", max=1.0)\n'
+    '@pytest.mark.rageval_threshold("llm_reteval@1", max=1.0)\n'
+    "def test_gate(): pass\n"
+)
+
+
+@pytest.mark.parametrize("said", ["yes", "no"])
+@pytest.mark.parametrize("quiet", [(), ("-q",)])
+def test_a_judge_that_says_the_same_of_everything_is_pointed_out(hundred, llm, said, quiet):
+    """Attack: a judge that says yes to whatever it reads keeps every score where it is."""
+    hundred.use(llm)
+    hundred.test(JUDGED)
+    model = llm.model
+    llm.model = lambda prompt: (
+        said if "Answer to check" in prompt else model(prompt).replace("no answer in the documents", "x")
+    )
+    hundred.lose(*range(40, 60))
+    result = hundred.run(*quiet)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [f"warning: *::test_gate: the judge said {said} * never anything else, *(rageval_cal*"]
+    )
+
+
+@pytest.mark.parametrize("good", ["judge", "rankings", "few"])
+def test_a_judge_that_may_be_right_is_not(hundred, llm, good):
+    """It told right from wrong; every ranking is as good as every other; or it was asked little."""
+    hundred.use(llm)
+    hundred.test(JUDGED)
+    if good == "few":
+        hundred.evalset(20)
+    if good != "judge":
+        model = llm.model
+        llm.model = lambda prompt: "yes" if "Answer to check" in prompt else model(prompt)
+    if good != "rankings":
+        hundred.lose(*range(10, 20))
+    result = hundred.run("--rageval-max-unscored=1")
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*never anything else*")
+
+
+def test_a_judge_that_says_yes_where_all_rankings_moved_is_pointed_out(hundred, llm):
+    """Then the rankings are alike again: all of them are bad."""
+    hundred.use(llm)
+    model = llm.model
+    llm.model = lambda prompt: (
+        "yes" if "Answer to check" in prompt else model(prompt).replace("no answer", "an answer")
+    )
+    gate = GATE.format(bounds="max_drop=0.02").replace(
+        "def", '@pytest.mark.rageval_threshold("answer.correct@1", min=0.5)\ndef'
+    )
+    hundred.test(gate)
+    result = hundred.run("--rageval-update-baseline")
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*never anything else*")
+    hundred.lose(*range(1, 101))
+    conftest = (hundred.path / "conftest.py").read_text(encoding="utf-8")
+    hundred.pytester.makeconftest(conftest + "\nCORPUS['doc-0'] = 'Of nothing.'\n")
+    result = hundred.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["warning: *: the judge said yes 100 times and never anything else, *"])
+
+
+# Marks and thresholds that look like a gate and are none.
+
+MISTYPED = [
+    (
+        '@pytest.mark.rageval_treshold("recall@1", min=0.9)\ndef test_gate(): pass\n',
+        "rageval_treshold",
+        "rageval_threshold",
+    ),
+    ("@pytest.mark.rageval_evalsets('x')\ndef test_gate(): pass\n", "rageval_evalsets", "rageval_evalset"),
+    (
+        "@pytest.mark.ragevalthreshold\nclass TestAll:\n    def test_gate(self): pass\n",
+        "ragevalthreshold",
+        "rageval_thr",
+    ),
+    (
+        (
+            "@pytest.mark.parametrize('k', [pytest.param(1, marks=pytest.mark.RAGEVAL_threshold('recall@1', min=1))])\n"
+            "def test_gate(k): pass\n"
+        ),
+        "RAGEVAL_threshold",
+        "rageval_threshold",
+    ),
+    (
+        "pytestmark = [pytestmark, pytest.mark.rageval_callibration]\ndef test_gate(): pass\n",
+        "rageval_callib*",
+        "rageval_cal",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "found", "meant"), MISTYPED)
+@pytest.mark.parametrize("arguments", [("-W", "default"), ("-q", "-W", "ignore")])
+def test_a_mistyped_mark_is_an_error(project, body, found, meant, arguments):
+    """Attack: `rageval_treshold` was one warning among others, and the test passed."""
+    project.lose(1, 2, 3, 4)
+    project.test(body)
+    result = project.run(*arguments)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [f"*test_gate* has the mark {found}, which does nothing. Did you mean {meant}*"]
+    )
+
+
+def test_a_mistyped_mark_is_an_error_among_workers(project):
+    """Where each of them collects."""
+    project.test(MISTYPED[0][0])
+    result = project.run_process("-n2")
+    assert result.ret not in {0, 5}
+    result.stdout.fnmatch_lines(["*Did you mean rageval_threshold*"])
+
+
+def test_a_mistyped_mark_that_a_conftest_adds_is_an_error(project):
+    """It comes when the items are collected already."""
+    project.test("def test_gate(): pass\n")
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    adds = (
+        "\ndef pytest_collection_modifyitems(items):\n    items[0].add_marker(pytest.mark.rageval_treshold)\n"
+    )
+    project.pytester.makeconftest(conftest + adds)
+    result = project.run("-W", "default")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*Did you mean rageval_threshold*"])
+
+
+def test_a_mark_of_the_users_own_may_begin_so(project):
+    """One that is named in the configuration is known."""
+    project.pytester.makeini("[pytest]\nmarkers =\n    rageval_nightly(when): only at night\n")
+    project.test("@pytest.mark.rageval_nightly('now')\ndef test_gate(rageval): pass\n")
+    project.run().assert_outcomes(passed=1)
+
+
+IDLE = "warning: rageval_evalset('evals.jsonl') on {} does nothing: no test under it has a threshold*"
+
+
+@pytest.mark.parametrize("arguments", [(), ("-q",), ("-k", "none"), ("test_it.py",), ("-n2",)])
+def test_an_eval_set_that_no_test_scores_is_warned_of(project, arguments):
+    """Attack: the threshold is gone, and the mark that remains looks like a gate."""
+    project.test("def test_gate(): pass\n")
+    result = (project.run_process if "-n2" in arguments else project.run)(*arguments)
+    result.stdout.fnmatch_lines([IDLE.format("test_it.py::test_gate")])
+    project.test("def test_gate(): pass\ndef test_more(): pass\n")
+    result = (project.run_process if "-n2" in arguments else project.run)(*arguments)
+    result.stdout.fnmatch_lines([IDLE.format("2 tests, the first of them test_it.py::test_gate,")])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def test_gate(rageval): pass\ndef test_other(): pass\n",
+        GATE.format(bounds="min=0.1") + "def test_other(): pass\n",
+        "@pytest.fixture\ndef mine(rageval): return rageval\n\ndef test_gate(mine): pass\n",
+        (
+            '@pytest.mark.parametrize("k", [pytest.param(1, marks=pytest.mark.rageval_threshold("hit@1", min=0.1))])\n'
+            "def test_gate(k): pass\n"
+        ),
+    ],
+)
+def test_an_eval_set_that_a_test_of_the_module_scores_is_in_use(project, body):
+    """Other tests under the same mark need not."""
+    project.test(body)
+    for arguments in ((), ("-k", "other"), ("test_it.py::test_gate",)):
+        project.run(*arguments).stdout.no_fnmatch_line("*does nothing*")
+
+
+CAUGHT = [
+    "    try: {}\n    except BaseException: pass\n",
+    "    with contextlib.suppress(BaseException): {}\n",
+    "    with pytest.raises(BaseException): {}\n",
+    "    with pytest.raises(pytest.fail.Exception): {}\n",
+    "    try: {}\n    except BaseException: pytest.skip('never mind')\n",
+    "    try: {}\n    finally: return\n",
+]
+
+
+@pytest.mark.parametrize("how", CAUGHT)
+@pytest.mark.parametrize(
+    "bound", ["'recall@1', min=0.9", "'recall@1', max=0.1", "'recall@1', min=0.9, by='topic'"]
+)
+def test_a_threshold_that_failed_fails_the_test_whatever_it_caught(project, how, bound):
+    """Attack: the report says "fail" and the test is green."""
+    project.lose(1, 2)
+    body = how.format(f"rageval.score({bound})")
+    project.test(f"import contextlib\ndef test_own(rageval):\n{body}")
+    result = project.run("-W", "ignore")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["A threshold was not kept, and the test caught the failure, *", "recall@1*: 0.* is *"]
+    )
+
+
+@pytest.mark.parametrize("how", CAUGHT[:3])
+@pytest.mark.parametrize(
+    "call", ["rageval.score('recal@1', min=0.9)", "rageval.score('llm_reteval@1', min=0.9)"]
+)
+def test_a_threshold_that_could_not_be_held_fails_the_test_likewise(project, llm, how, call):
+    """A mistyped score, a server that says no: nothing was held against anything."""
+    project.use(llm)
+    llm.model = lambda _: Fault(401)
+    project.test(f"import contextlib\ndef test_own(rageval):\n{how.format(call)}")
+    project.run().assert_outcomes(failed=1)
+
+
+def test_what_was_only_asked_for_may_be_caught(project):
+    """A test may expect that a score without bounds cannot be had; and a failure that is not caught is told once."""
+    project.test(
+        "def test_own(rageval):\n    with pytest.raises(Exception): rageval.score('recal@1')\n"
+        "def test_fails(rageval): rageval.score('recall@1', max=0.1)\n"
+        "@pytest.mark.xfail(strict=True)\ndef test_expected(rageval): rageval.score('recall@1', max=0.1)\n"
+        "@pytest.mark.xfail(strict=True)\ndef test_caught(rageval):\n"
+        "    with pytest.raises(BaseException): rageval.score('recall@1', max=0.1)\n"
+    )
+    result = project.run()
+    result.assert_outcomes(passed=1, failed=1, xfailed=2)
+    result.stdout.no_fnmatch_line("A threshold was not kept*")

@@ -1,0 +1,98 @@
+"""Who may read what is kept: replies quote the user's passages."""
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_rageval.embeddings.store import EmbeddingStore
+from pytest_rageval.llm.database import Database
+from pytest_rageval.llm.reply import Reply
+from pytest_rageval.llm.store import Entry, Store
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+
+VECTOR = np.array([0.6, -0.8], np.float32)
+
+
+@pytest.fixture(autouse=True)
+def _open_to_all() -> Iterator[None]:
+    """New files may be read and written by everyone, unless their maker says otherwise."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def _modes(folder: Path) -> dict[str, str]:
+    files = (path for path in folder.iterdir() if path.name != ".gitignore")
+    return {path.name: oct(stat.S_IMODE(path.stat().st_mode)) for path in [folder, *files]}
+
+
+@contextlib.contextmanager
+def _in_use(folder: Path) -> Iterator[None]:
+    """Both stores are open, and something was written to each."""
+    with (
+        contextlib.closing(Database(folder)) as database,
+        contextlib.closing(EmbeddingStore(folder)) as store,
+    ):
+        with database.transaction():
+            Store(database).put_many([Entry("k", Reply("text"))])
+        store.put_many({"a": VECTOR})
+        yield
+
+
+def test_what_we_make_is_for_the_user_alone(tmp_path: Path) -> None:
+    """Also the files that SQLite keeps beside its own, while it is open."""
+    folder = tmp_path / "new" / "cache"
+    files = {"replies.sqlite", "replies.sqlite-wal", "replies.sqlite-shm", "embeddings.sqlite"}
+    with _in_use(folder):
+        assert _modes(folder) == {"cache": "0o700", **dict.fromkeys(files, "0o600")}
+    assert _modes(tmp_path / "new")["new"] == "0o777", "the folder above is not the cache"
+
+
+def test_what_an_earlier_version_made_is_closed(tmp_path: Path) -> None:
+    """It is known by its `.gitignore`; a file that may not be written stays so."""
+    folder = tmp_path / "cache"
+    with _in_use(folder):
+        for path in [folder, *folder.iterdir()]:
+            path.chmod(0o777 if path.is_dir() else 0o666)
+        with contextlib.closing(Database(folder)), contextlib.closing(EmbeddingStore(folder)) as store:
+            assert store.get_many(["a"])
+            assert set(_modes(folder).values()) == {"0o700", "0o600"}
+    (folder / "embeddings.sqlite").chmod(0o444)
+    with contextlib.closing(EmbeddingStore(folder)) as store:
+        assert store.get_many(["a"])
+    assert _modes(folder)["embeddings.sqlite"] == "0o400"
+
+
+@pytest.mark.parametrize("ignored", [None, "# mine\n*\n"])
+def test_in_a_folder_of_the_users_others_may_read_what_they_may(tmp_path: Path, ignored: str | None) -> None:
+    """A team may share it. New files are still the user's alone, until they are opened to others."""
+    tmp_path.chmod(0o2775)
+    if ignored is not None:
+        (tmp_path / ".gitignore").write_text(ignored, encoding="utf-8")
+    with _in_use(tmp_path):
+        assert _modes(tmp_path)["replies.sqlite"] == "0o600"
+    for path in tmp_path.iterdir():
+        path.chmod(0o660)
+    with _in_use(tmp_path):
+        modes = _modes(tmp_path)
+    assert modes.pop(tmp_path.name) == "0o2775"
+    assert set(modes.values()) == {"0o660"}
+
+
+def test_an_embeddings_file_that_is_begun_anew_is_private_too(tmp_path: Path) -> None:
+    """As it was before."""
+    folder = tmp_path / "cache"
+    with contextlib.closing(EmbeddingStore(folder)) as store:
+        store.put_many({"a": VECTOR})
+        store.close()
+        (folder / "embeddings.sqlite").write_bytes(b"no database" * 1000)
+        assert store.get_many(["a"]) == {}
+        store.put_many({"a": VECTOR})
+        assert store.get_many(["a"])
+    assert _modes(folder)["embeddings.sqlite"] == "0o600"

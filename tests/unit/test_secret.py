@@ -1,0 +1,110 @@
+"""A secret is hidden however it is printed, and wherever a server repeats it."""
+
+import copy
+import pickle
+from dataclasses import dataclass, replace
+
+import pytest
+
+from pytest_rageval.secret import Credentials, Secret
+
+KEY = "sk-planted/key+1"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """As the settings hold one."""
+
+    key: Secret | None = None
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        repr(Secret(KEY)),
+        str(Secret(KEY)),
+        f"{Secret(KEY)}",
+        f"{Secret(KEY):>40}",
+        f"{Secret(KEY)!r} {Secret(KEY)!s} {Secret(KEY)!a}",
+        "%s %r" % (Secret(KEY), Secret(KEY)),  # noqa: UP031 - one of the ways
+        "{0} {0!r}".format(Secret(KEY)),
+        repr(Holder(Secret(KEY))),
+        repr([Secret(KEY)]),
+        repr(Credentials(Secret(KEY), Secret.login("me", KEY), Secret(KEY))),
+        repr(getattr(Secret(KEY), "__dict__", {})),
+    ],
+)
+def test_it_is_shown_as_stars(shown: str) -> None:
+    """In every form of formatting, and inside of what holds it."""
+    assert "planted" not in shown
+    assert "***" in shown or shown == "{}"
+
+
+def test_it_is_no_text() -> None:
+    """No library takes it for one and sends or prints it; the text is had by its name alone."""
+    secret = Secret(KEY)
+    assert not isinstance(secret, str)
+    with pytest.raises(TypeError):
+        "Bearer " + secret
+    assert secret.reveal() == KEY
+
+
+def test_it_is_not_pickled() -> None:
+    """Neither by itself nor in what holds it; a copy in the same process is the same."""
+    for holder in (Secret(KEY), Holder(Secret(KEY)), [Secret(KEY)]):
+        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+            with pytest.raises(TypeError, match="a secret is not pickled"):
+                pickle.dumps(holder, protocol)
+    assert copy.deepcopy(Holder(Secret(KEY))) == replace(Holder(), key=Secret(KEY))
+
+
+def test_two_are_equal_where_their_texts_are() -> None:
+    """And never equal to a text."""
+    assert Secret(KEY) == Secret(KEY)
+    assert len({Secret(KEY), Secret(KEY), Secret("other")}) == 2
+    assert Secret(KEY) != KEY
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "sk-planted/key+1",
+        'in JSON: "sk-planted\\/key+1"',
+        "in a URL: ?key=sk-planted%2Fkey%2B1&x",
+        "in a URL: ?key=sk-planted/key%2B1&x",
+        "twice: sk-planted/key+1sk-planted/key+1",
+    ],
+)
+def test_a_server_may_repeat_it(said: str) -> None:
+    """As it is, in JSON and in URLs."""
+    redacted = Secret(KEY).redacted(said)
+    assert "***" in redacted
+    assert "planted" not in redacted
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["planted\x01key", 'planted"key', "planted\\key", "plantedükey", "planted\nkey", " planted-key\n"],
+)
+def test_an_error_may_quote_it(key: str) -> None:
+    """As libraries quote headers that cannot be sent: in the form of Python code."""
+    header = f"Bearer {key}".strip()
+    for quoted in (repr(key), ascii(key), repr(header.encode("latin-1")), repr(header.encode())):
+        redacted = Secret(key).redacted(f"Illegal header value {quoted}")
+        assert "***" in redacted, quoted
+        assert "planted" not in redacted
+
+
+def test_a_login_is_hidden_whole_and_in_parts() -> None:
+    """The password alone, and as it is sent."""
+    login = Secret.login("me", "planted-word")
+    for said in ("me:planted-word", "planted-word", "Basic bWU6cGxhbnRlZC13b3Jk"):
+        assert "***" in login.redacted(said)
+        assert "planted" not in login.redacted(said)
+        assert "bWU6" not in login.redacted(said)
+    assert login.redacted("me and you") == "me and you"
+
+
+def test_a_short_word_is_no_secret() -> None:
+    """Local servers want no key, and get a word that may be in any text."""
+    assert Secret("none").redacted("There are none.") == "There are none."
