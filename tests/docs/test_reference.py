@@ -5,6 +5,7 @@ import itertools
 import re
 import subprocess
 import sys
+import tomllib
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,7 @@ import pytest
 import pytest_rageval
 from pytest_rageval.config import OPTIONS, resolve
 from pytest_rageval.evalsets import FORMATS
+from pytest_rageval.plugin.outcome import LEGEND
 from pytest_rageval.prompts.templates import MARK, PLACEHOLDER, TEMPLATES
 from tests.docs.pages import ROOT
 from tests.foreign_plugins import WITHOUT
@@ -62,6 +64,13 @@ def test_every_variable_that_is_read_is_on_the_page_of_options():
     assert settings.model is None
 
 
+def test_the_footer_of_the_table_names_the_page_that_explains_it():
+    """By the address at which the pages are published."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert f"{project['urls']['Documentation']}reference/terminal-table.html" == LEGEND
+    assert (DOCS / "reference" / "terminal-table.md").exists()
+
+
 def test_every_fault_has_its_test():
     """The tests that the tables of faults name are there."""
     tables = page("reference/faults")
@@ -105,7 +114,7 @@ def test_every_prompt_is_on_the_page_of_files_with_its_placeholders():
 
 def test_every_public_name_is_on_the_page_of_the_python_api():
     """What the package exports."""
-    described = set(re.findall(r"auto\w+:: pytest_rageval\.(\w+)(?:\(\))?\n", page("reference/python-api")))
+    described = set(re.findall(r"auto\w+:: pytest_rageval\.(\w+)(?:\(.*)?\n", page("reference/python-api")))
     assert described == set(pytest_rageval.__all__)
 
 

@@ -118,7 +118,7 @@ def test_another_judge_is_refused(pytester, llm, monkeypatch):
     assert result.parseoutcomes() == {"errors": 1, "deselected": 6}
     result.stdout.fnmatch_lines(
         [
-            "llm_reteval@3: the baseline is of another time, only the retriever may differ. Changed since:",
+            "llm_reteval@3: the baseline was made with other settings; only the retriever may differ. Changed since:",
             f"  judge: canonical comparison in the baseline, m1 at {llm.url} now",
         ]
     )
