@@ -264,7 +264,7 @@ def test_all_but_the_retriever_must_be_the_same(project, llm, arguments, changed
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
-            "answer.correct@1: the baseline was made with other settings; only the retriever may differ. Changed since:",
+            "answer.correct@1: the baseline was made with other settings; only the retriever may differ. Changed *",
             *(f"  {line}" for line in changed),
             "Go back to what it was, or write a new baseline on the commit to compare with: *",
             "  answer.correct@1 * error",
@@ -314,7 +314,10 @@ def test_a_minimum_that_is_not_reached_is_told_beside_a_stale_baseline(project, 
     result = project.run("--rageval-judge-model=m2")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["answer.correct@1: the baseline was made with other settings*", "hit@1: 0.250 is below the minimum 0.9"]
+        [
+            "answer.correct@1: the baseline was made with other settings*",
+            "hit@1: 0.250 is below the minimum 0.9",
+        ]
     )
     project.test(ASKING.replace("max_drop", "min=0.9, max_drop"))
     result = project.run("--rageval-judge-model=m2")
