@@ -1,11 +1,18 @@
-"""The folder in which replies and embeddings are kept: for its user alone, since they quote passages and answers."""
+"""The folder in which replies and embeddings are kept, and what may be in its SQLite files.
+
+It is for its user alone, since they quote passages and answers.
+"""
 
 import contextlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["make_cache_folder", "make_private_file"]
+if TYPE_CHECKING:
+    import sqlite3
+
+__all__ = ["make_cache_folder", "make_private_file", "planted"]
 
 IGNORED: Final = "*\n"
 """What the `.gitignore` says that we put into a folder. By it a folder is known as one that we made."""
@@ -60,3 +67,30 @@ def _close(path: Path) -> None:
         mode = path.stat().st_mode
         if mode & OTHERS:
             path.chmod(mode & ~OTHERS & 0o7777)
+
+
+def planted(connection: "sqlite3.Connection", made: Iterable[str]) -> list[str]:
+    """What is in a SQLite file beside the tables that this package makes, by kind and name; mostly nothing.
+
+    A view, a trigger or a column with an expression runs when the table is read or written: cache folders come
+    from elsewhere in CI, and whoever can write there must not decide what is done here.
+
+    Args:
+        connection: to the file; nothing was read from its tables yet.
+        made: the statements with which the tables are made, and were made by earlier versions.
+    """
+    known = {_condensed(statement) for statement in made}
+    # What SQLite adds by itself has no statement, such as the index of a primary key.
+    rows = connection.execute(
+        "SELECT CAST(type AS BLOB), CAST(name AS BLOB), CAST(sql AS BLOB) FROM sqlite_master WHERE sql IS NOT NULL"
+    )
+    return [
+        f"{kind.decode(errors='replace')} {name.decode(errors='replace')!r}"
+        for kind, name, sql in rows
+        if _condensed(sql.decode(errors="replace")) not in known
+    ]
+
+
+def _condensed(statement: str) -> str:
+    """A statement as SQLite keeps it, whatever its white space, and however its names are quoted."""
+    return "".join(statement.replace("IF NOT EXISTS", "").replace('"', "").split())

@@ -48,7 +48,7 @@ class Document:
 
     @property
     def identity(self) -> str:
-        """What makes two documents the same: the id, or without one the text, and its place where that is known."""
+        """By what two documents are the same. It is the id; without one the text, and its place where that is known."""
         if self.id is not None:
             return f"id:{self.id}"
         # A sentence that stands in two files, or twice in one, is not found here because it was found there.
@@ -57,7 +57,7 @@ class Document:
 
     @property
     def label(self) -> str:
-        """How reports name the document: the id, or the beginning of the text in quotes."""
+        """How reports name the document, by the id or the beginning of the text in quotes."""
         return self.id if self.id is not None else excerpt(self.text)
 
 
@@ -128,7 +128,7 @@ class Example:
 
     @property
     def wanted(self) -> tuple[tuple[str, ...], ...]:
-        """The short answers that are wanted, each as its aliases: the `answer_set`, or the `answers` as one.
+        """The short answers that are wanted, each as its aliases; the `answer_set`, or the `answers` as one.
 
         None where there is only a long-form `reference`, which no text but itself contains.
         """

@@ -32,6 +32,7 @@ FLOORS = {
         "given",
         "loop",
         "normal_form",
+        "regular_file",
         "secret",
     },
     1: {"errors"},

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.llm.cassette import read_cassette
-from pytest_rageval.llm.database import FILE, Database
+from pytest_rageval.llm.database import FILE, Database, ForeignSchemaError
 from pytest_rageval.llm.store import Entry
 
 __all__ = ["BrokenCacheError", "bytes_on_disk", "cassette", "opened"]
@@ -59,6 +59,9 @@ def opened(directory: Path, *, make: bool = False, write: bool = False) -> Itera
                     "Change the permissions of the folder and the files in it."
                 )
             yield database
+    except ForeignSchemaError as error:
+        # The replies are read without SQLite, which would run what is there.
+        raise BrokenCacheError(directory, _first_line(error).partition(" used: ")[2].rstrip(".")) from error
     except StoreError as error:
         if isinstance(error.__cause__, UnicodeDecodeError):
             # In SQLite's message, which quotes from the file.

@@ -111,6 +111,10 @@ def export(options: argparse.Namespace) -> int:
     if (damaged or broken) and not good:
         note(f"No reply could be read, {file} was not written.")
         return 1
+    silent = [entry for entry in good if entry.reply.silent]
+    if silent:
+        note(f"left out: {count(len(silent), 'empty reply')}, which a run asks for again")
+        good = [entry for entry in good if not entry.reply.silent]
     wanted = _of_models(good, options.model, directory)
     write_cassette(file, wanted)
     left_out = sum(entry.rest is None for entry in damaged)

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import time
 from pathlib import Path
 
 from pytest_rageval.cli import cache_embeddings
@@ -11,7 +10,8 @@ from pytest_rageval.cli.cassettes import check_cassette
 from pytest_rageval.cli.show import count, note, plain, say
 from pytest_rageval.errors import InputError
 from pytest_rageval.llm.database import FILE, Database
-from pytest_rageval.llm.upkeep import Damaged, file_faults, inspect, leftover_leases, repair, schema
+from pytest_rageval.llm.leases import LEASE_S
+from pytest_rageval.llm.upkeep import Damaged, file_faults, inspect, leases, repair, schema
 
 __all__ = ["verify"]
 
@@ -94,8 +94,9 @@ def _entries(file: Path, database: Database) -> tuple[int, list[Damaged]]:
 
 
 def _say_leases(file: Path, database: Database) -> None:
-    over, held = leftover_leases(database, time.time())
-    if over:
-        say(f"{file}: notice: {count(over, 'lease')} left over from runs that were killed; they do no harm")
-    if held:
-        say(f"{file}: notice: {count(held, 'lease')} held by runs that go on")
+    there = leases(database)
+    if there:
+        say(
+            f"{file}: notice: {count(there, 'lease')} of runs that go on, or were killed; those of a killed run hold "
+            f"up others for {LEASE_S:g} s"
+        )

@@ -14,7 +14,7 @@ from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.llm.cassette import write_cassette
 from pytest_rageval.llm.database import FILE, Database
 from pytest_rageval.llm.store import Entry, Store
-from pytest_rageval.llm.upkeep import Damaged, inspect, model_of, present, sound, uses
+from pytest_rageval.llm.upkeep import Damaged, inspect, model_of, present, uses
 
 __all__ = ["import_", "prune"]
 
@@ -89,7 +89,7 @@ def _compared(database: Database, entries: Sequence[Entry], *, replace: bool) ->
         chunk = entries[start : start + CHUNK]
         keys = [entry.key for entry in chunk]
         there = present(database, keys)
-        whole = sound(Store(database), sorted(there))
+        whole = Store(database).get_many(sorted(there))
         for entry in chunk:
             kept = whole.get(entry.key)
             new += entry.key not in there

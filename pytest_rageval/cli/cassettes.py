@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_rageval.cli.show import count
 from pytest_rageval.errors import InputError
-from pytest_rageval.llm.cassette import read_entry
+from pytest_rageval.llm.cassette import LaterVersionError, cassette_lines, read_entry
 from pytest_rageval.llm.reply import Reply
 from pytest_rageval.llm.store import Entry
 
@@ -32,10 +32,11 @@ class Check:
 
 
 def check_cassette(path: Path) -> Check:
-    """Look at every line.
+    """Look at every line. One that is not UTF-8 does not hide the others.
 
     Raises:
         InputError: the file is not there, or may not be read.
+        StoreError: it is larger than any recording.
     """
     check = Check()
     seen: dict[str, tuple[int, Reply]] = {}
@@ -65,10 +66,12 @@ def _entries(path: Path, check: Check) -> Iterator[tuple[int, Entry]]:
     """The good lines with their numbers; the others go to the check."""
     number = 0
     try:
-        for number, line in enumerate(_lines(path), 1):
+        for number, line in enumerate(cassette_lines(path, "surrogateescape"), 1):
             if line.strip():
                 try:
                     entry = _entry(line)
+                except LaterVersionError as error:
+                    check.damage.append(f"line {number}: {error}")
                 except ValueError as error:
                     check.damage.append(f"line {number} is no recorded reply: {error}")
                 else:
@@ -86,13 +89,3 @@ def _entry(line: str) -> Entry:
         except UnicodeEncodeError:
             raise ValueError("it is not UTF-8") from None
     return read_entry(line)
-
-
-def _lines(path: Path) -> Iterator[str]:
-    # Surrogates stand for what is not UTF-8, so that one such line does not hide the others.
-    if path.suffix == ".gz":
-        with gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape") as lines:
-            yield from lines
-    else:
-        with path.open(encoding="utf-8", errors="surrogateescape") as lines:
-            yield from lines

@@ -1,7 +1,8 @@
-"""Embeddings on disk, by key, for many processes: they cost time alone, so nothing here stops a run.
+"""Embeddings on disk, by key, for many processes: they cost time alone, so no accident here stops a run.
 
 What cannot be read counts as missing, what cannot be written is not kept, and
-a file that is damaged is begun anew.
+a file that is damaged is begun anew. A file of a later version, or with
+something planted in it, is an error.
 """
 
 import contextlib
@@ -17,7 +18,18 @@ import numpy as np
 
 from pytest_rageval.cache_folder import make_cache_folder, make_private_file
 from pytest_rageval.embeddings.encoder import Vectors
-from pytest_rageval.embeddings.file import COLUMNS, FILE, TABLE, TIMES, checksum, columns
+from pytest_rageval.embeddings.file import (
+    COLUMNS,
+    FILE,
+    TABLE,
+    TIMES,
+    VERSION,
+    check,
+    checksum,
+    columns,
+    refuse_irregular,
+    version,
+)
 
 __all__ = ["EmbeddingStore"]
 
@@ -25,6 +37,9 @@ T = TypeVar("T")
 
 WAIT_S: Final = 60.0
 """How long a statement waits for other processes' transactions."""
+
+MOVED: Final = "SQLITE_READONLY_DBMOVED"
+"""How SQLite names it when the file that is open does not have its name any more."""
 
 FORM: Final = np.dtype("<f4")
 """Of a number in the file, on every machine."""
@@ -35,6 +50,9 @@ class EmbeddingStore:
 
     Args:
         directory: the folder, made at the first use.
+
+    Raises:
+        StoreError: from any method, when the file is of a later version, or holds what this package did not make.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -81,7 +99,14 @@ class EmbeddingStore:
         """What the work gives; None where the file does not let it."""
         with self._lock:
             try:
-                return work(self._opened())
+                try:
+                    return work(self._opened())
+                except sqlite3.OperationalError as error:
+                    if getattr(error, "sqlite_errorname", "") != MOVED:
+                        raise
+                    # The folder was removed meanwhile: what comes is kept in a new one.
+                    self.close()
+                    return work(self._opened())
             except (sqlite3.OperationalError, OSError):
                 # It may not be written, it is full, another holds it too long.
                 return None
@@ -92,15 +117,22 @@ class EmbeddingStore:
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
             make_cache_folder(self._directory)
-            make_private_file(self._directory / FILE)
+            file = self._directory / FILE
+            refuse_irregular(file)
+            make_private_file(file)
             # Not the write-ahead log: one file can be read where nothing may be written, and thrown away whole.
-            connection = sqlite3.connect(self._directory / FILE, timeout=WAIT_S, check_same_thread=False)
+            connection = sqlite3.connect(file, timeout=WAIT_S, check_same_thread=False)
             try:
+                check(connection, file)
                 # Nothing is lost when a process is killed; when the power fails, a damaged file is begun anew.
                 connection.execute("PRAGMA synchronous = OFF")
                 connection.execute(TABLE)
                 if columns(connection) == COLUMNS[:-1]:
                     connection.execute(TIMES)
+                if version(connection) < VERSION:
+                    with contextlib.suppress(sqlite3.OperationalError):
+                        # A file that may only be read stays as it is.
+                        connection.execute(f"PRAGMA user_version = {VERSION}")
             except BaseException:
                 connection.close()
                 raise

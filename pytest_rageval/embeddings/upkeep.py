@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_rageval.embeddings.file import COLUMNS, FILE, checksum, columns
-from pytest_rageval.errors import StoreError
+from pytest_rageval.embeddings.file import COLUMNS, FILE, check, checksum, columns, unusable
 
 __all__ = ["Survey", "delete_damaged", "delete_older", "survey"]
 
@@ -88,19 +87,14 @@ def _delete(connection: sqlite3.Connection, rows: list[tuple[int]]) -> None:
 def _opened(directory: Path, mode: str) -> Iterator[sqlite3.Connection]:
     """The file as it is: it is neither made nor begun anew."""
     file = directory / FILE
+    again = "Delete the file if it stays so: they are made anew, which costs time alone."
     try:
         with contextlib.closing(
             sqlite3.connect(f"{file.absolute().as_uri()}?mode={mode}", uri=True)
         ) as opened:
+            check(opened, file)
             if columns(opened) != COLUMNS:
-                raise _unusable(file, "its table is of another form, in which nothing is kept")
+                raise unusable(file, "its table is of another form, in which nothing is kept", again)
             yield opened
     except sqlite3.Error as error:
-        raise _unusable(file, error) from error
-
-
-def _unusable(file: Path, why: object) -> StoreError:
-    return StoreError(
-        f"The embeddings in {file} cannot be used: {why}.\n"
-        "Delete the file if it stays so: they are made anew, which costs time alone."
-    )
+        raise unusable(file, error, again) from error

@@ -13,6 +13,7 @@ from typing import IO, Any, Final, cast
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.extras import require
+from pytest_rageval.regular_file import refuse_special
 
 __all__ = ["MAX_LINE", "Opened", "lines", "opened"]
 
@@ -42,12 +43,13 @@ def opened(path: Path) -> Iterator[Opened]:
     """Open a file; gzip and Zstandard are recognised by their first bytes, whatever the name.
 
     Raises:
-        InputError: it cannot be opened, or, within the block, not be read on: a damaged or truncated
-            compressed file among others.
+        InputError: it is no regular file, cannot be opened, or, within the block, not be read on: a damaged or
+            truncated compressed file among others.
     """
     reading: Opened | None = None
     damaged: list[type[Exception]] = [OSError, EOFError, zlib.error]
     try:
+        refuse_special(path)
         with path.open("rb") as raw:
             magic = raw.peek(4)[:4] if hasattr(raw, "peek") else b""
             if magic.startswith(GZIP):

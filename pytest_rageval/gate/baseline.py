@@ -31,6 +31,7 @@ from pytest_rageval.file_writing import write_whole
 from pytest_rageval.gate.comparison import Before
 from pytest_rageval.gate.conditions import mark_of
 from pytest_rageval.model import Example
+from pytest_rageval.regular_file import refuse_special
 from pytest_rageval.scores import Outcome, Score
 
 __all__ = ["LONGEST", "WRITE", "Baseline", "baseline_entry", "completed"]
@@ -107,6 +108,7 @@ class Baseline:
             InputError: the file is no such baseline.
         """
         try:
+            refuse_special(path)
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return cls()

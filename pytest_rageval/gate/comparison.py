@@ -106,7 +106,7 @@ def compared(score: Score, fingerprint: Mapping[str, Any], before: Before) -> Co
     changed = changes_of(before.fingerprint, fingerprint)
     if changed:
         raise StaleBaselineError(
-            f"{score.spec}: the baseline is of another time, only the retriever may differ. Changed since:\n"
+            f"{score.spec}: the baseline was made with other settings; only the retriever may differ. Changed since:\n"
             + "\n".join(f"  {line}" for line in changed)
             + "\nGo back to what it was, or write a new baseline on the commit to compare with: "
             "--rageval-update-baseline."

@@ -56,8 +56,8 @@ def verdict_on(score: Score, threshold: Threshold, drop: DropTest | None = None)
         drop: how the score stands to its baseline; None where there is none, which passes with a warning.
 
     Returns:
-        `fail` where a bound is passed: `max_drop` by a drop that is larger and no noise, or with
-        `strict` by one that is not excluded. `inconclusive` where a larger drop may be noise.
+        `fail` where a bound is passed: `max_drop` by a drop that is larger and significant, or with
+        `strict` by one that is not excluded. `inconclusive` where a larger drop is not significant.
     """
     verdict = _verdict(score, threshold, drop)
     failed = verdict.status == "fail"
@@ -147,8 +147,8 @@ def _shown(score: Score, max_drop: float, drop: DropTest) -> Verdict:
         return Verdict("pass", f"{stands}, within the allowed drop of {max_drop:g}")
     beyond = f"{stands}, more than the allowed {max_drop:g}"
     if drop.significant:
-        return Verdict("fail", f"{beyond}, and it is no noise ({_held(drop)})")
-    told = f"{beyond}, but may be noise ({_held(drop)}){_power(score, drop)}"
+        return Verdict("fail", f"{beyond}, and significant ({_held(drop)})")
+    told = f"{beyond}, but not significant ({_held(drop)}){_power(score, drop)}"
     return Verdict("inconclusive", told, (told,))
 
 

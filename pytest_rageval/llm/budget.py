@@ -1,17 +1,18 @@
 """What a run may spend: counted before each call, for all processes of the run together.
 
 Before a call the most that it can cost is set aside, so that no call passes the
-budget; when its reply is there, what it did not use is given back.
+budget; when its reply is there, what it did not use is given back. What the
+server does not report counts as used.
 """
 
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pytest_rageval.errors import BudgetError
+from pytest_rageval.errors import BudgetError, StoreError
 from pytest_rageval.llm.prices import Price, Prices
 from pytest_rageval.llm.tokens import prompt_tokens
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["Budget", "Limits", "Purchase", "most_tokens_out"]
 
 POLL_S: Final = 0.02
+
+SETTLING_S: Final = 5.0
+"""How long it may take another process to count a call after its reply."""
 
 KEPT_S: Final = 7 * 86400.0
 """For how long it is remembered what a run has spent."""
@@ -47,8 +51,8 @@ class Purchase:
 
     Attributes:
         reply: what was had; None where nothing was.
-        billed: whether the server may count an attempt that gave no reply: it was slow, or what it
-            said could not be read.
+        billed: whether the server may count an attempt that gave no reply, as one that was slow or
+            cancelled.
     """
 
     reply: "Reply | None" = None
@@ -64,20 +68,44 @@ class Budget:
         run: a name that the processes of a run share.
         patience_s: how long nothing may change while other processes have calls open, before they
             count as dead; longer than a call lasts.
+        others_ask: whether another process is known to be asking; while none is, `SETTLING_S` is long enough.
     """
 
-    def __init__(self, limits: Limits, prices: Prices, run: str, *, patience_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        prices: Prices,
+        run: str,
+        *,
+        patience_s: float = 60.0,
+        others_ask: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._limits = limits
         self._prices = prices
         self._run = run
         self._patience_s = patience_s
+        self._others_ask = others_ask
         self._open = 0
         self._given_up = False
+        self._unsettled: list[tuple[int, float, float]] = []
 
     def cost(self, request: "Request", reply: "Reply") -> float | None:
-        """What a reply cost, in USD; None where the price is not known."""
+        """What a reply cost, in USD; None where that is not known.
+
+        A count of tokens that the server does not report is taken as what was set aside for it.
+        """
         price = self._prices.of(request.base_url, request.model)
-        return None if price is None else price.cost(reply.tokens_in, reply.tokens_out)
+        if price is None:
+            return None
+        tokens_in, tokens_out = reply.tokens_in, reply.tokens_out
+        if not reply.counts_in:
+            tokens_in = prompt_tokens(request.messages, request.parameters)
+        if not reply.counts_out:
+            most = most_tokens_out(request.parameters, price)
+            if most is None and price.output:
+                return None
+            tokens_out = most or 0
+        return price.cost(tokens_in, tokens_out)
 
     @contextlib.asynccontextmanager
     async def purchase(self, database: "Database", request: "Request") -> AsyncIterator[Purchase]:
@@ -87,6 +115,8 @@ class Budget:
             BudgetError: the call could pass the budget, or nobody can tell.
         """
         purchase = Purchase()
+        # The file of prices is read before anything is paid: later it may not be possible to open one.
+        self._prices.of(request.base_url, request.model)
         if self._limits == Limits():
             yield purchase
             return
@@ -101,13 +131,22 @@ class Budget:
             spent = most if purchase.billed else 0.0
             if reply is not None:
                 spent = self.cost(request, reply) or 0.0
-            with database.transaction():
+            self._unsettled.append((int(purchase.billed or reply is not None), spent, most))
+            # No reply is lost because it cannot be counted: it stays set aside, and is counted before the next call.
+            with contextlib.suppress(StoreError):
+                self._settle(database)
+
+    def _settle(self, database: "Database") -> None:
+        """Count the calls that have ended."""
+        with database.transaction():
+            for calls, spent, most in self._unsettled:
                 database.execute(
                     # Of nothing that is open nothing is left, whatever the rounding.
                     "UPDATE spending SET calls = calls + ?, cost = cost + ?, open_calls = open_calls - 1, "
                     "open_cost = CASE open_calls WHEN 1 THEN 0 ELSE open_cost - ? END WHERE run = ?",
-                    (int(purchase.billed or reply is not None), spent, most, self._run),
+                    (calls, spent, most, self._run),
                 )
+        self._unsettled.clear()
 
     async def _set_aside(self, database: "Database", most: float) -> None:
         """Wait until what others have set aside, and may not use, leaves room for this; or raise."""
@@ -121,15 +160,24 @@ class Budget:
             if not self._fits(state.calls, state.cost, most) or not state.open_calls:
                 raise BudgetError(self._exhausted(state, most))
             # Calls of this process end; those of others do, unless their process is dead.
-            if not self._open and (self._given_up or time.monotonic() - since > self._patience_s):
+            if not self._open and (self._given_up or time.monotonic() - since > self._patience):
                 self._given_up = True
                 raise BudgetError(self._exhausted(state, most))
             await asyncio.sleep(POLL_S)
 
+    @property
+    def _patience(self) -> float:
+        return self._patience_s if self._others_ask() else min(SETTLING_S, self._patience_s)
+
     def _opened(self, database: "Database", most: float) -> "_State | None":
         """Set it aside, if the run keeps its limits with it; else what keeps it from that."""
+        if self._unsettled:
+            self._settle(database)
         with database.transaction():
-            database.execute("DELETE FROM spending WHERE began < ?", (time.time() - KEPT_S,))
+            # Never this run's own, whatever the clock says.
+            database.execute(
+                "DELETE FROM spending WHERE began < ? AND run != ?", (time.time() - KEPT_S, self._run)
+            )
             database.execute(
                 "INSERT OR IGNORE INTO spending (run, calls, cost, began, open_calls, open_cost) "
                 "VALUES (?, 0, 0, ?, 0, 0)",

@@ -3,9 +3,15 @@
 Found are those in the cache folder and, after it, in the cassette. What is in
 neither is asked for by the one process that takes the lease on it; the others
 wait until the reply is in the folder, or the lease has run out.
+
+A silent reply, without text and without a reason, counts in its own run alone:
+the next one asks again.
 """
 
 import asyncio
+import contextlib
+import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,6 +34,10 @@ __all__ = ["Cache"]
 POLL_S: Final = 0.05
 """How often is looked whether another process has the reply."""
 
+DAMAGED: Final = "damaged entry of the cache passed over (`rageval cache verify` lists such entries)"
+
+RESTORED: Final = "removal of the cache folder during the run; it was made again with all that was kept in it"
+
 
 @dataclass(frozen=True, slots=True)
 class _Files:
@@ -45,20 +55,31 @@ class Cache:
         directory: of replies, shared by all processes; made when it is needed.
         cassette: a file of recorded replies, or None.
         missing_ok: whether the cassette may be missing: it is to be written first.
-        since: replies of before, in seconds since 1970, are not found, nor is the cassette; None
-            finds all.
+        refresh: whether only what this run asked for is found, and nothing of the cassette.
+        run: a name that the processes of a run share.
+
+    Attributes:
+        remarks: what a reader of the scores should know, with how often it happened.
 
     Raises:
         StoreError: from any method, when the folder or the cassette cannot be used.
     """
 
     def __init__(
-        self, directory: Path, cassette: Path | None, *, missing_ok: bool = False, since: float | None = None
+        self,
+        directory: Path,
+        cassette: Path | None,
+        *,
+        missing_ok: bool = False,
+        refresh: bool = False,
+        run: str = "",
     ) -> None:
         self._directory = directory
         self._cassette_file = cassette
         self._missing_ok = missing_ok
-        self._since = since
+        self._refresh = refresh
+        self._run = run or uuid.uuid4().hex
+        self.remarks: Counter[str] = Counter()
         self._files: _Files | None = None
         self._cassette: Mapping[str, Entry] | None = None
         self._poll: asyncio.Future[None] | None = None
@@ -75,7 +96,7 @@ class Cache:
         """The replies that are kept under these keys."""
         recorded = self._recorded
         try:
-            found = self._opened.store.get_many(keys, since=self._since or 0.0)
+            found = self._kept(keys)
         except StoreError:
             # A folder that cannot be used does no harm where everything is recorded.
             if any(key not in recorded for key in keys):
@@ -122,9 +143,21 @@ class Cache:
         """
         return await self._entries.ask(entry)
 
+    def still_ours(self, key: str) -> bool:
+        """Whether nobody has taken over what this process has claimed, as if it were dead."""
+        return bool(self._opened.leases.ours([key]))
+
+    def others_ask(self) -> bool:
+        """Whether another living process is asking for anything."""
+        return self._opened.leases.others()
+
     def release(self, key: str) -> None:
         """Let another process ask: no reply has come."""
-        self._opened.leases.release([key])
+        # Where it cannot be said, the lease runs out.
+        with contextlib.suppress(StoreError):
+            files = self._opened
+            with files.database.transaction():
+                files.leases.release([key])
 
     async def settled(self, key: str) -> None:
         """Wait while another process asks for a reply."""
@@ -160,7 +193,7 @@ class Cache:
             from pytest_rageval.llm.leases import Leases  # noqa: PLC0415
             from pytest_rageval.llm.store import Store  # noqa: PLC0415
 
-            database = Database(self._directory)
+            database = Database(self._directory, restored=lambda: self.remarks.update([RESTORED]))
             self._files = _Files(database, Store(database), Leases(database))
         return self._files
 
@@ -168,9 +201,21 @@ class Cache:
     def _recorded(self) -> "Mapping[str, Entry]":
         if self._cassette is None:
             file = self._cassette_file
-            unread = file is None or self._since is not None or (self._missing_ok and not file.exists())
-            self._cassette = {} if unread or file is None else read_cassette(file)
+            unread = file is None or self._refresh or (self._missing_ok and not file.exists())
+            recorded = {} if unread or file is None else read_cassette(file)
+            if self._missing_ok:
+                # It is being recorded: what was silent may say something now.
+                recorded = {key: entry for key, entry in recorded.items() if not entry.reply.silent}
+            self._cassette = recorded
         return self._cassette
+
+    def _kept(self, keys: Sequence[str]) -> "dict[str, Reply]":
+        """What the folder has of them, for this run."""
+        store = self._opened.store
+        kept = store.get_many(keys, run=self._run, asked_in_run=self._refresh)
+        if store.damaged:
+            self.remarks[DAMAGED] = len(store.damaged)
+        return kept
 
     @cached_property
     def _addresses(self) -> Mapping[str, Sequence[str]]:
@@ -186,7 +231,7 @@ class Cache:
         files = self._opened
         with files.database.transaction():
             # Between looking and claiming no process can keep anything: so nobody asks for what is there.
-            kept = files.store.get_many(keys, since=self._since or 0.0)
+            kept = self._kept(keys)
             ours = files.leases.claim([key for key in keys if key not in kept])
         return {key: kept.get(key) or key in ours for key in keys}
 
@@ -203,8 +248,8 @@ class Cache:
         files = self._opened
         keys = [entry.key for entry in entries]
         with files.database.transaction():
-            kept = files.store.get_many(keys, since=self._since or 0.0)
-            files.store.put_many(entry for entry in entries if entry.key not in kept)
+            kept = self._kept(keys)
+            files.store.put_many((entry for entry in entries if entry.key not in kept), run=self._run)
             files.leases.release(keys)
         return {entry: kept.get(entry.key, entry.reply) for entry in entries}
 

@@ -53,8 +53,14 @@ OVERFLOW: Final = (
 )
 """How servers say that the prompt is longer than the model can read."""
 
+BROKEN_OFF: Final = {"RemoteProtocolError", "DecodingError"}
+"""What ends a reply in the midst. By name, as below: the HTTP library is the client library's own choice."""
 
-Why = Literal["throttled", "slow", "unreached", "garbled", "failed"]
+SENT: Final = {"ReadError", "WriteError", "RemoteProtocolError"}
+"""After which a request may have arrived, and have been answered."""
+
+
+Why = Literal["throttled", "slow", "unreached", "dropped", "garbled", "failed"]
 
 
 class Again(Exception):  # noqa: N818 - no error of the user's, a state of the conversation
@@ -63,7 +69,8 @@ class Again(Exception):  # noqa: N818 - no error of the user's, a state of the c
     Attributes:
         reason: for whom it never passes.
         why: the server has too much to do ("throttled"), did not answer in time ("slow"), was not
-            reached ("unreached"), gave a reply that is none ("garbled"), or something went wrong ("failed").
+            reached ("unreached"), ended the connection instead of replying ("dropped"), gave a reply that
+            is none ("garbled"), or something went wrong ("failed").
         wait_s: what the server asks to wait before anything is sent, or None.
     """
 
@@ -191,12 +198,10 @@ class Client:
 
         if isinstance(error, openai.APIConnectionError):
             cause = error.__cause__ or error
-            said = self._brief(str(cause))
-            # By name: the HTTP library is the client library's own choice.
-            answered = type(cause).__name__ in {"RemoteProtocolError", "DecodingError"}
-            if answered and "without sending a response" not in said:
+            said, kind = self._brief(str(cause)), type(cause).__name__
+            if kind in BROKEN_OFF and "without sending a response" not in said:
                 return Again(f"the connection broke off: {said}", "garbled")
-            return Again(f"no connection: {said}", "unreached")
+            return Again(f"no connection: {said}", "dropped" if kind in SENT else "unreached")
         if not isinstance(error, openai.APIStatusError):
             return Again(f"the server's reply was not understood: {self._brief(str(error))!r}", "garbled")
         status = error.status_code

@@ -1,7 +1,6 @@
 """The one way to a model: what is kept is found, and each missing reply is had once."""
 
 import asyncio
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
@@ -42,9 +41,8 @@ class Access:
         cassette: a file of recorded replies, read where the cache has none; or None.
         mode: what becomes of a request whose reply is not kept: it is sent ("live"), an error
             ("replay"), or counted ("plan").
-        run: a name that all processes of a run share.
-        began: when the run began, in seconds since 1970.
-        refresh: find only what was kept since then.
+        run: a name that all processes of a run share; empty for a process that is alone.
+        refresh: find only what this run asked for.
         record: keep every reply used in `Door.used`, to be written as a cassette.
         prompts: keep the messages of requests beside their replies, and not only their hashes.
         pace: of asking.
@@ -56,7 +54,6 @@ class Access:
     cassette: Path | None = None
     mode: Mode = "live"
     run: str = ""
-    began: float = field(default_factory=time.time)
     refresh: bool = False
     record: bool = False
     prompts: bool = False
@@ -84,15 +81,16 @@ class Door:
 
     def __init__(self, access: Access) -> None:
         self.access = access
-        self.usage = Usage()
         self.used: dict[str, Entry] = {}
         prices = Prices.load(access.prices)
         self.cache = Cache(
             access.cache_dir,
             access.cassette,
             missing_ok=access.record,
-            since=access.began if access.refresh else None,
+            refresh=access.refresh,
+            run=access.run,
         )
+        self.usage = Usage(remarks=self.cache.remarks)
         self._source: Source
         if access.mode == "plan":
             self._source = Plan(prices, self.usage)
@@ -100,7 +98,9 @@ class Door:
             self._source = Replay(self.cache)
         else:
             patience_s = 2 * access.pace.timeout_s
-            budget = Budget(access.limits, prices, access.run, patience_s=patience_s)
+            budget = Budget(
+                access.limits, prices, access.run, patience_s=patience_s, others_ask=self.cache.others_ask
+            )
             self._source = Live(self.cache, budget, self.usage, access.pace, access.prompts)
         # Each who waits has a future of their own: one may be cancelled, the reply is for the others too.
         self._waiting: dict[str, list[asyncio.Future[Reply]]] = {}
@@ -182,9 +182,6 @@ class Door:
     def _land(
         self, request: "Request", outcome: "Reply | BaseException", recorded: "Entry | None" = None
     ) -> None:
-        if not isinstance(outcome, BaseException):
-            self._remark(request, outcome, recorded)
-            self.remember(request, outcome, recorded)
         for future in self._waiting.pop(request.key):
             if future.done():
                 continue
@@ -192,6 +189,10 @@ class Door:
                 future.set_exception(outcome)
             else:
                 future.set_result(outcome)
+        # Last: who waits has the reply, whatever becomes of what is said about it.
+        if not isinstance(outcome, BaseException):
+            self._remark(request, outcome, recorded)
+            self.remember(request, outcome, recorded)
 
     def remember(self, request: "Request", reply: "Reply", recorded: "Entry | None" = None) -> None:
         """Put a reply among those to be recorded, if any are; one that was recorded elsewhere stays what it is."""

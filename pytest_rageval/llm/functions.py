@@ -1,11 +1,14 @@
 """The user's own expensive functions, kept like replies: once for each version and arguments."""
 
 import asyncio
+import concurrent.futures
 import functools
 import inspect
 import json
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, cast
 
@@ -95,10 +98,13 @@ class Functions:
         @functools.wraps(function)
         async def found_or_awaited(*args: Any, **named: Any) -> Any:
             turn = _Turn(request_of(name, version, args, named))
+            _refuse_circle(name, turn.request.key)
             try:
                 reply = await self._from_elsewhere(self._begin(turn))
                 if reply is None:
-                    reply = reply_of(name, await cast("Awaitable[Any]", function(*args, **named)))
+                    with _computing(turn):
+                        result = await cast("Awaitable[Any]", function(*args, **named))
+                    reply = reply_of(name, result)
                     await self._from_elsewhere(self._end(turn, reply))
             except BaseException:
                 self._loop.submit(self._give_up(turn))
@@ -118,10 +124,13 @@ class Functions:
                 )
                 raise CallableError(message)
             turn = _Turn(request_of(name, version, args, named))
+            _refuse_circle(name, turn.request.key)
             try:
                 reply = self._loop.wait(self._begin(turn))
                 if reply is None:
-                    reply = reply_of(name, function(*args, **named))
+                    with _computing(turn):
+                        result = function(*args, **named)
+                    reply = reply_of(name, result)
                     self._loop.wait(self._end(turn, reply))
             except BaseException:
                 # Also what comes from outside while this waits: Ctrl-C, a timeout plugin.
@@ -133,27 +142,20 @@ class Functions:
 
     def _within_the_run(self, function: F) -> F:
         """A function whose results this process remembers."""
-        results: dict[str, Any] = {}
         self._door.usage.remarks[
             f"results of {function!r:.60} are kept within this run only: no version"
         ] += 1
-
-        def forget(key: str, done: asyncio.Future[Any]) -> None:
-            if done.cancelled() or done.exception() is not None:
-                del results[key]
+        remembered = _Remembered(function)
 
         @functools.wraps(function)
-        def remembered(*args: Any, **named: Any) -> Any:
-            key = request_of("function", "", args, named).key
-            if key not in results:
-                results[key] = _lasting(function, function(*args, **named))
-                if isinstance(results[key], asyncio.Future):
-                    results[key].add_done_callback(functools.partial(forget, key))
-            result = results[key]
-            # Who is cancelled while it waits does not end it for the others.
-            return asyncio.shield(result) if isinstance(result, asyncio.Future) else result
+        async def awaited(*args: Any, **named: Any) -> Any:
+            return await remembered.awaited(*args, **named)
 
-        return cast("F", remembered)
+        @functools.wraps(function)
+        def called(*args: Any, **named: Any) -> Any:
+            return remembered.called(*args, **named)
+
+        return cast("F", awaited if is_async(function) else called)
 
     async def _from_elsewhere(self, work: Coroutine[Any, Any, T]) -> T:
         """What the run's loop makes of it, for a caller in any loop; who is cancelled does not end it."""
@@ -217,7 +219,7 @@ class Functions:
             raise Planned(f"a result of {request.model} is not there yet")
 
 
-@dataclass
+@dataclass(eq=False)
 class _Turn:
     """Who computes a result.
 
@@ -230,6 +232,112 @@ class _Turn:
     request: Request
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     taken: bool = False
+
+
+class _Remembered:
+    """The results of one function, for all threads and event loops of this process."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._lock = threading.Lock()
+        self._results: dict[str, tuple[_Turn, concurrent.futures.Future[Any]]] = {}
+
+    def called(self, *args: Any, **named: Any) -> Any:
+        """What the function returned, now or before."""
+        while True:
+            turn, result = self._taken(args, named)
+            if turn.taken:
+                self._compute(turn, result, args, named)
+            with suppress(concurrent.futures.CancelledError):
+                found = result.result()
+                # Who is cancelled while it waits does not end it for the others.
+                return asyncio.shield(found) if isinstance(found, asyncio.Future) else found
+
+    async def awaited(self, *args: Any, **named: Any) -> Any:
+        """What came of awaiting it, now or before, whatever loop it was in."""
+        while True:
+            turn, result = self._taken(args, named)
+            if turn.taken:
+                try:
+                    with _computing(turn):
+                        computed = asyncio.ensure_future(self._function(*args, **named))
+                except BaseException:
+                    self._forget(turn, result)
+                    raise
+                computed.add_done_callback(functools.partial(self._end, turn, result))
+                # In a task of its own: who is cancelled while it waits does not end it for the others.
+                return await asyncio.shield(computed)
+            try:
+                return await asyncio.shield(asyncio.wrap_future(result))
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if not result.cancelled() or (task is not None and task.cancelling()):
+                    raise
+
+    def _taken(self, args: Any, named: Any) -> "tuple[_Turn, concurrent.futures.Future[Any]]":
+        """Where the result is, or will be; and whose turn it is to compute it."""
+        turn = _Turn(request_of("function", "", args, named))
+        with self._lock:
+            known, result = self._results.get(turn.request.key, (None, concurrent.futures.Future()))
+            if known is None:
+                turn.taken = True
+                self._results[turn.request.key] = turn, result
+                return turn, result
+        if known in _COMPUTED.get():
+            _refuse_circle(f"{self._function!r:.60}", known.request.key)
+        return turn, result
+
+    def _compute(self, turn: _Turn, result: "concurrent.futures.Future[Any]", args: Any, named: Any) -> None:
+        try:
+            with _computing(turn):
+                found = _lasting(self._function, self._function(*args, **named))
+        except BaseException:
+            self._forget(turn, result)
+            raise
+        if isinstance(found, asyncio.Future):
+            found.add_done_callback(functools.partial(self._end, turn, result))
+        turn.taken = False
+        result.set_result(found)
+
+    def _end(
+        self, turn: _Turn, result: "concurrent.futures.Future[Any]", done: "asyncio.Future[Any]"
+    ) -> None:
+        if done.cancelled() or done.exception() is not None:
+            self._forget(turn, result)
+        elif not result.done():
+            turn.taken = False
+            result.set_result(done.result())
+
+    def _forget(self, turn: _Turn, result: "concurrent.futures.Future[Any]") -> None:
+        """What failed is not kept: who waits for it tries by itself."""
+        turn.taken = False
+        with self._lock:
+            del self._results[turn.request.key]
+        result.cancel()
+
+
+_COMPUTED: Final[ContextVar[tuple[_Turn, ...]]] = ContextVar("rageval_computed", default=())
+"""What is being computed around the code that asks, the innermost last."""
+
+
+@contextmanager
+def _computing(turn: _Turn) -> Iterator[None]:
+    before = _COMPUTED.get()
+    _COMPUTED.set((*before, turn))
+    try:
+        yield
+    finally:
+        _COMPUTED.set(before)
+
+
+def _refuse_circle(name: str, key: str) -> None:
+    """Raise where a function would wait for the result that it is computing."""
+    if any(turn.taken and turn.request.key == key for turn in _COMPUTED.get()):
+        message = (
+            f"{name} is cached, and calls itself with the same arguments: it would wait for its own result.\n"
+            "Call the function that is not cached, or give other arguments."
+        )
+        raise CallableError(message)
 
 
 def is_cached(function: object) -> bool:

@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.llm.budget import Purchase
@@ -46,6 +46,10 @@ class Pace:
     patience_s: float = 300.0
 
 
+class _TakenOver(Exception):  # noqa: N818 - no error, a reason to look again
+    """Another process asks for what this one has claimed."""
+
+
 @dataclass
 class Live:
     """What is asked of servers now."""
@@ -71,7 +75,9 @@ class Live:
             async with self._desk(server):
                 claimed = await self.cache.claim(request.key)
                 if claimed is True:
-                    return await self._claimed(server, request)
+                    with contextlib.suppress(_TakenOver):
+                        return await self._claimed(server, request)
+                    continue
             if isinstance(claimed, Reply):
                 self.usage.cached += 1
                 return claimed
@@ -88,19 +94,16 @@ class Live:
         self._senders.clear()
 
     async def _claimed(self, server: "Server", request: "Request") -> Reply:
-        from pytest_rageval.llm.store import Entry  # noqa: PLC0415 - with SQLite, when needed
-
+        # Before anything is paid: what only explains must not fail when the reply is there.
+        outline = outline_of(request, prompts=self.prompts)
         try:
-            reply = await self._sender(server).send(request, purchase=lambda: self._purchase(request))
+            return await self._sender(server).send(
+                request,
+                purchase=lambda: self._purchase(request),
+                keep=lambda reply: self._keep(request, reply, outline),
+            )
         except BaseException:
             self.cache.release(request.key)
-            raise
-        self._count(request, reply)
-        try:
-            return await self.cache.keep(Entry(request.key, reply, outline_of(request, prompts=self.prompts)))
-        except RagevalError as error:
-            # What cannot be kept must not be paid: this reply was the last.
-            self._unkept = error
             raise
 
     @contextlib.asynccontextmanager
@@ -109,13 +112,31 @@ class Live:
         async with self.budget.purchase(self.cache.database, request) as purchase:
             if self._unkept is not None:
                 raise self._unkept
+            # A process that was stopped for a while counts as dead, and what it has claimed is asked by another.
+            if not self.cache.still_ours(request.key):
+                raise _TakenOver
             yield purchase
+
+    async def _keep(self, request: "Request", reply: Reply, outline: Mapping[str, Any]) -> Reply:
+        """Keep a reply, and then count it."""
+        from pytest_rageval.llm.store import Entry  # noqa: PLC0415 - with SQLite, loaded by now
+
+        try:
+            return await self.cache.keep(Entry(request.key, reply, outline))
+        except RagevalError as error:
+            # What cannot be kept must not be paid: those in flight are the last.
+            self._unkept = error
+            raise
+        finally:
+            self._count(request, reply)
 
     def _count(self, request: "Request", reply: Reply) -> None:
         usage, cost = self.usage, self.budget.cost(request, reply)
         usage.live += 1
         usage.tokens_in += reply.tokens_in
         usage.tokens_out += reply.tokens_out
+        if not (reply.counts_in and reply.counts_out):
+            usage.remarks[f"{request.model} reports no tokens: counted as costing the most it can"] += 1
         if cost is None:
             usage.unpriced += 1
         else:

@@ -12,9 +12,12 @@ from typing import Any, Final
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.request import Request
 
-__all__ = ["difference", "nearest", "outline_of"]
+__all__ = ["RUN", "difference", "nearest", "outline_of", "read_outline"]
 
 HASH_DIGITS: Final = 12
+
+RUN: Final = "run"
+"""In the cache, beside what is known of a request: the run that asked."""
 
 WEIGHTS: Final = {"question": 4.0}
 """How much it counts for nearness that a part is the same; 1 for what is not listed."""
@@ -48,6 +51,15 @@ def outline_of(request: Request, *, prompts: bool = False) -> dict[str, Any]:
     if prompts:
         outline["messages"] = _plain(request.messages)
     return outline
+
+
+def read_outline(found: object) -> Mapping[str, Any]:
+    """An outline as it was read from a file; empty where it is none: it only explains, and must harm nobody."""
+    if not isinstance(found, dict):
+        return {}
+    texts = all(isinstance(found.get(name, ""), str) for name in ("base_url", "model"))
+    inner = all(isinstance(found.get(name, {}), dict) for name in ("parameters", "parts"))
+    return {name: value for name, value in found.items() if name != RUN} if texts and inner else {}
 
 
 def nearest(request: Mapping[str, Any], recorded: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.errors import InputError
+from pytest_rageval.regular_file import refuse_special
 
 __all__ = ["Price", "Prices"]
 
@@ -100,6 +101,7 @@ def _shipped() -> Table:
 
 def _read(file: Path) -> Table:
     try:
+        refuse_special(file)
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         message = (
@@ -107,7 +109,7 @@ def _read(file: Path) -> Table:
             "Name a TOML file of prices, or leave the option out for the shipped ones."
         )
         raise InputError(message) from None
-    except ValueError as error:  # not UTF-8, or not TOML
+    except (ValueError, RecursionError) as error:  # not UTF-8, or not TOML, or nested without end
         message = f"{OPTION} names {str(file)!r}, which is not TOML: {error}.\n{ALLOWED}"
         raise InputError(message) from None
     table = {}

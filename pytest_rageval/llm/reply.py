@@ -52,6 +52,23 @@ class Reply:
         return self.finish_reason == "length"
 
     @property
+    def silent(self) -> bool:
+        """Whether the model ended without having said anything, and without a reason."""
+        said = self.text.strip(SPACE) or self.refusal or self.tool_calls
+        return not said and self.finish_reason == "stop"
+
+    @property
+    def counts_in(self) -> bool:
+        """Whether the server reported the tokens of the prompt, of which there is always one."""
+        return self.tokens_in > 0
+
+    @property
+    def counts_out(self) -> bool:
+        """Whether the server reported the tokens of the reply; none are right only where it says nothing."""
+        said = self.text or self.refusal or self.tool_calls
+        return self.tokens_out > 0 or (self.counts_in and not said)
+
+    @property
     def answer(self) -> str:
         """The text without the reasoning before it; see `without_reasoning`."""
         return without_reasoning(self.text)
@@ -97,7 +114,7 @@ class Reply:
                 message = f"{name!r} is {reprlib.repr(found.get(name))}, expected {kind.__name__}"
                 raise ValueError(message)
             if kind is int and not 0 <= found.get(name, 0) <= MOST_TOKENS:
-                message = f"{name!r} is {found[name]}, expected a number of tokens"
+                message = f"{name!r} is {reprlib.repr(found[name])}, expected a number of tokens"
                 raise ValueError(message)
         return cls(**{name: well_formed(value) for name, value in found.items()})
 
@@ -161,6 +178,8 @@ def well_formed(value: T) -> T:
         return value
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # type: ignore[return-value]
 
+
+SPACE: Final = " \t\n\v\f\r"
 
 MOST_TOKENS: Final = (1 << 63) - 1
 """What SQLite can hold."""

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +16,7 @@ from pytest_rageval.llm.dialect import Dialect
 from pytest_rageval.llm.limits import Limiter, Slot
 from pytest_rageval.llm.patience import Patience, Wait
 from pytest_rageval.llm.reply import Reply, TooLarge
-from pytest_rageval.llm.tokens import prompt_tokens
+from pytest_rageval.llm.tokens import count_tokens, prompt_tokens
 
 if TYPE_CHECKING:
     from pytest_rageval.llm.request import Request
@@ -33,13 +33,23 @@ SLOW: Final = 0.5
 """The share of the timeout after which a reply counts as slow."""
 
 
+BILLED: Final = {"slow", "garbled", "dropped"}
+"""Kinds of failure after which the server may still count the attempt."""
+
 Buying = Callable[[], AbstractAsyncContextManager[Purchase]]
+
+Keeping = Callable[[Reply], Awaitable[Reply]]
 
 
 @contextlib.asynccontextmanager
 async def _free() -> AsyncIterator[Purchase]:
     """Where nobody counts."""
     yield Purchase()
+
+
+async def _as_it_is(reply: Reply) -> Reply:
+    """Where nobody keeps."""
+    return reply
 
 
 @dataclass
@@ -71,7 +81,7 @@ class Sender:
     def __post_init__(self) -> None:
         self._patience = Patience(self.patience_s, self._give_up)
 
-    async def send(self, request: "Request", *, purchase: Buying = _free) -> Reply:
+    async def send(self, request: "Request", *, purchase: Buying = _free, keep: Keeping = _as_it_is) -> Reply:
         """The server's reply to a request.
 
         A model that cannot answer at all is asked no more, so that a wrong key is one error and not
@@ -80,13 +90,17 @@ class Sender:
         Args:
             request: to send.
             purchase: around each attempt; what it raises is raised.
+            keep: called with the reply before anything else is sent in its place, and before it is counted.
+
+        Returns:
+            What `keep` returns.
 
         Raises:
             ServerError: nothing at this server can answer, or it has answered nothing for too long.
             Unscored: this request failed; the reason.
         """
         with self._patience.waiting():
-            return await self._send(request, purchase)
+            return await self._send(request, purchase, keep)
 
     @property
     def wait(self) -> Wait | None:
@@ -103,7 +117,7 @@ class Sender:
         later = "its limit is used up, it wants to be asked later"
         return Wait(url, later, requests, paused_s) if paused_s else None
 
-    async def _send(self, request: "Request", purchase: Buying) -> Reply:
+    async def _send(self, request: "Request", purchase: Buying, keep: Keeping) -> Reply:
         dialect = self._dialects.setdefault(request.model, Dialect())
         tokens = prompt_tokens(request.messages, request.parameters) if self.limiter.counts_tokens else 0
         failed: list[Again] = []
@@ -117,6 +131,7 @@ class Sender:
                 try:
                     async with purchase() as bought:
                         reply = await self._attempt(request, parameters, slot, bought)
+                        return await keep(replace(reply, without=without) if without else reply)
                 except Refused as refused:
                     if not dialect.learn(parameters, refused.answer):
                         raise
@@ -125,8 +140,6 @@ class Sender:
                     began = began or time.monotonic()
                     failed.append(again)
                     self._patience.failed(slot.began, again.reason)
-                else:
-                    return replace(reply, without=without) if without else reply
             self._give_up_after(request.model, failed, time.monotonic() - began)
             if failed[-1].wait_s is None or len(failed) > PROMPT:
                 # Not all at the same moment, and not in the slot, which others can use meanwhile.
@@ -138,20 +151,21 @@ class Sender:
         """Send it once, and let the limiter learn from how that went."""
         if self._asked_at is None:
             self._asked_at = slot.began
+        # Until it is known to be otherwise: of a call that is cancelled, nobody hears whether it was answered.
+        bought.billed = True
         try:
             reply, pause = await self.client.complete(request, parameters)
         except Again as again:
-            bought.billed = again.why in {"slow", "garbled"}
+            bought.billed = again.why in BILLED
             if again.why in {"throttled", "slow"}:
                 self.limiter.congested(slot)
             if again.wait_s is not None:
                 self.limiter.pause(again.wait_s)
             raise
-        except RagevalError as error:
-            self._broken[request.model] = error
-            raise
-        except TooLarge:
-            bought.billed = True
+        except (RagevalError, Unscored) as error:
+            bought.billed = isinstance(error, TooLarge)
+            if isinstance(error, RagevalError):
+                self._broken[request.model] = error
             raise
         finally:
             # The others in flight have been asked by now.
@@ -160,7 +174,11 @@ class Sender:
         self._patience.succeeded()
         self._given_up = None
         bought.reply = reply
-        self.limiter.used(slot, reply.tokens_in + reply.tokens_out)
+        if self.limiter.counts_tokens:
+            # What is not reported stays as it was expected.
+            tokens_in = reply.tokens_in if reply.counts_in else slot.tokens
+            tokens_out = reply.tokens_out if reply.counts_out else count_tokens(reply.text)
+            self.limiter.used(slot, tokens_in + tokens_out)
         if time.monotonic() - slot.began > SLOW * self.timeout_s:
             self.limiter.congested(slot)
         else:
@@ -195,7 +213,7 @@ class Sender:
         counted = sum(again.why != "throttled" for again in failed)
         if counted <= self.retries and seconds <= self.patience_s:
             return
-        if last.why == "unreached" and not self._reached:
+        if last.why in {"unreached", "dropped"} and not self._reached:
             self._broken[model] = self.client.unreachable(last.reason, len(failed))
             raise self._broken[model] from last
         reason = f"{last.reason}, {len(failed)} times"

@@ -1,16 +1,15 @@
 """The reply cache as its owner sees it: what is in it, by model, and which of it is damaged.
 
-A run stops at a damaged entry; upkeep names it and goes on to the next.
+A run passes over a damaged entry; upkeep names it.
 """
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.database import Database
+from pytest_rageval.llm.outline import read_outline
 from pytest_rageval.llm.reply import Reply
 from pytest_rageval.llm.store import Entry, Store
 
@@ -20,12 +19,11 @@ __all__ = [
     "ModelUse",
     "file_faults",
     "inspect",
-    "leftover_leases",
+    "leases",
     "model_of",
     "present",
     "repair",
     "schema",
-    "sound",
     "uses",
 ]
 
@@ -110,25 +108,8 @@ def inspect(database: Database) -> Iterator[Entry | Damaged]:
         if not rows:
             return
         read = [_read(row) for row in rows]
-        kept = sound(store, [values["key"] for values, faults in read if not faults.keys() - BESIDE])
+        kept = store.get_many([values["key"] for values, faults in read if not faults.keys() - BESIDE])
         yield from (_judged(values, faults, kept) for values, faults in read)
-
-
-def sound(store: Store, keys: Sequence[str]) -> dict[str, Reply]:
-    """The replies under these keys that are as they were written; the others are not in the result.
-
-    Raises:
-        StoreError: SQLite itself cannot read them.
-    """
-    try:
-        # Whatever the date says: it may be what is damaged.
-        return store.get_many(keys, since=-math.inf)
-    except StoreError as error:
-        if error.__cause__ is not None:
-            # No entry is at fault, but the file or the disk.
-            raise
-        half = len(keys) // 2
-        return {**sound(store, keys[:half]), **sound(store, keys[half:])} if half else {}
 
 
 def present(database: Database, keys: Sequence[str]) -> set[str]:
@@ -168,11 +149,9 @@ def schema(database: Database) -> int:
     return int(database.rows("PRAGMA user_version")[0][0])
 
 
-def leftover_leases(database: Database, now: float) -> tuple[int, int]:
-    """How many leases have run out with nobody giving them back, and how many hold at this time."""
-    rows = database.rows("SELECT count(*), coalesce(sum(expires >= ?), 0) FROM leases", (now,))
-    total, held = rows[0]
-    return total - held, held
+def leases(database: Database) -> int:
+    """How many requests are under way by runs that go on, or were when their run was killed."""
+    return int(database.rows("SELECT count(*) FROM leases")[0][0])
 
 
 def model_of(entry: Entry) -> tuple[str, str]:
@@ -227,7 +206,7 @@ def _judged(
     key: str = values["key"]
     if key not in kept:
         return Damaged(key, (*why, "the checksum is not that of the contents"))
-    outline = {} if "outline" in faults else values["outline"]
+    outline = {} if "outline" in faults else read_outline(values["outline"])
     entry = Entry(key, kept[key], outline, 0.0 if "written" in faults else values["written"])
     return Damaged(key, why, entry) if why else entry
 

@@ -121,8 +121,8 @@ class Rageval:
                 ndcg and hit only.
 
         Returns:
-            The table. What could not be had is missing with its reason: no judge for relevance, too
-            many unscored.
+            The table. What could not be computed is missing, with its reason (no judge for relevance, too
+            many unscored).
 
         Raises:
             InputError: a name is unknown.

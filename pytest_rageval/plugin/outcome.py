@@ -26,6 +26,9 @@ KEPT: Final = (
 )
 """What of a test's results the reports show."""
 
+LEGEND: Final = "https://pytest-rageval.github.io/pytest-rageval/reference/terminal-table.html"
+"""The page that explains the signs of the table."""
+
 PHASES: Final = frozenset({"setup", "call", "teardown"})
 """Of a test; what xdist says of one whose worker died is of none."""
 
@@ -173,6 +176,7 @@ class OutcomePlugin:
             *matrix_lines(self._matrix),
             *ratings_lines(self._ratings),
             *usage_lines(usage_entry(self._usage)),
+            *([f"legend: {LEGEND}"] if scored else ()),
         ]
 
     def _plan(self) -> list[str]:

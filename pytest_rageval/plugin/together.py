@@ -1,6 +1,5 @@
-"""What xdist's controller tells its workers, so that they are one run: its name and its beginning."""
+"""What xdist's controller tells its workers, so that they are one run: its name."""
 
-import time
 import uuid
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,7 +17,7 @@ class ControllerPlugin:
     NAME: ClassVar[str] = "rageval-controller"
 
     def __init__(self) -> None:
-        self._told = {"run": uuid.uuid4().hex, "began": time.time()}
+        self._told = {"run": uuid.uuid4().hex}
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:

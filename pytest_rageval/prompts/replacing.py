@@ -7,6 +7,7 @@ from pathlib import Path
 from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.prompts.asking import OWN, Prompts
 from pytest_rageval.prompts.templates import MARK, PLACEHOLDER, TEMPLATES
+from pytest_rageval.regular_file import refuse_special
 
 __all__ = ["prompts_of", "read_prompts", "read_templates"]
 
@@ -40,10 +41,11 @@ def read_templates(path: Path) -> dict[str, str]:
         InputError: the file cannot be read, is not TOML, or what it says are no prompts; see `prompts_of`.
     """
     try:
+        refuse_special(path)
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"The prompts {path} cannot be read: {error.strerror or error}.") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(
             f"The prompts {path} are not TOML: {error}.\n"
             'Write each as NAME = """…""", with placeholders in braces, such as {question}.'

@@ -63,7 +63,9 @@ class Sources:
         Raises:
             InputError: there is no such file, or it cannot be used.
         """
-        path = find("labels file", source, bases=bases, there=Path.is_file)
+        path = find(
+            "labels file", source, bases=bases, there=lambda path: path.exists() and not path.is_dir()
+        )
         if path not in self._labels:
             self._labels[path] = load_labels(path)
         return self._labels[path]

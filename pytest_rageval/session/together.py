@@ -1,6 +1,5 @@
 """What the processes of one run have in common, and what each of them may therefore ask of models."""
 
-import time
 import uuid
 from dataclasses import dataclass, field
 
@@ -18,12 +17,10 @@ class Together:
 
     Attributes:
         run: a name of it.
-        began: when it began, in seconds since 1970.
         workers: how many processes run tests.
     """
 
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
-    began: float = field(default_factory=time.time)
     workers: int = 1
 
 
@@ -36,7 +33,6 @@ def access(settings: Settings, together: Together) -> Access:
         cassette=settings.cassette,
         mode="plan" if settings.plan else "replay" if settings.replay else "live",
         run=together.run,
-        began=together.began,
         refresh=settings.refresh,
         record=settings.record,
         prompts=settings.record_prompts,

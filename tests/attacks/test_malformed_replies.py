@@ -218,7 +218,7 @@ def test_a_malformed_reply_is_one_unscored_example(project, llm):
             odd[name] = (score, unscored)
         assert found[f"q{2 * number + 2}"] == (1.0, None), name
     assert not odd
-    print(f"{len(MALFORMED)} malformed replies, each of them one unscored example")  # noqa: T201 - the count of attacks
+    print(f"{len(MALFORMED)} malformed replies, each of them one unscored example")
 
 
 def test_what_only_counts_or_describes_takes_no_reply_away(project, llm):
@@ -227,7 +227,7 @@ def test_what_only_counts_or_describes_takes_no_reply_away(project, llm):
     odd = {name: found[f"q{2 * n + 1}"] for n, name in enumerate(HARMLESS)}
     assert {name: outcome for name, outcome in odd.items() if outcome != (1.0, None)} == {}
     assert len(llm.requests) == 2 * len(HARMLESS)
-    print(f"{len(HARMLESS)} odd replies, all of them scored")  # noqa: T201 - likewise
+    print(f"{len(HARMLESS)} odd replies, all of them scored")
 
 
 VERDICTS: dict[str, str] = {

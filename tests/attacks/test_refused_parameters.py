@@ -523,4 +523,4 @@ def test_two_refusals_are_two_lessons() -> None:
     assert reply.without.split() == ["temperature", "stop", "logprobs", "top_logprobs"]
     assert len(sent) == len(refused) + 1
     total = len(REFUSALS) + len(RENAMED) + len(OUT_OF_RANGE)
-    print(f"{total} wordings of real servers")  # noqa: T201 - the count of attacks
+    print(f"{total} wordings of real servers")

@@ -59,18 +59,6 @@ def test_the_documented_change_turns_it_red_and_names_the_lost_questions(example
     assert WORSE in README
 
 
-def test_the_matrix_of_the_readme_is_that_of_its_retrievers(example, pytester):
-    """Its conftest in place of the example's, and word for word what it prints."""
-    section = README.partition("### Several systems at once")[2]
-    conftest, shown = (
-        section.partition(f"```{kind}\n")[2].partition("```")[0] for kind in ("python", "text")
-    )
-    (example / "conftest.py").write_text(conftest, encoding="utf-8")
-    result = run(pytester, "-k", "found", "--rageval-update-baseline")
-    result.assert_outcomes(passed=2, failed=1)
-    assert shown in result.stdout.str()
-
-
 def test_its_eval_set_is_checked_and_anchored_in_its_handbook(example, capsys):
     """Passages of the retriever, by ids and texts of its own, in the files they were cut from."""
     corpus = ("--corpus", "handbook")
@@ -130,7 +118,7 @@ def test_another_judge_is_refused(pytester, llm, monkeypatch):
     assert result.parseoutcomes() == {"errors": 1, "deselected": 6}
     result.stdout.fnmatch_lines(
         [
-            "llm_reteval@3: the baseline is of another time, only the retriever may differ. Changed since:",
+            "llm_reteval@3: the baseline was made with other settings; only the retriever may differ. Changed since:",
             f"  judge: canonical comparison in the baseline, m1 at {llm.url} now",
         ]
     )

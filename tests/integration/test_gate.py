@@ -61,7 +61,7 @@ def test_a_worse_retriever_fails_and_the_text_shows_then_and_now(project, llm):
     result.stdout.fnmatch_lines(
         [
             "answer.em@1: 0.417 is 0.583 below the baseline's 1.000, more than the allowed",
-            "  0.02, and it is no noise (p = 0.0078 ≤ 0.025)",
+            "  0.02, and significant (p = 0.0078 ≤ 0.025)",
             "answer.em@1 = 0.417 (95% interval 0.193 to 0.680, n = 12)",
             "7 of 12 questions got worse, 0 better:",
             "  q1  1.00 → 0.00  What is the code of item-1?",
@@ -107,7 +107,7 @@ def test_a_drop_that_may_be_noise_passes_with_a_warning(project):
     project.lose(2)
     told = (
         "warning: test_it.py::test_gate: recall@1: 0.750 is 0.250 below the baseline's 1.000, more than the "
-        "allowed 0.02, but may be noise (p = 0.5 > 0.05): 4 examples are too few to show any drop at 80% power; "
+        "allowed 0.02, but not significant (p = 0.5 > 0.05): 4 examples are too few to show any drop at 80% power; "
         "about 25 would settle this one"
     )
     for arguments in ((), ("-q",)):
@@ -157,11 +157,11 @@ def test_slices_are_compared_with_their_own_past(project):
     result.stdout.fnmatch_lines(
         [
             "recall@1 where topic='odd': 0.125 is 0.875 below the baseline's 1.000, more than",
-            "  the allowed 0.02, and it is no noise (p = 0.0078 ≤ 0.017)",
+            "  the allowed 0.02, and significant (p = 0.0078 ≤ 0.017)",
             "recall@1 where topic='odd' = 0.125 *",
             "7 of 8 questions got worse, 0 better:",
             "recall@1 where topic='odd': 0.125 is 0.875 below *",
-            "  the allowed 0.02, and it is no noise (p = 0.0078 ≤ 0.0083)",
+            "  the allowed 0.02, and significant (p = 0.0078 ≤ 0.0083)",
             "  1 of 2 values of topic fail: odd",
             "    recall@1 ?topic=odd?: the worst of 2 by topic; then even 1.000 pass",
         ]
@@ -264,7 +264,7 @@ def test_all_but_the_retriever_must_be_the_same(project, llm, arguments, changed
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
-            "answer.correct@1: the baseline is of another time, only the retriever may differ. Changed since:",
+            "answer.correct@1: the baseline was made with other settings; only the retriever may differ. Changed *",
             *(f"  {line}" for line in changed),
             "Go back to what it was, or write a new baseline on the commit to compare with: *",
             "  answer.correct@1 * error",
@@ -314,7 +314,10 @@ def test_a_minimum_that_is_not_reached_is_told_beside_a_stale_baseline(project, 
     result = project.run("--rageval-judge-model=m2")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["answer.correct@1: the baseline is of another time*", "hit@1: 0.250 is below the minimum 0.9"]
+        [
+            "answer.correct@1: the baseline was made with other settings*",
+            "hit@1: 0.250 is below the minimum 0.9",
+        ]
     )
     project.test(ASKING.replace("max_drop", "min=0.9, max_drop"))
     result = project.run("--rageval-judge-model=m2")

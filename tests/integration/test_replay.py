@@ -107,7 +107,7 @@ def test_a_replay_needs_no_key_and_no_server(project, llm, monkeypatch):
 
 
 def test_refresh_asks_once_for_every_test_and_worker(project, llm):
-    """What was asked for since the run began is not asked for again."""
+    """What the run has asked for is not asked for again."""
     project.use(llm)
     tests = GATE + GATE.replace("test_gate", "test_again")
     parametrized = '\n@pytest.fixture(params=[1, 2], scope="session")\ndef rageval_retriever(request):\n'

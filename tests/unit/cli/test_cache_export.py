@@ -164,6 +164,17 @@ def test_a_file_that_cannot_be_written_is_named(rageval: Run, tmp_path: Path) ->
     assert "The cassette blocked/x.jsonl cannot be written: " in done.err
 
 
+def test_empty_replies_stay_where_they_are(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
+    """Each counts in its own run alone, and on a cassette it would count in all."""
+    cache.put(
+        [entry(7, text=" \n"), entry(8, text="", finish_reason="length"), entry(9, text="", refusal="no")]
+    )
+    done = rageval("export", "x.jsonl")
+    assert (done.status, done.out) == (0, "x.jsonl: 6 replies written\n")
+    assert done.err == "left out: 1 empty reply, which a run asks for again\n"
+    assert key(7) not in read_cassette(tmp_path / "x.jsonl")
+
+
 def _large(number: int) -> object:
     """Some fit on a page with others, some need many."""
-    return entry(number, text=f"„Wort {number}“ " * (1200 if number % 40 == 0 else number % 97))
+    return entry(number, text=f"„Wort {number}“ " * (1200 if number % 40 == 0 else max(1, number % 97)))

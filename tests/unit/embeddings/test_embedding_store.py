@@ -1,5 +1,6 @@
 """The file of embeddings: what is kept is found, and nothing about it stops a run."""
 
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import pytest
 
 from pytest_rageval.embeddings.file import FILE
 from pytest_rageval.embeddings.store import EmbeddingStore
+from pytest_rageval.embeddings.upkeep import survey
+from pytest_rageval.errors import StoreError
 
 VECTOR = np.array([0.6, -0.8, 1e-30], np.float32)
 
@@ -82,14 +85,15 @@ def test_a_folder_that_cannot_be_made_keeps_nothing(tmp_path) -> None:
     assert store.get_many(["a"]) == {}
 
 
-def test_a_table_of_another_form_keeps_nothing(tmp_path) -> None:
-    """Somebody else's, or a later version's: it is left as it is."""
+def test_a_table_of_another_form_is_an_error(tmp_path) -> None:
+    """Somebody else's: it is left as it is."""
     with sqlite3.connect(tmp_path / FILE) as connection:
         connection.execute("CREATE TABLE embeddings (other TEXT)")
     connection.close()
     store = EmbeddingStore(tmp_path)
-    store.put_many({"a": VECTOR})
-    assert store.get_many(["a"]) == {}
+    for use in (lambda: store.put_many({"a": VECTOR}), lambda: store.get_many(["a"])):
+        with pytest.raises(StoreError, match="holds what pytest-rageval did not make: table 'embeddings'"):
+            use()
     store.close()
     with sqlite3.connect(tmp_path / FILE) as connection:
         assert connection.execute("SELECT * FROM embeddings").description[0][0] == "other"
@@ -105,6 +109,46 @@ def test_a_table_without_times_is_kept(tmp_path) -> None:
     store = EmbeddingStore(tmp_path)
     store.put_many({"b": -VECTOR})
     assert store.get_many(["a", "b"]).keys() == {"a", "b"}
+
+
+@pytest.mark.parametrize("drop_times", [False, True])
+def test_a_file_without_a_version_has_the_first(tmp_path, *, drop_times: bool) -> None:
+    """As files had none; what is in it is found, and it has one from now on."""
+    EmbeddingStore(tmp_path).put_many({"a": VECTOR})
+    connection = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+    connection.execute("PRAGMA user_version = 0")
+    if drop_times:
+        connection.execute("ALTER TABLE embeddings DROP COLUMN written")
+    connection.close()
+    assert _kept(tmp_path) == VECTOR.tolist()
+    connection = sqlite3.connect(tmp_path / FILE)
+    assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+    connection.close()
+
+
+def test_a_file_of_a_later_version_is_an_error(tmp_path) -> None:
+    """With what to do; it is left as it is."""
+    EmbeddingStore(tmp_path).put_many({"a": VECTOR})
+    connection = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    before = (tmp_path / FILE).read_bytes()
+    for use in (lambda: _kept(tmp_path), lambda: survey(tmp_path)):
+        with pytest.raises(
+            StoreError, match=r"version 2, written by a later version .* reads version 1\.\nUpdate"
+        ):
+            use()
+    assert (tmp_path / FILE).read_bytes() == before
+
+
+def test_a_file_that_is_removed_while_it_is_open_is_made_again(tmp_path) -> None:
+    """With what comes."""
+    store = EmbeddingStore(tmp_path / "cache")
+    store.put_many({"a": VECTOR})
+    shutil.rmtree(tmp_path / "cache")
+    store.put_many({"b": VECTOR})
+    store.close()
+    assert _kept(tmp_path / "cache", "b") == VECTOR.tolist()
 
 
 WRITER = """

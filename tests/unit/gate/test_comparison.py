@@ -150,7 +150,7 @@ def test_all_beside_the_retriever_that_changed_is_named(then: dict[str, Any], li
         compared(score_of({"a": 1.0}), NOW, before_of({"a": 1.0}, fingerprint=NOW | then))
     shown = str(caught.value).replace("https://a/v1 now", "* now").splitlines()
     assert shown == [
-        "recall@5: the baseline is of another time, only the retriever may differ. Changed since:",
+        "recall@5: the baseline was made with other settings; only the retriever may differ. Changed since:",
         *(f"  {line}" for line in lines),
         f"Go back to what it was, or {AGAIN}",
     ]

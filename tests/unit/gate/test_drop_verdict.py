@@ -35,7 +35,7 @@ ALL = numbered(20, 0)
             0.05,
             "inconclusive",
             (
-                "0.950 is 0.050 below the baseline's 1.000, more than the allowed 0.02, but may be noise "
+                "0.950 is 0.050 below the baseline's 1.000, more than the allowed 0.02, but not significant "
                 "(p = 0.5 > 0.05): 20 examples show a drop of 0.309 at 80% power; about 124 would settle this one"
             ),
         ),
@@ -44,7 +44,7 @@ ALL = numbered(20, 0)
             0.05,
             "fail",
             (
-                "0.700 is 0.300 below the baseline's 1.000, more than the allowed 0.02, and it is no noise "
+                "0.700 is 0.300 below the baseline's 1.000, more than the allowed 0.02, and significant "
                 "(p = 0.016 ≤ 0.05)"
             ),
         ),
@@ -54,7 +54,7 @@ ALL = numbered(20, 0)
             0.005,
             "inconclusive",
             (
-                "0.700 is 0.300 below the baseline's 1.000, more than the allowed 0.02, but may be noise "
+                "0.700 is 0.300 below the baseline's 1.000, more than the allowed 0.02, but not significant "
                 "(p = 0.016 > 0.005): 20 examples show a drop of 0.584 at 80% power; about 39 would settle this one"
             ),
         ),
@@ -397,5 +397,5 @@ def test_what_the_retriever_failed_at_is_a_drop() -> None:
         "fail",
         "0.940 (1.000 without those) is 0.060 below the baseline's 1.000 over 100 examples (6 have no score, since the "
         "retriever failed, and count as 0: the retriever failed (q94, q95, q96, q97, q98, q99)), more than the allowed "
-        "0.02, and it is no noise (p = 0.016 ≤ 0.05)",
+        "0.02, and significant (p = 0.016 ≤ 0.05)",
     )

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pytest_rageval.errors import BudgetError, ServerError
+from pytest_rageval.errors import BudgetError, ServerError, StoreError
 from pytest_rageval.llm import budget as module
-from pytest_rageval.llm.budget import KEPT_S, Budget, Limits, most_tokens_out
+from pytest_rageval.llm.budget import KEPT_S, SETTLING_S, Budget, Limits, most_tokens_out
 from pytest_rageval.llm.database import Database
 from pytest_rageval.llm.prices import Price, Prices
 from pytest_rageval.llm.reply import Reply
@@ -244,6 +244,93 @@ def test_a_reply_says_what_a_billed_attempt_cost(database: Database) -> None:
     """One call, and no more money than the reply names."""
     _run(_buy(_budget(max_cost=10.0), database, billed=True))
     assert _spent(database) == Spent(calls=1, cost=COST)
+
+
+@pytest.mark.parametrize(
+    ("reply", "tokens"),
+    [
+        (Reply("x"), (prompt_tokens(ASKED.messages), 100)),
+        (Reply(""), (prompt_tokens(ASKED.messages), 100)),
+        (Reply("x", tokens_in=10), (10, 100)),
+        (Reply("x", tokens_out=10), (prompt_tokens(ASKED.messages), 10)),
+        (Reply("", tokens_in=10), (10, 0)),
+        (Reply("", tokens_in=10, tool_calls="[{}]"), (10, 100)),
+        (Reply("", tokens_in=10, refusal="no"), (10, 100)),
+    ],
+    ids=["nothing", "nothing of nothing", "the prompt", "the reply", "silence", "a call", "a refusal"],
+)
+def test_what_is_not_reported_counts_as_the_most(
+    database: Database, reply: Reply, tokens: tuple[int, int]
+) -> None:
+    """Each side by itself: a prompt has tokens, and so has a reply that says something."""
+    cost = Price(1.0, 10_000.0).cost(*tokens)
+    _run(_buy(_budget(max_cost=10.0), database, reply=reply))
+    assert _spent(database) == pytest.approx(Spent(calls=1, cost=cost))
+    assert _budget().cost(ASKED, reply) == pytest.approx(cost)
+
+
+def test_what_is_neither_reported_nor_bounded_has_no_cost_that_is_known() -> None:
+    """Of a model that is free it is known all the same."""
+    unbounded = Request("http://u/v1", "m", ASKED.messages)
+    assert _budget().cost(unbounded, Reply("x", tokens_in=10)) is None
+    assert _budget().cost(Request("embedded", "g", ASKED.messages), Reply("x")) == 0
+
+
+def test_a_call_that_cannot_be_counted_stays_set_aside_until_it_can(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its reply is there all the same; and it is counted before the next call."""
+    budget = _budget(max_calls=2, max_cost=10.0)
+    transaction = Database.transaction
+
+    def locked(_: Database) -> Any:
+        raise StoreError("database is locked")
+
+    async def calls() -> None:
+        async with budget.purchase(database, ASKED) as purchase:
+            purchase.reply = REPLY
+            monkeypatch.setattr(Database, "transaction", locked)
+        with pytest.raises(StoreError):
+            await _buy(budget, database)
+        monkeypatch.setattr(Database, "transaction", transaction)
+        assert _spent(database) == Spent(open_calls=1, open_cost=MOST)
+        during = await _buy(budget, database)
+        assert during == Spent(calls=1, cost=COST, open_calls=1, open_cost=MOST)
+        with pytest.raises(BudgetError, match="2 calls were made"):
+            await _buy(budget, database)
+
+    _run(calls())
+    assert _spent(database) == pytest.approx(Spent(calls=2, cost=2 * COST))
+
+
+def test_nobody_waits_for_a_process_that_is_known_to_be_dead(databases: Open, clock: Clock) -> None:
+    """No longer than it may take to count a call after its reply; while one may be alive, for as long as calls last."""
+    one, other = databases(), databases()
+    asking = [True]
+
+    async def calls() -> None:
+        budget = Budget(Limits(max_calls=1), PRICES, "r", patience_s=PATIENCE, others_ask=lambda: asking[0])
+        async with _budget(max_calls=1).purchase(one, ASKED):
+            waiting = asyncio.create_task(_buy(budget, other))
+            await _wait_a_little()
+            clock.now += SETTLING_S + 1
+            await _wait_a_little()
+            assert not waiting.done()
+            asking[0] = False
+            with pytest.raises(BudgetError, match="which do not end"):
+                await waiting
+
+    _run(calls())
+
+
+def test_a_clock_that_is_set_does_not_forget_what_the_run_has_spent(database: Database, clock: Clock) -> None:
+    """A month ahead, it is a run of long ago by its date."""
+    budget = _budget(max_calls=2)
+    _run(_buy(budget, database))
+    clock.time = lambda: time.time() + 30 * 86_400  # type: ignore[method-assign]
+    _run(_buy(budget, database))
+    with pytest.raises(BudgetError, match="2 calls were made"):
+        _run(_buy(budget, database))
 
 
 def test_who_waits_gets_what_a_failed_call_gives_back(database: Database) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.llm import leases
-from pytest_rageval.llm.cache import Cache
+from pytest_rageval.llm.cache import DAMAGED, Cache
 from pytest_rageval.llm.cassette import write_cassette
 from pytest_rageval.llm.database import FILE
 from pytest_rageval.llm.reply import Reply
@@ -145,7 +145,7 @@ def test_the_lease_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: 
     """As soon as it has run out, and by one alone."""
     monkeypatch.setattr(leases, "LEASE_S", 0.3)
     # As if its process had been killed: nobody renews.
-    monkeypatch.setattr(leases, "RENEWAL_S", 3600.0)
+    monkeypatch.setattr(leases.Leases, "_start_renewing", lambda _: None)
     dead, one, other = caches(), caches(), caches()
 
     async def take_over(cache: Cache) -> object:
@@ -154,12 +154,29 @@ def test_the_lease_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: 
 
     async def both() -> list[object]:
         await dead.claim("k")
-        monkeypatch.setattr(leases, "LEASE_S", 60.0)
         return await asyncio.gather(take_over(one), take_over(other))
 
-    began = time.time()
+    began = time.monotonic()
     assert sorted(map(bool, _run(both()))) == [False, True]
-    assert time.time() - began >= 0.3
+    assert time.monotonic() - began >= 0.3
+
+
+def test_a_process_knows_when_its_claim_was_taken_over(
+    caches: Caches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after it was stopped for a while: then it must not ask."""
+    monkeypatch.setattr(leases, "LEASE_S", 0.1)
+    monkeypatch.setattr(leases.Leases, "_start_renewing", lambda _: None)
+    stopped, other = caches(), caches()
+
+    async def take_over() -> list[bool]:
+        await stopped.claim("k")
+        before = stopped.still_ours("k")
+        await other.settled("k")
+        assert await other.claim("k") is True
+        return [before, stopped.still_ours("k"), other.still_ours("k"), stopped.others_ask()]
+
+    assert _run(take_over()) == [True, False, True, True]
 
 
 def test_those_who_wait_look_together(caches: Caches) -> None:
@@ -236,24 +253,58 @@ def test_an_unusable_folder_does_no_harm_where_all_is_recorded(
         cache.find(["a", "c"])
 
 
-def test_a_damaged_entry_does_no_harm_where_it_is_recorded(
-    caches: Caches, tmp_path: Path, cassette: Path
-) -> None:
-    """The cassette has the same reply."""
+def test_a_damaged_entry_is_a_miss_that_is_told(caches: Caches, tmp_path: Path, cassette: Path) -> None:
+    """Once for each; what is kept in its place is found."""
     cache = caches(cassette)
-    _keep(cache, Entry("a", Reply("kept a")))
+    _keep(cache, Entry("a", Reply("kept a")), Entry("c", Reply("kept c")))
     connection = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)
     connection.execute("UPDATE replies SET text = 'x'")
     connection.close()
-    assert cache.find(["a", "b"]) == {"a": Reply("recorded a"), "b": Reply("recorded b")}
-    with pytest.raises(StoreError, match="not as pytest-rageval wrote it"):
-        cache.find(["a", "c"])
+    for _ in range(2):
+        assert cache.find(["a", "b", "c"]) == {"a": Reply("recorded a"), "b": Reply("recorded b")}
+    assert cache.remarks == {DAMAGED: 2}
+    assert _run(cache.claim("c")) is True
+    _keep(cache, Entry("c", Reply("asked again")))
+    assert cache.find(["c"]) == {"c": Reply("asked again")}
+    assert cache.remarks == {DAMAGED: 2}
 
 
-def test_a_refresh_finds_only_what_was_kept_since(caches: Caches, cassette: Path) -> None:
+def test_a_silent_reply_counts_in_its_own_run(caches: Caches) -> None:
+    """In every process of it; another run asks again, and so is what an earlier version has kept."""
+    silent = Reply(" \n", "m")
+    one, other, next_run = caches(run="1"), caches(run="1"), caches(run="2")
+    _keep(
+        one,
+        Entry("k", silent),
+        Entry("refused", Reply("", refusal="no")),
+        Entry("cut", Reply("", "m", "length")),
+    )
+    assert (
+        set(one.find(["k", "refused", "cut"]))
+        == set(other.find(["k", "refused", "cut"]))
+        == {"k", "refused", "cut"}
+    )
+    assert set(next_run.find(["k", "refused", "cut"])) == {"refused", "cut"}
+    assert _run(next_run.claim("k")) is True
+    _keep(next_run, Entry("k", Reply("at last")))
+    assert one.find(["k"]) == next_run.find(["k"]) == {"k": Reply("at last")}
+
+
+def test_a_silent_reply_on_a_cassette_counts_unless_it_is_being_recorded(
+    caches: Caches, tmp_path: Path
+) -> None:
+    """Whoever committed it has seen it; whoever records wants to know better."""
+    file = tmp_path / "replies.jsonl"
+    write_cassette(file, [Entry("k", Reply(""))])
+    assert caches(file).find(["k"]) == {"k": Reply("")}
+    assert caches(file, missing_ok=True).find(["k"]) == {}
+
+
+def test_a_refresh_finds_only_what_its_run_has_asked(caches: Caches, cassette: Path) -> None:
     """Neither older replies nor the cassette: not by looking and not by claiming."""
-    cache = caches(cassette, since=1000.0)
-    _keep(cache, Entry("a", Reply("old"), written=999.0), Entry("c", Reply("new"), written=1000.0))
+    _keep(caches(), Entry("a", Reply("old")))
+    cache, other = caches(cassette, refresh=True, run="1"), caches(cassette, refresh=True, run="1")
+    _keep(other, Entry("c", Reply("new")))
     assert cache.find(["a", "b", "c"]) == {"c": Reply("new")}
 
     async def claim() -> list[object]:
@@ -261,12 +312,12 @@ def test_a_refresh_finds_only_what_was_kept_since(caches: Caches, cassette: Path
 
     assert _run(claim()) == [True, True, Reply("new")]
     _keep(cache, Entry("a", Reply("asked again")))
-    assert cache.find(["a"]) == {"a": Reply("asked again")}
+    assert cache.find(["a"]) == other.find(["a"]) == caches().find(["a"]) == {"a": Reply("asked again")}
 
 
 def test_a_refresh_needs_no_cassette(caches: Caches, tmp_path: Path) -> None:
     """It is not read."""
-    assert caches(tmp_path / "missing.jsonl", since=0.0).find(["a"]) == {}
+    assert caches(tmp_path / "missing.jsonl", refresh=True).find(["a"]) == {}
 
 
 def test_a_missing_cassette_is_an_error_unless_it_is_to_be_written(caches: Caches, tmp_path: Path) -> None:
@@ -302,7 +353,7 @@ def test_a_late_reply_does_not_replace_one_that_may_be_in_use(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process was held up for longer than its lease lasts; it takes over what the other has kept."""
-    monkeypatch.setattr(leases, "LEASE_S", -1.0)
+    monkeypatch.setattr(leases, "LEASE_S", 0.0)
     slow, quick = caches(), caches()
 
     async def race() -> list[Reply]:

@@ -1,5 +1,6 @@
 """The file of the reply cache, however it is opened, and whatever lies in its place."""
 
+import contextlib
 import shutil
 import sqlite3
 import subprocess
@@ -194,6 +195,113 @@ def test_a_database_of_a_later_version_is_refused(databases: Open, tmp_path: Pat
     _changed(tmp_path / "cache", "PRAGMA user_version = 2")
     with pytest.raises(StoreError, match=r"has schema 2, .* knows schema 1\.\n.*; or update"):
         databases()
+
+
+def _folder_removed(folder: Path) -> None:
+    # While it goes on, a process may make it again.
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _file_removed(folder: Path) -> None:
+    (folder / FILE).unlink()
+
+
+def _log_removed(folder: Path) -> None:
+    (folder / f"{FILE}-wal").unlink(missing_ok=True)
+
+
+def _index_removed(folder: Path) -> None:
+    (folder / f"{FILE}-shm").unlink(missing_ok=True)
+
+
+def _folder_moved(folder: Path) -> None:
+    folder.rename(folder.with_name("elsewhere"))
+
+
+def _file_replaced(folder: Path) -> None:
+    shutil.rmtree(folder)
+    with contextlib.closing(Database(folder)) as database:
+        _kept(database, "theirs")
+
+
+@pytest.mark.parametrize(
+    "harm", [_folder_removed, _file_removed, _log_removed, _index_removed, _folder_moved, _file_replaced]
+)
+@pytest.mark.parametrize("use", ["read", "write", "close"])
+def test_a_file_that_is_gone_is_made_again_with_all_that_was_in_it(
+    databases: Open, tmp_path: Path, harm: Callable[[Path], None], use: str
+) -> None:
+    """By whoever uses it next, and once; damaged entries stay as they are."""
+    folder = tmp_path / "cache"
+    restored: list[None] = []
+    database = Database(folder, restored=lambda: restored.append(None))
+    _kept(database, "a", "b", "bad")
+    database.execute("UPDATE replies SET text = CAST(x'ff' AS TEXT) WHERE key = 'bad'")
+    database.execute("INSERT INTO leases VALUES ('l', 'o', 1)")
+    database.execute("INSERT INTO spending VALUES ('r', 1, 2, 3, 4, 5)")
+    harm(folder)
+    for _ in range(2):
+        if use == "read":
+            assert _found(database, "a", "b", "bad") == {"a", "b"}
+        elif use == "write":
+            _kept(database, "c")
+    database.close()
+    assert len(restored) == 1
+    now = databases()
+    there = {"c"} if use == "write" else set()
+    there |= {"theirs"} if harm is _file_replaced else set()
+    assert _found(now, "a", "b", "bad", "c", "theirs") == {"a", "b"} | there
+    assert now.rows("SELECT key FROM replies WHERE key = 'bad'") == [("bad",)]
+    assert now.rows("SELECT * FROM leases") == [("l", "o", 1.0)]
+    assert now.rows("SELECT * FROM spending") == [("r", 1, 2.0, 3.0, 4, 5.0)]
+
+
+@pytest.mark.parametrize("harm", [_folder_removed, _file_removed])
+def test_who_comes_later_brings_back_no_lease_that_was_released(
+    databases: Open, tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    """It would never be released again, and hold up everybody."""
+    first, second, third = databases(), databases(), databases()
+    first.execute("INSERT INTO leases VALUES ('l', 'o', 1)")
+    harm(tmp_path / "cache")
+    with first.transaction():
+        first.execute("DELETE FROM leases")
+        Store(first).put_many([Entry("l", Reply("x"))])
+    for database in (second, third):
+        assert database.rows("SELECT * FROM leases") == []
+        assert _found(database, "l") == {"l"}
+    _kept(third, "new")
+    assert _found(first, "new") == _found(second, "new") == {"new"}
+
+
+@pytest.mark.parametrize("harm", [_folder_removed, _file_removed, _log_removed])
+def test_processes_that_write_while_the_file_is_removed_lose_nothing(
+    start: Start, databases: Open, tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    """Three of them, in the midst of it, and more than once."""
+    code = f"""{PUT}
+import time
+database = Database(Path(sys.argv[1]))
+for number in range(300):
+    with database.transaction():
+        Store(database).put_many([Entry(f"{{sys.argv[2]}}.{{number}}", Reply("x"))])
+    if number % 50 == 0:
+        print(number, flush=True)
+    time.sleep(0.002)
+database.close()
+"""
+    folder = tmp_path / "cache"
+    processes = [start(code, folder, name) for name in "xyz"]
+    for _ in range(4):
+        for process in processes:
+            assert process.stdout is not None
+            process.stdout.readline()
+        harm(folder)
+    assert [process.communicate(timeout=120)[1] for process in processes] == [""] * 3
+    wanted = {f"{name}.{number}" for name in "xyz" for number in range(300)}
+    database = databases()
+    assert _found(database, *wanted) == wanted
+    assert database.rows("PRAGMA integrity_check") == [("ok",)]
 
 
 def test_processes_that_open_a_new_folder_at_once(start: Start, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import sqlite3
-import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -292,11 +291,34 @@ def test_what_cannot_be_kept_is_paid_no_more(door: Through, tmp_path: Path) -> N
         errors = _run(made, main())
     assert {type(each) for each in errors} == {StoreError}
     assert "disk is full" in str(errors[0])
-    assert len(server.requests) <= 1 + 2 * 2
+    assert len(server.requests) <= 1 + 2
     connection = sqlite3.connect(tmp_path / "cache" / FILE)
     assert connection.execute("SELECT count(*) FROM replies").fetchone() == (1,)
     assert connection.execute("SELECT count(*) FROM leases").fetchone() == (0,)
     connection.close()
+
+
+def test_what_another_has_taken_over_is_not_asked(door: Through, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process was stopped between its claim and its turn: it waits for the other's reply."""
+    # As if it had been stopped: it renews nothing, and counts as dead at once.
+    monkeypatch.setattr(leases.Leases, "_start_renewing", lambda _: None)
+    monkeypatch.setattr(leases, "LEASE_S", 0.05)
+    stopped, other = door(pace=replace(PACE, concurrency=1)), door()
+
+    async def main() -> list[Reply]:
+        # The first is in flight, and the second claimed, when the other looks.
+        asking = [asyncio.create_task(stopped.ask(_at(server), _request(n))) for n in ("first", "second")]
+        await until(lambda: server.requests)
+        await until(lambda: stopped.cache.still_ours(_request("second").key))
+        await asyncio.sleep(0.1)
+        second = await other.ask(_at(server), _request("second"))
+        replies = [second, *await asyncio.gather(*asking)]
+        await other.close()
+        return replies
+
+    with ScriptedServer(Answer(body=completion("slow"), delay_s=1.5), "theirs", "ours") as server:
+        assert [reply.text for reply in _run(stopped, main())] == ["theirs", "slow", "theirs"]
+    assert len(server.requests) == 2
 
 
 def test_nothing_is_paid_where_nothing_could_be_kept(door: Through, tmp_path: Path) -> None:
@@ -420,12 +442,11 @@ def test_a_plan_asks_nothing_and_keeps_nothing(door: Through) -> None:
 
 
 def test_a_refresh_asks_for_all_again_but_once(door: Through) -> None:
-    """What was kept since the run began is found by its other processes."""
+    """What the run has asked for is found by its other processes."""
     with ScriptedServer("old", "new") as server:
         _asked(door(), _at(server), _request("a"))
-        began = time.time()
         for _ in range(2):
-            assert _asked(door(refresh=True, began=began), _at(server), _request("a"))[0].text == "new"
+            assert _asked(door(refresh=True, run="1"), _at(server), _request("a"))[0].text == "new"
         assert _asked(door(), _at(server), _request("a"))[0].text == "new"
     assert len(server.requests) == 2
 

@@ -195,6 +195,84 @@ def test_one_who_gives_up_does_not_end_it_for_another_within_the_run(world: Worl
     assert len(calls) == 1
 
 
+@pytest.mark.parametrize("version", [None, "1"])
+@pytest.mark.parametrize("fails", [False, True])
+def test_event_loops_in_threads_compute_it_once(world: World, version: str | None, *, fails: bool) -> None:
+    """Each has a loop of its own, and the result is that of one; one that fails is computed by the next."""
+    calls: list[int] = []
+
+    async def slow() -> list[int]:
+        calls.append(threading.get_ident())
+        await asyncio.sleep(0.1)
+        if fails and len(calls) == 1:
+            raise LookupError("lost")
+        return [1]
+
+    cached = world.session().cached(slow, version=version)
+
+    async def call() -> list[int]:
+        return await asyncio.wait_for(cached(), 60)
+
+    def attempt(_: int) -> list[int] | None:
+        try:
+            return asyncio.run(call())
+        except LookupError:
+            return None
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(attempt, range(16)))
+    assert found.count(None) == fails
+    assert found.count([1]) == 16 - fails
+    assert len(calls) == 1 + fails
+
+
+def test_a_loop_that_ends_in_the_midst_leaves_it_to_another(world: World) -> None:
+    """Its thread's caller gave up; the one that waits computes it by itself."""
+    calls: list[int] = []
+    begun = threading.Event()
+
+    async def slow() -> str:
+        calls.append(1)
+        begun.set()
+        await asyncio.sleep(3600 if len(calls) == 1 else 0)
+        return "now"
+
+    cached = world.session().cached(slow)
+
+    async def give_up() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(cached(), 0.3)
+
+    async def call() -> str:
+        return await asyncio.wait_for(cached(), 60)
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(asyncio.run, give_up())
+        assert begun.wait(60)
+        assert pool.submit(asyncio.run, call()).result(60) == "now"
+        first.result(60)
+    assert len(calls) == 2
+
+
+def test_two_functions_may_wait_for_each_other_with_the_same_arguments(world: World) -> None:
+    """It is no circle as long as none of them waits for itself; also while another thread computes one."""
+    session = world.session()
+
+    def inner(text: str) -> str:
+        time.sleep(0.02)
+        return text.upper()
+
+    cached = session.cached(inner)
+
+    def outer(text: str) -> str:
+        return cached(text) + "!"
+
+    around = session.cached(outer)
+    with ThreadPoolExecutor(8) as pool:
+        jobs = [pool.submit(function, "a") for _ in range(4) for function in (cached, around)]
+        assert [job.result(60) for job in jobs] == ["A", "A!"] * 4
+
+
 def test_what_can_be_read_only_once_is_not_kept_within_the_run(world: World) -> None:
     """Neither a generator nor an async one: the second reader would find nothing."""
 

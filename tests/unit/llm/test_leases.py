@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -45,10 +46,10 @@ def _soon(condition: Callable[[], bool]) -> bool:
     return True
 
 
-def _ends(owner: Leases, key: str) -> float:
-    """When a lease runs out."""
-    ((seconds,),) = owner._database.rows("SELECT expires FROM leases WHERE key = ?", (key,))
-    return seconds
+def _mark(owner: Leases, key: str) -> float:
+    """What the owner of a lease has written last."""
+    ((mark,),) = owner._database.rows("SELECT expires FROM leases WHERE key = ?", (key,))
+    return mark
 
 
 @pytest.fixture
@@ -57,14 +58,36 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "RENEWAL_S", 0.02)
 
 
+@pytest.fixture
+def dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Owners that renew nothing, as if their processes had been killed."""
+    monkeypatch.setattr(Leases, "_start_renewing", lambda _: None)
+
+
 class Clock:
     """Stands for the module `time`: it goes on when it is told to."""
 
-    now = 1e9
+    def __init__(self) -> None:
+        self.now = 1000.0
 
-    def time(self) -> float:
+    def monotonic(self) -> float:
         """The seconds that were told."""
         return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time as all processes of this machine see it."""
+    clock = Clock()
+    monkeypatch.setattr(leases, "time", clock)
+    return clock
+
+
+def _look(owner: Leases, clock: Clock, seconds: float) -> None:
+    """Let an owner look at the others ten times a second."""
+    for _ in range(round(seconds * 10)):
+        clock.now += 0.1
+        owner.held(["a"])
 
 
 def test_a_key_has_one_owner(owner: Owner) -> None:
@@ -124,31 +147,117 @@ def test_an_undone_claim_is_none(owner: Owner) -> None:
 
 @pytest.mark.usefixtures("often")
 def test_a_lease_is_renewed_while_its_owner_is_busy(owner: Owner) -> None:
-    """This thread does nothing for it; each time the lease lasts anew for as long as at first."""
-    one, other = owner(), owner()
-    before = time.time()
+    """This thread does nothing for it."""
+    one = owner()
     _claim(one, "a")
-    first = _ends(other, "a")
-    assert first >= before + leases.LEASE_S
-    assert _soon(lambda: _ends(other, "a") > first)
-    second = _ends(other, "a")
-    assert _soon(lambda: _ends(other, "a") > second)
+    for _ in range(3):
+        before = _mark(one, "a")
+        assert _soon(lambda before=before: _mark(one, "a") > before)
 
 
-def test_a_lease_of_a_dead_owner_runs_out(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not before its time, and then it is anybody's, but only one's."""
-    monkeypatch.setattr(leases, "time", clock := Clock())
-    # As if its process had been killed: nobody renews.
-    monkeypatch.setattr(leases, "RENEWAL_S", 3600.0)
-    dead, one, other = owner(), owner(), owner()
-    assert _claim(dead, "a") == {"a"}
-    clock.now += leases.LEASE_S - 0.1
+@pytest.mark.usefixtures("often")
+def test_renewing_goes_on_after_an_error(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file handle was left for a while, or the disk was full."""
+    failures = []
+
+    def scarce(folder: Path) -> Database:
+        if len(failures) < 3:
+            failures.append(1)
+            raise StoreError("too many open files")
+        return Database(folder)
+
+    one = owner()
+    monkeypatch.setattr(leases, "Database", scarce)
+    _claim(one, "a")
+    before = _mark(one, "a")
+    assert _soon(lambda: _mark(one, "a") > before)
+    assert len(failures) == 3
+    one.close()
+
+
+@pytest.mark.usefixtures("dead")
+def test_a_lease_of_a_dead_owner_runs_out(owner: Owner, clock: Clock) -> None:
+    """Not before its time, and then it is anybody's, but only one's; so are all that the dead one has."""
+    killed, one, other = owner(), owner(), owner()
+    assert _claim(killed, "a", "b") == {"a", "b"}
+    one.held(["a"])
+    _look(one, clock, leases.LEASE_S - 0.1)
     assert _claim(one, "a") == set()
     assert one.held(["a"]) == {"a"}
-    clock.now += 0.2
+    assert one.others()
+    _look(one, clock, 0.2)
+    assert one.held(["a", "b"]) == set()
+    assert not one.others()
+    assert _claim(one, "a") == {"a"}
+    assert _claim(other, "a", "b") == {"b"}
+
+
+@pytest.mark.usefixtures("dead")
+@pytest.mark.parametrize("left", [-1e300, -1.0, 0.0, 1.0, 1e18, 1e300, 1763790000.0 + 86_400])
+def test_a_lease_holds_for_as_long_whatever_was_written(owner: Owner, clock: Clock, left: float) -> None:
+    """By a clock a day ahead, before the machine was started again, by an earlier version: it is compared with none."""
+    one = owner()
+    one._database.execute("INSERT INTO leases VALUES ('a', 'killed', ?)", (left,))
+    one.held(["a"])
+    _look(one, clock, leases.LEASE_S - 0.1)
+    assert _claim(one, "a") == set()
+    _look(one, clock, 0.2)
+    assert _claim(one, "a") == {"a"}
+
+
+@pytest.mark.usefixtures("dead")
+@pytest.mark.parametrize("kind", ["NULL", "x'ff'", "CAST(x'ff' AS TEXT)", "'[]'", "7"])
+def test_whatever_stands_in_the_table_holds_no_longer(owner: Owner, clock: Clock, kind: str) -> None:
+    """Somebody has written there what is no owner and no mark."""
+    one = owner()
+    value = "''" if kind == "NULL" else kind
+    one._database.execute(f"INSERT INTO leases VALUES ('a', {value}, {value})")  # noqa: S608 - from the list above
+    one.held(["a"])
+    _look(one, clock, leases.LEASE_S + 0.1)
     assert one.held(["a"]) == set()
     assert _claim(one, "a") == {"a"}
-    assert _claim(other, "a") == set()
+
+
+@pytest.mark.usefixtures("dead")
+@pytest.mark.parametrize("shift", [86_400.0, 20.0, -20.0, -86_400.0])
+def test_an_owner_with_another_clock_is_alive(
+    owner: Owner, clock: Clock, monkeypatch: pytest.MonkeyPatch, shift: float
+) -> None:
+    """It goes on marking its leases, and that is all that is looked at."""
+    elsewhere, one = owner(), owner()
+    _claim(elsewhere, "a")
+    for second in range(30):
+        monkeypatch.setattr(leases, "_mark", lambda: clock.now + shift)
+        elsewhere._database.execute("UPDATE leases SET expires = ?", (leases._mark(),))
+        _look(one, clock, 1.0)
+        assert one.held(["a"]) == {"a"}, second
+
+
+@pytest.mark.usefixtures("dead")
+def test_who_was_stopped_itself_does_not_take_the_others_for_dead(owner: Owner, clock: Clock) -> None:
+    """All processes of a machine that was suspended wake up together."""
+    other, one = owner(), owner()
+    _claim(other, "a")
+    _look(one, clock, 1.0)
+    clock.now += 3600.0
+    assert one.held(["a"]) == {"a"}
+    _look(one, clock, 2.0)
+    assert one.held(["a"]) == {"a"}
+    _look(one, clock, leases.LEASE_S)
+    assert one.held(["a"]) == set()
+
+
+@pytest.mark.usefixtures("dead")
+def test_an_owner_knows_what_was_taken_over(owner: Owner, clock: Clock) -> None:
+    """It was stopped for a while; what it has claimed since is its own."""
+    stopped, one = owner(), owner()
+    _claim(stopped, "a", "b")
+    one.held(["a"])
+    _look(one, clock, leases.LEASE_S + 0.1)
+    _claim(one, "a")
+    assert stopped.ours(["a", "b"]) == set()
+    assert _claim(stopped, "a", "b", "c") == {"b", "c"}
+    assert one.ours(["a", "b", "c"]) == {"a"}
 
 
 @pytest.mark.usefixtures("often")
@@ -156,19 +265,20 @@ def test_what_was_taken_over_is_not_renewed_by_its_former_owner(owner: Owner) ->
     """It was only slow: the lease is the other's now."""
     one, other = owner(), owner()
     _claim(one, "a", "b")
+    _claim(other, "c")
     with other._database.transaction():
         # As if it had not been renewed in time; in one with the claim, so that it is not renewed between.
-        other._database.execute("UPDATE leases SET expires = 0 WHERE key = 'a'")
+        other._database.execute("DELETE FROM leases WHERE key = 'a'")
         assert other.claim(["a"]) == {"a"}
     other._ended.set()
     assert other._renewing is not None
     other._renewing.join(60)
-    left = _ends(one, "a")
-    # Each lease of the former owner is renewed in one statement: after two, it has had its chance.
+    left = _mark(one, "a")
+    # All leases of an owner are renewed in one statement: after two, it has had its chance.
     for _ in range(2):
-        before = _ends(one, "b")
-        assert _soon(lambda before=before: _ends(one, "b") > before)
-    assert _ends(one, "a") == left
+        before = _mark(one, "b")
+        assert _soon(lambda before=before: _mark(one, "b") > before)
+    assert _mark(one, "a") == left
 
 
 def test_who_claims_nothing_starts_no_thread(owner: Owner) -> None:

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import gzip
+import json
 import time
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from pytest_rageval.errors import ContextOverflow, InputError, RagevalError, ServerError, Unscored
 from pytest_rageval.llm import sender as sender_module
+from pytest_rageval.llm.budget import Purchase
 from pytest_rageval.llm.client import Client
 from pytest_rageval.llm.limits import Limiter
 from pytest_rageval.llm.reply import Reply
@@ -528,6 +530,146 @@ def test_tokens_are_corrected_after_a_slow_reply_too(monkeypatch: pytest.MonkeyP
 
     with ScriptedServer(Answer(body=huge)) as server:
         assert asyncio.run(main()) > 400
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        (None, 20_000 + 1),
+        ({"prompt_tokens": 0, "completion_tokens": 0}, 20_000 + 1),
+        ({"prompt_tokens": 5, "completion_tokens": 0}, 5 + 1),
+        ({"prompt_tokens": 0, "completion_tokens": 7}, 20_000 + 7),
+        ({"prompt_tokens": 5, "completion_tokens": 7}, 5 + 7),
+    ],
+)
+def test_tokens_that_are_not_reported_stay_as_expected(
+    monkeypatch: pytest.MonkeyPatch, usage: Any, tokens: int
+) -> None:
+    """A limit of tokens a minute holds at a server that counts none."""
+    monkeypatch.setattr(sender_module, "prompt_tokens", lambda *_: 20_000)
+
+    async def main() -> float:
+        sender = _sender(server.url, tpm=600)
+        await _closing(sender, sender.send(ASKED))
+        return sender.limiter._next_tokens - time.monotonic()
+
+    with ScriptedServer(Answer(body=completion(usage=usage))) as server:
+        # A hundredth of a minute for each six tokens.
+        assert asyncio.run(main()) == pytest.approx(tokens / 10, abs=60)
+
+
+class _Bought:
+    """What a script's attempts cost."""
+
+    def __init__(self) -> None:
+        self.purchases: list[Purchase] = []
+        self.events: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def purchase(self) -> AsyncIterator[Purchase]:
+        self.purchases.append(Purchase())
+        try:
+            yield self.purchases[-1]
+        finally:
+            self.events.append("counted")
+
+    async def keep(self, reply: Reply) -> Reply:
+        self.events.append(f"kept {reply.text}")
+        return replace(reply, text="as it is kept")
+
+
+@pytest.mark.parametrize(
+    ("answer", "billed"),
+    [
+        (Answer(500), False),
+        (Answer(503), False),
+        (Answer(429), False),
+        (Answer(400, error("no")), False),
+        (Answer(401), False),
+        (Answer(404, error("no such model")), False),
+        (Answer(body=b"no JSON"), True),
+        (NEVER, True),
+        (Answer(body=b"", headers={"content-length": "99", "connection": "close"}), True),
+    ],
+    ids=["500", "503", "429", "400", "401", "404", "garbled", "slow", "dropped"],
+)
+def test_what_may_have_been_answered_is_billed(answer: Answer, billed: bool) -> None:  # noqa: FBT001 - a column
+    """Not what the server refused, nor what it said went wrong."""
+    bought = _Bought()
+
+    async def main() -> None:
+        sender = _sender(server.url, retries=0, timeout_s=0.5)
+        sent = _closing(sender, sender.send(ASKED, purchase=bought.purchase))
+        await asyncio.gather(sent, return_exceptions=True)
+
+    def hanging_up(_: dict[str, Any]) -> Answer:
+        if "content-length" in answer.headers:
+            raise ConnectionError
+        return answer
+
+    with ScriptedServer(hanging_up) as server:
+        asyncio.run(main())
+    assert {purchase.billed for purchase in bought.purchases} == {billed}
+
+
+def test_a_server_that_is_not_there_bills_nothing() -> None:
+    """Nothing has reached it."""
+    bought = _Bought()
+
+    async def main() -> None:
+        sender = _sender("http://127.0.0.1:9/v1", retries=0)
+        with pytest.raises(ServerError):
+            await _closing(sender, sender.send(ASKED, purchase=bought.purchase))
+
+    asyncio.run(main())
+    assert [purchase.billed for purchase in bought.purchases] == [False]
+
+
+def test_a_cancelled_call_is_billed() -> None:
+    """It may have been answered; one that still waits for its turn was not even sent."""
+    bought = _Bought()
+
+    async def main() -> None:
+        sender = _sender(server.url, most=1)
+        tasks = [asyncio.create_task(sender.send(ASKED, purchase=bought.purchase)) for _ in range(2)]
+        await until(lambda: server.requests)
+        for task in tasks:
+            task.cancel()
+        await _closing(sender, asyncio.gather(*tasks, return_exceptions=True))
+
+    with ScriptedServer(NEVER) as server:
+        asyncio.run(main())
+    assert [purchase.billed for purchase in bought.purchases] == [True]
+
+
+def test_a_reply_is_kept_first_and_counted_after() -> None:
+    """Nothing else is sent in its place before it is kept."""
+    bought = _Bought()
+    slots: list[int] = []
+
+    async def main() -> Reply:
+        sender = _sender(server.url, most=1)
+
+        async def keep(reply: Reply) -> Reply:
+            slots.append(sender.limiter.in_flight)
+            return await bought.keep(reply)
+
+        return await _closing(sender, sender.send(ASKED, purchase=bought.purchase, keep=keep))
+
+    with ScriptedServer("fine") as server:
+        assert asyncio.run(main()).text == "as it is kept"
+    assert bought.events == ["kept fine", "counted"]
+    assert slots == [1]
+
+
+def test_a_body_that_is_not_utf_8_is_no_reply() -> None:
+    """A lost character would be kept for good."""
+    broken = json.dumps(completion("caf\xe9"), ensure_ascii=False)
+    with ScriptedServer(
+        Answer(body=broken.encode("latin-1")), Answer(body=broken.encode("utf-8-sig"))
+    ) as server:
+        assert _send(server).text == "caf\xe9"
+    assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ def test_the_values_that_fail_are_named_between_the_reason_and_the_score() -> No
     ruling = _ruled({"a": [0.0] * 8, "b": [1.0] * 8, "c": [0.0] * 7 + [1.0]}, max_drop=0.02)
     assert failure_lines(ruling, limit=0) == [
         "answer.em@1 where topic='a': 0.000 is 1.000 below the baseline's 1.000, more",
-        "  than the allowed 0.02, and it is no noise (p = 0.0039 ≤ 0.017)",
+        "  than the allowed 0.02, and significant (p = 0.0039 ≤ 0.017)",
         "  2 of 3 values of topic fail: a, c",
         "answer.em@1 where topic='a' = 0.000 (95% interval 0.000 to 0.324, n = 8)",
         "8 of 8 questions got worse, 0 better:",

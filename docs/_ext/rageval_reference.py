@@ -1,0 +1,145 @@
+"""Directives that write the reference from the package itself: options, commands, scores."""
+
+import argparse
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from pytest_rageval.cli import main
+from pytest_rageval.config import OPTIONS, Option
+
+__all__ = ["setup"]
+
+
+class Generated(SphinxDirective):
+    """Markdown that is computed, in place of the directive."""
+
+    def run(self) -> list[nodes.Node]:
+        """Parse the text as if it stood in the page."""
+        return self.parse_text_to_nodes("\n".join(self.text()), allow_section_headings=True)
+
+    def text(self) -> Iterator[str]:
+        """The lines."""
+        raise NotImplementedError
+
+
+class OptionsDirective(Generated):
+    """Those options whose names are the content, in that order."""
+
+    has_content = True
+
+    def text(self) -> Iterator[str]:
+        """A definition each."""
+        options = {option.name: option for option in OPTIONS}
+        for name in " ".join(self.content).split():
+            yield from _option(options[name])
+
+
+def _option(option: Option) -> Iterator[str]:
+    value = f" {option.metavar}" if option.metavar else ""
+    ini = f"ini `{option.ini}`" if option.lasting else "command line only"
+    default = option.default
+    told = "" if default is None or default is False or default == () else f"; default `{default}`"
+    yield f"(option-{option.name})="
+    yield f"`{option.flag}{value}`"
+    yield f": {option.help[0].upper()}{option.help[1:]}. <br>{ini}{told}"
+    yield ""
+
+
+class CommandsDirective(Generated):
+    """What `--help` prints, for each command of `rageval`."""
+
+    def text(self) -> Iterator[str]:
+        """A section for each command."""
+        with patch.dict(os.environ, {"COLUMNS": "80"}):
+            for parser in _commands(_parser()):
+                yield f"## `{parser.prog}`"
+                yield ""
+                yield "```text"
+                yield from parser.format_help().splitlines()
+                yield "```"
+                yield ""
+
+
+def _parser() -> argparse.ArgumentParser:
+    """The parser that the command makes for itself."""
+    found: list[argparse.ArgumentParser] = []
+
+    def kept(parser: argparse.ArgumentParser, *_: object) -> None:
+        found.append(parser)
+        raise SystemExit
+
+    with patch.object(argparse.ArgumentParser, "parse_args", kept):
+        try:
+            main([])
+        except SystemExit:
+            return found[0]
+    message = "rageval parses its arguments in another way: adapt docs/_ext"
+    raise RuntimeError(message)
+
+
+def _commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """The parsers of all commands that do something."""
+    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]  # noqa: SLF001
+    if not groups:
+        yield parser
+    for group in groups:
+        for name in sorted(group.choices):
+            yield from _commands(group.choices[name])
+
+
+class ScoresDirective(Generated):
+    """The families of `scores.toml`: definition, range, needs, source, and a worked example of each score."""
+
+    def text(self) -> Iterator[str]:
+        """A section for each family."""
+        file = Path(self.env.srcdir) / "reference" / "scores.toml"
+        self.env.note_dependency(str(file))
+        for family in tomllib.loads(file.read_text(encoding="utf-8"))["family"]:
+            yield from _family(family)
+
+
+def _family(family: Mapping[str, Any]) -> Iterator[str]:
+    low, high = family["range"]
+    words = sorted({word for score in family["score"] for word in score.get("words", family["words"])})
+    yield f"## {family['title']}"
+    yield ""
+    yield f"*{family['question']}*"
+    yield ""
+    yield family["text"]
+    yield ""
+    yield f"- Needs: {family['needs']}."
+    yield f"- Requests for one question: {family['requests']}."
+    yield f"- Range: {low} to {high}."
+    if words:
+        yield f"- Keywords: {', '.join(f'`{word}`' for word in words)}."
+    yield f"- Source: {family['source']}"
+    yield ""
+    yield f"Worked example: {family['case']['text']}"
+    yield ""
+    yield "| score | definition | in the example |"
+    yield "|---|---|---|"
+    for score in family["score"]:
+        ((spec, value),) = score["value"].items()
+        needs = "".join(
+            f" Needs {what}."
+            for what in (score.get("needs"), f"the extra `{score['extra']}`" if "extra" in score else "")
+            if what
+        )
+        yield f"| `{score['name']}@k` | {score['definition']}{needs} | `{spec}` = {value:.3f}: {score['worked']} |"
+    yield ""
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Add the directives."""
+    app.add_directive("rageval-options", OptionsDirective)
+    app.add_directive("rageval-commands", CommandsDirective)
+    app.add_directive("rageval-scores", ScoresDirective)
+    return {"version": "1", "parallel_read_safe": True}

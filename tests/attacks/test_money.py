@@ -1,0 +1,391 @@
+"""Attacks on what a run may spend, and on what it has paid for.
+
+Promised: no call passes `--rageval-max-cost`, whatever a server reports; a reply that arrived is kept, whatever
+fails after it; on a full disk only calls in flight are lost; what is kept is not asked again, whatever becomes of
+the folder, of the clocks and of the other processes.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pytest_rageval.llm.database import FILE, Database
+from pytest_rageval.llm.store import Entry, Store
+from tests.llm_server import Fault, clerk
+from tests.unit.llm.scripted import completion
+
+ONE_REPLY_EACH = '@pytest.mark.rageval_threshold("answer.em@1", min=0.3)\ndef test_gate(): pass\n'
+
+PRICES = '["m1"]\ninput = 1000.0\noutput = 1000.0\nmax_output = 100\n'
+
+
+def _start(project, *arguments, limits=""):
+    """A run in a process of its own, under limits of the shell."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *project.arguments, *arguments]
+    return subprocess.Popen(
+        ["/bin/sh", "-c", f'{limits} exec "$0" "$@"', *command],
+        cwd=project.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _wait_until(holds, seconds=120):
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def _ended(run):
+    """What a run printed, and its exit status."""
+    output, _ = run.communicate(timeout=300)
+    return output, run.returncode
+
+
+def _entries(folder: Path) -> list[Entry]:
+    with contextlib.closing(Database(folder)) as database:
+        return list(Store(database).entries())
+
+
+def _kept(folder: Path) -> set[str]:
+    return {entry.key for entry in _entries(folder)}
+
+
+def _asked(llm):
+    """How often each prompt was answered."""
+    return Counter(body["messages"][-1]["content"] for body in llm.paid)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        {},
+        {"prompt_tokens": 0, "completion_tokens": 0},
+        {"prompt_tokens": -5, "completion_tokens": "3"},
+        {"prompt_tokens": 1e300, "completion_tokens": 1e300},
+    ],
+    ids=["none", "empty", "zero", "nonsense", "huge"],
+)
+def test_a_server_that_reports_no_usage_does_not_open_the_purse(project, llm, usage):
+    """Billed is what was set aside, until a usage says otherwise."""
+    project.use(llm)
+    project.evalset(60)
+    project.test(ONE_REPLY_EACH)
+    (project.path / "prices.toml").write_text(PRICES, encoding="utf-8")
+    llm.model = lambda prompt: Fault(200, body={**completion(clerk(prompt)), "usage": usage})
+    result = project.run("--rageval-max-cost=2", "--rageval-prices=prices.toml", "--rageval-max-tokens=10")
+    result.stdout.fnmatch_lines(
+        ["--rageval-max-cost=2 is reached: * USD are spent, and the next call may cost *"]
+    )
+    # A prompt has more than 40 tokens, so that a call may cost more than 5 cents.
+    assert 5 < len(llm.requests) < 40
+    print(f"paid {len(llm.requests)} of 60")
+
+
+def test_a_budget_is_kept_at_a_server_that_drops_connections(project, llm):
+    """It may have answered, and counted, what never arrived."""
+    project.use(llm)
+    project.evalset(60)
+    project.test(ONE_REPLY_EACH)
+    llm.model = lambda _: (_ for _ in ()).throw(ConnectionError)
+    project.run("--rageval-max-calls=7", "--rageval-retries=1", "--rageval-max-unscored=1")
+    assert len(llm.requests) == 7
+
+
+def test_tokens_a_minute_are_kept_at_a_server_that_reports_none(project, llm):
+    """What a request was expected to use stays used."""
+    project.use(llm)
+    project.evalset(6)
+    project.test(ONE_REPLY_EACH)
+    arrived = []
+
+    def model(prompt):
+        arrived.append(time.monotonic())
+        return Fault(200, body={**completion(clerk(prompt)), "usage": None})
+
+    llm.model = model
+    # A prompt has about 80 tokens: one a second, were it not for the first.
+    project.run("--rageval-tpm=4800").assert_outcomes(passed=1)
+    assert len(arrived) == 6
+    assert arrived[-1] - arrived[0] > 3
+
+
+def test_every_reply_is_kept_where_no_file_handle_is_left(project, llm):
+    """64 in flight, and 64 handles for all that a process opens."""
+    project.use(llm)
+    llm.latency_s, llm.together = 0.3, 40
+    project.evalset(64)
+    project.test(ONE_REPLY_EACH)
+    run = _start(project, "--rageval-concurrency=64", limits="ulimit -n 64;")
+    output, _ = _ended(run)
+    _wait_until(lambda: not llm.connected)
+    kept = _kept(project.path / ".rageval_cache")
+    print(f"answered {len(llm.paid)}, kept {len(kept)}")
+    assert len(llm.paid) >= 40, output
+    assert len(kept) == len(_asked(llm)) == len(llm.paid), output
+
+
+def test_every_reply_is_kept_where_the_budget_cannot_be_counted(project, llm):
+    """The run ends as an error, and asks for nothing more; what was answered is found by the next."""
+    project.use(llm)
+    project.evalset(30)
+    project.test(ONE_REPLY_EACH)
+
+    def rename(before, after):
+        connection = sqlite3.connect(project.path / ".rageval_cache" / FILE)
+        connection.execute(f"ALTER TABLE {before} RENAME TO {after}")
+        connection.close()
+
+    renamed = threading.Event()
+
+    def sabotage(prompt):
+        if not renamed.is_set():
+            renamed.set()
+            rename("spending", "gone")
+        return clerk(prompt)
+
+    llm.model, llm.together = sabotage, 16
+    result = project.run("--rageval-max-calls=100")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*no such table: spending*"])
+    assert len(llm.paid) == 16
+    rename("gone", "spending")
+    llm.model = clerk
+    project.run().assert_outcomes(passed=1)
+    assert set(_asked(llm).values()) == {1}
+    assert len(llm.paid) == 30
+
+
+def test_a_full_disk_costs_the_calls_in_flight_and_no_more(project, llm):
+    """After the first reply that cannot be kept nothing is asked."""
+    project.use(llm)
+    llm.latency_s = 0.05
+    project.evalset(200)
+    project.test(ONE_REPLY_EACH)
+    llm.model = lambda prompt: clerk(prompt) + " " * 20_000
+    # As large as a file may be, in blocks of 512 bytes.
+    run = _start(project, "--rageval-concurrency=16", limits="ulimit -f 1500;")
+    output, status = _ended(run)
+    kept = _kept(project.path / ".rageval_cache")
+    lost = len(llm.paid) - len(kept)
+    print(f"answered {len(llm.paid)}, kept {len(kept)}, lost {lost}")
+    assert status == 1
+    assert "The reply cache in" in output
+    assert len(kept) > 5
+    assert 1 <= lost <= 16
+    assert len(llm.requests) <= len(kept) + 16
+
+
+@pytest.mark.parametrize("remove", ["folder", "file"])
+@pytest.mark.parametrize("processes", [0, 3])
+def test_a_removed_cache_folder_is_made_again(project, llm, remove, processes):
+    """With all that was in it; the run says so, and nothing is paid twice."""
+    project.use(llm)
+    llm.latency_s = 0.1
+    project.evalset(60)
+    project.test("".join(ONE_REPLY_EACH.replace("test_gate", f"test_{n}") for n in range(max(processes, 1))))
+    cache = project.path / ".rageval_cache"
+    removed = threading.Event()
+
+    def removing(prompt):
+        if len(llm.paid) >= 30 and not removed.is_set():
+            removed.set()
+            if remove == "folder":
+                shutil.rmtree(cache)
+            else:
+                (cache / FILE).unlink()
+        return clerk(prompt)
+
+    llm.model = removing
+    run = _start(project, "-n", str(processes), "--rageval-concurrency=5")
+    output, status = _ended(run)
+    assert status == 0, output
+    assert "removal of the cache folder during the run; it was made again with all" in output
+    assert removed.is_set()
+    assert set(_asked(llm).values()) == {1}
+    project.run().assert_outcomes(passed=max(processes, 1))
+    assert len(llm.paid) == 60
+
+
+def test_a_cache_that_cannot_be_made_again_ends_the_run(project, llm):
+    """As an error, and after the calls in flight."""
+    project.use(llm)
+    llm.latency_s = 0.05
+    project.evalset(60)
+    project.test(ONE_REPLY_EACH)
+    cache = project.path / ".rageval_cache"
+
+    def replacing(prompt):
+        if len(llm.paid) == 20 and cache.is_dir():
+            shutil.rmtree(cache)
+            cache.write_text("in the way", encoding="utf-8")
+        return clerk(prompt)
+
+    llm.model = replacing
+    result = project.run("--rageval-concurrency=5")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["The reply cache in * cannot be used: FileExistsError*"])
+    assert len(llm.requests) <= 20 + 5
+
+
+CLOCK = """
+import os, time
+_true = time.time
+_shift = float(os.environ["CLOCK_SHIFT"])
+time.time = lambda: _true() + _shift
+"""
+
+
+def _with_clock(project):
+    """Let processes have the clock that their environment says."""
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(CLOCK + source)
+
+
+def test_two_processes_with_different_clocks_pay_once(project, llm, monkeypatch):
+    """20 seconds apart, and each of them is alive."""
+    project.use(llm)
+    llm.latency_s = 0.3
+    project.evalset(40)
+    project.test(ONE_REPLY_EACH)
+    _with_clock(project)
+    runs = []
+    for shift in ("0", "20", "-20"):
+        monkeypatch.setenv("CLOCK_SHIFT", shift)
+        runs.append(_start(project, "--rageval-concurrency=4"))
+    for run in runs:
+        output, status = _ended(run)
+        assert status == 0, output
+    assert Counter(_asked(llm).values()) == {1: 40}
+
+
+@pytest.mark.parametrize("shift", [86_400, -86_400])
+def test_a_clock_that_is_set_during_a_refresh_pays_once(project, llm, shift):
+    """What was asked again in this run is found, whatever time it is by now."""
+    project.use(llm)
+    again = ONE_REPLY_EACH.replace("test_gate", "test_again").replace("answer.em", "answer.f1")
+    project.test(ONE_REPLY_EACH + again)
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    # The retriever is asked when the run has begun, and before it asks a model.
+    set_clock = f"def search(query, k):\n    time.time = lambda: TRUE() + {shift}\n"
+    project.pytester.makeconftest(
+        "import time\nTRUE = time.time\n" + source.replace("def search(query, k):\n", set_clock)
+    )
+    project.run_process()
+    project.run_process("--rageval-refresh").assert_outcomes(passed=2)
+    assert set(_asked(llm).values()) == {2}
+
+
+def test_a_process_that_was_stopped_asks_for_nothing_that_another_has_taken_over(project, llm):
+    """Paid twice is what it had in flight, at most: nobody can tell a stopped process from a dead one."""
+    project.use(llm)
+    llm.latency_s = 0.3
+    project.evalset(120)
+    project.test(ONE_REPLY_EACH.replace("0.3", "0.1"))
+    runs = [_start(project, "--rageval-concurrency=8") for _ in range(2)]
+    _wait_until(lambda: len(llm.paid) > 30 or any(run.poll() is not None for run in runs))
+    os.kill(runs[0].pid, signal.SIGSTOP)
+    time.sleep(8)
+    os.kill(runs[0].pid, signal.SIGCONT)
+    for run in runs:
+        output, status = _ended(run)
+        assert status == 0, output
+    twice = len(llm.paid) - 120
+    print(f"paid {len(llm.paid)} for 120")
+    assert len(_asked(llm)) == 120
+    assert 0 <= twice <= 8
+
+
+def test_processes_that_were_stopped_together_pay_once(project, llm):
+    """None of them saw that the others were silent."""
+    project.use(llm)
+    llm.latency_s = 0.2
+    project.evalset(60)
+    project.test("".join(ONE_REPLY_EACH.replace("test_gate", f"test_{n}") for n in range(2)))
+    run = _start(project, "-n", "2", "--rageval-concurrency=4")
+    _wait_until(lambda: len(llm.paid) > 15 or run.poll() is not None)
+    os.killpg(run.pid, signal.SIGSTOP)
+    time.sleep(8)
+    os.killpg(run.pid, signal.SIGCONT)
+    output, status = _ended(run)
+    assert status == 0, output
+    assert Counter(_asked(llm).values()) == {1: 60}
+
+
+@pytest.mark.parametrize("processes", [0, 3])
+def test_a_silent_reply_is_asked_for_once_a_run(project, llm, processes):
+    """It is unscored, and not for good: the next run may have more luck."""
+    project.use(llm)
+    project.evalset(6)
+    project.test("".join(ONE_REPLY_EACH.replace("test_gate", f"test_{n}") for n in range(max(processes, 1))))
+    llm.model = lambda prompt: " \n" if "item-3?" in prompt else clerk(prompt)
+    options = ("-n", str(processes), "--rageval-max-unscored=0.5")
+    result = project.run_process(*options)
+    result.assert_outcomes(passed=max(processes, 1))
+    assert len(llm.paid) == 6
+    project.run_process(*options)
+    assert len(llm.paid) == 7
+    llm.model = clerk
+    project.run_process(*options)
+    assert len(llm.paid) == 8
+    project.run_process(*options)
+    assert len(llm.paid) == 8
+
+
+def test_a_silent_reply_on_a_cassette_is_a_recorded_one(project, llm):
+    """Read, it is unscored and nothing is asked; recorded anew, it is asked again."""
+    project.use(llm)
+    project.test(ONE_REPLY_EACH)
+    llm.model = lambda prompt: "" if "item-3?" in prompt else clerk(prompt)
+    options = ("--rageval-cassette=tape.jsonl", "--rageval-max-unscored=0.5")
+    project.run(*options, "--rageval-record")
+    shutil.rmtree(project.path / ".rageval_cache")
+    result = project.run(*options, "--rageval-replay", "--rageval-report=report.json")
+    result.assert_outcomes(passed=1)
+    report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+    (score,) = report["tests"][0]["scores"]
+    assert [example["unscored"] for example in score["examples"]] == [
+        None,
+        None,
+        "the generator's reply is empty",
+        None,
+    ]
+    assert len(llm.paid) == 4
+    llm.model = clerk
+    project.run(*options, "--rageval-record")
+    assert len(llm.paid) == 5
+    assert '"text": ""' not in (project.path / "tape.jsonl").read_text(encoding="utf-8")
+
+
+def test_a_reply_that_is_not_utf_8_is_asked_for_again(project, llm):
+    """It would be kept with a character that nobody has written."""
+    project.use(llm)
+    project.test(ONE_REPLY_EACH)
+    asked = Counter()
+
+    def model(prompt):
+        asked[prompt] += 1
+        if asked[prompt] > 1:
+            return clerk(prompt)
+        return Fault(200, body=json.dumps(completion("caf\xe9"), ensure_ascii=False).encode("latin-1"))
+
+    llm.model = model
+    project.run().assert_outcomes(passed=1)
+    assert set(asked.values()) == {2}
+    kept = {entry.reply.text for entry in _entries(project.path / ".rageval_cache")}
+    assert kept == {f"c{n}x" for n in range(1, 5)}

@@ -1,0 +1,394 @@
+"""Attacks on the files that a run reads: the caches, the cassette, and all that a user names.
+
+Promised: whatever lies there, no code of it runs, nothing hangs, no memory is filled, and what is wrong is said with
+what to do about it; a damaged entry costs its own reply alone.
+"""
+
+import contextlib
+import gzip
+import json
+import os
+import random
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_rageval.embeddings.file import FILE as EMBEDDINGS
+from pytest_rageval.embeddings.store import EmbeddingStore
+from pytest_rageval.errors import RagevalError, StoreError
+from pytest_rageval.llm.cassette import entry_line, read_cassette
+from pytest_rageval.llm.database import FILE, Database
+from pytest_rageval.llm.reply import Reply
+from pytest_rageval.llm.store import Entry, Store
+
+ONE_REPLY_EACH = '@pytest.mark.rageval_threshold("answer.em@1", min=0.3)\ndef test_gate(): pass\n'
+
+PLANTED = {
+    "trigger": "CREATE TRIGGER t AFTER INSERT ON {table} BEGIN DELETE FROM {table}; END",
+    "view": "CREATE VIEW v AS SELECT 1",
+    "view in place of a table": "DROP TABLE {table}; CREATE VIEW {table} AS SELECT 1 AS key, 'x' AS text",
+    "index with an expression": "CREATE INDEX i ON {table} (length(key))",
+    "column with an expression": "ALTER TABLE {table} ADD COLUMN x TEXT AS (printf('%1000000d', 1)) VIRTUAL",
+    "condition": "DROP TABLE {table}; CREATE TABLE {table} (key TEXT PRIMARY KEY CHECK (length(key) > 0))",
+    "table of its own": "CREATE TABLE other (x)",
+}
+
+
+def _replies(folder: Path) -> dict[str, Reply]:
+    with contextlib.closing(Database(folder)) as database:
+        return {entry.key: entry.reply for entry in Store(database).entries()}
+
+
+def _change(file: Path, script: str) -> None:
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.executescript(script)
+
+
+@pytest.mark.parametrize("what", PLANTED)
+def test_what_is_planted_in_the_reply_cache_is_refused(project, llm, what):
+    """The run is an error before anything is asked; the replies can be saved."""
+    project.use(llm)
+    project.test(ONE_REPLY_EACH)
+    project.run()
+    file = project.path / ".rageval_cache" / FILE
+    _change(file, PLANTED[what].format(table="leases"))
+    result = project.run("--rageval-refresh")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*its file replies.sqlite holds what pytest-rageval did not make: *",
+            "*`rageval cache export FILE *",
+        ]
+    )
+    assert len(llm.requests) == 4
+    saved = project.path / "saved.jsonl"
+    subprocess.run(
+        [sys.executable, "-m", "pytest_rageval.cli", "cache", "--cache-dir", file.parent, "export", saved],
+        check=False,
+    )
+    assert len(read_cassette(saved)) == 4
+
+
+@pytest.mark.parametrize("what", PLANTED)
+def test_what_is_planted_in_the_embeddings_is_refused(tmp_path, what):
+    """Neither read nor written, and left as it is."""
+    with contextlib.closing(EmbeddingStore(tmp_path)) as store:
+        store.put_many({"a": np.ones(3, np.float32)})
+    _change(tmp_path / EMBEDDINGS, PLANTED[what].format(table="embeddings"))
+    before = (tmp_path / EMBEDDINGS).read_bytes()
+    store = EmbeddingStore(tmp_path)
+    for use in (lambda: store.get_many(["a"]), lambda: store.put_many({"b": np.ones(3, np.float32)})):
+        with pytest.raises(StoreError, match=r"holds what pytest-rageval did not make: .*\nDelete the file"):
+            use()
+    assert (tmp_path / EMBEDDINGS).read_bytes() == before
+
+
+def _bomb(file: Path, member: bytes, times: int) -> None:
+    """A file of many equal parts, each of which is compressed once."""
+    part = gzip.compress(member, 9)
+    with file.open("wb") as out:
+        for _ in range(times):
+            out.write(part)
+    print(f"{file.stat().st_size:,} bytes become {len(member) * times:,}")
+
+
+LINES = entry_line(Entry("k", Reply("x", "m", tokens_in=1))).encode() + b"\n"
+
+BOMBS = {
+    "one line": (b" " * 2**20, 2048, "line 1 is larger than 16 MiB when decompressed"),
+    "one entry": (b'{"key": "' + b"k" * 2**20, 2048, "line 1 is larger than 16 MiB when decompressed"),
+    "empty lines": (b"\n" * 2**20, 2048, "tape.jsonl.gz is larger than 1024 MiB when decompressed"),
+}
+
+
+@pytest.mark.parametrize("kind", BOMBS)
+def test_a_compressed_bomb_is_read_up_to_a_limit(tmp_path, kind):
+    """2 GiB in a file that git takes; the error names the file and the limit."""
+    member, times, found = BOMBS[kind]
+    bomb = tmp_path / "tape.jsonl.gz"
+    _bomb(bomb, member, times)
+    code = (
+        "import resource, sys\n"
+        "from pathlib import Path\n"
+        "from pytest_rageval.errors import StoreError\n"
+        "from pytest_rageval.llm.cassette import read_cassette\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try:\n    read_cassette(Path(sys.argv[1]))\n"
+        "except StoreError as error:\n    print(error)\n"
+        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, bomb], capture_output=True, text=True, timeout=300, check=True
+    )
+    *message, more_mib = done.stdout.splitlines()
+    assert found in message[0]
+    assert "--rageval-record" in message[1]
+    assert int(more_mib) < 8 * 16
+
+
+def test_many_entries_are_read_up_to_a_limit(tmp_path, monkeypatch):
+    """Each line counts at least as what its entry takes in memory."""
+    monkeypatch.setattr("pytest_rageval.llm.cassette.MOST", 1000 * 512)
+    bomb = tmp_path / "tape.jsonl.gz"
+    _bomb(bomb, LINES, 1000)
+    assert len(read_cassette(bomb)) == 1
+    _bomb(bomb, LINES, 1001)
+    with pytest.raises(StoreError, match="is larger than"):
+        read_cassette(bomb)
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _socket(path: Path) -> None:
+    # A path of a socket is short.
+    before = Path.cwd()
+    os.chdir(path.parent)
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as made:
+        made.bind(path.name)
+    os.chdir(before)
+
+
+def _device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+LABELS = '@pytest.mark.rageval_calibration("labels.jsonl", min_kappa=0.1)\ndef test_judge(): pass\n'
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [(_pipe, "named pipe"), (_socket, "socket"), (_device, "device")],
+    ids=["pipe", "socket", "device"],
+)
+@pytest.mark.parametrize(
+    "name",
+    ["evals.jsonl", "tape.jsonl", "baseline.json", "labels.jsonl", "prompts.toml", "prices.toml", "cache"],
+)
+def test_what_is_no_regular_file_is_refused(project, llm, name, make, kind):
+    """Whoever would read it would wait for ever, or read without end."""
+    project.use(llm)
+    project.test(
+        LABELS if name == "labels.jsonl" else ONE_REPLY_EACH.replace("min=0.3", "min=0.3, max_drop=0.1")
+    )
+    path = project.path / name
+    if name == "cache":
+        path.mkdir()
+        path /= FILE
+    path.unlink(missing_ok=True)
+    make(path)
+    options = {
+        "tape.jsonl": ["--rageval-cassette=tape.jsonl"],
+        "baseline.json": ["--rageval-baseline=baseline.json"],
+        "prompts.toml": ["--rageval-prompts=prompts.toml"],
+        "prices.toml": ["--rageval-prices=prices.toml"],
+        "cache": ["--rageval-cache-dir=cache"],
+    }.get(name, [])
+    result = project.pytester.runpytest_subprocess(*project.arguments, *options, timeout=120)
+    output = result.stdout.str() + result.stderr.str()
+    assert result.ret != 0
+    assert f"it is a {kind}, and only a regular file is read" in output
+    assert path.name in output or str(path.resolve()) in output
+    assert "Traceback" not in output
+
+
+SPOILED = [
+    "text = CAST(x'fffe41' AS TEXT)",
+    "text = x'80049541'",
+    "text = 'forged'",
+    "tokens_in = 'many'",
+    "tokens_in = -1",
+    "finish_reason = CAST(x'ff' AS TEXT)",
+    "model = 7.5",
+    "checksum = 'none'",
+    "checksum = 1e300",
+]
+
+
+@pytest.mark.parametrize("change", SPOILED)
+def test_a_damaged_row_costs_its_own_reply(project, llm, change):
+    """It is counted, said, and asked for again; all others are found."""
+    project.use(llm)
+    project.evalset(12)
+    project.test(ONE_REPLY_EACH)
+    project.run()
+    file = project.path / ".rageval_cache" / FILE
+    _change(file, f"UPDATE replies SET {change} WHERE key IN (SELECT key FROM replies LIMIT 3)")  # noqa: S608 - as above
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["3 × damaged entry of the cache passed over (`rageval cache verify` *"])
+    assert len(llm.requests) == 15
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*damaged entry*")
+    assert len(llm.requests) == 15
+
+
+@pytest.mark.parametrize(
+    "outline", ["[", "[]", '{"parts": 7, "model": ["m"]}', "[" * 50_000], ids=lambda o: o[:8]
+)
+def test_a_damaged_outline_costs_nothing(project, llm, outline):
+    """It only explains: replies are found without, and a missing one is told of."""
+    project.use(llm)
+    project.test(ONE_REPLY_EACH)
+    project.run()
+    with (
+        contextlib.closing(sqlite3.connect(project.path / ".rageval_cache" / FILE)) as connection,
+        connection,
+    ):
+        connection.execute("UPDATE replies SET outline = ?", [outline])
+    project.run("--rageval-replay").assert_outcomes(passed=1)
+    result = project.run("--rageval-replay", "--rageval-model=another")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*is in neither the cache nor a cassette*", "No request like it is recorded.*"]
+    )
+
+
+def test_random_bytes_in_the_cache_never_give_a_wrong_reply(tmp_path):
+    """A thousand files with a few bytes turned: every reply that is found is one that was kept."""
+    chance = random.Random(5)
+    kept = {f"{n:064x}": Reply(f"reply {n}" * 9, "m", tokens_in=n) for n in range(60)}
+    with contextlib.closing(Database(tmp_path)) as database, database.transaction():
+        Store(database).put_many(Entry(key, reply, {"model": "m"}) for key, reply in kept.items())
+    whole = (tmp_path / FILE).read_bytes()
+    ends = Counter()
+    for _ in range(1000):
+        content = bytearray(whole)
+        for _ in range(chance.randint(1, 20)):
+            content[chance.randrange(len(content))] = chance.randrange(256)
+        (tmp_path / FILE).write_bytes(content)
+        try:
+            with contextlib.closing(Database(tmp_path)) as database:
+                store = Store(database)
+                found = store.get_many(list(kept))
+                list(store.entries())
+        except RagevalError:
+            ends["refused"] += 1
+            continue
+        finally:
+            for beside in tmp_path.glob(f"{FILE}-*"):
+                beside.unlink()
+        assert found.items() <= kept.items()
+        ends["read whole" if found == kept else "read in part"] += 1
+    print(dict(ends))
+    assert min(ends.values()) > 20
+    assert len(ends) == 3
+
+
+def test_random_bytes_in_a_cassette_are_an_error_or_a_reply(tmp_path):
+    """A thousand files: each is read, or refused by its line."""
+    chance = random.Random(6)
+    file = tmp_path / "tape.jsonl"
+    lines = [entry_line(Entry(f"{n:064x}", Reply(f"„{n}“", "m"), {"model": "m"})) for n in range(5)]
+    whole = "\n".join(lines).encode()
+    ends = Counter()
+    for _ in range(1000):
+        content = bytearray(whole)
+        for _ in range(chance.randint(1, 4)):
+            place = chance.randrange(len(content))
+            content[place : place + chance.randint(0, 3)] = chance.randbytes(chance.randint(0, 3))
+        file.write_bytes(content)
+        try:
+            ends["read"] += bool(read_cassette(file))
+        except StoreError as error:
+            ends["refused"] += str(file) in str(error)
+    assert ends.total() == 1000
+    print(dict(ends))
+    assert min(ends.values()) > 50
+
+
+def test_a_cassette_of_a_later_version_is_refused(project, llm):
+    """What it means, this version cannot know; one without a version is of the first."""
+    project.use(llm)
+    project.test(ONE_REPLY_EACH)
+    options = ("--rageval-cassette=tape.jsonl", "--rageval-cache-dir=empty")
+    project.run("--rageval-cassette=tape.jsonl", "--rageval-record")
+    tape = project.path / "tape.jsonl"
+    records = [json.loads(line) for line in tape.read_text(encoding="utf-8").splitlines()]
+    assert not any("version" in record for record in records)
+    records[2]["version"] = 1
+    tape.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    project.run(*options, "--rageval-replay").assert_outcomes(passed=1)
+    records[2]["version"] = 2
+    tape.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    result = project.run(*options)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*tape.jsonl line 3: it is of version 2, written by a later *; this one reads version 1.",
+            "Update *",
+        ]
+    )
+    assert len(llm.requests) == 4
+
+
+@pytest.mark.parametrize("version", ['version="1"', ""])
+def test_threads_compute_a_cached_result_once(project, version):
+    """25 threads for ten results; also where the computing fails at first."""
+    project.pytester.makepyfile(
+        f"""
+        import threading, time
+        from collections import Counter
+        from concurrent.futures import ThreadPoolExecutor
+
+        calls = Counter()
+
+        def slow(text):
+            calls[text] += 1
+            time.sleep(0.05)
+            if text == "0" and calls[text] == 1:
+                raise LookupError(text)
+            return [text]
+
+        def attempt(function, text):
+            try:
+                return function(text)
+            except LookupError:
+                return None
+
+        def test_it(rageval_llm):
+            cached = rageval_llm.cached(slow, {version})
+            with ThreadPoolExecutor(25) as pool:
+                found = list(pool.map(lambda n: attempt(cached, str(n % 10)), range(100)))
+            assert found.count(None) == 1
+            assert calls == {{"0": 2, **{{str(n): 1 for n in range(1, 10)}}}}
+        """
+    )
+    project.run().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("version", ['version="1"', ""])
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_cached_function_that_waits_for_itself_is_an_error(project, version, kind):
+    """It would wait for ever for its own result."""
+    wait, run = ("await ", "asyncio.run({})") if kind == "async def" else ("", "{}")
+    project.pytester.makepyfile(
+        f"""
+        import asyncio
+        import pytest
+
+        def test_it(rageval_llm):
+            {kind} again(text):
+                return {wait}cached(text)
+
+            again.__qualname__ = "again"
+            cached = rageval_llm.cached(again, {version})
+
+            {kind} call():
+                return {wait}cached("a")
+
+            with pytest.raises(Exception, match="calls itself with the same arguments"):
+                {run.format("call()")}
+        """
+    )
+    result = project.pytester.runpytest_subprocess(*project.arguments, timeout=120)
+    result.assert_outcomes(passed=1)

@@ -1,0 +1,325 @@
+"""Runs the code of a Markdown page as its reader would, and compares what it prints.
+
+Each page has a folder of its own. Its code blocks are taken in order:
+
+- A block whose first line is a comment with a name, such as `# conftest.py`, is that file, and is written into the
+  folder; `# conftest.py, continued` appends. Where the file knows no comments, `<!-- file: NAME -->` stands above.
+- `diff` changes the lines that it shows in the file that is named so.
+- `console`: each line after `$` is run by bash; what follows is what it prints. A line of three dots stands
+  for any number of lines. A command may fail only where what is shown says that something failed, or leaves
+  out the end.
+- Other `python` is executed; `toml`, `ini`, `json` and `yaml` are parsed.
+- `text` and `sh` are not run: `sh` is for commands that need another machine.
+- `<!-- invisible-code-block: python` up to `-->` prepares what the page takes for granted: the files of an
+  application, or a server (`serve`). Readers do not see it.
+
+Of what is printed, `normal` makes equal what differs from run to run. `RAGEVAL_DOCS=update pytest tests/docs`
+writes what commands print today into the pages, where nothing is left out; a lone `?` is filled so. Look at the diff.
+"""
+
+import configparser
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import yaml
+from sybil import Document, Example, Region
+from sybil.evaluators.python import PythonEvaluator
+from sybil.parsers.markdown.lexers import DirectiveInHTMLCommentLexer, FencedCodeBlockLexer
+
+from tests.foreign_plugins import WITHOUT
+from tests.llm_server import LLMServer, Said
+
+__all__ = ["ROOT", "Page", "normal"]
+
+ROOT: Final = Path(__file__).parents[2]
+
+UPDATE: Final = os.environ.get("RAGEVAL_DOCS") == "update"
+
+ANY: Final = "..."
+"""A line that stands for any number of lines."""
+
+LEXERS: Final = (
+    FencedCodeBlockLexer(language=r"\w+", mapping={"language": "arguments", "source": "source"}),
+    DirectiveInHTMLCommentLexer(directive="invisible-code-block", arguments=".+"),
+)
+
+NAMED: Final = re.compile(r"# ([\w./-]+\.\w+)(, continued)?\n")
+"""A first line that names a file."""
+
+ABOVE: Final = re.compile(r"<!-- file: (\S+) -->\s*\Z")
+"""Likewise before a block."""
+
+INSTALLING: Final = re.compile(r"python3 -m venv|\. \.venv/bin/activate|pip install")
+"""Commands that are run only where a page is tried in a virtual environment of its own."""
+
+FAILED: Final = re.compile(r"\bfailed\b|\berrors?\b|\bexit status 1\b", re.IGNORECASE)
+
+NETWORK: Final = ("PIP_", "SSL_", "REQUESTS_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+
+SHIMS: Final = {
+    "pytest": "from pytest import main",
+    "rageval": "from pytest_rageval.cli import main",
+}
+
+FOREIGN: Final = {*WITHOUT, "-pno:randomly", "-pno:timeout", "-pno:split"} - {"-pno:cacheprovider"}
+"""Plugins of the developer's that a reader does not have."""
+
+VOLATILE: Final = (
+    (re.compile(r"\x1b\[[0-9;]*m"), ""),
+    # How long it took, and the rules that pytest draws, whose length follows from that.
+    (re.compile(r"\b\d+\.\d+ ?s\b( \(\d+:\d\d:\d\d\))?"), "0.10s"),
+    (re.compile(r"(=|-|_){4,}"), r"\1\1\1\1"),
+    (re.compile(r"(platform|plugins:|rootdir:|cachedir:) .*"), r"\1"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([+-]\d\d:\d\d)?"), "2026-01-01 00:00"),
+    (re.compile(r"\b\d+(\.\d)? [kM]B\b"), "1 kB"),
+    (re.compile(r"\b\d+ tokens in, \d+ out"), "1 tokens in, 1 out"),
+    # A plan's estimate of tokens depends on the address, which has another port each time.
+    (re.compile(r"(≤ \d+),\d{3}\b"), r"\1,000"),
+    (re.compile(r"(≤ \d+\.\d\d)\d\d\b"), r"\1"),
+    (re.compile(r" +$"), ""),
+)
+
+
+def normal(text: str) -> str:
+    """What is printed, without what differs from run to run."""
+    lines = []
+    for line in text.splitlines():
+        for pattern, instead in VOLATILE:
+            line = pattern.sub(instead, line)  # noqa: PLW2901 - one after the other
+        lines.append(line)
+    return "".join(f"{line}\n" for line in lines).strip("\n")
+
+
+class Page:
+    """A page, and the folder in which its reader works.
+
+    Args:
+        path: of the Markdown file.
+        folder: an empty one.
+        installed: whether the commands that install are run too, in a virtual environment of the page's own.
+    """
+
+    def __init__(self, path: Path, folder: Path, *, installed: bool = False) -> None:
+        self.path = path
+        self.folder = folder / "project"
+        self.folder.mkdir()
+        self._installed = installed
+        self._aliases: dict[str, str] = {str(self.folder): "/home/you/project"}
+        self._open = ExitStack()
+        self._updates: list[tuple[int, int, str]] = []
+        self.ran = 0
+        """How many blocks were run."""
+        tools = folder / "bin"
+        tools.mkdir()
+        for name, code in SHIMS.items():
+            # -P: unlike `python -m pytest`, `pytest` does not put the folder it is started in on sys.path.
+            program = f"import sys; {code}; sys.exit(main())"
+            shim = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -c "{program}" "$@"\n'
+            (tools / name).write_text(shim, encoding="utf-8")
+            (tools / name).chmod(0o755)
+        self.env: dict[str, str] = {
+            "PATH": os.environ["PATH"] if installed else f"{tools}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(folder),
+            "COLUMNS": "80",
+            "LC_ALL": "C.UTF-8",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTEST_ADDOPTS": "" if installed else " ".join(sorted(FOREIGN)),
+            "HAYSTACK_TELEMETRY_ENABLED": "False",
+            "LANGSMITH_TRACING": "false",
+        }
+        """What commands find in their environment."""
+
+    def check(self) -> None:
+        """Run all of it.
+
+        Raises:
+            AssertionError: a block does not do what the page says.
+        """
+        document = Document.parse(str(self.path), self._regions)
+        document.namespace.update(
+            folder=self.folder, env=self.env, serve=self.serve, example=self.copy_example, write=self._write
+        )
+        before = Path.cwd()
+        os.chdir(self.folder)
+        sys.path.insert(0, str(self.folder))
+        loaded = set(sys.modules)
+        try:
+            for each in document.examples():
+                each.evaluate()
+                self.ran += 1
+        finally:
+            os.chdir(before)
+            sys.path.remove(str(self.folder))
+            for name in set(sys.modules) - loaded:
+                if str(getattr(sys.modules[name], "__file__", "")).startswith(str(self.folder)):
+                    del sys.modules[name]
+            self._open.close()
+            self._update()
+
+    def serve(self, model: Callable[[str], Said], instead_of: str = "https://api.openai.com/v1") -> LLMServer:
+        """Start a chat server; wherever the page names an address, this one is asked."""
+        server = self._open.enter_context(LLMServer(model))
+        self._aliases[server.url] = instead_of
+        if instead_of == "https://api.openai.com/v1":
+            self.env["OPENAI_BASE_URL"] = server.url
+        return server
+
+    def copy_example(self) -> None:
+        """Make the page's folder that of the example project."""
+        hidden = shutil.ignore_patterns(".*", "__pycache__")
+        shutil.copytree(ROOT / "example_project", self.folder, dirs_exist_ok=True, ignore=hidden)
+
+    def _regions(self, document: Document) -> Iterator[Region]:
+        for lexer in LEXERS:
+            for region in lexer(document):
+                region.parsed = region.lexemes["source"]
+                region.evaluator = self._evaluate
+                yield region
+
+    def _evaluate(self, example: Example) -> None:
+        language, source = example.region.lexemes["arguments"].strip(), str(example.parsed)
+        above = ABOVE.search(example.document.text[: example.region.start])
+        named = NAMED.match(source)
+        try:
+            if language == "console":
+                self._console(example)
+            elif language == "diff":
+                if named:
+                    self._change(named[1], source)
+            else:
+                self._parse(language, source)
+                if above:
+                    self._write(above[1], source)
+                elif named:
+                    self._write(named[1], source, append=named[2] is not None)
+                elif language == "python":
+                    PythonEvaluator()(example)
+        except AssertionError as error:
+            raise AssertionError(f"{self.path}:{example.line}: {error}") from None
+
+    def _parse(self, language: str, source: str) -> None:
+        match language:
+            case "python":
+                compile(source, str(self.path), "exec")
+            case "toml":
+                tomllib.loads(source)
+            case "ini":
+                configparser.ConfigParser().read_string(source)
+            case "json":
+                for line in [source] if source.startswith(("{\n", "[")) else source.splitlines():
+                    json.loads(line)
+            case "yaml":
+                yaml.safe_load(source)
+            case "text" | "sh" | "markdown":
+                pass
+            case _:
+                raise AssertionError(f"nobody knows what to do with {language!r}")
+
+    def _write(self, name: str, source: str, *, append: bool = False) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = path.read_text(encoding="utf-8") + "\n" if append else ""
+        path.write_text(before + self._inside(source), encoding="utf-8")
+
+    def _change(self, name: str, source: str) -> None:
+        path = self.folder / name
+        text = path.read_text(encoding="utf-8")
+        before, after = (
+            "".join(f"{line[1:]}\n" for line in source.splitlines() if line[:1] in (sign, " "))
+            for sign in "-+"
+        )
+        assert text.count(before) == 1, f"{name} has these lines {text.count(before)} times:\n{before}"
+        path.write_text(text.replace(before, after), encoding="utf-8")
+
+    def _console(self, example: Example) -> None:
+        source = str(example.parsed)
+        shown = re.split(r"(?m)^\$ ", source)
+        assert not shown[0].strip(), "a console block begins with a command"
+        written = []
+        for part in shown[1:]:
+            lines = part.splitlines()
+            count = 1
+            while lines[count - 1].endswith("\\"):
+                count += 1
+            command, expected = "\n".join(lines[:count]), "\n".join(lines[count:]).strip("\n")
+            printed = self._run(command, expected)
+            written.append(f"$ {command}\n" + (f"{printed}\n" if printed else ""))
+        new = "\n".join(each.rstrip("\n") for each in written) + "\n"
+        if new != source:
+            start = example.region.start + example.document.text[example.region.start :].index(source)
+            self._updates.append((start, start + len(source), new))
+
+    def _run(self, command: str, expected: str) -> str:
+        """Run a command; return what the page should show for it."""
+        if exported := re.fullmatch(r"export (\w+)=(\S*)", command):
+            self.env[exported[1]] = self._inside(exported[2].strip("'\""))
+            return ""
+        if not self._installed and INSTALLING.match(command):
+            return expected
+        if command == ". .venv/bin/activate":
+            self.env["PATH"] = f"{self.folder / '.venv' / 'bin'}{os.pathsep}{self.env['PATH']}"
+            return ""
+        done = subprocess.run(
+            ["bash", "-c", self._inside(command)],  # noqa: S607 - whichever there is
+            cwd=self.folder,
+            env=self._environ(),
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        printed = self._outside((done.stdout + done.stderr).rstrip())
+        if expected and UPDATE and ANY not in expected.splitlines() and not _matches(expected, printed):
+            return "\n".join(line.rstrip() for line in printed.splitlines())
+        if done.returncode and not expected.endswith(f"\n{ANY}"):
+            assert FAILED.search(expected), f"$ {command}\nended with {done.returncode}:\n{printed}"
+        if not expected or _matches(expected, printed):
+            return expected
+        raise AssertionError(f"$ {command}\nprinted\n{normal(printed)}\n\nand not\n{normal(expected)}")
+
+    def _environ(self) -> Mapping[str, str]:
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            # Where packages come from, if not from where they mostly do.
+            if name in ("SYSTEMROOT", "TMPDIR") or (self._installed and name.upper().startswith(NETWORK))
+        }
+        return kept | self.env
+
+    def _inside(self, text: str) -> str:
+        """What the page says, with the addresses of this machine."""
+        for here, there in self._aliases.items():
+            text = text.replace(there, here)
+        return text
+
+    def _outside(self, text: str) -> str:
+        """The inverse."""
+        for here, there in self._aliases.items():
+            text = text.replace(here, there)
+        return text
+
+    def _update(self) -> None:
+        if not UPDATE or not self._updates:
+            return
+        text = self.path.read_text(encoding="utf-8")
+        for start, end, new in reversed(self._updates):
+            text = text[:start] + new + text[end:]
+        self.path.write_text(text, encoding="utf-8")
+
+
+def _matches(expected: str, printed: str) -> bool:
+    """Whether they are the same, but for lines left out."""
+    pattern = "".join(
+        r"(?:.*\n)*?" if line == ANY else re.escape(line) + r"\n" for line in normal(expected).splitlines()
+    )
+    return re.fullmatch(pattern, f"{normal(printed)}\n") is not None

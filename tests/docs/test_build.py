@@ -1,0 +1,34 @@
+"""The pages can be built, without a warning."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.docs.pages import ROOT
+
+pytest.importorskip("furo")
+
+
+@pytest.mark.slow
+def test_the_documentation_builds_without_warnings(tmp_path):
+    """Unknown links, names and options are warnings, and warnings are errors."""
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d", tmp_path / "doctrees"]
+    done = subprocess.run(
+        [*command, ROOT / "docs", tmp_path / "html"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONWARNINGS": ""},
+    )
+    assert done.returncode == 0, done.stderr
+    front = (tmp_path / "html" / "index.html").read_text(encoding="utf-8")
+    assert "rageval_threshold" in front
+    assert (tmp_path / "html" / "report.schema.json").exists()
+    # Nothing is loaded from elsewhere: the pages work offline, and tell nobody who reads them.
+    assert not [
+        line
+        for line in front.splitlines()
+        if '<script src="http' in line or '<link rel="stylesheet" type="text/css" href="http' in line
+    ]

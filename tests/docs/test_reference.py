@@ -1,0 +1,145 @@
+"""The reference pages name what there is, and nothing else."""
+
+import ast
+import itertools
+import re
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+import pytest_rageval
+from pytest_rageval.config import OPTIONS, resolve
+from pytest_rageval.evalsets import FORMATS
+from pytest_rageval.plugin.outcome import LEGEND
+from pytest_rageval.prompts.templates import MARK, PLACEHOLDER, TEMPLATES
+from tests.docs.pages import ROOT
+from tests.foreign_plugins import WITHOUT
+
+DOCS = ROOT / "docs"
+
+
+def page(name):
+    """The text of a page."""
+    return (DOCS / f"{name}.md").read_text(encoding="utf-8")
+
+
+@cache
+def printed(*arguments):
+    """What pytest prints about itself."""
+    command = [sys.executable, "-m", "pytest", *arguments, *WITHOUT]
+    with TemporaryDirectory() as folder:
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder).stdout
+
+
+def terms(text):
+    """The terms of a page's definition lists."""
+    return re.findall(r"(?m)^(.+)\n: ", text)
+
+
+def test_every_option_is_on_the_page_of_options_once():
+    """Each of them is generated from the table of options, in one of the groups."""
+    groups = re.findall(r"```\{rageval-options\}\n(.*?)```", page("reference/options"), re.DOTALL)
+    assert sorted(" ".join(groups).split()) == sorted(option.name for option in OPTIONS)
+
+
+def test_every_variable_that_is_read_is_on_the_page_of_options():
+    """And none besides: nobody relies on one that is not read."""
+
+    class Environment(dict):
+        """Notes what is looked up."""
+
+        def get(self, name, default=None):
+            asked.add(name)
+            return super().get(name, default)
+
+    asked = set()
+    settings = resolve({}, {}, Environment(RAGEVAL_MODEL="m"), invoked_in=Path(), root=Path())
+    section = page("reference/options").partition("## Environment variables")[2]
+    assert {word for term in terms(section) for word in re.findall(r"`(\w+)`", term)} == asked
+    assert settings.model is None
+
+
+def test_the_footer_of_the_table_names_the_page_that_explains_it():
+    """By the address at which the pages are published."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert f"{project['urls']['Documentation']}reference/terminal-table.html" == LEGEND
+    assert (DOCS / "reference" / "terminal-table.md").exists()
+
+
+def test_every_fault_has_its_test():
+    """The tests that the tables of faults name are there."""
+    tables = page("reference/faults")
+    rows = [row for row in tables.splitlines() if row.startswith("| ") and not row.startswith("| fault |")]
+    named = [re.findall(r"`([\w/]+\.py)::(test_\w+)`", row.rpartition(" | ")[2]) for row in rows]
+    assert all(named)
+    for file, test in itertools.chain.from_iterable(named):
+        assert f"def {test}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), (file, test)
+
+
+@pytest.mark.parametrize("marker", ["rageval_evalset", "rageval_threshold", "rageval_calibration"])
+def test_every_word_of_a_marker_is_on_the_page_of_markers(marker):
+    """As `pytest --markers` prints them."""
+    signature = re.search(rf"@pytest\.mark\.{marker}\((.*?)\):", printed("--markers"))[1]
+    words = [word.partition("=")[0].strip(" *") for word in signature.split(",")]
+    section = page("reference/markers").partition(f"## `{marker}`")[2].partition("\n## ")[0]
+    described = {word for term in terms(section) for word in re.findall(r"`(\w+)`", term)}
+    assert described == {word for word in words if word and word != "options"}
+
+
+def test_every_fixture_is_on_the_page_of_fixtures():
+    """As `pytest --fixtures` prints them."""
+    names = set(re.findall(r"(?m)^(rageval\w*)", printed("--fixtures")))
+    assert names
+    assert {name for name in names if f"`{name}`" not in page("reference/fixtures")} == set()
+
+
+def test_every_format_is_on_the_page_of_eval_sets():
+    """By the name that users type."""
+    table = page("reference/eval-sets").partition("## Other formats")[2].partition("\n## ")[0]
+    assert re.findall(r"(?m)^\| `(\w+)` \|", table) == list(FORMATS)
+
+
+def test_every_prompt_is_on_the_page_of_files_with_its_placeholders():
+    """As a replacement has to have them."""
+    rows = re.findall(r"(?m)^\| `(\w+)` \| ((?:`\{\w+\}` ?)+)\|", page("reference/files"))
+    assert {name: set(re.findall(r"\{(\w+)\}", cells)) for name, cells in rows} == {
+        name: set(PLACEHOLDER.findall(text)) - {MARK} for name, text in TEMPLATES.items()
+    }
+
+
+def test_every_public_name_is_on_the_page_of_the_python_api():
+    """What the package exports."""
+    described = set(re.findall(r"auto\w+:: pytest_rageval\.(\w+)(?:\(.*)?\n", page("reference/python-api")))
+    assert described == set(pytest_rageval.__all__)
+
+
+@cache
+def messages():
+    """All texts in the package's code, with … for what is filled in."""
+    found = []
+    for path in (ROOT / "pytest_rageval").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+            elif isinstance(node, ast.JoinedStr):
+                found.append(
+                    "".join(part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
+                )
+    return [re.sub(r"\{\w*\}", "…", text) for text in found]
+
+
+QUOTED = [
+    quoted for term in terms(page("how-to/troubleshooting")) for quoted in re.findall(r"`([^`]+)`", term)
+]
+
+
+@pytest.mark.parametrize("quoted", QUOTED)
+def test_a_message_of_the_page_of_troubles_is_one_of_the_package(quoted):
+    """So that who searches the page for a message finds it."""
+    pattern = ".*".join(re.escape(part) for part in quoted.split("…"))
+    assert any(re.search(pattern, text, re.DOTALL) for text in messages())

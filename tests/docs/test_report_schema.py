@@ -1,0 +1,185 @@
+"""Real reports have the published form, and no key that it does not describe."""
+
+import copy
+import json
+import shutil
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from tests.docs.pages import ROOT
+from tests.foreign_plugins import WITHOUT
+from tests.llm_server import clerk
+
+SCHEMA = json.loads((ROOT / "docs" / "reference" / "report.schema.json").read_text(encoding="utf-8"))
+GOOD, WORSE = "index.get_scores(tokenize(query))", "index.get_scores(query.split())"
+
+CONFTEST = """
+import pytest
+
+CORPUS = {f"doc-{n}": f"Of all things, item-{n} has the code c{n}x." for n in range(1, 21)}
+
+@pytest.fixture(scope="session", params=["good", "bad"])
+def rageval_retriever(request):
+    def search(query, k):
+        wanted = query.split("item-")[1].rstrip("?")
+        if request.param == "bad" and wanted in "13":
+            wanted = "20"
+        ranked = sorted(CORPUS, key=lambda name: (name != f"doc-{wanted}", name))
+        return [{"id": name, "text": CORPUS[name]} for name in ranked[:k]]
+    return search
+"""
+
+TESTS = """
+import pytest
+
+pytestmark = pytest.mark.rageval_evalset("evals.jsonl")
+
+@pytest.mark.rageval_threshold("recall@1", min=0.2, max_drop=0.02)
+@pytest.mark.rageval_threshold("recall@1", max_drop=0.3, strict=True)
+@pytest.mark.rageval_threshold("recall@1", max=0.4)
+@pytest.mark.rageval_threshold("recall@1", min=0.9, by="topic")
+@pytest.mark.rageval_threshold("answer.correct@1", min=0.1, where={"topic": ["odd", "even"]}, comparator="judge or em")
+@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)
+@pytest.mark.rageval_threshold("erag.p@2", min=0.9, label="f1")
+@pytest.mark.rageval_threshold("rel_recall.citation@2", min=0.1, order="random")
+@pytest.mark.rageval_threshold("rel.citation_precision@2", min=0.9)
+@pytest.mark.rageval_threshold("arena.win@1", min=0.1)
+@pytest.mark.rageval_threshold("judged.correctness@1", min=4.5)
+@pytest.mark.rageval_calibration("labels.jsonl", min_kappa=0.9)
+@pytest.mark.rageval_calibration("pairs.jsonl")
+def test_many(rageval):
+    pass
+
+def test_agreement(rageval):
+    rageval.agreement(ks=(1, 2))
+
+@pytest.mark.rageval_threshold("recall@1", min=85)
+def test_error(): pass
+
+@pytest.mark.xfail
+@pytest.mark.rageval_threshold("recall@1", min=1.0, max=1.0)
+def test_expected(): assert False
+
+@pytest.mark.skip(reason="not today")
+def test_skipped(rageval): pass
+"""
+
+
+def strict(schema):
+    """The same form, in which nothing is allowed that is not described."""
+    found = copy.deepcopy(schema)
+
+    def close(part):
+        if isinstance(part, dict):
+            if "properties" in part:
+                part.setdefault("additionalProperties", False)
+            for each in part.values():
+                close(each)
+        elif isinstance(part, list):
+            for each in part:
+                close(each)
+
+    close(found)
+    return found
+
+
+def check(path):
+    """A report has the form, and says nothing beyond it."""
+    report = json.loads(path.read_text(encoding="utf-8"))
+    for schema in (SCHEMA, strict(SCHEMA)):
+        errors = [
+            f"{error.json_path}: {error.message}"
+            for error in Draft202012Validator(schema).iter_errors(report)
+        ]
+        assert not errors, "\n".join(errors[:10])
+    return report
+
+
+def test_the_schema_is_one():
+    """By its own schema."""
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("worse", [False, True], ids=["green", "red"])
+def test_the_report_of_the_example(pytester, monkeypatch, worse):
+    """As it ships, and with the documented change."""
+    folder = pytester.path / "example"
+    shutil.copytree(ROOT / "example_project", folder, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+    monkeypatch.chdir(folder)
+    if worse:
+        source = folder / "support_bot" / "search.py"
+        source.write_text(source.read_text(encoding="utf-8").replace(GOOD, WORSE), encoding="utf-8")
+    pytester.runpytest_subprocess(*WITHOUT, "--rageval-report=out.json")
+    report = check(folder / "out.json")
+    assert any(score["verdict"] == "fail" for test in report["tests"] for score in test["scores"]) == worse
+
+
+def _says(prompt):
+    if "<rating>" in prompt:
+        return "The second is fuller. <rating>2</rating>"
+    if "JSON object" in prompt:
+        return '{"explanation": "All of it is right.", "grade": 4}'
+    if "List all answers" in prompt:
+        return f"{clerk(prompt)} [1][7]"
+    if "Is the passage relevant?" in prompt:
+        return "yes"
+    return clerk(prompt)
+
+
+def test_a_report_with_everything_in_it(pytester, monkeypatch, llm):
+    """Baselines, slices, votes, repeats, labels by people, systems side by side, errors and skips."""
+    llm.model = _says
+    monkeypatch.setenv("OPENAI_BASE_URL", llm.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    records = [
+        {
+            "id": f"q{n}",
+            "question": f"What is the code of item-{n}?",
+            "answers": [f"c{n}x"],
+            "reference": f"It is c{n}x.",
+            "gold": [{"id": f"doc-{n}", "text": f"Of all things, item-{n} has the code c{n}x."}]
+            if n < 8
+            else [],
+            "tags": {"topic": "odd" if n % 2 else "even"},
+            "answr": 1,
+        }
+        for n in range(1, 9)
+    ]
+    labels = [
+        {
+            "question": f"What is item-{n}?",
+            "references": [f"c{n}x"],
+            "prediction": f"c{n}x" if n % 2 else "no",
+            "human": [n % 2, n % 3 == 0],
+        }
+        for n in range(1, 9)
+    ]
+    pairs = [
+        {"question": f"What is {n}?", "first": f"a{n}", "second": f"b{n}", "human": 1 + n % 2}
+        for n in range(8)
+    ]
+    for name, lines in (("evals", records), ("labels", labels), ("pairs", pairs)):
+        (pytester.path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(test_it=TESTS)
+    run = (
+        *WITHOUT,
+        "--rageval-model=m1",
+        "--rageval-max-unscored=0.5",
+        "--rageval-repeat=2",
+        "--rageval-judge-votes=3",
+    )
+    pytester.runpytest_inprocess(*run, "--rageval-update-baseline", "-k", "many and good")
+    baseline = pytester.path / "rageval_baseline.json"
+    baseline.write_text(baseline.read_text(encoding="utf-8").replace("[good]", "[bad]"), encoding="utf-8")
+    pytester.runpytest_inprocess(*run, "--rageval-both-orders", "--rageval-report=out.json")
+    report = check(pytester.path / "out.json")
+    scores = [score for test in report["tests"] for score in test["scores"]]
+    missing = set(SCHEMA["$defs"]["score"]["properties"]) - {key for score in scores for key in score}
+    # Said by a test each, where it is rare.
+    assert missing <= {"corrected"}
+    assert report["matrix"]
+    assert report["ratings"]
+    assert {"function", "system", "own"} - {key for test in report["tests"] for key in test} <= {"own"}
+    assert {test["outcome"] for test in report["tests"]} >= {"failed", "error", "skipped", "xfailed"}

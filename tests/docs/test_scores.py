@@ -1,0 +1,133 @@
+"""What the page of scores says is what the package computes."""
+
+import json
+import tomllib
+
+import pytest
+
+from pytest_rageval.evaluations.catalogue import EVALUATIONS, scale_of
+from pytest_rageval.evaluations.dependencies import words_of
+from pytest_rageval.stats import UNIT
+from tests.docs.pages import ROOT
+from tests.foreign_plugins import WITHOUT
+
+FAMILIES = tomllib.loads((ROOT / "docs" / "reference" / "scores.toml").read_text(encoding="utf-8"))["family"]
+
+CONFTEST = """
+import json
+from pathlib import Path
+import pytest
+
+CASES = json.loads(Path(__file__).with_name("cases.json").read_text(encoding="utf-8"))
+CASE = {}
+
+def search(query, k):
+    texts = CASE.get("texts", {})
+    return [{"id": name, "text": texts.get(name, f"Passage {name}.")} for name in CASE["retrieved"][:k]]
+
+def generate(question, passages):
+    return CASE["says"][" ".join(passage.id for passage in passages)]
+
+class Judge:
+    def compare(self, question, references, prediction):
+        return any(reference.lower() in prediction.lower() for reference in references)
+    def relevant(self, question, passage):
+        return any(passage == f"Passage {name}." for name in CASE["relevant"])
+    def prefer(self, question, first, second):
+        return 1 if first == CASE["record"][CASE["prefers"]] else 2
+    def rate(self, criterion, question, rated, against):
+        return CASE["grade"], "as in the case"
+
+@pytest.fixture(scope="session")
+def rageval_retriever():
+    return search
+
+@pytest.fixture(scope="session")
+def rageval_generator():
+    return generate
+
+@pytest.fixture(scope="session")
+def rageval_judge():
+    return Judge()
+"""
+
+TEST = """
+import pytest
+from conftest import CASE, CASES
+
+@pytest.mark.parametrize(
+    ("number", "spec"),
+    [
+        pytest.param(number, spec, marks=pytest.mark.rageval_evalset([{"id": "q1", **case["record"]}]))
+        for number, case in enumerate(CASES) for spec in case["values"]
+    ],
+    ids=str,
+)
+def test_value(rageval, number, spec):
+    CASE.clear()
+    CASE.update(CASES[number])
+    assert float(rageval.score(spec)) == pytest.approx(CASE["values"][spec], abs=5e-5)
+"""
+
+
+def scores():
+    """Each score with its family."""
+    return [(family, score) for family in FAMILIES for score in family["score"]]
+
+
+def test_every_score_is_described_once():
+    """No score is hidden, none is promised."""
+    assert sorted(score["name"] for _, score in scores()) == sorted(EVALUATIONS)
+
+
+@pytest.mark.parametrize(("family", "score"), scores(), ids=lambda entry: entry.get("name", ""))
+def test_range_and_words_are_those_of_the_score(family, score):
+    """The scale that bounds are held to, and the keywords that the marker accepts."""
+    evaluate = EVALUATIONS[score["name"]]
+    assert tuple(family["range"]) == (scale_of(evaluate) or UNIT)
+    assert set(score.get("words", family["words"])) == words_of(evaluate)
+
+
+def run_cases(pytester, families):
+    """Compute the worked examples in a run of pytest, with the retriever, generator and judge of each case."""
+    # A retriever is asked once for each question and k: two cases with one question would share a ranking.
+    cases = [
+        {
+            **family["case"],
+            "record": {
+                **family["case"]["record"],
+                "question": f"{number}. {family['case']['record']['question']}",
+            },
+            "values": {spec: value for score in family["score"] for spec, value in score["value"].items()},
+        }
+        for number, family in enumerate(families)
+    ]
+    (pytester.path / "cases.json").write_text(json.dumps(cases), encoding="utf-8")
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(test_cases=TEST)
+    result = pytester.runpytest_inprocess(*WITHOUT, "-q")
+    result.assert_outcomes(passed=sum(len(case["values"]) for case in cases))
+
+
+def without(extra):
+    """The families without the scores that need an extra."""
+    return [
+        {**family, "score": [score for score in family["score"] if score.get("extra") != extra]}
+        for family in FAMILIES
+    ]
+
+
+def test_the_worked_examples_are_right(pytester):
+    """Every value on the page, computed by the package from the case that the page tells."""
+    run_cases(pytester, without("dense"))
+
+
+@pytest.mark.slow
+def test_the_worked_examples_with_embeddings_are_right(pytester):
+    """Likewise by the packaged encoder."""
+    pytest.importorskip("sentence_transformers")
+    dense = [
+        {**family, "score": [score for score in family["score"] if score.get("extra") == "dense"]}
+        for family in FAMILIES
+    ]
+    run_cases(pytester, [family for family in dense if family["score"]])

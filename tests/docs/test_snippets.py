@@ -1,0 +1,74 @@
+"""The code of the pages does what the pages say."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.docs.pages import ROOT, Page
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+SLOW = {
+    *("docs/tutorial.md", "docs/how-to/cost.md", "docs/how-to/judge-calibration.md", "docs/how-to/models.md"),
+    *("docs/how-to/langchain.md", "docs/how-to/llamaindex.md", "docs/how-to/haystack.md"),
+    *("docs/how-to/other-plugins.md", "docs/how-to/vector-stores.md", "docs/how-to/own-code.md"),
+    *("docs/how-to/baseline.md", "docs/how-to/compare-systems.md", "docs/reference/terminal-table.md"),
+}
+"""Pages that start pytest often, or import a framework."""
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="pages are written for a POSIX shell")
+
+
+def name(path):
+    """As in the repository."""
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] if name(path) in SLOW else [], id=name(path))
+        for path in PAGES
+    ],
+)
+def test_a_page_does_what_it_says(path, tmp_path):
+    """Every file is written, every command run, and what it prints is compared."""
+    Page(path, tmp_path).check()
+
+
+@pytest.mark.slow
+def test_the_tutorial_works_from_an_empty_folder(tmp_path):
+    """With the commands that install, in a virtual environment of its own, with the package as it is here."""
+    reach = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--dest",
+        tmp_path / "reach",
+        "pluggy",
+    ]
+    if subprocess.run(reach, check=False, capture_output=True).returncode:
+        pytest.skip("no package index can be reached")
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--wheel-dir",
+        tmp_path / "wheels",
+        ROOT,
+    ]
+    subprocess.run(build, check=True, capture_output=True)
+    (tmp_path / "reader").mkdir()
+    page = Page(ROOT / "docs" / "tutorial.md", tmp_path / "reader", installed=True)
+    page.env["PIP_FIND_LINKS"] = str(tmp_path / "wheels")
+    page.env["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
+    page.env["PIP_QUIET"] = "1"
+    page.check()
