@@ -1,6 +1,5 @@
 """What is shown while models are asked: a line of progress on a terminal, and what is waited for anywhere."""
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -10,6 +9,8 @@ from typing import Any, Final
 import pytest
 
 from pytest_rageval.llm.patience import Announcer, Wait
+from pytest_rageval.plugin.printing import print_error, print_lines
+from pytest_rageval.printable import one_line
 
 __all__ = ["Progress", "print_line"]
 
@@ -68,7 +69,7 @@ class Progress:
             self._write(self._reporter.ensure_newline)
         self._shown = now
         waiting = [str(wait) for wait in waits if wait.lasts(SHOWN_S)]
-        text = f"rageval: {'; '.join(waiting) or f'{self._line()}, {now - self._began:.0f} s'}"
+        text = one_line(f"rageval: {'; '.join(waiting) or f'{self._line()}, {now - self._began:.0f} s'}")
         width = self._config.get_terminal_writer().fullwidth
         text = text if len(text) < width else f"{text[: width - 2]}…"
         self._write(lambda: self._reporter.rewrite(text, erase=True))
@@ -84,11 +85,10 @@ def print_line(config: pytest.Config, text: str) -> None:
 
     def write() -> None:
         if reporter is None or hasattr(config, "workerinput"):
-            sys.stderr.write(f"\n{text}\n")
-            sys.stderr.flush()
+            print_error(text)
             return
         reporter.ensure_newline()
-        reporter.write_line(text, yellow=True)
+        print_lines(reporter, [text], yellow=True)
         reporter.flush()
 
     _uncaptured(config, write)

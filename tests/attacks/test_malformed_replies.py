@@ -233,7 +233,7 @@ def test_what_only_counts_or_describes_takes_no_reply_away(project, llm):
 VERDICTS: dict[str, str] = {
     "a nested verdict": '{"verdict": ' + nested(DEEP) + "}",
     "a nested verdict, parsed": '{"verdict": ' + nested(NEARLY) + "}",
-    "unclosed": '{"verdict": ' * DEEP,
+    "unclosed": '{"yes": ' * DEEP,
     "in a fence": "```json\n" + nested(DEEP) + "\n```",
     "a grade": '{"explanation": "x", "grade": ' + nested(DEEP) + "}",
     "a grade, parsed": '{"explanation": "x", "grade": ' + nested(NEARLY) + "}",
