@@ -3,18 +3,20 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_rageval.embeddings.cached import CachedEncoder
+    from pytest_rageval.embeddings.cache import CachedEncoder
     from pytest_rageval.embeddings.encoder import SentenceEncoder
     from pytest_rageval.errors import RagevalError, Unscored
     from pytest_rageval.evalsets.loading import load
     from pytest_rageval.model import Document, EvalSet, Example, Gold, Ranking
-    from pytest_rageval.plugin.facade import Rageval
+    from pytest_rageval.plugin.rageval_fixture import Rageval
     from pytest_rageval.retrievers.bm25 import BM25Retriever
-    from pytest_rageval.retrievers.dense import DenseRetriever
-    from pytest_rageval.retrievers.feedback import FeedbackRetriever
-    from pytest_rageval.retrievers.fusion import FusionRetriever, reciprocal_rank_fusion
-    from pytest_rageval.retrievers.hyde import HyDERetriever
-    from pytest_rageval.retrievers.pools import PooledRetriever
+    from pytest_rageval.retrievers.dense import DenseRetriever, PooledRetriever
+    from pytest_rageval.retrievers.llm_baselines import (
+        FeedbackRetriever,
+        FusionRetriever,
+        HyDERetriever,
+        reciprocal_rank_fusion,
+    )
     from pytest_rageval.retrievers.trec_run import TrecRun
     from pytest_rageval.scores import Evidence, Outcome, Score
 
@@ -45,27 +47,27 @@ __all__ = [
 
 _HOMES = {
     "BM25Retriever": "pytest_rageval.retrievers.bm25",
-    "CachedEncoder": "pytest_rageval.embeddings.cached",
+    "CachedEncoder": "pytest_rageval.embeddings.cache",
     "DenseRetriever": "pytest_rageval.retrievers.dense",
     "Document": "pytest_rageval.model",
     "EvalSet": "pytest_rageval.model",
     "Evidence": "pytest_rageval.scores",
     "Example": "pytest_rageval.model",
-    "FeedbackRetriever": "pytest_rageval.retrievers.feedback",
-    "FusionRetriever": "pytest_rageval.retrievers.fusion",
+    "FeedbackRetriever": "pytest_rageval.retrievers.llm_baselines",
+    "FusionRetriever": "pytest_rageval.retrievers.llm_baselines",
     "Gold": "pytest_rageval.model",
-    "HyDERetriever": "pytest_rageval.retrievers.hyde",
+    "HyDERetriever": "pytest_rageval.retrievers.llm_baselines",
     "Outcome": "pytest_rageval.scores",
-    "PooledRetriever": "pytest_rageval.retrievers.pools",
+    "PooledRetriever": "pytest_rageval.retrievers.dense",
     "RagevalError": "pytest_rageval.errors",
-    "Rageval": "pytest_rageval.plugin.facade",
+    "Rageval": "pytest_rageval.plugin.rageval_fixture",
     "Ranking": "pytest_rageval.model",
     "Score": "pytest_rageval.scores",
     "SentenceEncoder": "pytest_rageval.embeddings.encoder",
     "TrecRun": "pytest_rageval.retrievers.trec_run",
     "Unscored": "pytest_rageval.errors",
     "load": "pytest_rageval.evalsets.loading",
-    "reciprocal_rank_fusion": "pytest_rageval.retrievers.fusion",
+    "reciprocal_rank_fusion": "pytest_rageval.retrievers.llm_baselines",
 }
 
 

@@ -1,14 +1,15 @@
-"""What can go wrong, by who can mend it.
+"""The exceptions of the package, and optional packages that are imported at first use.
 
-Every message is complete for the person who reads it: what was found, where,
-what is allowed, what to do. The plugin prints it as it stands, without a
-traceback of this package.
+Every message is complete for its reader: what was found, where, what is allowed, what to do. The plugin
+prints it as it is, without a traceback of this package.
 """
 
 import traceback
 from collections.abc import Iterable
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pytest_rageval.printable import printable
 
@@ -32,9 +33,11 @@ __all__ = [
     "UnusableRanking",
     "did_you_mean",
     "in_a_line",
+    "installed",
     "ours",
     "own_line",
     "places",
+    "require",
 ]
 
 Cause = Literal["retriever", "example", "run"]
@@ -200,3 +203,26 @@ class Planned(Unscored):
 
 class ContextOverflow(Unscored):
     """A prompt is longer than the model can read."""
+
+
+def installed(*modules: str) -> bool:
+    """Whether all of these top-level modules can be imported; none of them is."""
+    return all(find_spec(module) is not None for module in modules)
+
+
+def require(module: str, *, extra: str, purpose: str) -> Any:
+    """Import a module of an extra.
+
+    Raises:
+        InputError: it is not installed; the message says what it is for and what to install.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
+            raise
+        message = (
+            f"{purpose} needs the package {module!r}, which is not installed.\n"
+            f"Install it with: pip install 'pytest-rageval[{extra}]'"
+        )
+        raise InputError(message) from None

@@ -19,22 +19,11 @@ PACKAGE = Path(pytest_rageval.__file__).parent
 FLOORS = {
     8: {"cli", "plugin"},
     7: {"session"},
-    6: {"evaluations", "reports", "models"},
-    5: {"agreement", "calibration", "generator", "retrievers", "answers", "gate"},
-    4: {"embeddings", "evalsets", "measures", "llm", "scores"},
-    3: {"model", "prompts", "extras", "config", "usercode"},
-    2: {
-        "cache_folder",
-        "stats",
-        "fence",
-        "file_writing",
-        "fingerprint",
-        "given",
-        "loop",
-        "normal_form",
-        "regular_file",
-        "secret",
-    },
+    6: {"evaluations", "reports"},
+    5: {"answers", "calibration", "gate", "generator", "label_agreement", "retrievers"},
+    4: {"embeddings", "evalsets", "llm", "measures", "scores"},
+    3: {"config", "model", "prompts", "user_code"},
+    2: {"event_loop", "files", "fingerprint", "secret", "stats", "text"},
     1: {"errors"},
     0: {"printable"},
 }
@@ -110,14 +99,17 @@ def test_imports_go_downward(path: Path) -> None:
     ("module", "source"),
     [
         ("pytest_rageval.scores", "from pytest_rageval.session import Session"),
-        ("pytest_rageval.scores", "import pytest_rageval.evalsets.native"),
+        ("pytest_rageval.scores", "import pytest_rageval.evalsets.formats.native"),
         ("pytest_rageval.scores", "from pytest_rageval import session"),
         ("pytest_rageval.scores", "from pytest_rageval import Document"),
         ("pytest_rageval.scores", "from .llm.store import Store"),
         ("pytest_rageval.llm.store", "from ..scores import Score"),
         ("pytest_rageval.llm.store", "from .. import scores"),
         ("pytest_rageval.scores", "def f():\n    from pytest_rageval.gate import verdict"),
-        ("pytest_rageval.scores", "if TYPE_CHECKING:\n    from pytest_rageval.plugin.facade import Rageval"),
+        (
+            "pytest_rageval.scores",
+            "if TYPE_CHECKING:\n    from pytest_rageval.plugin.rageval_fixture import Rageval",
+        ),
         ("pytest_rageval.model", "from pytest_rageval.newcomer import x"),
         ("pytest_rageval.session", "import pytest"),
         ("pytest_rageval.session", "from _pytest.config import Config"),
@@ -132,9 +124,12 @@ def test_the_check_sees_what_is_forbidden(module: str, source: str) -> None:
     ("module", "source"),
     [
         ("pytest_rageval.session", "from pytest_rageval.scores import Score\nimport json, numpy"),
-        ("pytest_rageval.llm.store", "from pytest_rageval.llm.reply import Reply\nfrom .reply import Reply"),
-        ("pytest_rageval.plugin.gate", "import pytest\nfrom pytest_rageval.session import Session"),
-        ("pytest_rageval", "from pytest_rageval.plugin.facade import Rageval"),
+        (
+            "pytest_rageval.llm.store",
+            "from pytest_rageval.llm.messages import Reply\nfrom .reply import Reply",
+        ),
+        ("pytest_rageval.plugin.runner", "import pytest\nfrom pytest_rageval.session import Session"),
+        ("pytest_rageval", "from pytest_rageval.plugin.rageval_fixture import Rageval"),
     ],
 )
 def test_the_check_lets_pass_what_is_allowed(module: str, source: str) -> None:
@@ -154,7 +149,7 @@ def test_importing_the_plugin_is_cheap(module: str) -> None:
 
 def test_a_session_needs_the_heavy_ones() -> None:
     """They are really imported later, by these names, so that the test above can fail."""
-    script = "import sys, pytest_rageval.retrievers.bm25, pytest_rageval.llm.database, pytest_rageval.loop, openai\n"
+    script = "import sys, pytest_rageval.retrievers.bm25, pytest_rageval.llm.store, pytest_rageval.event_loop, openai\n"
     done = subprocess.run(
         [sys.executable, "-c", f"{script}print(*sys.modules)"], capture_output=True, text=True, check=True
     )
@@ -163,7 +158,7 @@ def test_a_session_needs_the_heavy_ones() -> None:
 
 def test_a_run_of_verdicts_needs_no_numpy() -> None:
     """What a test with markers imports before anything is scored: numpy and scipy wait for real numbers."""
-    script = "import sys, pytest_rageval.evaluations.registry, pytest_rageval.plugin.facade\n"
+    script = "import sys, pytest_rageval.evaluations.registry, pytest_rageval.plugin.rageval_fixture\n"
     done = subprocess.run(
         [sys.executable, "-c", f"{script}print(*sys.modules)"], capture_output=True, text=True, check=True
     )
@@ -174,7 +169,7 @@ def test_a_run_of_verdicts_needs_no_numpy() -> None:
 
 def test_an_interval_of_real_scores_needs_no_scipy() -> None:
     """It takes twice as long to import as numpy, and such intervals are in most runs."""
-    script = "import sys\nfrom pytest_rageval.stats import mean_interval\nmean_interval([0.2, 0.5, 1.0])\n"
+    script = "import sys\nfrom pytest_rageval.stats.intervals import mean_interval\nmean_interval([0.2, 0.5, 1.0])\n"
     done = subprocess.run(
         [sys.executable, "-c", f"{script}print(*sys.modules)"], capture_output=True, text=True, check=True
     )

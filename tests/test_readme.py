@@ -26,7 +26,7 @@ def test_its_two_commands_are_those_that_ci_runs():
 
 def test_every_family_of_scores_is_in_its_table():
     """Each is named, or stands for those that begin so."""
-    from pytest_rageval.evaluations.catalogue import EVALUATIONS
+    from pytest_rageval.evaluations.registry import EVALUATIONS
 
     table = README.partition("## What it scores")[2].partition("\n## ")[0]
     named = set(re.findall(r"`([\w.…*]+)`", table))

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Final, Literal, Protocol
 
-from pytest_rageval.answers.judge import LLMJudge
+from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.errors import Unscored
-from pytest_rageval.stats.proportion import wilson
+from pytest_rageval.stats.intervals import wilson
 
 __all__ = ["FlipRate", "Injection", "Trial", "flip_rate", "injections", "tried", "tried_both_ways"]
 

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any, Final
 
-from pytest_rageval.answers.scripts import fold, has_unspaced, set_apart
-from pytest_rageval.extras import require
+from pytest_rageval.errors import require
+from pytest_rageval.text.scripts import fold, has_unspaced, set_apart
 
 __all__ = ["bleu", "meteor", "rouge1", "rouge2", "rouge_l"]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from pytest_rageval.answers.scripts import fold, has_unspaced, set_apart, tighten
+from pytest_rageval.text.scripts import fold, has_unspaced, set_apart, tighten
 
 __all__ = ["containment", "exact_match", "normalize", "token_f1"]
 

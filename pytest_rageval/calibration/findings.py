@@ -1,19 +1,20 @@
-"""How far a judge agrees with people, and how far these agree among themselves."""
+"""Judge calibration: how far a judge agrees with people, and whether that is enough."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from statistics import fmean
-from typing import Final
+from typing import Final, Literal
 
+from pytest_rageval.calibration.bounds import PREFIX, Bounds
+from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, LabelledPair, Scale
 from pytest_rageval.scores import Outcome, Score
-from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pearson
-from pytest_rageval.stats.annotators import majority
+from pytest_rageval.stats.agreement import accuracy, cohen_kappa, majority, pearson
 from pytest_rageval.stats.estimate import Estimate
 
-__all__ = ["MEASURES", "Calibration", "Compared", "People"]
+__all__ = ["MEASURES", "Calibration", "CalibrationRuling", "LabelledVerdict", "People", "rule_on"]
 
 Measure = Callable[[Sequence[float], Sequence[float]], Estimate | None]
 
@@ -35,7 +36,7 @@ UNDECIDED: Final = -1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class LabelledVerdict:
     """One item with a label of people and a verdict of the judge.
 
     Attributes:
@@ -85,14 +86,14 @@ class Calibration:
     comparator: str | None = None
 
     @cached_property
-    def compared(self) -> tuple[Compared, ...]:
+    def compared(self) -> tuple[LabelledVerdict, ...]:
         """The items on which there is both."""
         scale = self.labels.scale
         found = []
         for item, outcome in zip(self.labels.items, self.outcomes, strict=True):
             human, raw = _together(item.human, scale), outcome.value
             if human is not None and raw is not None:
-                found.append(Compared(item, human, _on(scale, raw), raw))
+                found.append(LabelledVerdict(item, human, _on(scale, raw), raw))
         return tuple(found)
 
     @property
@@ -112,7 +113,7 @@ class Calibration:
         return {name: measure(people, judge) for name, measure in MEASURES[self.labels.scale].items()}
 
     @cached_property
-    def disagreements(self) -> tuple[Compared, ...]:
+    def disagreements(self) -> tuple[LabelledVerdict, ...]:
         """The items on which judge and people differ, furthest apart first."""
         least = APART if self.labels.scale == "graded" else 0
         differing = [one for one in self.compared if abs(one.human - one.judge) > least]
@@ -187,3 +188,49 @@ def _on(scale: Scale, raw: float) -> float:
 def _mean(measure: Measure, pairs: Iterable[tuple[Sequence[float], Sequence[float]]]) -> float | None:
     found = [estimate.value for one, other in pairs if (estimate := measure(one, other)) is not None]
     return fmean(found) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationRuling:
+    """How the bounds ended.
+
+    Attributes:
+        bounds: as declared.
+        calibration: what was found.
+        status: "error" where a bound cannot be held against anything; None without bounds.
+        reason: why, in a sentence.
+    """
+
+    bounds: Bounds
+    calibration: Calibration
+    status: Literal["pass", "fail", "error"] | None
+    reason: str
+
+
+def rule_on(calibration: Calibration, bounds: Bounds) -> CalibrationRuling:
+    """Hold the agreement against its bounds, in full precision; one on a bound passes.
+
+    Raises:
+        InputError: a bound is on a measure that labels of this scale do not have.
+    """
+    scale = calibration.labels.scale
+    failed, undefined = [], []
+    for name, bound in bounds.given.items():
+        if name not in MEASURES[scale]:
+            offered = " or ".join(f"{PREFIX}{measure}" for measure in MEASURES[scale])
+            raise InputError(
+                f"rageval_calibration: {calibration.labels.name} holds {scale} labels, which have no {name}.\n"
+                f"Give {offered} instead of {PREFIX}{name}."
+            )
+        estimate = calibration.measured[name]
+        if estimate is None:
+            undefined.append(name)
+        elif estimate.value < bound:
+            failed.append(f"{name} {estimate.value:.3f} is below the minimum {bound:g}")
+    if failed:
+        return CalibrationRuling(bounds, calibration, "fail", "; ".join(failed))
+    if undefined:
+        why = f"{' and '.join(undefined)} of judge and people is undefined over {len(calibration.compared)} items"
+        remedy = "there must be several, and both must use more than one label: label more answers, right and wrong"
+        return CalibrationRuling(bounds, calibration, "error", f"{why}: {remedy}")
+    return CalibrationRuling(bounds, calibration, "pass" if bounds.given else None, "within bounds")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pytest_rageval.cli.cache import add_to as add_cache
 from pytest_rageval.cli.evalset import add_to as add_evalset
 from pytest_rageval.cli.judge import add_to as add_judge
-from pytest_rageval.cli.show import note
+from pytest_rageval.cli.output import note
 from pytest_rageval.errors import RagevalError
 
 __all__ = ["main"]

@@ -33,14 +33,14 @@ def add_to(groups: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from pytest_rageval.cli import cache_reading, cache_verify, cache_writing  # noqa: PLC0415 - they bring SQLite
+    from pytest_rageval.cli import cache_reading, cache_writing  # noqa: PLC0415 - they bring SQLite
 
     commands = {
         "info": cache_reading.info,
         "export": cache_reading.export,
         "import": cache_writing.import_,
         "prune": cache_writing.prune,
-        "verify": cache_verify.verify,
+        "verify": cache_reading.verify,
     }
     return commands[options.command](options)
 

@@ -1,23 +1,199 @@
-"""The commands that only read the cache: `info` and `export`."""
+"""`rageval cache info`, `export` and `verify`: what is kept, and what of it is damaged."""
 
 import argparse
+import contextlib
+import gzip
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pytest_rageval.cli import cache_embeddings
+from pytest_rageval.cli import cache_folder as cache_embeddings
 from pytest_rageval.cli.cache_folder import BrokenCacheError, bytes_on_disk, opened
+from pytest_rageval.cli.output import count, date, note, plain, say, size, table
 from pytest_rageval.cli.salvage import salvage
-from pytest_rageval.cli.show import count, date, note, plain, say, size, table
 from pytest_rageval.errors import InputError
-from pytest_rageval.llm.cassette import write_cassette
-from pytest_rageval.llm.database import FILE
-from pytest_rageval.llm.store import Entry
-from pytest_rageval.llm.upkeep import Damaged, ModelUse, file_faults, inspect, model_of, schema, uses
+from pytest_rageval.llm.cache import LEASE_S
+from pytest_rageval.llm.cassette import LaterVersionError, cassette_lines, read_entry, write_cassette
+from pytest_rageval.llm.maintenance import (
+    Damaged,
+    ModelUse,
+    file_faults,
+    inspect,
+    leases,
+    model_of,
+    repair,
+    schema,
+    uses,
+)
+from pytest_rageval.llm.messages import Reply
+from pytest_rageval.llm.store import FILE, Database, Entry
 
-__all__ = ["export", "info", "known_models", "models_table"]
+__all__ = ["Check", "check_cassette", "export", "info", "known_models", "models_table", "verify"]
+
+
+@dataclass(slots=True)
+class Check:
+    """What was found.
+
+    Attributes:
+        replies: how many good ones are there, one a key.
+        damage: each line that is no reply, with its number and why; and where the file breaks off.
+        notices: what does no harm: other replies under one key (the first counts), repeated lines,
+            lines out of order.
+    """
+
+    replies: int = 0
+    damage: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+
+def check_cassette(path: Path) -> Check:
+    """Look at every line. One that is not UTF-8 does not hide the others.
+
+    Raises:
+        InputError: the file is not there, or may not be read.
+        StoreError: it is larger than any recording.
+    """
+    check = Check()
+    seen: dict[str, tuple[int, Reply]] = {}
+    repeated, unsorted, before = 0, [], ""
+    for number, entry in _cassette_entries(path, check):
+        first, reply = seen.setdefault(entry.key, (number, entry.reply))
+        if reply != entry.reply:
+            check.notices.append(
+                f"line {number} has another reply to the request of line {first}; the first one counts"
+            )
+        elif first != number:
+            repeated += 1
+        if entry.key < before:
+            unsorted.append(number)
+        before = max(before, entry.key)
+    if repeated:
+        check.notices.append(
+            "1 line repeats another" if repeated == 1 else f"{repeated:,} lines repeat others"
+        )
+    if unsorted:
+        check.notices.append(f"{count(len(unsorted), 'line')} out of order, the first is line {unsorted[0]}")
+    check.replies = len(seen)
+    return check
+
+
+def _cassette_entries(path: Path, check: Check) -> Iterator[tuple[int, Entry]]:
+    """The good lines with their numbers; the others go to the check."""
+    number = 0
+    try:
+        for number, line in enumerate(cassette_lines(path, "surrogateescape"), 1):
+            if line.strip():
+                try:
+                    entry = _entry(line)
+                except LaterVersionError as error:
+                    check.damage.append(f"line {number}: {error}")
+                except ValueError as error:
+                    check.damage.append(f"line {number} is no recorded reply: {error}")
+                else:
+                    yield number, entry
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        check.damage.append(f"it breaks off after line {number}: {error}")
+    except OSError as error:
+        raise InputError(f"The cassette {path} cannot be read: {error}.\nCheck the name.") from error
+
+
+def _entry(line: str) -> Entry:
+    if not line.isascii():
+        try:
+            line.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError("it is not UTF-8") from None
+    return read_entry(line)
+
+
+def verify(options: argparse.Namespace) -> int:
+    """Look for damage in the cache, or in the cassettes that are named.
+
+    Returns:
+        0; 1 where damage was found, also where it was repaired.
+
+    Raises:
+        InputError: there is no cache or cassette, it cannot be used, or a cassette is to be repaired.
+    """
+    if not options.files:
+        directory = options.cache_dir
+        replies = 0 if cache_embeddings.alone(directory) else _cache(directory, mend=options.repair)
+        faults = cache_embeddings.verify(directory, mend=options.repair)
+        return 1 if faults else replies
+    if options.repair:
+        raise InputError(
+            "--repair is for the cache alone: what to do with a line of a cassette, its history in git knows "
+            "best.\nTake --repair away, and edit the file."
+        )
+    checks = [(path, check_cassette(path)) for path in options.files]
+    for path, check in checks:
+        for line in check.damage:
+            say(f"{path}: damaged: {line}")
+        for line in check.notices:
+            say(f"{path}: notice: {line}")
+        say(f"{path}: {count(check.replies, 'good reply')}, {count(len(check.damage), 'fault')}")
+    return 1 if any(check.damage for _, check in checks) else 0
+
+
+def _cache(directory: Path, *, mend: bool) -> int:
+    file = directory / FILE
+    try:
+        with opened(directory, write=mend) as database:
+            return _database(file, database, mend=mend)
+    except BrokenCacheError as error:
+        say(f"{file}: damaged: {error.why}")
+        note(error.advice)
+        return 1
+
+
+def _database(file: Path, database: Database, *, mend: bool) -> int:
+    # One transaction: no other process writes what would then be deleted.
+    with database.transaction() if mend else contextlib.nullcontext():
+        faults = file_faults(database)
+        for fault in faults:
+            say(f"{file}: damaged: {plain(fault)}")
+        good, damaged = _entries(file, database)
+        # A file that is damaged as a whole may be harmed more by writing to it.
+        if mend and not faults:
+            repair(database, damaged)
+    _say_leases(file, database)
+    say(
+        f"{file}: {count(good, 'good reply')}, {count(len(damaged), 'damaged entry')}, schema {schema(database)}"
+    )
+    if faults:
+        note(BrokenCacheError.advice)
+        return 1
+    if mend:
+        for entry in damaged:
+            say(f"{'mended, its reply is kept' if entry.rest else 'deleted'}: {plain(entry.key)}")
+    elif damaged:
+        note("`rageval cache verify --repair` deletes the damaged entries; then they are asked for again.")
+    return 1 if damaged else 0
+
+
+def _entries(file: Path, database: Database) -> tuple[int, list[Damaged]]:
+    """How many are good, and the damaged ones; those are named at once: reading may end at the next."""
+    good, damaged = 0, []
+    for entry in inspect(database):
+        if isinstance(entry, Damaged):
+            damaged.append(entry)
+            say(f"{file}: damaged: entry {plain(entry.key)}: {'; '.join(entry.why)}")
+        else:
+            good += 1
+    return good, damaged
+
+
+def _say_leases(file: Path, database: Database) -> None:
+    there = leases(database)
+    if there:
+        say(
+            f"{file}: notice: {count(there, 'lease')} of runs that go on, or were killed; those of a killed run hold "
+            f"up others for {LEASE_S:g} s"
+        )
 
 
 def info(options: argparse.Namespace) -> int:

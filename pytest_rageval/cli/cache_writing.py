@@ -5,16 +5,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from pytest_rageval.cli import cache_embeddings
+from pytest_rageval.cli import cache_folder as cache_embeddings
 from pytest_rageval.cli.cache_folder import bytes_on_disk, cassette, opened
-from pytest_rageval.cli.cache_reading import known_models, models_table
-from pytest_rageval.cli.cassettes import check_cassette
-from pytest_rageval.cli.show import count, note, plain, say, size
+from pytest_rageval.cli.cache_reading import check_cassette, known_models, models_table
+from pytest_rageval.cli.output import count, note, plain, say, size
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.llm.cassette import write_cassette
-from pytest_rageval.llm.database import FILE, Database
-from pytest_rageval.llm.store import Entry, Store
-from pytest_rageval.llm.upkeep import Damaged, inspect, model_of, present, uses
+from pytest_rageval.llm.maintenance import Damaged, inspect, model_of, present, uses
+from pytest_rageval.llm.store import FILE, Database, Entry, Store
 
 __all__ = ["import_", "prune"]
 

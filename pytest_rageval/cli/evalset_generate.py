@@ -2,33 +2,303 @@
 
 import argparse
 import asyncio
+import heapq
 import json
 import os
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.answers.text import normalize
-from pytest_rageval.cli.candidates import Candidate, Writer
-from pytest_rageval.cli.drawing import draw
+from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.answers.judge_protocol import Comparator
+from pytest_rageval.answers.text import containment, normalize
 from pytest_rageval.cli.evalset_anchor import refuse_existing
-from pytest_rageval.cli.show import count, note, plain, say
+from pytest_rageval.cli.output import count, note, plain, say
+from pytest_rageval.cli.quotes import Quotable
 from pytest_rageval.config import OPTIONS, Settings, resolve
-from pytest_rageval.errors import BudgetError, InputError
+from pytest_rageval.errors import BudgetError, InputError, Unscored
 from pytest_rageval.evalsets.corpus import read_corpus
-from pytest_rageval.evalsets.writing import write_jsonl
-from pytest_rageval.file_writing import write_whole
+from pytest_rageval.evalsets.records import write_jsonl
+from pytest_rageval.evalsets.sampling import Draw, rank, shares
+from pytest_rageval.files import write_whole
+from pytest_rageval.fingerprint import digest
+from pytest_rageval.generator import Generator
+from pytest_rageval.llm.api import LLM
+from pytest_rageval.llm.messages import silence
 from pytest_rageval.llm.patience import Announcer
-from pytest_rageval.model import EvalSet, Span
-from pytest_rageval.models import DefaultGenerator, DefaultJudge
-from pytest_rageval.prompts.asking import Prompts
-from pytest_rageval.prompts.continuing import few_shot_question_prompt
-from pytest_rageval.prompts.replacing import read_prompts
+from pytest_rageval.measures.near_duplicates import words
+from pytest_rageval.model import Document, EvalSet, Example, Gold, Span
+from pytest_rageval.prompts.few_shot import few_shot_question_prompt
+from pytest_rageval.prompts.rendering import Prompts, read_prompts
 from pytest_rageval.session import Session
+from pytest_rageval.session.models import DefaultGenerator, DefaultJudge
 
-__all__ = ["generate"]
+__all__ = ["Candidate", "Writer", "draw", "generate", "passages"]
+
+LONGEST: Final = 1200
+"""Characters of a passage: what is longer is cut."""
+FEWEST: Final = 5
+"""Words of a passage: what is shorter is a heading, or says too little to ask about."""
+BREAKS: Final = ("\n\n", "\n", ". ", "。", " ")
+"""Where a long text is cut, the best first."""
+
+
+def passages(corpus: Iterable[Document]) -> Iterator[tuple[Span, str]]:
+    """The passages of a corpus that can be asked about, with their places.
+
+    A document of over 1,200 characters is cut, at a blank line if it can be, else at the end of a
+    line, a sentence or a word. Passages of under five words are left out, and so are those whose
+    place in a file is not known.
+    """
+    for document in corpus:
+        span, text = document.span, document.text
+        if span is None:
+            continue
+        if span.end - span.start != len(text):
+            # Its offsets are those of another text, so that it has a place only as a whole.
+            if len(words(text[:LONGEST])) >= FEWEST:
+                yield span, text
+            continue
+        for start, end in _cuts(text):
+            if len(words(text[start:end])) >= FEWEST:
+                yield Span(span.source, span.start + start, span.start + end), text[start:end]
+
+
+def draw(read: Callable[[], Iterable[Document]], size: int, seed: int) -> list[tuple[Span, str]]:
+    """Draw passages at random, stratified by their files.
+
+    Of each file as many are drawn as its share of all passages, rounded by largest remainders; where
+    there are more files than passages to draw, at most one of each. The corpus is read twice.
+
+    Args:
+        read: gives the corpus from its start, each time it is called.
+        size: how many, at most.
+        seed: another one draws others.
+
+    Returns:
+        The passages, in such an order that the first n are of the files in about the same shares.
+    """
+    counts = _counts(passages(read()), size)
+    if counts is None:
+        return _one_each(passages(read()), size, seed)
+    wanted = shares(counts, Draw(size, seed)) if counts.total() > size else counts
+    lots: dict[str, list[tuple[int, int, Span, str]]] = defaultdict(list)
+    for number, (span, text) in enumerate(passages(read())):
+        lot, ticket = lots[span.source], (-_rank(seed, span), number, span, text)
+        if len(lot) < wanted[span.source]:
+            heapq.heappush(lot, ticket)
+        elif lot:
+            heapq.heappushpop(lot, ticket)
+    turns = []
+    for source, lot in lots.items():
+        for turn, (_, _, span, text) in enumerate(sorted(lot, reverse=True)):
+            turns.append(((turn + 0.5) / len(lot), rank(seed, source), (span, text)))
+    return [passage for *_, passage in sorted(turns)]
+
+
+def _counts(every: Iterable[tuple[Span, str]], most: int) -> Counter[str] | None:
+    """How many passages each file has; None where there are more files than `most`."""
+    counts: Counter[str] = Counter()
+    for span, _ in every:
+        counts[span.source] += 1
+        if len(counts) > most:
+            return None
+    return counts
+
+
+def _one_each(every: Iterable[tuple[Span, str]], size: int, seed: int) -> list[tuple[Span, str]]:
+    """One passage of each of the files with the smallest numbers."""
+    best: dict[str, tuple[int, Span, str]] = {}
+    largest: list[tuple[int, str]] = []
+    for span, text in every:
+        source, own = span.source, (_rank(seed, span), span, text)
+        if source in best:
+            best[source] = min(best[source], own)
+            continue
+        place = (-rank(seed, source), source)
+        if len(largest) < size:
+            heapq.heappush(largest, place)
+        else:
+            gone = heapq.heappushpop(largest, place)
+            if gone == place:
+                continue
+            del best[gone[1]]
+        best[source] = own
+    return [best[source][1:] for _, source in sorted(largest, reverse=True)]
+
+
+def _rank(seed: int, span: Span) -> int:
+    return rank(seed, f"{span.source} {span.start}")
+
+
+def _cuts(text: str) -> Iterator[tuple[int, int]]:
+    """From where to where the passages of a text go, without white space around them."""
+    at = 0
+    while at < len(text):
+        end = len(text) if len(text) - at <= LONGEST else _break(text, at)
+        part = text[at:end]
+        if part.strip():
+            start = at + len(part) - len(part.lstrip())
+            yield start, start + len(part.strip())
+        at = end
+
+
+def _break(text: str, at: int) -> int:
+    for mark in BREAKS:
+        found = text.rfind(mark, at + LONGEST // 3, at + LONGEST)
+        if found >= 0:
+            return found + len(mark)
+    return at + LONGEST
+
+
+# Nothing in it is tried twice: its time is linear in the reply.
+WRITTEN: Final = re.compile(
+    r"(?>[\W\d]*question\W*:)?\s*+(?=[^\n]*[^\W_])(?P<question>[^\n]*+)\n"
+    r"(?>\W*answer\W*:)(?=[^\n]*\w)[*_ \t]*+(?P<answer>[^\n]*+)",
+    re.IGNORECASE,
+)
+QUOTED: Final = "\"'`*_“”„«» \t"
+OF_THE_PASSAGE: Final = re.compile(
+    r"\b(?:the|this|that)(?: \w+)? (?:passage|paragraph|excerpt|text)\b", re.IGNORECASE
+)
+HALF: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A question about a passage, and what became of it.
+
+    Attributes:
+        place: of the passage.
+        passage: its text.
+        reply: what the model wrote.
+        question: as read from it; empty where it could not be.
+        answer: likewise; as it stands in the passage, but for white space.
+        answer_spans: where in its file the answer stands, once or more.
+        with_gold: the generator's answer from the passage, if it was asked.
+        without: the generator's answer from nothing, if it was asked.
+        rejected: why; None for one that holds up.
+    """
+
+    place: Span
+    passage: str
+    reply: str = ""
+    question: str = ""
+    answer: str = ""
+    answer_spans: tuple[tuple[int, int], ...] = ()
+    with_gold: str | None = None
+    without: str | None = None
+    rejected: str | None = None
+
+    def example(self, provenance: Mapping[str, Any]) -> Example:
+        """As an example of an eval set, for review."""
+        place = self.place
+        return Example(
+            id=digest([*place, self.question])[:12],
+            question=self.question,
+            answers=(self.answer,),
+            gold=(Gold(text=self.passage, source=place.source, start=place.start, end=place.end),),
+            tags={"source": place.source},
+            extra={
+                "answer_spans": [{"start": start, "end": end} for start, end in self.answer_spans],
+                "self_check": {"with_gold": self.with_gold, "without": self.without},
+                **provenance,
+            },
+        )
+
+    def record(self) -> dict[str, Any]:
+        """As JSON, for those who want to know what was rejected."""
+        shown = {"question": self.question, "answer": self.answer}
+        checks = {"with_gold": self.with_gold, "without": self.without}
+        return {"rejected": self.rejected, **self.place._asdict(), **shown, **checks, "reply": self.reply}
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Writes questions and checks them.
+
+    Attributes:
+        llm: writes them.
+        prompt: asks it to, from a passage.
+        parameters: of its requests.
+        generator: answers them.
+        comparator: says whether its answer is the one that was written.
+    """
+
+    llm: LLM
+    prompt: Callable[[str], str]
+    parameters: Mapping[str, Any]
+    generator: Generator
+    comparator: Comparator
+
+    async def write(self, place: Span, passage: str) -> Candidate:
+        """A question about a passage, checked.
+
+        It holds up if it can be read, its answer stands in the passage word for word and not in the
+        question, the generator gives this answer from the passage, and does not give it from nothing.
+
+        Raises:
+            RagevalError: no model answers at all, or none may be asked any more.
+        """
+        candidate = Candidate(place, passage)
+        try:
+            reply = await self.llm.acomplete(self.prompt(passage), **self.parameters)
+        except Unscored as failure:
+            return replace(candidate, rejected=f"no question was written: {failure}")
+        if not reply.answer:
+            return replace(candidate, rejected=f"no question was written: the reply is empty{silence(reply)}")
+        read = _read(replace(candidate, reply=reply.answer))
+        if read.rejected:
+            return read
+        try:
+            return await self._checked(read)
+        except Unscored as failure:
+            return replace(read, rejected=f"the self-check has no result: {failure}")
+
+    async def _checked(self, candidate: Candidate) -> Candidate:
+        question, answer, place = candidate.question, candidate.answer, candidate.place
+        document = Document(candidate.passage, span=place)
+        candidate = replace(candidate, with_gold=await self.generator.generate(question, [document]))
+        if not await self._same(question, answer, candidate.with_gold or ""):
+            return replace(candidate, rejected="the generator has another answer from the passage")
+        candidate = replace(candidate, without=await self.generator.generate(question, []))
+        if await self._same(question, answer, candidate.without or ""):
+            return replace(candidate, rejected="the generator has the answer without the passage")
+        return candidate
+
+    async def _same(self, question: str, answer: str, prediction: str) -> bool:
+        if abstains(prediction):
+            return False
+        return await self.comparator.compare(question, [answer], prediction) >= HALF
+
+
+def _read(candidate: Candidate) -> Candidate:
+    """The question and the answer from a reply, or why it has none that can be used."""
+    written = WRITTEN.match(candidate.reply)
+    if written is None:
+        return replace(candidate, rejected="the reply is not a question and an answer")
+    question, answer = written["question"].strip(QUOTED), written["answer"].strip(QUOTED)
+    candidate = replace(candidate, question=question, answer=answer)
+    passage, place = Quotable(candidate.passage), candidate.place
+    # A full stop after the answer may be the passage's ("D.C.") or the model's.
+    quotes = (passage.find(quote) for quote in (answer, answer.rstrip(".")))
+    found = next((places for places in quotes if places), [])
+    if not found:
+        return replace(candidate, rejected="the answer is no quote from the passage")
+    start, end = found[0]
+    answer = " ".join(candidate.passage[start:end].split())
+    exact = place.end - place.start == len(candidate.passage)
+    spans = tuple((place.start + start, place.start + end) for start, end in found) if exact else ()
+    candidate = replace(candidate, answer=answer, answer_spans=spans)
+    if containment(question, [answer]):
+        return replace(candidate, rejected="the answer stands in the question")
+    if OF_THE_PASSAGE.search(question):
+        return replace(candidate, rejected="the question speaks of its passage")
+    return candidate
+
 
 SPARE: Final = 4
 """Passages that are drawn for each question, as some questions are rejected."""

@@ -1,4 +1,4 @@
-"""`rageval judge`: a model beside people, and beside itself."""
+"""`rageval judge`: a model compared with people, and with itself when votes, order or words change."""
 
 import argparse
 import json
@@ -11,24 +11,68 @@ from typing import Any, Final, cast
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.injections import Trial, flip_rate, tried_both_ways
-from pytest_rageval.answers.judge import LLMJudge
+from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.calibration.findings import Calibration
-from pytest_rageval.calibration.stability import Flips, changed_verdicts, split_votes
-from pytest_rageval.cli.show import note, plain, say, table
+from pytest_rageval.cli.output import note, plain, say, table
 from pytest_rageval.config import EMBEDDED, Settings, resolve
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledPair, load_labels
 from pytest_rageval.evaluations.calibration import judge_labels, verdict_of
 from pytest_rageval.llm.patience import Announcer
-from pytest_rageval.prompts.asking import OTHER, Prompts
-from pytest_rageval.prompts.replacing import read_prompts
-from pytest_rageval.reports.calibration import agreement_with_people, calibration_lines
-from pytest_rageval.reports.usage import usage_entry, usage_lines
+from pytest_rageval.prompts.rendering import OTHER, Prompts, read_prompts
+from pytest_rageval.reports.judge_calibration import agreement_with_people, calibration_lines
+from pytest_rageval.reports.results import usage_entry, usage_lines
 from pytest_rageval.scores import Outcome
 from pytest_rageval.session import Session
+from pytest_rageval.stats.estimate import Estimate
+from pytest_rageval.stats.intervals import wilson
 from pytest_rageval.stats.position_bias import PositionBias, position_bias
+from pytest_rageval.stats.votes import Tally
 
-__all__ = ["judge"]
+__all__ = ["Flips", "changed_verdicts", "judge", "split_votes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Flips:
+    """How many verdicts did not stay.
+
+    Attributes:
+        of: how many verdicts could be had both times.
+        changed: how many of these are not the same.
+        ids: of the items on which they are not; empty where only their number is known.
+    """
+
+    of: int
+    changed: int
+    ids: tuple[str, ...] = ()
+
+    @property
+    def rate(self) -> Estimate | None:
+        """The share of changed verdicts, in [0, 1], with Wilson's 95% interval; None of none."""
+        if not self.of:
+            return None
+        return Estimate(self.changed / self.of, *wilson(self.changed, self.of))
+
+
+def changed_verdicts(once: Sequence[Outcome], again: Sequence[Outcome]) -> Flips:
+    """Compare the verdicts on the same items, in the same order; unscored ones are left out."""
+    pairs = [
+        (one.example.id, one.value, other.value)
+        for one, other in zip(once, again, strict=True)
+        if one.value is not None and other.value is not None
+    ]
+    ids = tuple(name for name, one, other in pairs if one != other)
+    return Flips(len(pairs), len(ids), ids)
+
+
+def split_votes(outcomes: Sequence[Outcome]) -> Flips | None:
+    """How many verdicts were reached by votes that differ; None where there was one vote each."""
+    voted = [(one.example.id, one.evidence.votes) for one in outcomes]
+    tally = sum((votes for _, votes in voted), Tally())
+    if not tally.verdicts:
+        return None
+    return Flips(tally.verdicts, tally.split, tuple(name for name, votes in voted if votes.split))
+
 
 WITH_AND_WITHOUT: Final = ("injections", "injections without fences")
 """How the two trials of the set of injections are called."""

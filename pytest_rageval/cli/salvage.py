@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.errors import StoreError
-from pytest_rageval.llm.database import Database
-from pytest_rageval.llm.store import Entry
-from pytest_rageval.llm.upkeep import COLUMNS, Damaged, inspect
+from pytest_rageval.llm.maintenance import COLUMNS, Damaged, inspect
+from pytest_rageval.llm.store import Database, Entry
 
 __all__ = ["salvage"]
 

@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.config.options import OPTIONS, Option
+from pytest_rageval.config.options import OPTIONS, Option, is_ci
 from pytest_rageval.config.settings import Settings
-from pytest_rageval.config.values import is_ci
 from pytest_rageval.errors import InputError
 
 __all__ = ["resolve"]

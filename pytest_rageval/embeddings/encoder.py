@@ -1,23 +1,23 @@
-"""Embeddings of texts and of their tokens: an offline model by default, each text encoded once."""
+"""Encoders: embeddings of texts and tokens, by an offline model by default, each text encoded once."""
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
 from threading import RLock
-from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_rageval.embeddings.recent import Recent
-from pytest_rageval.errors import InputError
-from pytest_rageval.extras import require
+from pytest_rageval.errors import InputError, require
 from pytest_rageval.fingerprint import digest, file_digest
 
 __all__ = [
     "PACKAGED_ENCODER",
     "Encoder",
+    "Recent",
     "RetrievalEncoder",
     "SentenceEncoder",
     "TextEncoder",
@@ -25,6 +25,51 @@ __all__ = [
     "Vectors",
     "shared_encoder",
 ]
+
+
+class _Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+_Item = TypeVar("_Item", bound=_Sized)
+
+
+class Recent(Generic[_Item]):
+    """What was computed for the texts used most recently, up to a number of bytes.
+
+    Space around a text is no part of it.
+
+    Args:
+        limit: in bytes; the least recently used go first.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._bytes = 0
+        self._items: OrderedDict[str, _Item] = OrderedDict()
+
+    def get(self, texts: Sequence[str], compute: Callable[[list[str]], list[_Item]]) -> list[_Item]:
+        """An item for each text; those that are not at hand are computed together."""
+        wanted = [text.strip() for text in texts]
+        # A dictionary of its own: one call may need more than is kept.
+        found = {text: self._items[text] for text in wanted if text in self._items}
+        missing = sorted(set(wanted) - found.keys())
+        if missing:
+            found.update(zip(missing, compute(missing), strict=True))
+        for text in dict.fromkeys(wanted):
+            self._keep(text, found[text])
+        return [found[text] for text in wanted]
+
+    def _keep(self, text: str, item: _Item) -> None:
+        if text not in self._items:
+            self._bytes += item.nbytes
+        self._items[text] = item
+        self._items.move_to_end(text)
+        while self._bytes > self._limit:
+            _, dropped = self._items.popitem(last=False)
+            self._bytes -= dropped.nbytes
+
 
 Vectors = NDArray[np.float32]
 

@@ -7,10 +7,9 @@ of these and checks them.
 
 from pytest_rageval.evalsets.format import Format
 from pytest_rageval.evalsets.formats import FORMATS
+from pytest_rageval.evalsets.formats.native import load_jsonl
 from pytest_rageval.evalsets.loading import How, load, load_records
-from pytest_rageval.evalsets.native import load_jsonl
-from pytest_rageval.evalsets.records import from_records
-from pytest_rageval.evalsets.writing import write_jsonl
+from pytest_rageval.evalsets.records import from_records, write_jsonl
 
 __all__ = [
     "FORMATS",

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.checks import Check
-from pytest_rageval.evalsets.json_values import json_records
-from pytest_rageval.evalsets.shape import COMPRESSED
-from pytest_rageval.evalsets.streams import not_utf8
+from pytest_rageval.evalsets.files import json_records, not_utf8
+from pytest_rageval.evalsets.format import COMPRESSED
+from pytest_rageval.evalsets.records import Check
 from pytest_rageval.model import Document, Span
 
 __all__ = ["SUFFIXES", "is_of_files", "read_corpus"]

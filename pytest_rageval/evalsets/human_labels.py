@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.native import read
+from pytest_rageval.evalsets.formats.native import read
 from pytest_rageval.evalsets.records import example_from
 from pytest_rageval.model import Example
 

@@ -1,20 +1,96 @@
-"""From what a marker says to an eval set: which format, which options, all of it or a sample."""
+"""`load()`: from a file, a folder or records in Python to an eval set, whole or sampled."""
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.fields import mapped
+from pytest_rageval.evalsets.field_map import mapped
 from pytest_rageval.evalsets.format import Format, format_of
 from pytest_rageval.evalsets.formats import FORMATS
-from pytest_rageval.evalsets.frames import records_of
 from pytest_rageval.evalsets.records import from_records
 from pytest_rageval.evalsets.sampling import Draw, sampled
 from pytest_rageval.model import EvalSet
 
-__all__ = ["How", "load", "load_records"]
+__all__ = ["How", "find", "load", "load_records", "records_of"]
+
+
+def find(
+    what: str, source: str | Path, *, bases: Sequence[Path], there: Callable[[Path], bool] = Path.exists
+) -> Path:
+    """The whole path of a file or folder; a relative one is looked for under each of the bases in turn.
+
+    Args:
+        what: it is, for the error.
+        source: the path as it was written.
+        bases: folders.
+        there: whether a path is what is looked for.
+
+    Raises:
+        InputError: it is under none of the bases.
+    """
+    candidates = [base / source for base in bases]
+    for candidate in candidates:
+        if there(candidate):
+            return candidate.resolve()
+    looked = "\n".join(f"  {candidate}" for candidate in dict.fromkeys(candidates))
+    raise InputError(f"There is no {what} {str(source)!r}. Looked for:\n{looked}")
+
+
+MISSING: Final = ("NAType", "NaTType")
+"""The types of what pandas has in place of a missing value."""
+
+
+def records_of(source: object) -> Callable[[], Iterator[tuple[str, Any]]] | None:
+    """What gives the records of a source from the start, each with its place ("record 3").
+
+    A Polars data frame gives its rows as dicts (`iter_rows`), a pandas data frame is zipped with its
+    columns (`itertuples`), a list, a tuple and a Hugging Face `Dataset` are gone through. Missing
+    values of a frame (NaN, NaT, NA) are left out, NumPy's are made Python's, and times are ISO texts.
+
+    Returns:
+        None where the source is none of these; an iterator is none, since it can be read once only.
+    """
+    rows = _rows(source)
+    if rows is None:
+        return None
+    return lambda: ((f"record {number}", _plain_record(row)) for number, row in enumerate(rows(), 1))
+
+
+def _rows(source: Any) -> Callable[[], Iterable[Any]] | None:
+    if isinstance(source, type | str | bytes | Mapping):
+        return None
+    if hasattr(source, "iter_rows"):
+        return lambda: source.iter_rows(named=True)
+    if hasattr(source, "itertuples"):
+        names = [str(name) for name in source.columns]
+        return lambda: (
+            dict(zip(names, row, strict=True)) for row in source.itertuples(index=False, name=None)
+        )
+    if isinstance(source, list | tuple) or hasattr(source, "column_names"):
+        return lambda: iter(source)
+    return None
+
+
+def _plain_record(row: Any) -> Any:
+    if not isinstance(row, Mapping):
+        return row
+    return {name: plain for name, value in row.items() if (plain := _plain(value)) is not None}
+
+
+def _plain(value: Any) -> Any:
+    """A cell's value as JSON has it, as far as it can be; None where it is missing."""
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if type(value).__name__ in MISSING or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +155,7 @@ def load_records(source: object, how: How | None = None) -> EvalSet | None:
 
     Args:
         source: a list of dicts, a pandas or Polars data frame, a Hugging Face `Dataset`.
-        how: sample, and the option `fields` (see `fields.mapped`).
+        how: sample, and the option `fields` (see `field_map.mapped`).
 
     Raises:
         InputError: a record cannot be used, or another option than `fields` is there.

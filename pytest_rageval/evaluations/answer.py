@@ -4,17 +4,15 @@ from collections.abc import Sequence
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import NoGroundTruth
-from pytest_rageval.evaluations.ground_truth import NO_REFERENCES, expected_of, references_of
-from pytest_rageval.evaluations.run import Run
+from pytest_rageval.evaluations.context import NO_REFERENCES, Pipeline, Terms, expected_of, references_of
 from pytest_rageval.evaluations.scoring import score_each
-from pytest_rageval.evaluations.terms import Terms
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome
 
 __all__ = ["evaluate_answer", "evaluate_answer_abstained", "evaluate_answer_correct"]
 
 
-async def evaluate_answer_correct(run: Run, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_answer_correct(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
     """Score whether the answer from the first k retrieved passages is right, by the comparator.
 
     Of an example's `answer_set`, every answer is wanted; without one, its
@@ -36,7 +34,7 @@ async def evaluate_answer_correct(run: Run, examples: Sequence[Example], terms: 
     return await score_each(examples, score)
 
 
-async def evaluate_answer(run: Run, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_answer(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
     """Score the answer from the first k retrieved passages by an answer measure.
 
     The references are as for `evaluate_answer_correct`, the best of them counts;
@@ -59,7 +57,9 @@ async def evaluate_answer(run: Run, examples: Sequence[Example], terms: Terms) -
     return await score_each(examples, score)
 
 
-async def evaluate_answer_abstained(run: Run, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_answer_abstained(
+    run: Pipeline, examples: Sequence[Example], terms: Terms
+) -> list[Outcome]:
     """Score 1 where the generator declined to answer, 0 where it answered: a rate to keep low, or to expect."""
 
     async def score(example: Example) -> tuple[float, Evidence]:

@@ -8,10 +8,8 @@ from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import NoGroundTruth
-from pytest_rageval.evaluations.at_once import both
-from pytest_rageval.evaluations.run import Run
+from pytest_rageval.evaluations.context import Pipeline, Terms, gather_two
 from pytest_rageval.evaluations.scoring import score_each
-from pytest_rageval.evaluations.terms import Terms
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome, Places
@@ -27,7 +25,7 @@ LEAST: Final = {"win": WON, "win_tie": TIED}
 """By score: the least that an answer must have got to count as 1."""
 
 
-async def evaluate_arena(run: Run, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_arena(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
     """Score whether the long answer from the first k retrieved passages is better than the reference, or as good.
 
     The judge reads the two in one order, or in both where the run says so; then
@@ -80,7 +78,7 @@ def leading_half(ids: Sequence[str], seed: int) -> frozenset[str]:
     return frozenset(ordered[: (len(ordered) + 1) // 2])
 
 
-async def _judged(run: Run, example: Example, answer: str, reference: str, *, first: bool) -> Places:
+async def _judged(run: Pipeline, example: Example, answer: str, reference: str, *, first: bool) -> Places:
     """What the judge says of the answer against the reference, in one order or in both."""
 
     async def as_first() -> float:
@@ -90,7 +88,7 @@ async def _judged(run: Run, example: Example, answer: str, reference: str, *, fi
         return WON - SCORE_OF_FIRST[await run.preferred(example.question, reference, answer)]
 
     if run.both_orders:
-        return Places(*await both(as_first(), as_second()))
+        return Places(*await gather_two(as_first(), as_second()))
     return Places(first=await as_first()) if first else Places(second=await as_second())
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.compare import Judge
+from pytest_rageval.answers.judge_protocol import Judge
 from pytest_rageval.errors import CallableError
 from pytest_rageval.evalsets.human_labels import PREFERENCES, HumanLabels, LabelledAnswer, LabelledPair, Scale
-from pytest_rageval.evaluations.run import Run
+from pytest_rageval.evaluations.context import Pipeline
 from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome
@@ -35,7 +35,7 @@ async def judge_labels(labels: HumanLabels, verdict: Callable[[Item], Awaitable[
     return await score_each([item.example for item in labels.items], score)
 
 
-def verdict_as_scored(run: Run, comparator: str | None) -> Callable[[Item], Awaitable[float]]:
+def verdict_as_scored(run: Pipeline, comparator: str | None) -> Callable[[Item], Awaitable[float]]:
     """The verdict that a score of this run would count: an abstention is wrong without being judged.
 
     Raises:

@@ -12,12 +12,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.rating import HIGHEST, LOWEST, Rating
+from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Rating
 from pytest_rageval.errors import NoGroundTruth
-from pytest_rageval.evaluations.ground_truth import NO_REFERENCES, gold_passages, references_of
-from pytest_rageval.evaluations.run import Run
+from pytest_rageval.evaluations.context import NO_REFERENCES, Pipeline, Terms, gold_passages, references_of
 from pytest_rageval.evaluations.scoring import score_each
-from pytest_rageval.evaluations.terms import Terms
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome
 
@@ -27,7 +25,7 @@ GRADES: Final = (float(LOWEST), float(HIGHEST))
 """The scale of these scores."""
 
 
-async def evaluate_correctness(run: Run, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_correctness(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
     """Rate the answer from the first k retrieved passages by the reference answers.
 
     Any one of the references is right; of an `answer_set` all answers are
@@ -51,7 +49,7 @@ async def evaluate_correctness(run: Run, examples: Sequence[Example], terms: Ter
     return await score_each(examples, score)
 
 
-async def evaluate_faithfulness(run: Run, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_faithfulness(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
     """Rate how far the first k retrieved passages support the answer that was written from them.
 
     No judge is asked where there is nothing to weigh: an abstention states
@@ -73,7 +71,7 @@ async def evaluate_faithfulness(run: Run, examples: Sequence[Example], terms: Te
     return await score_each(examples, score)
 
 
-async def evaluate_context_quality(run: Run, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_context_quality(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
     """Rate whether the first k retrieved passages hold the key facts of the gold passages.
 
     The generator is not asked. An empty ranking is 1, and no judge is asked.

@@ -4,18 +4,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_rageval.errors import NoGroundTruth
-from pytest_rageval.evaluations.ground_truth import NO_GOLD
-from pytest_rageval.evaluations.run import Run
+from pytest_rageval.evaluations.context import NO_GOLD, Pipeline, Terms
 from pytest_rageval.evaluations.scoring import score_each
-from pytest_rageval.evaluations.terms import Terms
-from pytest_rageval.measures.labels import GoldMatch, ideal_labels
+from pytest_rageval.measures.gold_matching import GoldMatch, ideal_labels
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome
 
 __all__ = ["evaluate_ranking", "measured", "not_comparable"]
 
 
-async def evaluate_ranking(run: Run, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_ranking(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
     """Score what the retriever returns for k against the gold passages, all examples at once.
 
     A document that holds several gold passages stands for as many, one after the

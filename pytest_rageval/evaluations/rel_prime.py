@@ -14,16 +14,13 @@ from itertools import accumulate, chain
 from typing import cast
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.citations import cited
-from pytest_rageval.answers.listed import listed
+from pytest_rageval.answers.citations import cited, listed
 from pytest_rageval.answers.text import containment
 from pytest_rageval.errors import NoGroundTruth, Undefined, UnusableRanking
-from pytest_rageval.evaluations.ground_truth import NO_GOLD, NO_REFERENCES
+from pytest_rageval.evaluations.context import NO_GOLD, NO_REFERENCES, Pipeline, Terms
 from pytest_rageval.evaluations.ranking import not_comparable
-from pytest_rageval.evaluations.run import Run
 from pytest_rageval.evaluations.scoring import score_each
-from pytest_rageval.evaluations.terms import Terms
-from pytest_rageval.measures.labels import GoldMatch
+from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.rel_prime import Recall, RelPrime, rel_prime
 from pytest_rageval.model import Example, Ranking
 from pytest_rageval.scores import Evidence, Outcome
@@ -41,7 +38,7 @@ NOT_SHOWN_AT_ALL = "no wanted answer occurs in a passage of the prompt"
 NOTHING_CITED = "nothing was cited"
 
 
-async def evaluate_answer_recall(run: Run, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_answer_recall(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
     """Score the share of the wanted answers that the output lists; `rel_recall`: of those it was shown.
 
     Wanted are the answers of the example's `answer_set`, or its `answers` as one
@@ -72,7 +69,7 @@ async def evaluate_answer_recall(run: Run, examples: Sequence[Example], terms: T
     return await score_each(examples, score)
 
 
-async def evaluate_citation_recall(run: Run, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_citation_recall(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
     """Score the share of the relevant passages that the output cites; `rel_recall`: of those in the prompt.
 
     Unscored: an example without gold passages. `rel_recall` is undefined for one
@@ -91,7 +88,9 @@ async def evaluate_citation_recall(run: Run, examples: Sequence[Example], terms:
     return await score_each(examples, score)
 
 
-async def evaluate_citation_precision(run: Run, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_citation_precision(
+    run: Pipeline, examples: Sequence[Example], terms: Terms
+) -> list[Outcome]:
     """Score the share of the cited passages that are relevant; it is the same over Rel and Rel'.
 
     A citation of no passage of the prompt is one of a passage that is not relevant.
@@ -109,7 +108,7 @@ async def evaluate_citation_precision(run: Run, examples: Sequence[Example], ter
     return await score_each(examples, score)
 
 
-async def evaluate_coverage(run: Run, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_coverage(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
     """Score the share of the relevant passages that are in the prompt, |Rel'| / |Rel|: the retriever's.
 
     It is that of passages, not of answers, and no generator is asked. As long as
@@ -188,7 +187,7 @@ class _Prompt:
         )
 
 
-async def _prompt(run: Run, example: Example, terms: Terms) -> _Prompt:
+async def _prompt(run: Pipeline, example: Example, terms: Terms) -> _Prompt:
     ranking = await run.shown(example.question, terms.k, terms.order)
     match = GoldMatch(ranking, example.relevant, run.match_share)
     unknown = not_comparable(match) if example.relevant else NO_GOLD
@@ -214,7 +213,7 @@ async def _prompt(run: Run, example: Example, terms: Terms) -> _Prompt:
     )
 
 
-async def _prompt_with_gold(run: Run, example: Example, terms: Terms) -> _Prompt:
+async def _prompt_with_gold(run: Pipeline, example: Example, terms: Terms) -> _Prompt:
     """The prompt of an example whose relevant passages are known.
 
     Raises:
@@ -238,7 +237,7 @@ def _occurring(wanted: Sequence[Sequence[str]], texts: Sequence[str]) -> frozens
     )
 
 
-async def _cited(run: Run, example: Example, terms: Terms, prompt: _Prompt) -> tuple[RelPrime, Evidence]:
+async def _cited(run: Pipeline, example: Example, terms: Terms, prompt: _Prompt) -> tuple[RelPrime, Evidence]:
     answer = await run.cited_answer(example.question, terms.k, terms.order)
     found = prompt.held_against(answer)
     return found, Evidence(

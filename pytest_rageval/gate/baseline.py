@@ -1,40 +1,31 @@
-"""The baseline: what each example scored when the retriever was last found good, as a text file for git.
-
-One JSON document with a line an example, all keys sorted: a changed question is a
-changed line, and two branches that changed different ones merge.
-
-    {"schema": 1,
-     "tests": {
-      "test_support.py::test_questions": {
-       "questions": {
-        "q17": "9f86d081884c", …},
-       "scores": {
-        "llm_reteval@5": {
-         "fingerprint": {"generator": "gpt-5-mini at https://llm.example/v1", …},
-         "examples": {
-          "q17": {"answer": "30 days", "ranking": ["kb-112", "kb-7"], "score": 1.0, "under": "9a63c1f0"}, …}}}}}}
-
-`under` is the mark of the fingerprint: git may merge a question of one branch below the fingerprint of another.
-"""
+"""The baseline file: one line a question, made for git, and its updates."""
 
 import json
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
-from math import inf
+from math import fsum, inf, nan
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from pytest_rageval.errors import InputError, did_you_mean
-from pytest_rageval.file_writing import write_whole
-from pytest_rageval.gate.comparison import Before
-from pytest_rageval.gate.conditions import mark_of
+from pytest_rageval.files import refuse_special, write_whole
+from pytest_rageval.gate.comparison import BaselineScore, mark_of
 from pytest_rageval.model import Example
-from pytest_rageval.regular_file import refuse_special
 from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.stats.paired import NO_CHANGE
 
-__all__ = ["LONGEST", "WRITE", "Baseline", "baseline_entry", "completed"]
+__all__ = [
+    "LONGEST",
+    "WRITE",
+    "Baseline",
+    "Moved",
+    "baseline_entry",
+    "completed",
+    "held_back",
+    "moved_scores",
+]
 
 SCHEMA: Final = 1
 
@@ -134,7 +125,7 @@ class Baseline:
             ) from None
         return cls(document["tests"], path)
 
-    def before(self, nodeid: str, name: str, scale: tuple[float, float] | None) -> Before | None:
+    def before(self, nodeid: str, name: str, scale: tuple[float, float] | None) -> BaselineScore | None:
         """A score of a test; None where it is not here.
 
         Args:
@@ -158,7 +149,7 @@ class Baseline:
                     f"the score {value:g}, and the score goes from {low:g} to {high:g}.\n{MEND}"
                 )
                 raise InputError(message)
-        return Before(test["questions"], score["fingerprint"], score["examples"])
+        return BaselineScore(test["questions"], score["fingerprint"], score["examples"])
 
     def missing(self, nodeid: str, name: str, present: Collection[str]) -> str:
         """Why there is nothing to compare a score of a test with, and what to do; empty where there is no file yet.
@@ -343,3 +334,87 @@ def _lines(value: Any, depth: int, *, name: str = "", end: str = "") -> Iterator
     for each in names:
         yield from _lines(value[each], depth + 1, name=each, end="" if each == names[-1] else ",")
     yield " " * depth + "}" + end
+
+
+Entry = Mapping[str, Any]
+
+
+class Moved(NamedTuple):
+    """A score whose baseline is another now, over the questions that are the same and scored in both.
+
+    Attributes:
+        nodeid: of its test.
+        name: of the score, as thresholds ask for it.
+        before: the mean that was; NaN where no question is scored in both.
+        after: the mean that is written, likewise.
+        n: how many questions these are of.
+        worse: how many of them scored more before.
+        better: how many scored less.
+        lost: how many of the same questions had a score before, and have none now.
+    """
+
+    nodeid: str
+    name: str
+    before: float
+    after: float
+    n: int
+    worse: int
+    better: int
+    lost: int = 0
+
+    @property
+    def lowered(self) -> bool:
+        """Whether the new baseline asks for less than that of before."""
+        return self.after < self.before or self.lost > 0
+
+
+def moved_scores(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> list[Moved]:
+    """Those of which a question scores otherwise, or no more; the largest drop first.
+
+    Args:
+        before: the tests of the file that is replaced, by node id.
+        after: those that are written.
+    """
+    both = ((nodeid, before[nodeid], entry) for nodeid, entry in after.items() if nodeid in before)
+    found = [moved for nodeid, then, now in both for moved in _of_test(nodeid, then, now)]
+    return sorted(found, key=lambda moved: (_rise(moved), moved.nodeid, moved.name))
+
+
+def held_back(entry: Entry, before: Entry, failed: Collection[str]) -> tuple[dict[str, Any], list[str]]:
+    """A test's new entry, in which no score that fails a bound is lower than before, and the names of those kept back.
+
+    They keep what the baseline has of them, but for examples whose question is another now.
+
+    Args:
+        entry: that is to be written.
+        before: of the same test, in the file that is replaced.
+        failed: names of scores that are out of a bound other than `max_drop`.
+    """
+    lowered = sorted(
+        moved.name for moved in _of_test("", before, entry) if moved.lowered and moved.name in failed
+    )
+    kept = completed({**entry, "scores": {}}, before)["scores"]
+    return {**entry, "scores": {**entry["scores"], **{name: kept[name] for name in lowered}}}, lowered
+
+
+def _of_test(nodeid: str, then: Entry, now: Entry) -> Iterator[Moved]:
+    same = {name for name, asked in now["questions"].items() if then["questions"].get(name) == asked}
+    for name in now["scores"].keys() & then["scores"].keys():
+        old, new = then["scores"][name]["examples"], now["scores"][name]["examples"]
+        pairs, lost = [], 0
+        for each in same & old.keys() & new.keys():
+            was, is_now = old[each].get("score"), new[each].get("score")
+            if was is not None and is_now is not None:
+                pairs.append((was, is_now))
+            lost += was is not None and is_now is None
+        drops = [was - is_now for was, is_now in pairs]
+        worse, better = (sum(sign * drop > NO_CHANGE for drop in drops) for sign in (1, -1))
+        if worse or better or lost:
+            was, is_now = (
+                (fsum(column) / len(pairs) for column in zip(*pairs, strict=True)) if pairs else (nan, nan)
+            )
+            yield Moved(nodeid, name, was, is_now, len(pairs), worse, better, lost)
+
+
+def _rise(moved: Moved) -> float:
+    return moved.after - moved.before if moved.n else -inf

@@ -1,22 +1,57 @@
-"""A score beside its baseline: over the same examples, and with everything but the retriever the same."""
+"""A score beside its baseline, question by question, and the test of whether it dropped."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import fsum
-from typing import Any
+from math import ceil, fsum
+from typing import Any, Final
 
 from pytest_rageval.errors import StaleBaselineError
-from pytest_rageval.gate.conditions import changes_of, mark_of
+from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
-from pytest_rageval.stats.paired import NO_CHANGE
+from pytest_rageval.stats.paired import NO_CHANGE, RESAMPLES, paired_test
+from pytest_rageval.stats.power import detectable_drop, examples_needed
 
-__all__ = ["Before", "Change", "Comparison", "compared"]
+__all__ = [
+    "BaselineScore",
+    "Change",
+    "Comparison",
+    "DropTest",
+    "changes_of",
+    "compared",
+    "drop_test",
+    "mark_of",
+]
+
+NOTED: Final = frozenset({"package"})
+"""What a fingerprint tells and does not depend on: of a release, what moves scores has a name of its own."""
+
+SHORT: Final = 8
+"""Hex digits that tell the few fingerprints of one score apart."""
+
+
+def changes_of(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What differs between two fingerprints, a line each."""
+    lines = []
+    for name in sorted({*before, *now} - NOTED):
+        then, today = before.get(name), now.get(name)
+        if then != today:
+            lines.append(f"{name}: {_shown(then)} in the baseline, {_shown(today)} now")
+    return lines
+
+
+def mark_of(fingerprint: Mapping[str, Any]) -> str:
+    """A short digest of a fingerprint, by which each example of the baseline tells that it is its own."""
+    return digest({name: value for name, value in fingerprint.items() if name not in NOTED})[:SHORT]
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else str(value)
 
 
 @dataclass(frozen=True)
-class Before:
+class BaselineScore:
     """A score in the baseline.
 
     Attributes:
@@ -97,7 +132,7 @@ class Comparison:
         return sorted((each for each in self.changes if each.drop < 0), key=lambda each: each.drop)
 
 
-def compared(score: Score, fingerprint: Mapping[str, Any], before: Before) -> Comparison:
+def compared(score: Score, fingerprint: Mapping[str, Any], before: BaselineScore) -> Comparison:
     """Lay a score, perhaps of a slice, beside its baseline.
 
     Raises:
@@ -142,7 +177,7 @@ def compared(score: Score, fingerprint: Mapping[str, Any], before: Before) -> Co
     )
 
 
-def _is_same(example: Example, before: Before) -> bool:
+def _is_same(example: Example, before: BaselineScore) -> bool:
     """Whether the baseline has a score of the same question, had under what the fingerprint says."""
     kept = before.examples.get(example.id)
     if kept is None or before.questions.get(example.id) != example.digest:
@@ -160,3 +195,86 @@ def _change(outcome: Outcome, now: float, kept: Mapping[str, Any]) -> Change:
 
 def _value(change: Change) -> float:
     return change.outcome.value or 0.0
+
+
+BELOW: Final = 20
+"""How many times smaller than the level the smallest p-value of drawn signs must be: none could else be significant."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropTest:
+    """What the examples say of a drop.
+
+    Attributes:
+        comparison: the examples then and now.
+        p_value: of the test that decides: that nothing dropped, or where the threshold is strict, that
+            the drop is at least `max_drop`.
+        alpha: the level it is held against: the threshold's, divided by the number of such thresholds.
+        detectable: the drop that this many examples show with a probability of 80%; None where the
+            threshold is strict.
+        needed: how many examples would show the drop that was seen, likewise; where the threshold is
+            strict, how many like these would exclude one of `max_drop`. None where no number would, or
+            more than 32 times as many.
+    """
+
+    comparison: Comparison
+    p_value: float
+    alpha: float
+    detectable: float | None
+    needed: int | None
+
+    @property
+    def significant(self) -> bool:
+        """Whether the null hypothesis is rejected."""
+        return self.p_value <= self.alpha
+
+
+def drop_test(  # noqa: PLR0913 - what a test of a drop is made of
+    comparison: Comparison,
+    *,
+    max_drop: float,
+    strict: bool,
+    alpha: float,
+    largest: float = 1.0,
+    seed: int = 0,
+) -> DropTest:
+    """Test the drop over the examples that can be compared.
+
+    Args:
+        comparison: at least one example.
+        max_drop: the largest drop that is allowed.
+        strict: whether the burden of proof is on the retriever.
+        alpha: of this one test.
+        largest: the largest drop that an example can have: how far the scale of the score reaches.
+        seed: of the draws where not all sign patterns are weighed.
+    """
+    drops = comparison.drops
+    # A score that another plugin added may reach further than anybody said.
+    largest = max([largest, *map(abs, drops)])
+    if strict:
+        p_value, needed = _exclusion(drops, max_drop, alpha, largest)
+        return DropTest(comparison, p_value, alpha, None, needed)
+    return DropTest(
+        comparison,
+        paired_test(drops, seed=seed, resamples=max(RESAMPLES, ceil(BELOW / alpha))).p_value,
+        alpha,
+        detectable_drop(drops, alpha=alpha, max_drop=max_drop),
+        examples_needed(drops, alpha=alpha, max_drop=max_drop),
+    )
+
+
+def _exclusion(drops: list[float], margin: float, alpha: float, largest: float) -> tuple[float, int | None]:
+    """The p-value of "the drop is `margin` or more", and how many examples of which these are typical exclude it.
+
+    In steps of as many as there are; None where 32 times as many do not.
+    """
+    # Imported late: of all that a gate needs, only this needs numpy whatever the scores.
+    from pytest_rageval.stats.noninferiority import noninferiority  # noqa: PLC0415
+
+    p_value = noninferiority(drops, margin, largest=largest)
+    if p_value <= alpha:
+        return p_value, len(drops)
+    for times in (2, 3, 4, 6, 8, 12, 16, 24, 32):
+        if noninferiority(drops * times, margin, largest=largest) <= alpha:
+            return p_value, times * len(drops)
+    return p_value, None

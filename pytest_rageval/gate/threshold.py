@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.stats import UNIT
+from pytest_rageval.stats.intervals import UNIT
 
 __all__ = ["Threshold"]
 

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_rageval.errors import BudgetError, StoreError
-from pytest_rageval.llm.prices import Price, Prices
 from pytest_rageval.llm.tokens import prompt_tokens
+from pytest_rageval.llm.usage import Price, Prices
 
 if TYPE_CHECKING:
-    from pytest_rageval.llm.database import Database
-    from pytest_rageval.llm.reply import Reply
-    from pytest_rageval.llm.request import Request
+    from pytest_rageval.llm.messages import Reply, Request
+    from pytest_rageval.llm.store import Database
 
 __all__ = ["Budget", "Limits", "Purchase", "most_tokens_out"]
 

@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import IO, Final, cast
 
 from pytest_rageval.errors import StoreError
-from pytest_rageval.file_writing import write_whole
-from pytest_rageval.llm.outline import read_outline
-from pytest_rageval.llm.reply import Reply
+from pytest_rageval.files import refuse_special, write_whole
+from pytest_rageval.llm.messages import Reply, read_outline
 from pytest_rageval.llm.store import Entry
-from pytest_rageval.regular_file import refuse_special
 
 __all__ = [
     "LaterVersionError",

@@ -1,8 +1,11 @@
-"""One server, through the `openai` client: one attempt at a request, and its errors as ours."""
+"""One server through the `openai` client: one attempt at a request, with its errors as ours."""
 
 import asyncio
+import email.utils
 import inspect
 import json
+import re
+import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import urljoin
@@ -10,16 +13,87 @@ from urllib.parse import urljoin
 from pytest_rageval.config import public_url
 from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
 from pytest_rageval.llm.connection import Connection
-from pytest_rageval.llm.reply import MOST_TEXT, MOST_TOKENS, Reply, TooLarge, well_formed
-from pytest_rageval.llm.waits import retry_after, until_reset
+from pytest_rageval.llm.messages import MOST_TEXT, MOST_TOKENS, Reply, TooLarge, well_formed
 
 if TYPE_CHECKING:
     from openai import APIStatusError, OpenAIError
 
-    from pytest_rageval.llm.request import Request
+    from pytest_rageval.llm.messages import Request
     from pytest_rageval.llm.servers import Server
 
-__all__ = ["Again", "Client", "Refused"]
+__all__ = ["MAX_WAIT_S", "Client", "Refused", "RetryableError", "retry_after", "until_reset"]
+
+MAX_WAIT_S: Final = 120.0
+"""No header makes a run wait for longer at a time."""
+
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a refusal asks to wait, by `retry-after-ms`, `retry-after` or an exhausted limit.
+
+    >>> retry_after({"retry-after": "2"}), retry_after({})
+    (2.0, None)
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return _bounded(milliseconds / 1000)
+    given = headers.get("retry-after")
+    seconds = _number(given)
+    if seconds is not None:
+        return _bounded(seconds)
+    date = _date(given or "")
+    return until_reset(headers) if date is None else _bounded(date - time.time())
+
+
+def until_reset(headers: Mapping[str, str]) -> float | None:
+    """Seconds until an exhausted limit is filled up again, by the `x-ratelimit-…` headers.
+
+    None where no limit is exhausted: `x-ratelimit-remaining-requests` or `-tokens` is above 0, or
+    not given. The reset is a duration such as `6m0s` or `20ms`, or a plain number of seconds.
+
+    >>> until_reset({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m2s"})
+    62.0
+    """
+    waits = []
+    for kind in ("requests", "tokens"):
+        remaining = _number(headers.get(f"x-ratelimit-remaining-{kind}"))
+        if remaining is not None and remaining <= 0:
+            reset = _duration(headers.get(f"x-ratelimit-reset-{kind}") or "")
+            if reset is not None:
+                waits.append(_bounded(reset))
+    return max(waits, default=None)
+
+
+def _duration(text: str) -> float | None:
+    plain = _number(text)
+    if plain is not None:
+        return plain
+    if not re.fullmatch(f"(?:{_DURATION.pattern})+", text):
+        return None
+    return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
+
+
+def _date(text: str) -> float | None:
+    try:
+        parsed = email.utils.parsedate_tz(text)
+        return None if parsed is None else email.utils.mktime_tz(parsed)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if value >= 0 else None
+
+
+def _bounded(seconds: float) -> float:
+    return min(max(0.0, seconds), MAX_WAIT_S)
+
 
 T = TypeVar("T")
 
@@ -63,7 +137,7 @@ SENT: Final = {"ReadError", "WriteError", "RemoteProtocolError"}
 Why = Literal["throttled", "slow", "unreached", "dropped", "garbled", "failed"]
 
 
-class Again(Exception):  # noqa: N818 - no error of the user's, a state of the conversation
+class RetryableError(Exception):
     """This attempt failed in passing.
 
     Attributes:
@@ -154,7 +228,7 @@ class Client:
                     **self._arguments(parameters),
                 )
         except (TimeoutError, openai.APITimeoutError):
-            return Again(f"no reply in {self._timeout_s:g} s", "slow")
+            return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
         except openai.OpenAIError as error:
             return self._read(request, error)
         except (TypeError, UnicodeError) as error:
@@ -185,7 +259,7 @@ class Client:
         except (ValueError, RecursionError) as error:
             why = "it is nested too deeply" if isinstance(error, RecursionError) else error
             reason = f"the server's reply was not understood ({why}): {self._brief(self._beginning(body))!r}"
-            raise Again(reason, "garbled") from error
+            raise RetryableError(reason, "garbled") from error
         size = len(reply.text) + len(reply.refusal) + len(reply.tool_calls)
         if size > MOST_TEXT:
             reason = f"the reply has {size:,} characters, and at most {MOST_TEXT:,} are read"
@@ -200,10 +274,12 @@ class Client:
             cause = error.__cause__ or error
             said, kind = self._brief(str(cause)), type(cause).__name__
             if kind in BROKEN_OFF and "without sending a response" not in said:
-                return Again(f"the connection broke off: {said}", "garbled")
-            return Again(f"no connection: {said}", "dropped" if kind in SENT else "unreached")
+                return RetryableError(f"the connection broke off: {said}", "garbled")
+            return RetryableError(f"no connection: {said}", "dropped" if kind in SENT else "unreached")
         if not isinstance(error, openai.APIStatusError):
-            return Again(f"the server's reply was not understood: {self._brief(str(error))!r}", "garbled")
+            return RetryableError(
+                f"the server's reply was not understood: {self._brief(str(error))!r}", "garbled"
+            )
         status = error.status_code
         if 300 <= status < 400:  # noqa: PLR2004 - as HTTP numbers redirects
             return ServerError(self._moved(error))
@@ -218,7 +294,7 @@ class Client:
         reason = f"the server answered {status}: {said}"
         if status in PASSING:
             why: Why = "throttled" if status in BUSY else "failed"
-            return Again(reason, why, wait_s=retry_after(error.response.headers))
+            return RetryableError(reason, why, wait_s=retry_after(error.response.headers))
         if any(words in str(answer).lower() for words in OVERFLOW):
             return ContextOverflow(f"the prompt is longer than {request.model} can read ({said})")
         return Refused(reason, answer) if status in {400, 422} else Unscored(reason)

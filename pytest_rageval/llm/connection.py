@@ -4,15 +4,56 @@ import base64
 import logging
 import re
 import threading
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
+import httpx2  # the openai client's own, loaded with it
+import openai
+
+from pytest_rageval.llm.messages import TooLarge
 from pytest_rageval.secret import HIDDEN, Credentials
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-__all__ = ["Connection"]
+__all__ = ["MOST_BYTES", "Connection", "bounded_client"]
+
+MOST_BYTES: Final = 16 * 2**20
+"""Of a body, unpacked."""
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A response's body, unpacked, which raises `TooLarge` beyond the size."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        # One of its own unpacks: that of the client would be read without a bound.
+        self._packed = httpx2.Response(response.status_code, headers=response.headers, stream=response.stream)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for part in self._packed.aiter_bytes():
+            size += len(part)
+            if size > MOST_BYTES:
+                raise TooLarge(f"the server's answer is larger than {MOST_BYTES // 2**20} MiB")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._packed.aclose()
+
+
+async def _bound(response: httpx2.Response) -> None:
+    response.stream = _Bounded(response)
+    response.headers.pop("content-encoding", None)
+
+
+def bounded_client() -> httpx2.AsyncClient:
+    """An HTTP client for the openai client; every body is bounded, an error's too.
+
+    It follows no redirect, which may turn POST into GET, and lead to a server that the key is not for.
+    """
+    return openai.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks={"response": [_bound]})
+
 
 NO_KEY: Final = "none"
 """Local servers want no key, but the client library wants one."""
@@ -36,8 +77,6 @@ class Connection:
 
     def __init__(self, address: str, credentials: Credentials, *, timeout_s: float) -> None:
         import openai  # noqa: PLC0415 - 0.8 s, which a run from the cache must not pay
-
-        from pytest_rageval.llm.body import bounded_client  # noqa: PLC0415 - likewise
 
         key, login, query = credentials.api_key, credentials.login, credentials.query
         self.client: AsyncOpenAI = openai.AsyncOpenAI(

@@ -1,9 +1,7 @@
-"""What would be asked, counted without asking.
+"""The plan: requests that a run would make, counted without making them.
 
-Each missing reply is replaced by a mark, and the evaluation goes on with it: so
-the requests that follow from replies are counted too. What a mark is part of,
-depends on a reply that is not there yet, and may in the end not be asked: then
-the number is an upper bound.
+A placeholder stands in for each missing reply, and the evaluation goes on with it, so that the requests which
+follow from replies are counted too.
 """
 
 import re
@@ -11,21 +9,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.llm.budget import most_tokens_out
-from pytest_rageval.llm.reply import Reply
+from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.tokens import prompt_tokens
 
 if TYPE_CHECKING:
-    from pytest_rageval.llm.prices import Prices
-    from pytest_rageval.llm.request import Request
+    from pytest_rageval.llm.messages import Request
     from pytest_rageval.llm.servers import Server
-    from pytest_rageval.llm.usage import Usage
+    from pytest_rageval.llm.usage import Prices, Usage
 
-__all__ = ["Plan", "has_mark", "is_mark"]
+__all__ = ["PlanSource", "has_mark", "is_plan_mark"]
 
 MARK: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")
 
 
-def is_mark(text: str) -> bool:
+def is_plan_mark(text: str) -> bool:
     """Whether a reply only stands for one that is not there yet."""
     return MARK.fullmatch(text) is not None
 
@@ -36,7 +33,7 @@ def has_mark(text: str) -> bool:
 
 
 @dataclass
-class Plan:
+class PlanSource:
     """Counts into a usage as if everything were asked: `live` is what would be, its tokens and cost too."""
 
     prices: "Prices"

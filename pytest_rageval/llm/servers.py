@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from pytest_rageval.config import BaseURL
-from pytest_rageval.errors import ServerError
-from pytest_rageval.extras import require
-from pytest_rageval.llm.weights import PURPOSE, Weights
+from pytest_rageval.errors import ServerError, require
+from pytest_rageval.llm.embedded_weights import PURPOSE, Weights
 from pytest_rageval.secret import Credentials, Secret
 
 __all__ = ["DEFAULT_BASE_URL", "EmbeddedServer", "RemoteServer", "Server"]
@@ -123,7 +122,7 @@ class EmbeddedServer:
     def _start(self) -> str:
         require("xllamacpp", extra="local", purpose=PURPOSE)
         model = self.weights.path()
-        script = Path(__file__).with_name("llama_server.py")
+        script = Path(__file__).with_name("embedded_server.py")
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and script
                 # -P: the script's folder has modules whose names are common ones.

@@ -1,18 +1,57 @@
-"""Whether two passages are another cut, or another version, of one text.
+"""Near-duplicate passages and questions, by shared runs of three words.
 
-Two cuts of a text share long runs of words; two texts on one topic share its
-terms, but few runs of three words. On passages of real collections both groups
-lie apart: of pairs of different paragraphs of one Wikipedia article none had
-more than 0.11 of their three-word runs in common; of two cuts of a paragraph
-that overlap by half none had less than 0.36; and of 12,417 pairs of web
-passages found for one query, the fewest, 16, lie between 0.30 and 0.35.
+Two chunks of one text share long runs of words; two texts on one topic share terms, but few such runs.
 """
 
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
-from pytest_rageval.measures.words import runs, words
+from pytest_rageval.text.scripts import normal_form
 
-__all__ = ["FEWEST", "Runs", "near_duplicate", "runs_of", "share", "shared_runs"]
+__all__ = [
+    "FEWEST",
+    "SAME_QUESTION",
+    "Runs",
+    "near_duplicate",
+    "runs",
+    "runs_of",
+    "share",
+    "shared_runs",
+    "similar_questions",
+    "words",
+]
+
+# Thai, Lao, Myanmar, Khmer, kana and ideographs: no spaces between words, so each character is one.
+_UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_WORD: Final = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+
+
+@lru_cache(maxsize=2048)  # some 10 kB each
+def words(text: str) -> tuple[str, ...]:
+    """Letters and digits of any script, case folded, in Unicode's compatibility form, without punctuation.
+
+    In scripts without spaces between words a character is a word.
+
+    >>> words("The Straße, 東京")
+    ('the', 'strasse', '東', '京')
+    """
+    return tuple(_WORD.findall(normal_form("NFKC", text).casefold()))
+
+
+@lru_cache(maxsize=512)  # some 80 kB each
+def runs(text: str, length: int) -> frozenset[tuple[str, ...]]:
+    """All runs of `length` words next to each other; none in a text with fewer.
+
+    >>> sorted(runs("to be or not", 3))
+    [('be', 'or', 'not'), ('to', 'be', 'or')]
+    """
+    said = words(text)
+    return frozenset(zip(*(said[first:] for first in range(length)), strict=False))
+
 
 Runs = frozenset[tuple[str, ...]]
 
@@ -75,3 +114,69 @@ def runs_of(text: str) -> Runs:
     """The runs of three words of a text; all of its words where there are fewer."""
     said = words(text)
     return frozenset([said]) if 0 < len(said) < RUN else runs(text, RUN)
+
+
+SAME_QUESTION: Final = 0.6
+"""Of the three-word runs. Questions are short and begin alike, so they share more than passages do:
+at 0.6 a word may differ at an end of a question of six words, or within one of eleven."""
+
+
+def similar_questions(questions: Sequence[str], threshold: float = SAME_QUESTION) -> list[list[int]]:
+    """Groups of questions, each of which is a near-duplicate of another of its group (see `near_duplicates`).
+
+    A pair that reaches the threshold shares one of the rarest runs of each, so that only questions
+    under one of these are compared (prefix filtering), and only while they are in different groups.
+
+    Args:
+        questions: in any order.
+        threshold: of `shared_runs`, in (0, 1].
+
+    Returns:
+        The positions of those that have such another, in order; groups by their first.
+
+    Source: Chaudhuri et al. (2006), "A primitive operator for similarity joins in data cleaning".
+
+    >>> similar_questions(["Who wrote the book Emma in 1815?", "Why?", "Who wrote the book Emma?"])
+    [[0, 2]]
+    """
+    said = [runs_of(question) for question in questions]
+    common = Counter(run for each in said for run in each)
+    groups = _Groups(len(questions))
+    listed: dict[tuple[str, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for i, own in enumerate(said):
+        rarest = sorted(own, key=lambda run: (common[run], run))
+        least = math.ceil(threshold * min(len(own), FEWEST) - 1e-9)
+        for run in rarest[: len(own) - least + 1]:
+            # By group, so that one who is in it, or gets in, passes over all of its questions at once.
+            for group, others in listed[run].items():
+                if groups.of(group) != groups.of(i) and any(
+                    share(own, said[other]) >= threshold for other in others
+                ):
+                    groups.join(i, group)
+            listed[run][groups.of(i)].append(i)
+    return groups.listed()
+
+
+class _Groups:
+    """Which of n things belong together, as pairs of them are joined (union-find)."""
+
+    def __init__(self, n: int) -> None:
+        self._parent = list(range(n))
+
+    def of(self, i: int) -> int:
+        """The first of its group."""
+        while self._parent[i] != i:
+            self._parent[i] = self._parent[self._parent[i]]
+            i = self._parent[i]
+        return i
+
+    def join(self, i: int, j: int) -> None:
+        first, second = sorted((self.of(i), self.of(j)))
+        self._parent[second] = first
+
+    def listed(self) -> list[list[int]]:
+        """The groups of more than one."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for i in range(len(self._parent)):
+            found[self.of(i)].append(i)
+        return [group for group in found.values() if len(group) > 1]

@@ -7,10 +7,16 @@ import pytest
 from pytest_rageval.calibration.bounds import Bounds
 from pytest_rageval.errors import InputError
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.plugin import hooks
-from pytest_rageval.plugin.completeness import CompletenessPlugin
-from pytest_rageval.plugin.family import FamilyPlugin
+from pytest_rageval.plugin import hookspecs as hooks
+from pytest_rageval.plugin.artifacts import (
+    BaselineWriterPlugin,
+    CassetteWriterPlugin,
+    CompletenessPlugin,
+    MissingTestsPlugin,
+    WorkerPlugin,
+)
 from pytest_rageval.plugin.fixtures import (
+    MarksPlugin,
     rageval,
     rageval_encoder,
     rageval_generator,
@@ -19,15 +25,10 @@ from pytest_rageval.plugin.fixtures import (
     rageval_prompts,
     rageval_retriever,
 )
-from pytest_rageval.plugin.gate import GatePlugin
-from pytest_rageval.plugin.marks import MarksPlugin
 from pytest_rageval.plugin.options import add_options, settings_of
-from pytest_rageval.plugin.outcome import OutcomePlugin
-from pytest_rageval.plugin.planning import PlanningPlugin
-from pytest_rageval.plugin.recording import RecordingPlugin, WorkerPlugin
-from pytest_rageval.plugin.remembering import RememberingPlugin
-from pytest_rageval.plugin.together import ControllerPlugin
-from pytest_rageval.plugin.vanished import VanishedPlugin
+from pytest_rageval.plugin.runner import FamilyPlugin, GatePlugin, PlanningPlugin
+from pytest_rageval.plugin.summary import SummaryPlugin
+from pytest_rageval.plugin.xdist import ControllerPlugin
 
 __all__ = [
     "pytest_addhooks",
@@ -73,14 +74,14 @@ def pytest_configure(config: pytest.Config) -> None:
         register(WorkerPlugin(config), WorkerPlugin.NAME)
         return
     register(ControllerPlugin(), ControllerPlugin.NAME)
-    register(OutcomePlugin(config, settings), OutcomePlugin.NAME)
+    register(SummaryPlugin(config, settings), SummaryPlugin.NAME)
     register(CompletenessPlugin(config), CompletenessPlugin.NAME)
     if not (settings.plan or settings.update_baseline):
-        register(VanishedPlugin(config, settings), VanishedPlugin.NAME)
+        register(MissingTestsPlugin(config, settings), MissingTestsPlugin.NAME)
     if settings.update_baseline:
-        register(RememberingPlugin(config, settings), RememberingPlugin.NAME)
+        register(BaselineWriterPlugin(config, settings), BaselineWriterPlugin.NAME)
     if settings.record:
-        register(RecordingPlugin(config, settings), RecordingPlugin.NAME)
+        register(CassetteWriterPlugin(config, settings), CassetteWriterPlugin.NAME)
 
 
 def _describe_markers(config: pytest.Config) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from pytest_rageval.llm.patience import Announcer, Wait
-from pytest_rageval.plugin.printing import print_error, print_lines
+from pytest_rageval.plugin.terminal import print_error, print_lines
 from pytest_rageval.printable import one_line
 
 __all__ = ["Progress", "print_line"]

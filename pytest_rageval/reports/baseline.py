@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pytest_rageval.gate.drop import DropTest
-from pytest_rageval.gate.update import Moved
+from pytest_rageval.gate.baseline import Moved
+from pytest_rageval.gate.comparison import DropTest
 
 __all__ = ["baseline_entry", "baseline_text", "moved_text", "update_text"]
 

@@ -1,7 +1,9 @@
-"""BM25, as a baseline and for examples."""
+"""BM25, as a baseline and for examples, with a tokenizer for any script."""
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +12,46 @@ from rank_bm25 import BM25Okapi
 from pytest_rageval.errors import InputError
 from pytest_rageval.model import Document
 from pytest_rageval.retrievers.documents import corpus_from
-from pytest_rageval.retrievers.words import words
+from pytest_rageval.text.scripts import normal_form
 
-__all__ = ["BM25Retriever"]
+__all__ = ["BM25Retriever", "words"]
+
+_SCRIPTS_WITHOUT_SPACES: Final = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
+
+
+class _Separators(dict[int, str]):
+    """A translation table that is filled as characters are met.
+
+    Letters, digits and the marks that belong to them stay; all else becomes a
+    space. Characters of scripts written without spaces stand alone.
+    """
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        if unicodedata.category(character)[0] not in "LMN":
+            kept = " "
+        elif unicodedata.name(character, "").startswith(_SCRIPTS_WITHOUT_SPACES):
+            kept = f" {character} "
+        else:
+            kept = character
+        self[code] = kept
+        return kept
+
+
+_SEPARATORS: Final = _Separators()
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, case folded, without punctuation, in Unicode's compatibility form.
+
+    Full-width and ligature forms are their plain ones. In scripts without
+    spaces between words each character is a word. Nothing is stemmed and no
+    word is stopped.
+
+    >>> words("Größe: ﬁve ｋｇ, it’s 東京")
+    ['grösse', 'five', 'kg', 'it', 's', '東', '京']
+    """
+    return normal_form("NFKC", text).casefold().translate(_SEPARATORS).split()
 
 
 class BM25Retriever:

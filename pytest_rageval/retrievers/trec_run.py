@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.streams import lines
+from pytest_rageval.evalsets.files import lines
 from pytest_rageval.model import Document, Example
 
 __all__ = ["TrecRun"]

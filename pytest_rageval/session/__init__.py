@@ -1,7 +1,6 @@
 """One test run: what was asked for, what came out, and the resources in between."""
 
-from pytest_rageval.session.runs import Parts
-from pytest_rageval.session.session import Session
-from pytest_rageval.session.together import Together
+from pytest_rageval.session.pipelines import Components
+from pytest_rageval.session.session import RunContext, Session
 
-__all__ = ["Parts", "Session", "Together"]
+__all__ = ["Components", "RunContext", "Session"]

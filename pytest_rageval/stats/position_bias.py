@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import comb
 
 from pytest_rageval.stats.estimate import Estimate
-from pytest_rageval.stats.proportion import wilson
+from pytest_rageval.stats.intervals import wilson
 
 __all__ = ["PositionBias", "first_place_share", "position_bias"]
 

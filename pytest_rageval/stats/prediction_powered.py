@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_rageval.stats.estimate import Estimate
-from pytest_rageval.stats.proportion import Z95
+from pytest_rageval.stats.intervals import Z95
 
 __all__ = ["prediction_powered_mean"]
 

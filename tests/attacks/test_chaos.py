@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pytest_rageval.llm.database import FILE
-from pytest_rageval.llm.request import Request
+from pytest_rageval.llm.messages import Request
+from pytest_rageval.llm.store import FILE
 
 pytestmark = [
     pytest.mark.slow,

@@ -10,8 +10,8 @@ import pytest
 
 from pytest_rageval.cli import main
 from pytest_rageval.errors import CallableError
+from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.llm import patience
-from pytest_rageval.loop import PrivateLoop
 from tests.integration.test_reports import on_a_terminal
 from tests.llm_server import Fault, clerk
 
@@ -31,7 +31,7 @@ def _use(project, llm):
     """Point the project at a server, and import what takes seconds on a busy machine before any stopwatch runs."""
     project.use(llm)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(f"import openai, pytest_rageval.plugin.facade\n{source}")
+    project.pytester.makeconftest(f"import openai, pytest_rageval.plugin.rageval_fixture\n{source}")
 
 
 def _answers_first(n):
@@ -165,7 +165,7 @@ BLOCKS = {
 def _blocking(project, code):
     pytest.importorskip("pytest_timeout")
     project.pytester.makeconftest(
-        f"import asyncio, time\nimport pytest, pytest_rageval.plugin.facade\n{code}\n"
+        f"import asyncio, time\nimport pytest, pytest_rageval.plugin.rageval_fixture\n{code}\n"
         "@pytest.fixture(scope='session')\ndef rageval_retriever(): return search\n"
     )
     project.test(

@@ -10,10 +10,9 @@ import zlib
 import pytest
 
 from pytest_rageval.errors import Unscored
-from pytest_rageval.llm.body import MOST_BYTES
-from pytest_rageval.llm.client import Again, Client
-from pytest_rageval.llm.reply import MOST_TEXT, TooLarge
-from pytest_rageval.llm.request import Request
+from pytest_rageval.llm.client import Client, RetryableError
+from pytest_rageval.llm.connection import MOST_BYTES
+from pytest_rageval.llm.messages import MOST_TEXT, Request, TooLarge
 from pytest_rageval.llm.servers import RemoteServer
 from tests.llm_server import Cut
 from tests.unit.llm.scripted import Answer, ScriptedServer, completion
@@ -23,10 +22,10 @@ MIB = 2**20
 
 PEAK = """
 import asyncio, resource, sys
-import openai, pytest_rageval.llm.body
+import openai, pytest_rageval.llm.connection
 from pytest_rageval.errors import Unscored
 from pytest_rageval.llm.client import Client
-from pytest_rageval.llm.request import Request
+from pytest_rageval.llm.messages import Request
 from pytest_rageval.llm.servers import RemoteServer
 
 async def main():
@@ -104,7 +103,7 @@ def test_the_bound_is_on_what_is_unpacked(encoding, pack):
 def test_an_answer_that_cannot_be_unpacked_is_no_reply():
     """It is asked for again, like any reply that is garbled."""
     garbled = Answer(body=b"no gzip", headers={"content-encoding": "gzip"})
-    with ScriptedServer(garbled) as server, pytest.raises(Again) as caught:
+    with ScriptedServer(garbled) as server, pytest.raises(RetryableError) as caught:
         _ask(server.url)
     assert caught.value.why in {"garbled", "unreached"}
 

@@ -20,26 +20,57 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_rageval import printable
-from pytest_rageval.answers import abstention, citations, judge, overlap, rating, scripts, text
+from pytest_rageval.answers import (
+    abstention,
+    citations,
+    overlap,
+    text,
+)
+from pytest_rageval.answers import (
+    judge_protocol as rating,
+)
+from pytest_rageval.answers import (
+    llm_judge as judge,
+)
 from pytest_rageval.answers.canonical import is_long, states
+from pytest_rageval.answers.citations import listed
 from pytest_rageval.answers.embedding import cosine
-from pytest_rageval.answers.listed import listed
-from pytest_rageval.cli import candidates, quotes, show
+from pytest_rageval.cli import evalset_generate as candidates
+from pytest_rageval.cli import output as show
+from pytest_rageval.cli import quotes
 from pytest_rageval.embeddings.encoder import shared_encoder
 from pytest_rageval.errors import InputError, Unscored
-from pytest_rageval.evalsets import cells, topics
-from pytest_rageval.fence import fenced, mark_for, unfenced
-from pytest_rageval.llm import plan, reply, tokens, waits
-from pytest_rageval.llm.dialect import Dialect
-from pytest_rageval.measures import labels, near_duplicates, similar_questions, words
-from pytest_rageval.measures import overlap as gold_overlap
+from pytest_rageval.evalsets.formats import table as cells
+from pytest_rageval.evalsets.formats import trec as topics
+from pytest_rageval.llm import client as waits
+from pytest_rageval.llm import messages as reply
+from pytest_rageval.llm import plan, tokens
+from pytest_rageval.llm.unsupported_params import UnsupportedParams
+from pytest_rageval.measures import gold_matching as gold_overlap
+from pytest_rageval.measures import (
+    gold_matching as labels,
+)
+from pytest_rageval.measures import (
+    near_duplicates,
+)
+from pytest_rageval.measures import (
+    near_duplicates as similar_questions,
+)
+from pytest_rageval.measures import (
+    near_duplicates as words,
+)
 from pytest_rageval.model import Document, Gold, Ranking, excerpt
-from pytest_rageval.normal_form import normal_form
-from pytest_rageval.prompts import continuing
-from pytest_rageval.prompts.asking import OWN
-from pytest_rageval.reports import layout, markdown_report, markup
-from pytest_rageval.retrievers import bm25, fusion
-from pytest_rageval.retrievers import words as search_words
+from pytest_rageval.prompts import few_shot as continuing
+from pytest_rageval.prompts.quoting import fenced, mark_for, unfenced
+from pytest_rageval.prompts.rendering import OWN
+from pytest_rageval.reports import html as markup
+from pytest_rageval.reports import layout
+from pytest_rageval.reports import markdown as markdown_report
+from pytest_rageval.retrievers import bm25
+from pytest_rageval.retrievers import bm25 as search_words
+from pytest_rageval.retrievers import llm_baselines as fusion
+from pytest_rageval.text import scripts
+from pytest_rageval.text.scripts import normal_form
 
 LENGTH = 100_000
 SHORT = 4_000
@@ -207,7 +238,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "rating.json_object": rating.json_object,
     "printable.one_line": printable.one_line,
     "plan.is_mark": lambda said: (plan.is_mark(said), plan.MARK.findall(said)),
-    "dialect.learn": lambda said: Dialect().learn(
+    "dialect.learn": lambda said: UnsupportedParams().learn(
         {"temperature": 1.0, "max_tokens": 5}, {"message": f"{said} unsupported", "detail": [said]}
     ),
     "waits.retry_after": lambda said: waits.retry_after({"retry-after": said}),

@@ -20,8 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.llm.database import FILE, Database
-from pytest_rageval.llm.store import Entry, Store
+from pytest_rageval.llm.store import FILE, Database, Entry, Store
 from tests.llm_server import Fault, clerk
 from tests.unit.llm.scripted import completion
 

@@ -20,7 +20,7 @@ import pytest
 import pytest_rageval
 from pytest_rageval.cli import main
 from pytest_rageval.llm.cassette import write_cassette
-from pytest_rageval.llm.reply import Reply
+from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.store import Entry
 from tests.integration.conftest import Project
 from tests.llm_server import Cut, Fault, LLMServer, Said
@@ -323,7 +323,7 @@ def test_nothing_that_the_judge_command_prints_is_obeyed(
     assert not _obeyed(printed)
 
 
-PRINTING = {"plugin/printing.py", "cli/show.py", "llm/llama_server.py"}
+PRINTING = {"plugin/terminal.py", "cli/output.py", "llm/embedded_server.py"}
 """The modules that may print. The last is a process of its own, which says where it serves."""
 
 

@@ -16,11 +16,11 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError
-from pytest_rageval.evaluations.agreement import ANNOTATORS, Compared
+from pytest_rageval.evaluations.label_agreement import ANNOTATORS, AgreementRequest
 from pytest_rageval.model import EvalSet
-from pytest_rageval.models import DefaultGenerator
-from pytest_rageval.reports.agreement import agreement_entry, agreement_lines
-from pytest_rageval.session import Parts, Session
+from pytest_rageval.reports.judge_calibration import agreement_entry, agreement_lines
+from pytest_rageval.session import Components, Session
+from pytest_rageval.session.models import DefaultGenerator
 from tests.benchmarks.real_data import ms_marco
 
 KS = (1, 3, 5, 10)
@@ -84,9 +84,9 @@ def main(cache: Path, first: int) -> None:
     session = Session(Settings(model="embedded", cache_dir=cache, max_unscored=0.2, timeout=600))
     whole, bm25, _ = ms_marco()
     evalset = EvalSet(f"{whole.name}, first {first}", whole.examples[:first])
-    parts = Parts(bm25, DefaultGenerator(session.models), EmbeddedJudge(session))
+    parts = Components(bm25, DefaultGenerator(session.models), EmbeddedJudge(session))
     for label, measures in FAMILIES.items():
-        compared = Compared(ANNOTATORS, measures, KS, label)
+        compared = AgreementRequest(ANNOTATORS, measures, KS, label)
         scores = session.score(parts, evalset, compared.wanted)
         agreement = compared.agreement(scores)
         say("\n".join(agreement_lines(agreement_entry(agreement))))

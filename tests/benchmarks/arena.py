@@ -20,21 +20,20 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.answers.judge import parse_preference
+from pytest_rageval.answers.llm_judge import parse_preference
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evalsets import from_records
-from pytest_rageval.evaluations.terms import Wanted
-from pytest_rageval.llm.complete import LLM
+from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.llm.api import LLM
 from pytest_rageval.model import Document, EvalSet
-from pytest_rageval.models import DefaultGenerator
-from pytest_rageval.prompts.asking import OWN
-from pytest_rageval.reports.entries import score_entry
-from pytest_rageval.reports.ratings import ratings_entries, ratings_lines
-from pytest_rageval.reports.table import table_lines
-from pytest_rageval.reports.usage import usage_entry, usage_lines
+from pytest_rageval.prompts.rendering import OWN
+from pytest_rageval.reports.results import score_entry, usage_entry, usage_lines
+from pytest_rageval.reports.systems import ratings_entries, ratings_lines
+from pytest_rageval.reports.terminal import table_lines
 from pytest_rageval.retrievers.bm25 import BM25Retriever
-from pytest_rageval.session import Parts, Session
+from pytest_rageval.session import Components, Session
+from pytest_rageval.session.models import DefaultGenerator
 from tests.benchmarks.real_data import DATA, Search, say
 
 DOMAINS = ("recreation", "writing")
@@ -85,9 +84,9 @@ def systems(domain_of: dict[str, str], corpora: dict[str, list[Document]]) -> di
 
 def scored(session: Session, evalset: EvalSet, search: Search) -> list[dict[str, object]]:
     """The entries of both scores, over all questions and by domain."""
-    parts = Parts(search, DefaultGenerator(session.models), TagJudge(session.llm))
+    parts = Components(search, DefaultGenerator(session.models), TagJudge(session.llm))
     entries = []
-    for score in session.score(parts, evalset, [Wanted(spec) for spec in SPECS]).values():
+    for score in session.score(parts, evalset, [ScoreRequest(spec) for spec in SPECS]).values():
         if isinstance(score, RagevalError):
             raise score
         slices = [score, *(score.where(domain=domain) for domain in DOMAINS)]

@@ -14,10 +14,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.answers.compare import CanonicalComparator
-from pytest_rageval.answers.expression import parse_expression
-from pytest_rageval.answers.measures import MEASURES
-from pytest_rageval.extras import installed
+from pytest_rageval.answers.comparators import MEASURES, parse_expression
+from pytest_rageval.answers.judge_protocol import CanonicalComparator
+from pytest_rageval.errors import installed
 from pytest_rageval.stats.agreement import cohen_kappa
 from tests.reference.test_canonical_kappa import _Judged, _judged
 

@@ -17,7 +17,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_rageval.stats import mean_interval
+from pytest_rageval.stats.intervals import mean_interval
 from pytest_rageval.stats.noninferiority import noninferiority
 from pytest_rageval.stats.paired import paired_test
 

@@ -17,13 +17,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.answers.injections import Trial, flip_rate, tried_both_ways
-from pytest_rageval.answers.judge import LLMJudge
-from pytest_rageval.llm.door import Access, Door
-from pytest_rageval.llm.live import Pace
-from pytest_rageval.llm.reply import Reply
-from pytest_rageval.llm.request import Request
+from pytest_rageval.answers.llm_judge import LLMJudge
+from pytest_rageval.llm.embedded_weights import weights_in_force
+from pytest_rageval.llm.gateway import Access, Gateway
+from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers import EmbeddedServer
-from pytest_rageval.llm.weights import weights_in_force
+from pytest_rageval.llm.sources import Pace
 
 YES_OR_NO = 'root ::= "yes" | "no"'
 
@@ -31,7 +30,7 @@ YES_OR_NO = 'root ::= "yes" | "no"'
 class Constrained:
     """A door that leaves a model no word but yes and no."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Gateway) -> None:
         self._door = door
 
     async def ask(self, server: EmbeddedServer, request: Request) -> Reply:
@@ -60,7 +59,7 @@ async def main() -> None:
     """Print the table."""
     server = EmbeddedServer(weights_in_force(None))
     with tempfile.TemporaryDirectory() as folder:
-        door = Door(Access(Path(folder), pace=Pace(timeout_s=600.0)))
+        door = Gateway(Access(Path(folder), pace=Pace(timeout_s=600.0)))
         constrained: Any = Constrained(door)
         judge = LLMJudge(constrained, server, server.weights.name)
         for name, trials in zip(("with fences", "without"), await tried_both_ways(judge), strict=True):

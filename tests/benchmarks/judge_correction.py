@@ -13,8 +13,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from pytest_rageval.stats.intervals import wilson
 from pytest_rageval.stats.prediction_powered import prediction_powered_mean
-from pytest_rageval.stats.proportion import wilson
 
 UNLABELLED = 1000
 

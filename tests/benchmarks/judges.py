@@ -16,9 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.answers.judge import parse_yes_no
+from pytest_rageval.answers.llm_judge import parse_yes_no
 from pytest_rageval.config import Settings
-from pytest_rageval.llm.request import Request
+from pytest_rageval.llm.messages import Request
 from pytest_rageval.session import Session
 from tests.benchmarks.comparators import show, table
 from tests.reference.test_canonical_kappa import _Judged, _judged

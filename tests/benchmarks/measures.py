@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 import pytrec_eval
 
-from pytest_rageval.measures.labels import GoldMatch, ideal_labels
+from pytest_rageval.measures.gold_matching import GoldMatch, ideal_labels
 from pytest_rageval.measures.ranking import MEASURES, Labels
 from pytest_rageval.model import Document, Gold, Ranking
 

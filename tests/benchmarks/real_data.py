@@ -21,12 +21,12 @@ from pathlib import Path
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evalsets import from_records
-from pytest_rageval.evaluations.terms import Wanted
+from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.model import Document, EvalSet
-from pytest_rageval.models import DefaultGenerator, DefaultJudge
 from pytest_rageval.retrievers.bm25 import BM25Retriever
-from pytest_rageval.retrievers.pools import PooledRetriever
-from pytest_rageval.session import Parts, Session
+from pytest_rageval.retrievers.dense import PooledRetriever
+from pytest_rageval.session import Components, Session
+from pytest_rageval.session.models import DefaultGenerator, DefaultJudge
 
 DATA = Path(os.environ.get("RAGEVAL_TEST_DATA") or Path(__file__).parents[2].parent / "shared" / "data")
 Search = Callable[[str, int], list[Document]]
@@ -95,13 +95,13 @@ def nq_open() -> tuple[EvalSet, Search, Search]:
 def table(session: Session, evalset: EvalSet, systems: dict[str, Search], specs: list[str]) -> None:
     """Print the scores, a system a column."""
     parts = {
-        name: Parts(search, DefaultGenerator(session.models), DefaultJudge(session.models))
+        name: Components(search, DefaultGenerator(session.models), DefaultJudge(session.models))
         for name, search in systems.items()
     }
     scores = {}
     for name, part in parts.items():
         began = time.perf_counter()
-        found = session.score(part, evalset, [Wanted(spec) for spec in specs])
+        found = session.score(part, evalset, [ScoreRequest(spec) for spec in specs])
         scores[name] = {wanted.spec: result for wanted, result in found.items()}
         say(f"{evalset.name}, {len(evalset)} examples, {name}: {time.perf_counter() - began:.1f} s")
     for spec in specs:

@@ -20,13 +20,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_rageval.llm.database import FILE, Database
-from pytest_rageval.llm.door import Access, Door
-from pytest_rageval.llm.live import Pace
-from pytest_rageval.llm.reply import Reply
-from pytest_rageval.llm.request import Request
+from pytest_rageval.llm.gateway import Access, Gateway
+from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers import RemoteServer
-from pytest_rageval.llm.store import Entry, Store
+from pytest_rageval.llm.sources import Pace
+from pytest_rageval.llm.store import FILE, Database, Entry, Store
 
 SERVER = Path(__file__).parents[1] / "llm_server.py"
 PASSAGES = "The quick brown fox jumps over the lazy dog, and item-{i} has the code c{i}x. " * 20
@@ -85,9 +83,9 @@ def numbered(count: int) -> list[Request]:
     return [request(NOWHERE, i) for i in range(count)]
 
 
-async def asked(folder: Path, requests: list[Request], at_once: int) -> Door:
+async def asked(folder: Path, requests: list[Request], at_once: int) -> Gateway:
     """Ask for all of them through a door."""
-    door, server = Door(Access(folder, mode="replay")), RemoteServer(NOWHERE)
+    door, server = Gateway(Access(folder, mode="replay")), RemoteServer(NOWHERE)
     for start in range(0, len(requests), at_once):
         await asyncio.gather(*(door.ask(server, r) for r in requests[start : start + at_once]))
     await door.close()
@@ -133,7 +131,7 @@ async def bare(url: str, count: int) -> None:
 
 async def through_door(url: str, folder: Path, count: int) -> None:
     """The same with everything that a door does."""
-    door, server = Door(Access(folder, pace=Pace(concurrency=64))), RemoteServer(url)
+    door, server = Gateway(Access(folder, pace=Pace(concurrency=64))), RemoteServer(url)
     await asyncio.gather(*(door.ask(server, request(url, i)) for i in range(count)))
     await door.close()
 
@@ -154,7 +152,7 @@ def memory(folder: Path) -> None:
 
 async def ask_many(folder: Path) -> None:
     """Ask for all, and print how the memory grew."""
-    door, server = Door(Access(folder, mode="replay")), RemoteServer(NOWHERE)
+    door, server = Gateway(Access(folder, mode="replay")), RemoteServer(NOWHERE)
     at_start = peak_mb()
     for start in range(0, 100_000, 1000):
         await asyncio.gather(*(door.ask(server, request(NOWHERE, i)) for i in range(start, start + 1000)))

@@ -16,19 +16,16 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError
-from pytest_rageval.evaluations.terms import Wanted
+from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.model import Document, EvalSet
-from pytest_rageval.models import DefaultGenerator, DefaultJudge
-from pytest_rageval.reports.entries import score_entry
-from pytest_rageval.reports.matrix import matrix_entries, matrix_lines
+from pytest_rageval.reports.results import score_entry
+from pytest_rageval.reports.systems import matrix_entries, matrix_lines
 from pytest_rageval.retrievers.bm25 import BM25Retriever
-from pytest_rageval.retrievers.dense import DenseRetriever
-from pytest_rageval.retrievers.feedback import FeedbackRetriever
-from pytest_rageval.retrievers.fusion import FusionRetriever
-from pytest_rageval.retrievers.hyde import HyDERetriever
-from pytest_rageval.retrievers.pools import PooledRetriever
+from pytest_rageval.retrievers.dense import DenseRetriever, PooledRetriever
+from pytest_rageval.retrievers.llm_baselines import FeedbackRetriever, FusionRetriever, HyDERetriever
 from pytest_rageval.scores import Score
-from pytest_rageval.session import Parts, Session
+from pytest_rageval.session import Components, Session
+from pytest_rageval.session.models import DefaultGenerator, DefaultJudge
 from pytest_rageval.stats.bootstrap import bca_mean
 from tests.benchmarks.real_data import ms_marco_pools, say
 
@@ -66,10 +63,10 @@ def scored(
     table = {}
     for name, make in made.items():
         began = time.perf_counter()
-        parts = Parts(
+        parts = Components(
             PooledRetriever(pools, make), DefaultGenerator(session.models), DefaultJudge(session.models)
         )
-        results = session.score(parts, evalset, [Wanted(spec) for spec in specs])
+        results = session.score(parts, evalset, [ScoreRequest(spec) for spec in specs])
         for result in results.values():
             if isinstance(result, RagevalError):
                 raise result

@@ -15,7 +15,7 @@ import pytest
 import pytest_rageval
 from pytest_rageval.config import OPTIONS, resolve
 from pytest_rageval.evalsets import FORMATS
-from pytest_rageval.plugin.outcome import LEGEND
+from pytest_rageval.plugin.summary import LEGEND
 from pytest_rageval.prompts.templates import MARK, PLACEHOLDER, TEMPLATES
 from tests.docs.pages import ROOT
 from tests.foreign_plugins import WITHOUT

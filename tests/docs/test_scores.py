@@ -5,9 +5,8 @@ import tomllib
 
 import pytest
 
-from pytest_rageval.evaluations.catalogue import EVALUATIONS, scale_of
-from pytest_rageval.evaluations.dependencies import words_of
-from pytest_rageval.stats import UNIT
+from pytest_rageval.evaluations.registry import EVALUATIONS, scale_of, words_of
+from pytest_rageval.stats.intervals import UNIT
 from tests.docs.pages import ROOT
 from tests.foreign_plugins import WITHOUT
 

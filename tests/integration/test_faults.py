@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.llm.database import FILE, Database
-from pytest_rageval.llm.request import Request
-from pytest_rageval.llm.store import Store
+from pytest_rageval.llm.messages import Request
+from pytest_rageval.llm.store import FILE, Database, Store
 from tests.llm_server import Fault, Hang, clerk
 
 GATE = '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(): pass\n'

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from pytest_rageval.prompts.asking import Prompts  # a run in this process must find what a test changes
+from pytest_rageval.prompts.rendering import Prompts  # a run in this process must find what a test changes
 
 UPDATE = "--rageval-update-baseline"
 RECALL = '@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\ndef test_gate(): pass\n'

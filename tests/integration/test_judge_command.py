@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pytest_rageval.answers.injections import injections
-from pytest_rageval.answers.judge import LLMJudge
+from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.cli import main
 from tests.llm_server import LLMServer
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pytest_rageval.answers.text import exact_match, token_f1
 from pytest_rageval.measures.ranking import MEASURES
-from pytest_rageval.stats import mean_interval
+from pytest_rageval.stats.intervals import mean_interval
 
 GRADES = st.integers(0, 3).map(float)
 SHARES = st.floats(0, 1, allow_subnormal=False)

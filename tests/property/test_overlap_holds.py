@@ -5,8 +5,7 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.measures.labels import GoldMatch
-from pytest_rageval.measures.overlap import overlap
+from pytest_rageval.measures.gold_matching import GoldMatch, overlap
 from pytest_rageval.model import Document, Gold, Ranking, Span
 
 # No word comes twice, and all are of one length, so that spans and texts have the same shares but for spaces.

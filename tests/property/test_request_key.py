@@ -13,15 +13,13 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from pytest_rageval.errors import InputError
+from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.llm.api import LLM, NOT_OURS
 from pytest_rageval.llm.cassette import entry_line, read_cassette, read_entry, write_cassette
-from pytest_rageval.llm.complete import LLM, NOT_OURS
-from pytest_rageval.llm.door import Access, Door
-from pytest_rageval.llm.outline import outline_of
-from pytest_rageval.llm.reply import Reply, well_formed
-from pytest_rageval.llm.request import Request
+from pytest_rageval.llm.gateway import Access, Gateway
+from pytest_rageval.llm.messages import Reply, Request, request_summary, well_formed
 from pytest_rageval.llm.servers import RemoteServer
 from pytest_rageval.llm.store import Entry
-from pytest_rageval.loop import PrivateLoop
 
 QUICK = settings(max_examples=30)
 """Thirty requests of this size are many hundred values; and a busy machine is no failure."""
@@ -204,7 +202,7 @@ def test_a_key_knows_no_secret(secret: str, text: str) -> None:
     for request in requests:
         assert secret not in request.base_url
         assert secret not in request.key
-        assert secret not in json.dumps(outline_of(request, prompts=True))
+        assert secret not in json.dumps(request_summary(request, prompts=True))
 
 
 @pytest.mark.parametrize(
@@ -214,7 +212,7 @@ def test_what_does_not_change_a_reply_cannot_be_part_of_a_request(name: str) -> 
     """Timeouts, retries, keys and headers are refused before a key is made."""
     assert name in NOT_OURS
     with tempfile.TemporaryDirectory() as folder:
-        door, loop = Door(Access(Path(folder) / "cache")), PrivateLoop()
+        door, loop = Gateway(Access(Path(folder) / "cache")), PrivateLoop()
         model = LLM(door, loop, lambda: (RemoteServer("http://127.0.0.1:9/v1"), "m"))
         with pytest.raises(InputError, match=f"does not take '{name}'"):
             model.complete("Why?", **{name: 1})
@@ -253,7 +251,7 @@ def test_a_reply_and_its_line_are_inverse(reply: Reply) -> None:
 )
 def test_a_cassette_gives_back_every_reply(replies: dict[str, Reply], request: Request) -> None:
     """Plain and compressed, with the outline of any request; sorted, one a line."""
-    outline = json.loads(json.dumps(outline_of(request)))
+    outline = json.loads(json.dumps(request_summary(request)))
     entries = [Entry(key, Reply.loads(reply.dumps()), outline) for key, reply in replies.items()]
     for entry in entries:
         again = read_entry(entry_line(entry))

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from pytest_rageval.evalsets import load_jsonl
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
-from pytest_rageval.llm.database import Database
-from pytest_rageval.llm.reply import Reply, well_formed
-from pytest_rageval.llm.request import Request
-from pytest_rageval.llm.store import Entry, Store
+from pytest_rageval.llm.messages import Reply, Request, well_formed
+from pytest_rageval.llm.store import Database, Entry, Store
 from pytest_rageval.measures.spec import Spec
 from pytest_rageval.model import EvalSet, Example, Gold
 

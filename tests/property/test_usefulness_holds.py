@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.measures.usefulness import MEASURES, usefulness
+from pytest_rageval.measures.passage_labels import MEASURES, usefulness
 
 BINARY = st.lists(st.integers(0, 1).map(float), max_size=30)
 SHARES = st.lists(st.floats(0, 1, allow_subnormal=False), max_size=30)

@@ -6,7 +6,7 @@ from math import log
 import numpy as np
 import pytest
 
-from pytest_rageval.stats.ratings import Battle, bradley_terry
+from pytest_rageval.stats.bradley_terry import Battle, bradley_terry
 
 choix = pytest.importorskip("choix", reason="the package choix is not installed (extra test)")
 

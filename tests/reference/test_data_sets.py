@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.evalsets import How, load, write_jsonl
-from pytest_rageval.evalsets.squad import articles
+from pytest_rageval.evalsets.formats.squad import articles
 from pytest_rageval.retrievers.trec_run import TrecRun
 
 # Counts are those of the notes; of gold, those of the notes where they name any.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.measures.usefulness import usefulness
+from pytest_rageval.measures.passage_labels import usefulness
 
 erag = pytest.importorskip("erag", reason="the package erag is not installed (pip install --no-deps erag)")
 

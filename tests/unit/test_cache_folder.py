@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_rageval.embeddings.store import EmbeddingStore
-from pytest_rageval.llm.database import Database
-from pytest_rageval.llm.reply import Reply
-from pytest_rageval.llm.store import Entry, Store
+from pytest_rageval.embeddings.cache import EmbeddingStore
+from pytest_rageval.llm.messages import Reply
+from pytest_rageval.llm.store import Database, Entry, Store
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 

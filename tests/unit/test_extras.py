@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.errors import InputError
-from pytest_rageval.extras import installed, require
+from pytest_rageval.errors import InputError, installed, require
 
 
 def test_a_missing_package_is_named_with_its_remedy() -> None:

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import CallableError, InputError, Unscored
+from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator, adapt_generator
-from pytest_rageval.llm.reply import Reply
-from pytest_rageval.llm.request import Request
+from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers import RemoteServer
-from pytest_rageval.loop import PrivateLoop
 from pytest_rageval.model import Document
-from pytest_rageval.prompts.asking import OWN
-from pytest_rageval.prompts.continuing import few_shot_citing_prompt, few_shot_long_answer_prompt
+from pytest_rageval.prompts.few_shot import few_shot_citing_prompt, few_shot_long_answer_prompt
+from pytest_rageval.prompts.rendering import OWN
 
 PASSAGES = [Document("one", "1"), Document("two")]
 SERVER = RemoteServer("http://here/v1")

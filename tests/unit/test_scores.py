@@ -9,7 +9,7 @@ import pytest
 from pytest_rageval.errors import InputError, TooManyUnscoredError
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
-from pytest_rageval.stats.proportion import wilson
+from pytest_rageval.stats.intervals import wilson
 
 
 def _outcome(number: int, value: float | None, reason: str | None = None, **tags: Any) -> Outcome:

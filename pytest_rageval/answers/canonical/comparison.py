@@ -1,23 +1,71 @@
-"""Whether a prediction states a reference."""
+"""Whether a prediction states a reference, and when most of a longer reference is enough.
 
-from collections.abc import Iterator, Sequence
+People who compare answers accept one that leaves out a detail of a long reference: "Landover, Maryland" for
+"FedExField in Landover, Maryland". They do not when a figure, an item of a list or a word such as "south" is
+missing.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 
-from pytest_rageval.answers.canonical.coverage import mostly_stated
 from pytest_rageval.answers.canonical.dates import Date
 from pytest_rageval.answers.canonical.figures import Figure, figure_states
-from pytest_rageval.answers.canonical.folding import fold
-from pytest_rageval.answers.canonical.negation import is_negated
+from pytest_rageval.answers.canonical.lexemes import fold
+from pytest_rageval.answers.canonical.negation import is_negated, polarity, said_outright
 from pytest_rageval.answers.canonical.parsing import Token, parse
 from pytest_rageval.answers.canonical.phrases import Phrase, phrase_spans
-from pytest_rageval.answers.canonical.polarity import polarity, said_outright
 from pytest_rageval.answers.canonical.quantities import Quantity
 from pytest_rageval.answers.canonical.questions import Question, ask
 from pytest_rageval.answers.canonical.references import Demand, demands_of, versions
-from pytest_rageval.answers.canonical.words import Word
+from pytest_rageval.answers.canonical.words import DISTINGUISHING, Word
 
-__all__ = ["is_long", "states"]
+__all__ = ["LEAST_SHARE", "is_long", "mostly_stated", "states"]
+
+LEAST_SHARE = Fraction(2, 3)
+_LEAST_WORDS = 3
+_MOST_MISSING = 20
+
+
+def _shortened(phrase: Phrase) -> Iterator[Phrase]:
+    """Give the beginnings and ends of a phrase, longest first; only so many words may be missing."""
+    words = phrase.words
+    for missing in range(1, min(len(words), _MOST_MISSING + 1)):
+        if not any(word.form in DISTINGUISHING for word in words[-missing:]):
+            yield replace(phrase, words=words[:-missing], cut_right=True)
+        if not any(word.form in DISTINGUISHING for word in words[:missing]):
+            yield replace(phrase, words=words[missing:], cut_left=True)
+
+
+def mostly_stated(
+    tokens: Sequence[Token],
+    phrases: Sequence[Phrase],
+    stated: Callable[[Phrase], bool],
+    *,
+    itemised: bool,
+) -> bool:
+    """Tell whether a prediction states two thirds of at least three content words.
+
+    `stated` decides for one phrase; `itemised` says that the phrases are items
+    of a list, none of which may be missing whole.
+    """
+    total = sum(len(phrase.words) for phrase in phrases)
+    if total < _LEAST_WORDS:
+        return False
+    said = {token.stem for token in tokens if isinstance(token, Word)}
+    # Most predictions share no word with the reference: spare them the search.
+    if sum(word.stem in said for phrase in phrases for word in phrase.words) < LEAST_SHARE * total:
+        return False
+    covered = 0
+    for phrase in phrases:
+        found = next((part for part in (phrase, *_shortened(phrase)) if stated(part)), None)
+        lost = itemised or any(word.form in DISTINGUISHING for word in phrase.words)
+        if found is None and lost:
+            return False
+        covered += len(found.words) if found else 0
+    return covered >= LEAST_SHARE * total
+
 
 LONGEST = 4000
 """Characters of a text that are read: short answers have far fewer, and each word is held against each."""

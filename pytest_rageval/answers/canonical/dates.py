@@ -8,9 +8,8 @@ states "1974", but not the other way round.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pytest_rageval.answers.canonical.lexemes import Lexeme, text_at
-from pytest_rageval.answers.canonical.number_words import read_number
-from pytest_rageval.answers.canonical.word_lists import listed, numbered
+from pytest_rageval.answers.canonical.lexemes import Lexeme, listed, numbered, text_at
+from pytest_rageval.answers.canonical.numbers import read_number
 
 __all__ = ["Date", "date_states", "read_dates"]
 

@@ -1,23 +1,63 @@
-"""Read a text into the figures, words and marks that are compared."""
+"""Parse a text into the figures, words and marks that are compared, with common abbreviations expanded."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
-from pytest_rageval.answers.canonical.clock_times import read_clock_time
 from pytest_rageval.answers.canonical.dates import Date, read_dates
-from pytest_rageval.answers.canonical.figures import Figure
-from pytest_rageval.answers.canonical.folding import fold
-from pytest_rageval.answers.canonical.lexemes import Lexeme, lexemes, text_at
-from pytest_rageval.answers.canonical.qualifiers import Qualifier, read_qualifier
+from pytest_rageval.answers.canonical.figures import Figure, Qualifier, read_qualifier
+from pytest_rageval.answers.canonical.lexemes import Lexeme, fold, lexemes, text_at
+from pytest_rageval.answers.canonical.numbers import roman_value
 from pytest_rageval.answers.canonical.quantities import Quantity, read_quantity
-from pytest_rageval.answers.canonical.rates import read_rate
-from pytest_rageval.answers.canonical.roman import roman_value
-from pytest_rageval.answers.canonical.short_forms import written_out
+from pytest_rageval.answers.canonical.times import read_clock_time, read_rate
 from pytest_rageval.answers.canonical.words import ARTICLES, Word, word_of
 
-__all__ = ["Mark", "Token", "parse"]
+__all__ = ["Mark", "Token", "parse", "written_out"]
+
+_US = "united states"
+_FORMS = (
+    (r"u\. ?s\.(?: ?a\b\.?)?|\busa\b|(?<=\bthe )us\b|^us$|^us(?=[.,])", _US),
+    (r"united states of america\b", _US),
+    (r"u\. ?k\.|\buk\b", "united kingdom"),
+    (r"u\. ?s\. ?s\. ?r\.|\bussr\b", "soviet union"),
+    (r"u\. ?n\.|^un$|(?<=\bthe )un\b", "united nations"),
+    (r"e\. ?u\.|\beu\b", "european union"),
+    (r"ww ?(?:1|i)\b", "world war 1"),
+    (r"ww ?(?:2|ii)\b", "world war 2"),
+    (r"b\. ?c\.(?: ?e\b\.?)?|\bbce\b", "bc"),
+    (r"a\. ?d\.|\bc\. ?e\.", "ad"),
+    (r"co ?2\b", "carbon dioxide"),
+    (r"h2o\b", "water"),
+    (r"tv\b", "television"),
+    (r"mph\b", "miles per hour"),
+    (r"(?:kph|kmh|km/h)\b", "km per hour"),
+    (r"st\.(?= [^\W\d])", "saint"),
+    (r"mt\b\.?(?= [^\W\d])", "mount"),
+    (r"vs\b\.?", "versus"),
+    (r"per cent\b|pct\b", "percent"),
+)
+_ANY = re.compile(
+    "|".join(
+        rf"(?P<f{n}>{'' if form[0] == '(' else chr(92) + 'b'}{form})" for n, (form, _) in enumerate(_FORMS)
+    )
+)
+_WRITTEN = tuple(written for _, written in _FORMS)
+
+
+def written_out(text: str) -> str:
+    """Replace common abbreviations in a folded text by the words they stand for.
+
+    "us" is a country only where it cannot be the pronoun: alone, after "the",
+    or with full stops.
+
+    >>> written_out("the u.s.a."), written_out("in the uk"), written_out("tell us")
+    ('the united states', 'in the united kingdom', 'tell us')
+    >>> written_out("co2"), written_out("44 b.c.")
+    ('carbon dioxide', '44 bc')
+    """
+    return _ANY.sub(lambda found: _WRITTEN[int((found.lastgroup or "f0")[1:])], text)
 
 
 @dataclass(frozen=True, slots=True)

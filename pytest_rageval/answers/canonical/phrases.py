@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from pytest_rageval.answers.canonical.initialisms import initialisms, is_initialism
 from pytest_rageval.answers.canonical.names import (
     ROLES,
     TITLES,
+    initialisms,
+    is_initialism,
     name_variants,
     same_given_name,
 )

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from pytest_rageval.answers.canonical.figures import Figure
-from pytest_rageval.answers.canonical.folding import fold
-from pytest_rageval.answers.canonical.initialisms import is_initialism
-from pytest_rageval.answers.canonical.negation import is_negated
+from pytest_rageval.answers.canonical.lexemes import fold
+from pytest_rageval.answers.canonical.names import is_initialism
+from pytest_rageval.answers.canonical.negation import ANSWER_STEMS, is_negated, polarity
 from pytest_rageval.answers.canonical.parsing import Mark, Token, parse
 from pytest_rageval.answers.canonical.phrases import Phrase
-from pytest_rageval.answers.canonical.polarity import ANSWER_STEMS, polarity
 from pytest_rageval.answers.canonical.questions import Question
 from pytest_rageval.answers.canonical.words import ARTICLES, PARTICLES, Word
 

@@ -3,14 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from pytest_rageval.retrievers.adapters import (
-    callables,
-    haystack_component,
-    haystack_pipeline,
-    langchain,
-    llama_index,
-    vector_store,
-)
+from pytest_rageval.retrievers.adapters import callables, haystack, langchain, llama_index, vector_store
 
 __all__ = ["ADAPTERS", "Adapter"]
 
@@ -22,8 +15,8 @@ ADAPTERS: Final[Sequence[Adapter]] = (
     (callable, callables.adapt),
     (langchain.recognises, langchain.adapt),
     (llama_index.recognises, llama_index.adapt),
-    (haystack_pipeline.recognises, haystack_pipeline.adapt),
-    (haystack_component.recognises, haystack_component.adapt),
+    (haystack.recognises_pipeline, haystack.adapt_pipeline),
+    (haystack.recognises_component, haystack.adapt_component),
     (vector_store.recognises, vector_store.adapt),
 )
 """The kinds that are known, in the order in which they are tried."""

@@ -1,4 +1,4 @@
-"""Functions, methods and objects that can be called, told k in the way their signature asks for."""
+"""Functions, methods and callable objects, given k in the way their signature asks for."""
 
 import inspect
 from collections.abc import Callable
@@ -6,7 +6,24 @@ from typing import Any, Final
 
 from pytest_rageval.errors import CallableError
 
-__all__ = ["K_NAMES", "adapt", "name_of_k"]
+__all__ = ["K_NAMES", "adapt", "has_own", "name_of_k"]
+
+
+def has_own(retriever: object, method: str) -> bool:
+    """Whether a class that is not the framework's defines this asynchronous method.
+
+    A framework's base class has one for every retriever, which calls the
+    synchronous method: in another thread, where some retrievers must not be
+    used, or in the event loop, where it holds up the others. Such a retriever
+    is rather asked synchronously.
+    """
+    definers = [definer for definer in type(retriever).__mro__ if method in vars(definer)]
+    if not definers:
+        return False
+    defined_in = (getattr(type(retriever), method).__module__, definers[-1].__module__)
+    own, base = (module.partition(".")[0] for module in defined_in)
+    return own != base
+
 
 K_NAMES: Final = (
     "k",

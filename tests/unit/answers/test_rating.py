@@ -7,16 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_rageval.answers.judge import LONGEST, LLMJudge
-from pytest_rageval.answers.own_judge import adapt_judge
-from pytest_rageval.answers.rating import RATING_FORMAT, Rating, parse_rating
+from pytest_rageval.answers.judge_protocol import RATING_FORMAT, Rating, parse_rating
+from pytest_rageval.answers.llm_judge import LONGEST, LLMJudge
+from pytest_rageval.answers.user_judge import adapt_judge
 from pytest_rageval.answers.votes import Poll
 from pytest_rageval.errors import CallableError, Unscored
-from pytest_rageval.llm.reply import Reply
-from pytest_rageval.llm.request import Request
+from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers import RemoteServer
-from pytest_rageval.loop import PrivateLoop
-from pytest_rageval.prompts.asking import OWN, repair_prompt
+from pytest_rageval.prompts.rendering import OWN, repair_prompt
 from pytest_rageval.prompts.templates import CRITERIA
 
 

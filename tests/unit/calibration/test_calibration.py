@@ -6,14 +6,12 @@ from typing import Any
 import pytest
 
 from pytest_rageval.calibration.bounds import Bounds
-from pytest_rageval.calibration.findings import Calibration
-from pytest_rageval.calibration.ruling import rule_on
+from pytest_rageval.calibration.findings import Calibration, rule_on
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, LabelledPair, Scale
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome, Score
-from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pearson
-from pytest_rageval.stats.annotators import pairwise_kappa
+from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pairwise_kappa, pearson
 from pytest_rageval.stats.prediction_powered import prediction_powered_mean
 
 YES, NO = 1.0, 0.0

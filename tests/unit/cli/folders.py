@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pytest_rageval.llm.database import Database
-from pytest_rageval.llm.reply import Reply
-from pytest_rageval.llm.store import Entry, Store
+from pytest_rageval.llm.messages import Reply
+from pytest_rageval.llm.store import Database, Entry, Store
 
 DAY_2024 = 1_704_110_400.0
 """2024-01-01T12:00:00+00:00."""

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from pytest_rageval.cli.candidates import Candidate, _read
+from pytest_rageval.cli.evalset_generate import Candidate, _read
 from pytest_rageval.model import Span
-from pytest_rageval.prompts.asking import OWN
-from pytest_rageval.prompts.continuing import few_shot_question_prompt
+from pytest_rageval.prompts.few_shot import few_shot_question_prompt
+from pytest_rageval.prompts.rendering import OWN
 
 PASSAGE = "A season ticket costs 45\n crowns. It is sold at the kiosk, and 45 crowns it stays."
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from pytest_rageval.cli.drawing import LONGEST, draw, passages
+from pytest_rageval.cli.evalset_generate import LONGEST, draw, passages
 from pytest_rageval.model import Document, Span
 
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pytest_rageval.embeddings import cached
-from pytest_rageval.embeddings.cached import CachedEncoder
+from pytest_rageval.embeddings import cache as cached
+from pytest_rageval.embeddings.cache import CachedEncoder
 from pytest_rageval.embeddings.encoder import SentenceEncoder, Tokens, Vectors
-from pytest_rageval.embeddings.file import FILE
+from pytest_rageval.embeddings.file import EMBEDDINGS_FILE
 
 
 class Counting:
@@ -83,7 +83,7 @@ def test_a_file_that_is_damaged_costs_an_encoding(tmp_path) -> None:
     kept = CachedEncoder(encoder, tmp_path)
     kept.sentences(["a"])
     kept.close()
-    (tmp_path / FILE).write_bytes(b"no database" * 100)
+    (tmp_path / EMBEDDINGS_FILE).write_bytes(b"no database" * 100)
     for _ in range(2):
         assert kept.sentences(["a"])[0].tolist() == [1, 1]
     assert encoder.asked == [["a"], ["a"]]

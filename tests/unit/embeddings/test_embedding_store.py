@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_rageval.embeddings.file import FILE
-from pytest_rageval.embeddings.store import EmbeddingStore
-from pytest_rageval.embeddings.upkeep import survey
+from pytest_rageval.embeddings.cache import EmbeddingStore
+from pytest_rageval.embeddings.file import EMBEDDINGS_FILE, survey
 from pytest_rageval.errors import StoreError
 
 VECTOR = np.array([0.6, -0.8, 1e-30], np.float32)
@@ -39,8 +38,8 @@ def test_the_folder_is_made_and_kept_from_git(tmp_path) -> None:
 
 def test_a_file_that_is_no_database_is_begun_anew(tmp_path) -> None:
     """It holds nothing, and what comes is kept; its journal goes with it."""
-    (tmp_path / FILE).write_bytes(b"restored by a cache that was cut off" * 1000)
-    (tmp_path / f"{FILE}-journal").write_bytes(b"of the old file")
+    (tmp_path / EMBEDDINGS_FILE).write_bytes(b"restored by a cache that was cut off" * 1000)
+    (tmp_path / f"{EMBEDDINGS_FILE}-journal").write_bytes(b"of the old file")
     store = EmbeddingStore(tmp_path)
     assert store.get_many(["a"]) == {}
     store.put_many({"a": VECTOR})
@@ -51,10 +50,10 @@ def test_damaged_pages_never_give_a_vector(tmp_path) -> None:
     """Wherever the damage is: what is found is what was kept, and all can be kept again."""
     vectors = {f"k{n}": np.full(300, n, np.float32) for n in range(200)}
     EmbeddingStore(tmp_path).put_many(vectors)
-    whole = (tmp_path / FILE).read_bytes()
+    whole = (tmp_path / EMBEDDINGS_FILE).read_bytes()
     lost = 0
     for start in range(0, len(whole), len(whole) // 7):
-        (tmp_path / FILE).write_bytes(whole[:start] + b"\x5a" * 900 + whole[start + 900 :])
+        (tmp_path / EMBEDDINGS_FILE).write_bytes(whole[:start] + b"\x5a" * 900 + whole[start + 900 :])
         store = EmbeddingStore(tmp_path)
         found = store.get_many(vectors)
         assert all(np.array_equal(found[key], vectors[key]) for key in found)
@@ -70,7 +69,7 @@ def test_damaged_pages_never_give_a_vector(tmp_path) -> None:
 def test_a_vector_that_has_changed_is_not_there(tmp_path) -> None:
     """Its checksum is over the key too: a vector under another key is none."""
     EmbeddingStore(tmp_path).put_many({"a": VECTOR, "b": -VECTOR})
-    with sqlite3.connect(tmp_path / FILE) as connection:
+    with sqlite3.connect(tmp_path / EMBEDDINGS_FILE) as connection:
         connection.execute("UPDATE embeddings SET key = 'c' WHERE key = 'b'")
         connection.execute("UPDATE embeddings SET vector = ? WHERE key = 'a'", [VECTOR[::-1].tobytes()])
     connection.close()
@@ -87,7 +86,7 @@ def test_a_folder_that_cannot_be_made_keeps_nothing(tmp_path) -> None:
 
 def test_a_table_of_another_form_is_an_error(tmp_path) -> None:
     """Somebody else's: it is left as it is."""
-    with sqlite3.connect(tmp_path / FILE) as connection:
+    with sqlite3.connect(tmp_path / EMBEDDINGS_FILE) as connection:
         connection.execute("CREATE TABLE embeddings (other TEXT)")
     connection.close()
     store = EmbeddingStore(tmp_path)
@@ -95,7 +94,7 @@ def test_a_table_of_another_form_is_an_error(tmp_path) -> None:
         with pytest.raises(StoreError, match="holds what pytest-rageval did not make: table 'embeddings'"):
             use()
     store.close()
-    with sqlite3.connect(tmp_path / FILE) as connection:
+    with sqlite3.connect(tmp_path / EMBEDDINGS_FILE) as connection:
         assert connection.execute("SELECT * FROM embeddings").description[0][0] == "other"
     connection.close()
 
@@ -103,7 +102,7 @@ def test_a_table_of_another_form_is_an_error(tmp_path) -> None:
 def test_a_table_without_times_is_kept(tmp_path) -> None:
     """As files had it before they could be pruned by age: what is in it counts as old."""
     EmbeddingStore(tmp_path).put_many({"a": VECTOR})
-    with sqlite3.connect(tmp_path / FILE) as connection:
+    with sqlite3.connect(tmp_path / EMBEDDINGS_FILE) as connection:
         connection.execute("ALTER TABLE embeddings DROP COLUMN written")
     connection.close()
     store = EmbeddingStore(tmp_path)
@@ -115,13 +114,13 @@ def test_a_table_without_times_is_kept(tmp_path) -> None:
 def test_a_file_without_a_version_has_the_first(tmp_path, *, drop_times: bool) -> None:
     """As files had none; what is in it is found, and it has one from now on."""
     EmbeddingStore(tmp_path).put_many({"a": VECTOR})
-    connection = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+    connection = sqlite3.connect(tmp_path / EMBEDDINGS_FILE, isolation_level=None)
     connection.execute("PRAGMA user_version = 0")
     if drop_times:
         connection.execute("ALTER TABLE embeddings DROP COLUMN written")
     connection.close()
     assert _kept(tmp_path) == VECTOR.tolist()
-    connection = sqlite3.connect(tmp_path / FILE)
+    connection = sqlite3.connect(tmp_path / EMBEDDINGS_FILE)
     assert connection.execute("PRAGMA user_version").fetchone() == (1,)
     connection.close()
 
@@ -129,16 +128,16 @@ def test_a_file_without_a_version_has_the_first(tmp_path, *, drop_times: bool) -
 def test_a_file_of_a_later_version_is_an_error(tmp_path) -> None:
     """With what to do; it is left as it is."""
     EmbeddingStore(tmp_path).put_many({"a": VECTOR})
-    connection = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+    connection = sqlite3.connect(tmp_path / EMBEDDINGS_FILE, isolation_level=None)
     connection.execute("PRAGMA user_version = 2")
     connection.close()
-    before = (tmp_path / FILE).read_bytes()
+    before = (tmp_path / EMBEDDINGS_FILE).read_bytes()
     for use in (lambda: _kept(tmp_path), lambda: survey(tmp_path)):
         with pytest.raises(
             StoreError, match=r"version 2, written by a later version .* reads version 1\.\nUpdate"
         ):
             use()
-    assert (tmp_path / FILE).read_bytes() == before
+    assert (tmp_path / EMBEDDINGS_FILE).read_bytes() == before
 
 
 def test_a_file_that_is_removed_while_it_is_open_is_made_again(tmp_path) -> None:
@@ -155,7 +154,7 @@ WRITER = """
 import sys
 from pathlib import Path
 import numpy as np
-from pytest_rageval.embeddings.store import EmbeddingStore
+from pytest_rageval.embeddings.cache import EmbeddingStore
 store = EmbeddingStore(Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import How, load
-from pytest_rageval.evalsets.fields import mapped
+from pytest_rageval.evalsets.field_map import mapped
 from pytest_rageval.model import Example, Gold
 
 

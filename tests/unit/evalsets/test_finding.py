@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.finding import find
+from pytest_rageval.evalsets.loading import find
 
 
 def test_the_first_base_that_has_it_counts(tmp_path: Path) -> None:

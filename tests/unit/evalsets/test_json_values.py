@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets import json_values
-from pytest_rageval.evalsets.json_values import json_elements
+from pytest_rageval.evalsets import files as json_values
+from pytest_rageval.evalsets.files import json_elements
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

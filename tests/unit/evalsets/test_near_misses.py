@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.evalsets.near_misses import NearMiss, near_misses
+from pytest_rageval.evalsets.field_map import NearMiss, near_misses
 from pytest_rageval.model import EvalSet, Example
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets import streams
-from pytest_rageval.evalsets.streams import lines
+from pytest_rageval.evalsets import files as streams
+from pytest_rageval.evalsets.files import lines
 from tests.evalset_files import zstd_compress
 
 LINES = "".join(f"line {i}\n" for i in range(20_000)).encode()

@@ -5,13 +5,12 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pytest_rageval.answers.rating import Rating
-from pytest_rageval.evaluations.catalogue import evaluation_of
-from pytest_rageval.evaluations.run import Run
-from pytest_rageval.evaluations.terms import Wanted
-from pytest_rageval.loop import PrivateLoop
+from pytest_rageval.answers.judge_protocol import Rating
+from pytest_rageval.evaluations.context import Pipeline, ScoreRequest
+from pytest_rageval.evaluations.registry import evaluation_of
+from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import Document, Example, Gold
-from pytest_rageval.retrievers.adapt import adapt_retriever
+from pytest_rageval.retrievers.retriever import adapt_retriever
 from pytest_rageval.scores import Outcome
 
 
@@ -47,9 +46,9 @@ class World:
         self.asked: Counter[tuple[str, ...]] = Counter()
         self.run = self.made()
 
-    def made(self, **words: object) -> Run:
+    def made(self, **words: object) -> Pipeline:
         """A run of this world on other terms."""
-        return Run(adapt_retriever(self.retrieve, self.loop), self, self, **words)
+        return Pipeline(adapt_retriever(self.retrieve, self.loop), self, self, **words)
 
     def retrieve(self, question: str, k: int) -> list[str]:
         """The user's retriever."""
@@ -113,7 +112,7 @@ class World:
 
     def evaluate(self, spec: str, *examples: Example, **words: str) -> list[Outcome]:
         """Score examples as a test does."""
-        terms, evaluate = evaluation_of(Wanted(spec, **words))
+        terms, evaluate = evaluation_of(ScoreRequest(spec, **words))
         return self.loop.run(evaluate(self.run, examples, terms))
 
     def asked_of(self, part: str) -> int:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pytest_rageval.agreement import Agreement, Association
 from pytest_rageval.errors import InputError, TooManyUnscoredError
-from pytest_rageval.evaluations.agreement import ANNOTATORS, MEASURES, Compared
+from pytest_rageval.evaluations.label_agreement import ANNOTATORS, MEASURES, AgreementRequest
+from pytest_rageval.label_agreement import Agreement, Association
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
 
@@ -17,7 +17,7 @@ def _score(spec, *values):
     return Score(spec, outcomes)
 
 
-COMPARED = Compared(("erag", "gold"), ("p",), (3,), None)
+COMPARED = AgreementRequest(("erag", "gold"), ("p",), (3,), None)
 
 
 def test_each_annotator_is_correlated_with_the_answers():
@@ -36,7 +36,7 @@ def test_each_annotator_is_correlated_with_the_answers():
 
 def test_only_questions_with_both_scores_count():
     """A question without one is in neither list; n says how many are left."""
-    compared = Compared(("contains",), ("p",), (1,), None)
+    compared = AgreementRequest(("contains",), ("p",), (1,), None)
     scores = {
         compared.downstream(1): _score("answer.correct@1", 1, None, 0, 0),
         compared.labelled("contains", "p", 1): _score("contains.p@1", 1, 0, None, 0),
@@ -75,7 +75,7 @@ def test_the_best_measure_of_an_annotator():
 
 def test_the_label_is_that_of_passages_and_of_answers():
     """One function E scores the answers from a passage and from all; the others have labels of their own."""
-    compared = Compared(ANNOTATORS, ("p",), (5,), "f1>=0.5")
+    compared = AgreementRequest(ANNOTATORS, ("p",), (5,), "f1>=0.5")
     assert [tuple(wanted[:3]) for wanted in compared.wanted] == [
         ("answer.correct@5", "f1>=0.5", None),
         ("erag.p@5", None, "f1>=0.5"),
@@ -101,5 +101,5 @@ def test_unknown_names(given, message):
     """Before anything is asked."""
     words = {"annotators": ANNOTATORS, "measures": MEASURES, "ks": (1,), "label": None} | given
     with pytest.raises(InputError) as error:
-        Compared(**words)
+        AgreementRequest(**words)
     assert str(error.value).startswith(f"agreement(): {message}")

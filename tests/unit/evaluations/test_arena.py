@@ -4,9 +4,8 @@ import pytest
 
 from pytest_rageval.errors import Unscored
 from pytest_rageval.evaluations.arena import LEAST, leading_half
-from pytest_rageval.evaluations.catalogue import evaluation_of
-from pytest_rageval.evaluations.dependencies import fingerprint
-from pytest_rageval.evaluations.terms import Wanted
+from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.registry import evaluation_of, fingerprint
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Places, Score
 
@@ -161,7 +160,7 @@ def test_what_the_score_depends_on(world, monkeypatch) -> None:
     monkeypatch.setattr(
         world, "identity", lambda method: {"": "m", f"prompt to {method}": method}, raising=False
     )
-    terms, evaluate = evaluation_of(Wanted("arena.win@3"))
+    terms, evaluate = evaluation_of(ScoreRequest("arena.win@3"))
     one = fingerprint(world.made(seed=7), terms, evaluate, package="0")
     assert one["generator prompt to explain"] == "explain"
     assert one["judge prompt to prefer"] == "prefer"

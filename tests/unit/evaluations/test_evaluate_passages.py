@@ -180,7 +180,7 @@ def test_a_grade_of_relevance_counts_from_half_on(world, example, part):
 
 def test_a_judge_that_cannot_say_what_is_relevant_is_named(loop):
     """With the method that is missing."""
-    from pytest_rageval.answers.own_judge import adapt_judge
+    from pytest_rageval.answers.user_judge import adapt_judge
 
     class Judge:
         def compare(self, *_):

@@ -3,12 +3,11 @@
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evaluations.catalogue import evaluation_of
-from pytest_rageval.evaluations.run import Run
-from pytest_rageval.evaluations.terms import Wanted
+from pytest_rageval.evaluations.context import Pipeline, ScoreRequest
+from pytest_rageval.evaluations.registry import evaluation_of
 from pytest_rageval.generator import adapt_generator
 from pytest_rageval.model import Document, Example, Gold, Span
-from pytest_rageval.retrievers.adapt import adapt_retriever
+from pytest_rageval.retrievers.retriever import adapt_retriever
 from pytest_rageval.scores import Score
 
 ADA, FISH, CYD, EVE = "Ada programs", "Eve sells fish", "Cyd and Dan program", "Eve programs"
@@ -187,7 +186,7 @@ def test_a_relevant_passage_retrieved_twice_is_one(world, example):
 
 
 def _run(world, seed=0):
-    return Run(adapt_retriever(world.retrieve, world.loop), world, world, seed=seed)
+    return Pipeline(adapt_retriever(world.retrieve, world.loop), world, world, seed=seed)
 
 
 def test_a_random_order_is_that_of_question_and_seed(world):
@@ -220,9 +219,9 @@ def test_citations_are_positions_in_the_order_of_the_prompt(world, example):
 def test_a_score_without_a_prompt_to_order_refuses_the_word():
     """It would be without effect."""
     with pytest.raises(InputError, match=r"'recall@5' knows no order='random'. These scores do: rel_recall"):
-        evaluation_of(Wanted("recall@5", order="random"))
+        evaluation_of(ScoreRequest("recall@5", order="random"))
     with pytest.raises(InputError, match=r"'rel\.coverage@5' knows no order"):
-        evaluation_of(Wanted("rel.coverage@5", order="random"))
+        evaluation_of(ScoreRequest("rel.coverage@5", order="random"))
 
 
 def test_a_users_function_cites_by_its_own_prompt(world, example):
@@ -232,7 +231,7 @@ def test_a_users_function_cites_by_its_own_prompt(world, example):
         return ", ".join(f"{passage.text.split()[0]} [{n}]" for n, passage in enumerate(passages, 1))
 
     generator = adapt_generator(generate, world.loop)
-    world.run = Run(adapt_retriever(world.retrieve, world.loop), generator, world)
+    world.run = Pipeline(adapt_retriever(world.retrieve, world.loop), generator, world)
     asked = _world(world, example)
     # It says: Ada and 1, Eve and 2, Cyd and 3.
     values = [world.evaluate(f"{name}@3", asked)[0].value for name in SCORES]

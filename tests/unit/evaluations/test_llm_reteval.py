@@ -6,13 +6,12 @@ import threading
 import pytest
 
 from pytest_rageval.errors import Unscored
+from pytest_rageval.evaluations.context import Pipeline, Terms
 from pytest_rageval.evaluations.llm_reteval import evaluate_llm_reteval
-from pytest_rageval.evaluations.run import Run
-from pytest_rageval.evaluations.terms import Terms
 from pytest_rageval.generator import adapt_generator
 from pytest_rageval.measures.spec import Spec
 from pytest_rageval.model import Example, Gold
-from pytest_rageval.retrievers.adapt import adapt_retriever
+from pytest_rageval.retrievers.retriever import adapt_retriever
 from pytest_rageval.scores import Score
 
 NOTHING = "no answer in the documents"
@@ -165,7 +164,7 @@ def test_an_example_given_up_early_does_not_stall_a_later_score(loop) -> None:
         return ["Reno"]
 
     generator = adapt_generator(lambda _question, _passages: "Reno", loop)
-    run = Run(adapt_retriever(search, loop), generator, None)
+    run = Pipeline(adapt_retriever(search, loop), generator, None)
     by_id = Example("q", "q", gold=(Gold(id="d1"),))
 
     async def evaluate() -> None:

@@ -11,14 +11,12 @@ from pytest_rageval.evaluations.answer import (
     evaluate_answer_correct,
 )
 from pytest_rageval.evaluations.arena import evaluate_arena
-from pytest_rageval.evaluations.catalogue import EVALUATIONS, evaluation_of
-from pytest_rageval.evaluations.dependencies import ASKED
+from pytest_rageval.evaluations.context import ScoreRequest, Terms
 from pytest_rageval.evaluations.llm_reteval import evaluate_llm_reteval
-from pytest_rageval.evaluations.passages import evaluate_contains, evaluate_erag, evaluate_relevance
+from pytest_rageval.evaluations.passage_labels import evaluate_contains, evaluate_erag, evaluate_relevance
 from pytest_rageval.evaluations.ranking import evaluate_ranking
-from pytest_rageval.evaluations.registry import Registry
-from pytest_rageval.evaluations.terms import Terms, Wanted
-from pytest_rageval.measures import usefulness
+from pytest_rageval.evaluations.registry import ASKED, EVALUATIONS, Registry, evaluation_of
+from pytest_rageval.measures import passage_labels as usefulness
 from pytest_rageval.measures.ranking import MEASURES
 from pytest_rageval.measures.spec import Spec
 
@@ -48,7 +46,7 @@ KNOWN = {
 @pytest.mark.parametrize(("text", "evaluate"), KNOWN.items())
 def test_a_known_score_is_found(text: str, evaluate: object) -> None:
     """By its name without the cut-off."""
-    assert evaluation_of(Wanted(text)) == (Terms(Spec.parse(text), 5), evaluate)
+    assert evaluation_of(ScoreRequest(text)) == (Terms(Spec.parse(text), 5), evaluate)
 
 
 def test_every_ranking_measure_is_a_score() -> None:
@@ -72,7 +70,7 @@ def test_every_measure_of_passages_is_a_score() -> None:
 def test_an_unknown_score_lists_the_known_ones(text: str) -> None:
     """All of them, by the names that can be typed."""
     with pytest.raises(InputError) as caught:
-        evaluation_of(Wanted(text))
+        evaluation_of(ScoreRequest(text))
     first, known = str(caught.value).split("\n")
     assert first.startswith(f"There is no score {text.partition('@')[0]!r}.")
     assert known == f"There are: {', '.join(EVALUATIONS)}."
@@ -85,14 +83,14 @@ def test_an_unknown_score_lists_the_known_ones(text: str) -> None:
 def test_a_misspelt_score_gets_a_hint(text: str, meant: str) -> None:
     """The nearest name is suggested."""
     with pytest.raises(InputError, match=rf"Did you mean {meant}\?"):
-        evaluation_of(Wanted(text))
+        evaluation_of(ScoreRequest(text))
 
 
 @pytest.mark.parametrize("text", ["recall", "answer.f1"])
 def test_a_missing_cut_off_shows_how_to_write_it(text: str) -> None:
     """How many documents count must be said."""
     with pytest.raises(InputError, match=rf"'{text}' has no cut-off") as caught:
-        evaluation_of(Wanted(text))
+        evaluation_of(ScoreRequest(text))
     assert f"Write {text}@5" in str(caught.value)
 
 
@@ -117,18 +115,18 @@ def test_a_missing_cut_off_shows_how_to_write_it(text: str) -> None:
 def test_a_word_that_would_do_nothing_is_refused(text: str, word: str) -> None:
     """With the scores that know it, which do."""
     with pytest.raises(InputError) as caught:
-        evaluation_of(Wanted(text, **{word: "x"}))
+        evaluation_of(ScoreRequest(text, **{word: "x"}))
     message = str(caught.value)
     assert message.startswith(f"{text!r} knows no {word}='x'. These scores do: ")
     for name in message.partition("These scores do: ")[2].removesuffix(".").split(", "):
-        assert getattr(evaluation_of(Wanted(f"{name}@3", **{word: "x"}))[0], word) == "x"
+        assert getattr(evaluation_of(ScoreRequest(f"{name}@3", **{word: "x"}))[0], word) == "x"
 
 
 def test_a_score_of_another_plugin_gets_every_word() -> None:
     """Nobody knows which of them it reads."""
     registry = Registry()
     registry.add_score("house", lambda *_: None)
-    wanted = Wanted("house@3", comparator="em", label="f1", order="random")
+    wanted = ScoreRequest("house@3", comparator="em", label="f1", order="random")
     assert evaluation_of(wanted, registry.scores)[0].label == "f1"
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import Unscored
-from pytest_rageval.evaluations.triage import Facts, case_of, lost_by
+from pytest_rageval.evaluations.llm_reteval import Facts, case_of, lost_by
 from pytest_rageval.model import Example, Gold
-from pytest_rageval.reports.triage import triage_entry
+from pytest_rageval.reports.notes import triage_entry
 from pytest_rageval.scores import Outcome, Score
 
 GOLD = "The seat of Washoe County in the state of Nevada has been Reno ever since the railway came in 1868"

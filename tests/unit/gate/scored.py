@@ -5,7 +5,7 @@ from typing import Any
 
 from pytest_rageval.errors import Cause
 from pytest_rageval.gate.baseline import baseline_entry
-from pytest_rageval.gate.comparison import Before, Comparison, compared
+from pytest_rageval.gate.comparison import BaselineScore, Comparison, compared
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.scores import Evidence, Outcome, Score
 
@@ -37,14 +37,14 @@ def score_of(
     return Score("recall@5", outcomes, **words)
 
 
-def before_of(values: Values, *, fingerprint: Mapping[str, Any] | None = None) -> Before:
+def before_of(values: Values, *, fingerprint: Mapping[str, Any] | None = None) -> BaselineScore:
     """What a baseline keeps of such a score."""
     score = score_of(values)
     entry = baseline_entry(
         tuple(outcome.example for outcome in score.outcomes), {"recall@5": (score, fingerprint or {})}
     )
     kept = entry["scores"]["recall@5"]
-    return Before(entry["questions"], kept["fingerprint"], kept["examples"])
+    return BaselineScore(entry["questions"], kept["fingerprint"], kept["examples"])
 
 
 def comparison_of(before: Values, now: Values) -> Comparison:

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.gate.baseline import LONGEST, Baseline, baseline_entry, completed
-from pytest_rageval.gate.conditions import mark_of
+from pytest_rageval.gate.comparison import mark_of
 from pytest_rageval.model import Document, Example, Gold, Ranking
 from pytest_rageval.scores import Evidence, Outcome, Score
 from tests.unit.gate.scored import example, ranked, score_of

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import StaleBaselineError
-from pytest_rageval.gate.comparison import Before, compared
+from pytest_rageval.gate.comparison import BaselineScore, compared
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
 from tests.unit.gate.scored import Values, before_of, comparison_of, example, ranked, score_of
@@ -54,7 +54,9 @@ def test_a_score_of_another_branch_is_not_compared_under_this_ones_fingerprint()
     before = before_of({"a": 1.0, "b": 1.0, "c": 1.0}, fingerprint={"generator": "m2", "package": "0.1"})
     other = before_of({"b": 1.0}, fingerprint={"generator": "m1", "package": "0.1"})
     unmarked = {"c": {"score": 1.0}}
-    merged = Before(before.questions, before.fingerprint, {**before.examples, **other.examples, **unmarked})
+    merged = BaselineScore(
+        before.questions, before.fingerprint, {**before.examples, **other.examples, **unmarked}
+    )
     now = {"generator": "m2", "package": "0.2"}
     comparison = compared(score_of({"a": 0.0, "b": 0.0, "c": 0.0}), now, merged)
     assert [change.outcome.example.id for change in comparison.changes] == ["a", "c"]
@@ -86,7 +88,11 @@ def test_what_a_slice_leaves_out_is_not_counted_as_gone() -> None:
 )
 def test_nothing_in_common_is_no_comparison(before: Values, now: Values) -> None:
     """It says so, and how to get one."""
-    kept = before_of(before) if any(value is not None for value in before.values()) else Before({}, {}, {})
+    kept = (
+        before_of(before)
+        if any(value is not None for value in before.values())
+        else BaselineScore({}, {}, {})
+    )
     with pytest.raises(StaleBaselineError) as caught:
         compared(score_of(now), {}, kept)
     assert str(caught.value) == (
@@ -98,7 +104,7 @@ def test_nothing_in_common_is_no_comparison(before: Values, now: Values) -> None
 def test_an_example_that_the_score_did_not_have_is_new() -> None:
     """Its question is known of the test's other scores; this score says nothing of it."""
     before = before_of({"a": 1.0, "b": 1.0})
-    fewer = Before(before.questions, {}, {"a": before.examples["a"]})
+    fewer = BaselineScore(before.questions, {}, {"a": before.examples["a"]})
     comparison = compared(score_of({"a": 1.0, "b": 0.0}), {}, fewer)
     assert (comparison.drops, comparison.left_out) == ([0.0], 1)
 
@@ -114,7 +120,7 @@ def test_what_got_worse_is_listed_worst_first() -> None:
 
 def test_a_change_shows_what_came_back_then() -> None:
     """The documents' names and the answer, where the baseline has them."""
-    before = Before(
+    before = BaselineScore(
         before_of({"a": 1.0, "b": 1.0}).questions,
         {},
         {"a": {"score": 1.0, "ranking": ["kb-1", "kb-2"], "answer": "30 days"}, "b": {"score": 1}},
@@ -175,7 +181,7 @@ def test_a_pair_without_both_scores_is_left_out_and_counted() -> None:
         ],
     )
     kept = {name: {"score": None if name == "then undefined" else 1.0} for name in examples}
-    before = Before({name: example.digest for name, example in examples.items()}, {}, kept)
+    before = BaselineScore({name: example.digest for name, example in examples.items()}, {}, kept)
     comparison = compared(score, {}, before)
     assert ([change.outcome.example.id for change in comparison.changes], comparison.drops) == (
         ["same"],

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pytest_rageval.gate.comparison import Before
-from pytest_rageval.gate.ruling import Memory, rule
+from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import BaselineLookup, rule
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
 
@@ -15,10 +15,10 @@ def _passes(scale: tuple[float, float], max_drop: float) -> bool:
     """Whether N unchanged grades exclude such a drop."""
     examples = [Example(str(n), f"question {n}") for n in range(N)]
     questions = {example.id: example.digest for example in examples}
-    before = Before(questions, {}, {example.id: {"score": 4.0} for example in examples})
+    before = BaselineScore(questions, {}, {example.id: {"score": 4.0} for example in examples})
     score = Score("judged.correctness@5", [Outcome(example, 4.0) for example in examples], scale=scale)
     threshold = Threshold(score.spec, max_drop=max_drop, strict=True)
-    return rule(score, threshold, Memory({}, before), alpha=0.05).verdict.status == "pass"
+    return rule(score, threshold, BaselineLookup({}, before), alpha=0.05).verdict.status == "pass"
 
 
 @pytest.mark.parametrize("max_drop", [0.02, 0.05])

@@ -2,8 +2,7 @@
 
 import pytest
 
-from pytest_rageval.gate.comparison import compared
-from pytest_rageval.gate.drop import DropTest, drop_test
+from pytest_rageval.gate.comparison import DropTest, compared, drop_test
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import Verdict, verdict_on
 from pytest_rageval.scores import Score

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import InputError, TooManyUnscoredError
-from pytest_rageval.gate.ruling import Memory, Ruling, rule
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import BaselineLookup, Ruling, rule
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
 from tests.unit.gate.scored import before_of, numbered, score_of
 
-NOTHING = Memory({}, None)
+NOTHING = BaselineLookup({}, None)
 ALL = numbered(20, 0)
 
 
@@ -29,7 +29,7 @@ def _tagged(*examples: tuple[float | None, Any], tag: str = "topic", max_unscore
     return Score("recall@5", outcomes, max_unscored=max_unscored)
 
 
-def _by(score: Score, memory: Memory = NOTHING, alpha: float = 0.05, **words: Any) -> Ruling:
+def _by(score: Score, memory: BaselineLookup = NOTHING, alpha: float = 0.05, **words: Any) -> Ruling:
     return rule(score, Threshold("recall@5", by="topic", **words), memory, alpha=alpha)
 
 
@@ -73,7 +73,7 @@ def test_an_error_is_worse_than_a_failure_and_that_than_doubt() -> None:
     )
     before = before_of({f"q{n}": 1.0 for n in range(30)})
     before = replace(before, questions={**before.questions, "q30": "another question"})
-    ruling = _by(_tagged(*values), Memory({}, before), max_drop=0.02)
+    ruling = _by(_tagged(*values), BaselineLookup({}, before), max_drop=0.02)
     assert _ended(ruling) == [
         ("edited", "error"),
         ("lost", "fail"),
@@ -87,7 +87,7 @@ def test_the_values_of_a_tag_share_the_level() -> None:
     """Four values are tested at a quarter of it, so that all of them together keep it."""
     values = [(0.0 if n == 0 else 1.0, topic) for topic in "abcd" for n in range(6)]
     before = before_of({f"q{n}": 1.0 for n in range(24)})
-    ruling = _by(_tagged(*values), Memory({}, before), alpha=0.04, max_drop=0.02)
+    ruling = _by(_tagged(*values), BaselineLookup({}, before), alpha=0.04, max_drop=0.02)
     levels = [each.drop.alpha for each in ruling.slices if each.drop is not None]
     assert levels == [pytest.approx(0.01)] * 4
     assert "> 0.01)" in ruling.verdict.reason
@@ -160,7 +160,9 @@ def test_a_slice_without_scores_is_an_error_beside_the_others() -> None:
 )
 def test_without_a_baseline(words: dict[str, bool], status: str, reason: str, *, warned: bool) -> None:
     """It passes with a warning, or is an error where one is required; an update is no comparison."""
-    ruling = rule(score_of(ALL), Threshold("recall@5", max_drop=0.02), Memory({}, None, **words), alpha=0.05)
+    ruling = rule(
+        score_of(ALL), Threshold("recall@5", max_drop=0.02), BaselineLookup({}, None, **words), alpha=0.05
+    )
     assert (ruling.verdict.status, ruling.verdict.reason, ruling.drop) == (status, reason, None)
     assert bool(ruling.verdict.warnings) == warned
 
@@ -169,7 +171,7 @@ def test_without_a_baseline(words: dict[str, bool], status: str, reason: str, *,
 def test_bounds_of_the_mean_hold_without_a_baseline(words: dict[str, bool]) -> None:
     """A minimum that is not reached fails, whatever else is missing."""
     threshold = Threshold("recall@5", min=0.5, max_drop=0.02)
-    ruling = rule(score_of(numbered(5, 15)), threshold, Memory({}, None, **words), alpha=0.05)
+    ruling = rule(score_of(numbered(5, 15)), threshold, BaselineLookup({}, None, **words), alpha=0.05)
     assert (ruling.verdict.status, ruling.verdict.reason) == ("fail", "0.250 is below the minimum 0.5")
 
 
@@ -179,14 +181,14 @@ def test_an_update_keeps_the_warning_of_a_bound_within_the_noise() -> None:
         "recall@5", score_of(numbered(16, 4)).outcomes, repeats=[score_of(numbered(18, 2)).outcomes]
     )
     threshold = Threshold("recall@5", min=0.75, max_drop=0.02)
-    ruling = rule(score, threshold, Memory({}, None, updating=True), alpha=0.05)
+    ruling = rule(score, threshold, BaselineLookup({}, None, updating=True), alpha=0.05)
     assert ruling.verdict.reason == "0.800 is the new baseline"
     assert [warning[:11] for warning in ruling.verdict.warnings] == ["min 0.75 is"]
 
 
 def test_a_stale_baseline_is_an_error_and_hides_no_failure() -> None:
     """No honest comparison: neither pass nor fail. A minimum that is not reached needs none."""
-    memory = Memory({"generator": "m2"}, before_of(ALL, fingerprint={"generator": "m1"}))
+    memory = BaselineLookup({"generator": "m2"}, before_of(ALL, fingerprint={"generator": "m1"}))
     threshold = Threshold("recall@5", max_drop=0.02)
     ruling = rule(score_of(ALL), threshold, memory, alpha=0.05)
     assert (ruling.verdict.status, ruling.score, ruling.drop) == ("error", 1.0, None)
@@ -200,7 +202,7 @@ def test_a_stale_baseline_is_an_error_and_hides_no_failure() -> None:
 
 def test_the_drop_stands_beside_the_verdict() -> None:
     """For reports: the examples then and now, the level, the p-value."""
-    memory = Memory({}, before_of(ALL))
+    memory = BaselineLookup({}, before_of(ALL))
     ruling = rule(score_of(numbered(14, 6)), Threshold("recall@5", max_drop=0.02), memory, alpha=0.025)
     assert ruling.verdict.status == "fail"
     assert ruling.drop is not None
@@ -214,7 +216,7 @@ def test_a_value_of_which_the_baseline_has_no_question_has_none_yet() -> None:
     """A new topic passes with a warning, until the baseline is written anew; the others are compared."""
     tags = {name: {"topic": "old"} for name in ALL} | {"new": {"topic": "new"}}
     score = score_of({**ALL, "new": 1.0}, tags=tags)
-    ruling = _by(score, Memory({}, before_of(ALL)), max_drop=0.02)
+    ruling = _by(score, BaselineLookup({}, before_of(ALL)), max_drop=0.02)
     assert sorted(_ended(ruling)) == [("new", "pass"), ("old", "pass")]
     assert {each.threshold.where["topic"]: bool(each.verdict.warnings) for each in ruling.slices} == {
         "new": True,
@@ -227,7 +229,7 @@ def test_where_and_by_are_of_one_mind_on_a_new_slice(status: str, *, required: b
     """Both name the same slice, so both say the same of it; the rest of the set is compared."""
     tags = {name: {"topic": "old"} for name in ALL} | {"new": {"topic": "new"}}
     score = score_of({**ALL, "new": 1.0}, tags=tags)
-    memory = Memory({}, before_of(ALL), required=required)
+    memory = BaselineLookup({}, before_of(ALL), required=required)
     threshold = Threshold("recall@5", max_drop=0.02, where={"topic": "new"})
     ruling = rule(score, threshold, memory, alpha=0.05)
     by = {each.threshold.where["topic"]: each.verdict for each in _by(score, memory, max_drop=0.02).slices}
@@ -239,5 +241,5 @@ def test_where_and_by_are_of_one_mind_on_a_new_slice(status: str, *, required: b
 def test_another_set_is_no_new_slice() -> None:
     """Nothing could be compared ever after; that must not pass."""
     score = score_of({f"other{n}": 1.0 for n in range(9)})
-    ruling = rule(score, Threshold("recall@5", max_drop=0.02), Memory({}, before_of(ALL)), alpha=0.05)
+    ruling = rule(score, Threshold("recall@5", max_drop=0.02), BaselineLookup({}, before_of(ALL)), alpha=0.05)
     assert ruling.verdict.status == "error"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.llm.database import Database
+from pytest_rageval.llm.store import Database
 
 
 @pytest.fixture

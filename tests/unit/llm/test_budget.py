@@ -12,11 +12,10 @@ import pytest
 from pytest_rageval.errors import BudgetError, ServerError, StoreError
 from pytest_rageval.llm import budget as module
 from pytest_rageval.llm.budget import KEPT_S, SETTLING_S, Budget, Limits, most_tokens_out
-from pytest_rageval.llm.database import Database
-from pytest_rageval.llm.prices import Price, Prices
-from pytest_rageval.llm.reply import Reply
-from pytest_rageval.llm.request import Request
+from pytest_rageval.llm.messages import Reply, Request
+from pytest_rageval.llm.store import Database
 from pytest_rageval.llm.tokens import prompt_tokens
+from pytest_rageval.llm.usage import Price, Prices
 
 Open = Callable[..., Database]
 Start = Callable[..., subprocess.Popen[str]]
@@ -34,9 +33,9 @@ DIES_IN_A_CALL = """
 import asyncio, os, sys
 from pathlib import Path
 from pytest_rageval.llm.budget import Budget, Limits
-from pytest_rageval.llm.database import Database
-from pytest_rageval.llm.prices import Prices
-from pytest_rageval.llm.request import Request
+from pytest_rageval.llm.store import Database
+from pytest_rageval.llm.usage import Prices
+from pytest_rageval.llm.messages import Request
 
 async def die():
     database = Database(Path(sys.argv[1]))

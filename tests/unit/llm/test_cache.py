@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import StoreError
-from pytest_rageval.llm import leases
+from pytest_rageval.llm import cache as leases
 from pytest_rageval.llm.cache import DAMAGED, Cache
 from pytest_rageval.llm.cassette import write_cassette
-from pytest_rageval.llm.database import FILE
-from pytest_rageval.llm.reply import Reply
-from pytest_rageval.llm.store import Entry
+from pytest_rageval.llm.messages import Reply
+from pytest_rageval.llm.store import FILE, Entry
 
 Caches = Callable[..., Cache]
 

@@ -12,9 +12,7 @@ import pytest
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.cassette import entry_line, read_cassette, read_entry, write_cassette
-from pytest_rageval.llm.outline import outline_of
-from pytest_rageval.llm.reply import Reply
-from pytest_rageval.llm.request import Request
+from pytest_rageval.llm.messages import Reply, Request, request_summary
 from pytest_rageval.llm.store import Entry
 
 ENTRIES = [
@@ -293,6 +291,6 @@ def test_a_reply_that_utf_8_cannot_hold_does_not_end_the_run(file: Path) -> None
 def test_a_prompt_that_utf_8_cannot_hold_is_recorded(file: Path) -> None:
     """With --rageval-record-prompts a question of the user's is in the outline, as it came."""
     request = Request("u", "m", ({"role": "user", "content": "cut \ud83d"},), {"stop": ["\ud83d"]})
-    write_cassette(file, [Entry("k", Reply("fine"), outline_of(request, prompts=True)), *ENTRIES])
+    write_cassette(file, [Entry("k", Reply("fine"), request_summary(request, prompts=True)), *ENTRIES])
     assert read_cassette(file)["k"].reply == Reply("fine")
     assert len(read_cassette(file)) == 4

@@ -15,9 +15,8 @@ import pytest
 import pytest_rageval
 from pytest_rageval.errors import ServerError
 from pytest_rageval.llm import connection as connection_module
-from pytest_rageval.llm.client import Again, Client, Refused
-from pytest_rageval.llm.reply import Reply
-from pytest_rageval.llm.request import Request
+from pytest_rageval.llm.client import Client, Refused, RetryableError
+from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers import RemoteServer
 from tests.unit.llm.scripted import Answer, ScriptedServer, completion, error
 
@@ -126,9 +125,9 @@ FAILURES = {
     "400": (Answer(400, error(f"no {KEY}")), Refused),
     "401": (Answer(401, error(f"no {KEY}")), ServerError),
     "404": (Answer(404, error(f"no {KEY}")), ServerError),
-    "500": (Answer(500, error(f"no {KEY}")), Again),
-    "garbled": (Answer(200, f"no {KEY}".encode()), Again),
-    "no reply": (Answer(200, {"error": KEY}), Again),
+    "500": (Answer(500, error(f"no {KEY}")), RetryableError),
+    "garbled": (Answer(200, f"no {KEY}".encode()), RetryableError),
+    "no reply": (Answer(200, {"error": KEY}), RetryableError),
     "redirect": (Answer(307, {}, {"location": f"/{KEY}"}), ServerError),
 }
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.errors import StoreError
-from pytest_rageval.llm.database import FILE, Database
-from pytest_rageval.llm.reply import Reply
-from pytest_rageval.llm.store import Entry, Store
+from pytest_rageval.llm.messages import Reply
+from pytest_rageval.llm.store import FILE, Database, Entry, Store
 
 Open = Callable[..., Database]
 Start = Callable[..., subprocess.Popen[str]]
@@ -20,8 +19,8 @@ Start = Callable[..., subprocess.Popen[str]]
 PUT = """
 import sys
 from pathlib import Path
-from pytest_rageval.llm.database import Database
-from pytest_rageval.llm.reply import Reply
+from pytest_rageval.llm.store import Database
+from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.store import Entry, Store
 """
 

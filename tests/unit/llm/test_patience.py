@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import ServerError, Unscored
-from pytest_rageval.llm import limits, patience, sender
-from pytest_rageval.llm.client import Again, Client
-from pytest_rageval.llm.limits import Limiter
+from pytest_rageval.llm import patience, sender
+from pytest_rageval.llm import sender as limits
+from pytest_rageval.llm.client import Client, RetryableError
+from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.patience import Announcer, Wait
-from pytest_rageval.llm.reply import Reply
-from pytest_rageval.llm.request import Request
-from pytest_rageval.llm.sender import Sender
+from pytest_rageval.llm.sender import Limiter, Sender
 from pytest_rageval.llm.servers import RemoteServer
 from tests.unit.llm.virtual_time import Clock
 
@@ -58,7 +57,7 @@ async def _outcomes(sender: Sender, n: int) -> list[Any]:
 def _failing(why: Any = "throttled", *, delay_s: float = 0.1, wait_s: float | None = None) -> Answers:
     async def answer() -> Reply:
         await asyncio.sleep(delay_s)
-        raise Again("the server answered 429: busy", why, wait_s=wait_s)
+        raise RetryableError("the server answered 429: busy", why, wait_s=wait_s)
 
     return answer
 
@@ -100,7 +99,7 @@ def test_one_success_sets_the_stopwatch_back(clock: Clock) -> None:
     async def seldom() -> Reply:
         await asyncio.sleep(0.1)
         if clock.now - (times[-1] if times else 1000.0) < 200:
-            raise Again("the server answered 429: busy", "throttled", wait_s=1.0)
+            raise RetryableError("the server answered 429: busy", "throttled", wait_s=1.0)
         times.append(clock.now)
         return REPLY
 
@@ -127,7 +126,7 @@ def test_a_request_that_is_refused_for_ever_is_unscored_where_others_succeed(clo
         async def complete(self, request: Request, *_: object) -> tuple[Reply, float | None]:  # type: ignore[override]
             await asyncio.sleep(0.1)
             if request.model == "poison":
-                raise Again("the server answered 429: too large", "throttled")
+                raise RetryableError("the server answered 429: too large", "throttled")
             return REPLY, None
 
     asked = Sender(_Picky(_failing()), Limiter(4), 60.0, 4, PATIENCE_S)
@@ -162,7 +161,7 @@ def test_a_reply_on_its_way_is_not_thrown_away(clock: Clock) -> None:
         delay_s = next(answers, 0.1)
         await asyncio.sleep(delay_s)
         if delay_s < 1 and clock.now < 1000 + PATIENCE_S + 50:
-            raise Again("busy", "throttled")
+            raise RetryableError("busy", "throttled")
         return REPLY
 
     asked = _sender(answer)
@@ -184,10 +183,10 @@ def test_time_in_which_nothing_is_asked_does_not_count(clock: Clock) -> None:
 
     async def answer() -> Reply:
         if not script:
-            raise Again("the server answered 500: broken", "failed")
+            raise RetryableError("the server answered 500: broken", "failed")
         if len(script) == 1:
             script.append(REPLY)
-            raise Again("the server answered 503: busy", "throttled", wait_s=1.0)
+            raise RetryableError("the server answered 503: busy", "throttled", wait_s=1.0)
         return script[-1]
 
     asked = _sender(answer, retries=1)

@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.llm.plan import MARK, Plan
-from pytest_rageval.llm.prices import Price, Prices
-from pytest_rageval.llm.reply import Reply
-from pytest_rageval.llm.request import Request
+from pytest_rageval.llm.messages import Reply, Request
+from pytest_rageval.llm.plan import MARK, PlanSource
 from pytest_rageval.llm.servers import RemoteServer
 from pytest_rageval.llm.tokens import prompt_tokens
-from pytest_rageval.llm.usage import Usage
+from pytest_rageval.llm.usage import Price, Prices, Usage
 
 SERVER = RemoteServer("http://127.0.0.1:9/v1")
 PRICE = Price(2.0, 8.0)
@@ -19,20 +17,20 @@ PRICES = Prices({("", "m"): PRICE, ("", "capped"): Price(2.0, 8.0, 40), ("", "in
 
 
 @pytest.fixture
-def plan() -> Plan:
+def plan() -> PlanSource:
     """A plan that has counted nothing."""
-    return Plan(PRICES, Usage())
+    return PlanSource(PRICES, Usage())
 
 
 def _request(content: Any, model: str = "m", **parameters: Any) -> Request:
     return Request("http://u/v1", model, ({"role": "user", "content": content},), parameters)
 
 
-def _obtain(plan: Plan, request: Request) -> Reply:
+def _obtain(plan: PlanSource, request: Request) -> Reply:
     return asyncio.run(plan.obtain(SERVER, request))
 
 
-def test_a_request_is_counted_and_not_sent(plan: Plan) -> None:
+def test_a_request_is_counted_and_not_sent(plan: PlanSource) -> None:
     """Its tokens, the most that its reply can have, and what both cost; there is no server."""
     request = _request("Which code does item-7 have?", max_tokens=16)
     reply = _obtain(plan, request)
@@ -41,20 +39,20 @@ def test_a_request_is_counted_and_not_sent(plan: Plan) -> None:
     assert plan.usage == Usage(live=1, tokens_in=tokens, tokens_out=16, cost_usd=PRICE.cost(tokens, 16))
 
 
-def test_every_reply_has_a_mark_of_its_own(plan: Plan) -> None:
+def test_every_reply_has_a_mark_of_its_own(plan: PlanSource) -> None:
     """So that prompts made of different replies are different prompts."""
     one, other = _obtain(plan, _request("one")), _obtain(plan, _request("other"))
     assert one.text != other.text
 
 
-def test_the_same_request_is_paid_once(plan: Plan) -> None:
+def test_the_same_request_is_paid_once(plan: PlanSource) -> None:
     """Asked again, it would be in the cache."""
     request = _request("one", max_tokens=16)
     assert _obtain(plan, request) == _obtain(plan, request)
     assert (plan.usage.live, plan.usage.cached, plan.usage.tokens_out) == (1, 1, 16)
 
 
-def test_what_is_made_of_a_reply_depends_on_it(plan: Plan) -> None:
+def test_what_is_made_of_a_reply_depends_on_it(plan: PlanSource) -> None:
     """Its prompt is as long as the longest reply would make it."""
     answer = _obtain(plan, _request("one", max_tokens=500))
     before = plan.usage.tokens_in
@@ -64,7 +62,7 @@ def test_what_is_made_of_a_reply_depends_on_it(plan: Plan) -> None:
     assert plan.usage.tokens_in - before == prompt_tokens(judged.messages) + 500
 
 
-def test_what_depends_on_several_replies_counts_once(plan: Plan) -> None:
+def test_what_depends_on_several_replies_counts_once(plan: PlanSource) -> None:
     """With the length of each."""
     marks = [_obtain(plan, _request(text, max_tokens=100)).text for text in ("a", "b")]
     before = plan.usage.tokens_in
@@ -74,7 +72,7 @@ def test_what_depends_on_several_replies_counts_once(plan: Plan) -> None:
     assert plan.usage.tokens_in - before == prompt_tokens(judged.messages) + 200
 
 
-def test_a_mark_that_is_not_ours_is_a_text(plan: Plan) -> None:
+def test_a_mark_that_is_not_ours_is_a_text(plan: PlanSource) -> None:
     """It depends on nothing that is known; it adds no tokens."""
     request = _request(f"What is ⟪reply {'0' * 15}⟫?", max_tokens=1)
     _obtain(plan, request)
@@ -93,7 +91,7 @@ def test_a_mark_that_is_not_ours_is_a_text(plan: Plan) -> None:
     ],
 )
 def test_what_cannot_be_told_is_counted(
-    plan: Plan, model: str, parameters: dict[str, Any], expected: dict[str, int]
+    plan: PlanSource, model: str, parameters: dict[str, Any], expected: dict[str, int]
 ) -> None:
     """Replies of any length, and models without a price, where the length matters for it."""
     _obtain(plan, _request("x", model, **parameters))
@@ -101,7 +99,7 @@ def test_what_cannot_be_told_is_counted(
     assert (plan.usage.cost_usd == 0) == bool(expected["unpriced"])
 
 
-def test_closing_a_plan_does_nothing(plan: Plan) -> None:
+def test_closing_a_plan_does_nothing(plan: PlanSource) -> None:
     """It has opened nothing, and counts on."""
     asyncio.run(plan.close())
     _obtain(plan, _request("x"))

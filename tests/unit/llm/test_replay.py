@@ -10,11 +10,9 @@ import pytest
 from pytest_rageval.errors import MissingReplyError
 from pytest_rageval.llm.cache import Cache
 from pytest_rageval.llm.cassette import write_cassette
-from pytest_rageval.llm.outline import outline_of
-from pytest_rageval.llm.replay import Replay
-from pytest_rageval.llm.reply import Reply
-from pytest_rageval.llm.request import Request
+from pytest_rageval.llm.messages import Reply, Request, request_summary
 from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.llm.sources import ReplaySource
 from pytest_rageval.llm.store import Entry
 
 SERVER = RemoteServer("http://127.0.0.1:9/v1")
@@ -32,14 +30,16 @@ OTHER = replace(RECORDED, parts={"question": "Who?", "passage 1": "Ann.", "promp
 def cache(tmp_path: Path) -> Iterator[Cache]:
     """One reply in the cassette, and one in the folder."""
     file = tmp_path / "replies.jsonl"
-    write_cassette(file, [Entry("a", Reply("x"), outline_of(RECORDED)), Entry("b", Reply("without outline"))])
+    write_cassette(
+        file, [Entry("a", Reply("x"), request_summary(RECORDED)), Entry("b", Reply("without outline"))]
+    )
     made = Cache(tmp_path / "cache", file)
-    asyncio.run(made.keep(Entry("c", Reply("y"), outline_of(OTHER))))
+    asyncio.run(made.keep(Entry("c", Reply("y"), request_summary(OTHER))))
     yield made
     made.close()
 
 
-def _missing(replay: Replay, request: Request) -> str:
+def _missing(replay: ReplaySource, request: Request) -> str:
     with pytest.raises(MissingReplyError) as caught:
         asyncio.run(replay.obtain(SERVER, request))
     return str(caught.value)
@@ -57,7 +57,7 @@ def _missing(replay: Replay, request: Request) -> str:
 )
 def test_the_nearest_recorded_request_says_what_changed(cache: Cache, asked: Request, told: str) -> None:
     """Whether it is in the cassette or in the folder; and what can be done."""
-    said = _missing(Replay(cache), asked)
+    said = _missing(ReplaySource(cache), asked)
     assert said.startswith(f"A reply of {asked.model} is in neither the cache nor a cassette")
     assert f"The nearest recorded request differs in: {told}." in said
     assert "Run once without --rageval-replay" in said
@@ -66,19 +66,19 @@ def test_the_nearest_recorded_request_says_what_changed(cache: Cache, asked: Req
 def test_a_request_like_none_says_so(cache: Cache) -> None:
     """There is nothing to compare it with."""
     stranger = replace(RECORDED, parts={"question": "Where?"})
-    assert "No request like it is recorded." in _missing(Replay(cache), stranger)
+    assert "No request like it is recorded." in _missing(ReplaySource(cache), stranger)
 
 
 def test_nothing_is_recorded_at_all(tmp_path: Path) -> None:
     """Where there are no replies, that is the reason."""
     cache = Cache(tmp_path / "cache", None)
-    assert "No request like it is recorded." in _missing(Replay(cache), RECORDED)
+    assert "No request like it is recorded." in _missing(ReplaySource(cache), RECORDED)
     cache.close()
 
 
 def test_each_missing_reply_has_its_own_explanation_up_to_a_number(cache: Cache) -> None:
     """Four hundred are not all compared with everything that is recorded."""
-    replay = Replay(cache)
+    replay = ReplaySource(cache)
     first = _missing(replay, replace(RECORDED, model="m2"))
     assert "model: m1, now m2" in first
     assert "model: m1, now m3" in _missing(replay, replace(OTHER, model="m3"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.llm.reply import Reply, silence, without_reasoning
+from pytest_rageval.llm.messages import Reply, silence, without_reasoning
 
 REPLY = Reply("c7 – „ja“\n", "m-2024", "length", 12, 3)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.llm.request import Request
+from pytest_rageval.llm.messages import Request
 
 ASKED = Request(
     base_url="http://here/v1",

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.errors import StoreError
-from pytest_rageval.llm.database import FILE, Database
-from pytest_rageval.llm.reply import Reply
-from pytest_rageval.llm.store import Entry, Store
+from pytest_rageval.llm.messages import Reply
+from pytest_rageval.llm.store import FILE, Database, Entry, Store
 
 REPLY = Reply("c7 – „ja“\n\x00 \U0001f600", "m", "stop", 12, 3, "no", '[{"id": 1}]', "seed stop")
 OUTLINE = {"model": "m", "parts": {"question": "ab"}}

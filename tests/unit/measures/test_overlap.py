@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.measures.overlap import files_named, normal_path, overlap
+from pytest_rageval.measures.gold_matching import files_named, normal_path, overlap
 from pytest_rageval.model import Document, Gold, Span
 
 TEXT = "The Moon orbits Earth at an average distance of 384,400 km, about thirty times the diameter of Earth"

@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from pytest_rageval.measures.near_duplicates import near_duplicate
-from pytest_rageval.measures.similar_questions import similar_questions
+from pytest_rageval.measures.near_duplicates import near_duplicate, similar_questions
 
 
 def by_every_pair(questions: list[str], threshold: float) -> list[list[int]]:

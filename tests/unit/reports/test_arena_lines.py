@@ -5,8 +5,8 @@ import json
 import pytest
 
 from pytest_rageval.model import Example
-from pytest_rageval.reports.arena import arena_entry, arena_text, example_places
-from pytest_rageval.reports.entries import score_entry
+from pytest_rageval.reports.notes import arena_entry, arena_text, example_places
+from pytest_rageval.reports.results import score_entry
 from pytest_rageval.scores import Evidence, Outcome, Places, Score
 
 

@@ -2,12 +2,16 @@
 
 import pytest
 
-from pytest_rageval.gate.ruling import Ruling
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import verdict_on
+from pytest_rageval.gate.verdict import Ruling, verdict_on
 from pytest_rageval.model import Document, Example, Ranking
-from pytest_rageval.reports.failure import failure_lines, question_lines, ranking_lines, score_line
-from pytest_rageval.reports.questions import lost_entry
+from pytest_rageval.reports.questions import (
+    failure_lines,
+    lost_entry,
+    question_lines,
+    ranking_lines,
+    score_line,
+)
 from pytest_rageval.scores import Evidence, Outcome, Score
 from pytest_rageval.stats.bootstrap import bca_mean
 

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.gate.comparison import Before
-from pytest_rageval.gate.ruling import Memory, rule
+from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import BaselineLookup, rule
 from pytest_rageval.model import Document, Example, Gold, Ranking
-from pytest_rageval.reports.document import report_document
-from pytest_rageval.reports.entries import ruling_entry
-from pytest_rageval.reports.html_report import html_report
+from pytest_rageval.reports.html import html_report
+from pytest_rageval.reports.results import report_document, ruling_entry
 from pytest_rageval.scores import Evidence, Outcome, Score
 
 SETTINGS = {"generator": None, "judge": "canonical", "comparator": "judge"}
@@ -57,9 +56,12 @@ def _outcome(name: str, value: float | None, text: str = "Why?", **evidence: Any
 
 def _page(outcomes: list[Outcome], message: str = "", **bounds: Any) -> str:
     examples = {each.example.id: {"score": 1.0, "ranking": [], "answer": "a month"} for each in outcomes}
-    before = Before({each.example.id: each.example.digest for each in outcomes}, {}, examples)
+    before = BaselineScore({each.example.id: each.example.digest for each in outcomes}, {}, examples)
     ruling = rule(
-        Score("answer.em@2", outcomes), Threshold("answer.em@2", **bounds), Memory({}, before), alpha=0.05
+        Score("answer.em@2", outcomes),
+        Threshold("answer.em@2", **bounds),
+        BaselineLookup({}, before),
+        alpha=0.05,
     )
     test = {
         "nodeid": "test_a.py::test_gate",

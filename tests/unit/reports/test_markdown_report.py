@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.gate.comparison import Before
-from pytest_rageval.gate.ruling import Memory, rule
+from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import BaselineLookup, rule
 from pytest_rageval.model import Document, Example, Gold, Ranking
-from pytest_rageval.reports.document import report_document
-from pytest_rageval.reports.entries import ruling_entry, score_entry
-from pytest_rageval.reports.markdown_report import LONGEST, markdown_report
+from pytest_rageval.reports.markdown import LONGEST, markdown_report
+from pytest_rageval.reports.results import report_document, ruling_entry, score_entry
 from pytest_rageval.scores import Evidence, Outcome, Score
 
 SETTINGS = {"generator": "m_1", "judge": "m2", "comparator": "judge or em"}
@@ -30,9 +29,11 @@ def _ruled(values: list[float], then: float | None, text: str = "Why?", **bounds
     before = None
     if then is not None:
         examples = {each.example.id: {"score": then, "ranking": ["kb-9"]} for each in outcomes}
-        before = Before({each.example.id: each.example.digest for each in outcomes}, {}, examples)
+        before = BaselineScore({each.example.id: each.example.digest for each in outcomes}, {}, examples)
     score = Score("answer.em@1", outcomes)
-    return ruling_entry(rule(score, Threshold("answer.em@1", **bounds), Memory({}, before), alpha=0.05))
+    return ruling_entry(
+        rule(score, Threshold("answer.em@1", **bounds), BaselineLookup({}, before), alpha=0.05)
+    )
 
 
 def _report(*tests: dict[str, Any]) -> str:

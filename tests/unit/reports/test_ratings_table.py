@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.reports.ratings import ratings_entries, ratings_lines
+from pytest_rageval.reports.systems import ratings_entries, ratings_lines
 
 
 def _test(nodeid: str, *scores: dict[str, Any], digest: str = "0") -> dict[str, Any]:

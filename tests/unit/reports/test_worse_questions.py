@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 
 from pytest_rageval.gate.baseline import LONGEST
-from pytest_rageval.gate.comparison import Before, compared
-from pytest_rageval.gate.ruling import Memory, Ruling, rule
+from pytest_rageval.gate.comparison import BaselineScore, compared
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import BaselineLookup, Ruling, rule
 from pytest_rageval.model import Document, Example, Gold, Ranking
-from pytest_rageval.reports.entries import ruling_entry
-from pytest_rageval.reports.failure import failure_lines, question_lines
-from pytest_rageval.reports.questions import worse_entry
-from pytest_rageval.reports.table import table_lines, warning_lines
+from pytest_rageval.reports.questions import failure_lines, question_lines, worse_entry
+from pytest_rageval.reports.results import ruling_entry
+from pytest_rageval.reports.terminal import table_lines, warning_lines
 from pytest_rageval.scores import Evidence, Outcome, Score
 
 
@@ -23,9 +22,9 @@ def _outcome(name: str, value: float, *labels: str, answer: str | None = None, *
     return Outcome(example, value, evidence=Evidence(ranking, answer, ("yes",)), lost_by="retriever")
 
 
-def _before(*outcomes: Outcome, **kept: Any) -> Before:
+def _before(*outcomes: Outcome, **kept: Any) -> BaselineScore:
     """All of these scored 1 before, with what `kept` says."""
-    return Before(
+    return BaselineScore(
         {each.example.id: each.example.digest for each in outcomes},
         {},
         {each.example.id: {"score": 1.0, **kept} for each in outcomes},
@@ -114,13 +113,13 @@ def test_lines_fit_a_terminal() -> None:
 def test_where_nothing_got_worse_there_is_nothing_to_list(bounds: dict[str, float]) -> None:
     """As where a strict threshold fails for want of examples; a bound that is kept is no reason."""
     outcomes = [_outcome("q1", 1.0), _outcome("q2", 0.0)]
-    before = Before(
+    before = BaselineScore(
         {each.example.id: each.example.digest for each in outcomes},
         {},
         {each.example.id: {"score": each.value} for each in outcomes},
     )
     threshold = Threshold("em", max_drop=0.1, strict=True, **bounds)
-    ruling = rule(Score("em", outcomes), threshold, Memory({}, before), alpha=0.05)
+    ruling = rule(Score("em", outcomes), threshold, BaselineLookup({}, before), alpha=0.05)
     lines = failure_lines(ruling, limit=None)
     assert ruling.verdict.status == "fail"
     assert lines[-1] == "em = 0.500 (95% interval 0.095 to 0.905, n = 2)"
@@ -144,12 +143,12 @@ def test_the_questions_that_are_listed_are_why_a_bound_is_passed(
 ) -> None:
     """What got worse since the baseline, or where that explains nothing all questions beyond the bound."""
     outcomes = [_outcome(f"q{n}", float(value)) for n, value in enumerate(values)]
-    before = Before(
+    before = BaselineScore(
         {each.example.id: each.example.digest for each in outcomes},
         {},
         {each.example.id: {"score": float(score)} for each, score in zip(outcomes, then, strict=True)},
     )
-    ruling = rule(Score("em", outcomes), Threshold("em", **bounds), Memory({}, before), alpha=0.05)
+    ruling = rule(Score("em", outcomes), Threshold("em", **bounds), BaselineLookup({}, before), alpha=0.05)
     assert ruling.verdict.status == "fail"
     assert f"{told}:" in failure_lines(ruling, limit=0)
 
@@ -162,7 +161,7 @@ def _ruled(values: dict[str, list[float]], **words: Any) -> Ruling:
         for n, value in enumerate(several)
     ]
     threshold = Threshold("answer.em@1", by="topic", **words)
-    return rule(Score("answer.em@1", outcomes), threshold, Memory({}, _before(*outcomes)), alpha=0.05)
+    return rule(Score("answer.em@1", outcomes), threshold, BaselineLookup({}, _before(*outcomes)), alpha=0.05)
 
 
 def test_the_values_that_fail_are_named_between_the_reason_and_the_score() -> None:
@@ -232,7 +231,7 @@ def test_the_baseline_stands_below_the_score(values: list[float], text: str) -> 
     """Its mean, how far the score moved, whether that may be noise, how many got worse, and which got better."""
     outcomes = [_outcome(f"q{n}", value) for n, value in enumerate(values)]
     score = Score("answer.em@1", outcomes)
-    memory = Memory({}, _before(*outcomes))
+    memory = BaselineLookup({}, _before(*outcomes))
     entry = ruling_entry(rule(score, Threshold("answer.em@1", max_drop=0.9), memory, alpha=0.05))
     lines = table_lines([{"nodeid": "test_a.py::test", "evalset": None, "scores": [entry]}])
     assert lines[3:] == [f"    answer.em@1: {text}"]
@@ -243,7 +242,7 @@ def test_a_strict_threshold_is_told_in_the_entry() -> None:
     outcome = _outcome("q1", 1.0)
     threshold = Threshold("em", max_drop=0.5, strict=True, alpha=0.1)
     score = Score("em", [outcome])
-    entry = ruling_entry(rule(score, threshold, Memory({}, _before(outcome)), alpha=0.1))
+    entry = ruling_entry(rule(score, threshold, BaselineLookup({}, _before(outcome)), alpha=0.1))
     assert entry["threshold"] == {"min": None, "max": None, "max_drop": 0.5, "alpha": 0.1, "strict": True}
     assert (entry["baseline"]["p_value"], entry["baseline"]["detectable_drop"]) == (0.5, None)
     assert entry["baseline"]["examples_needed"] == 4

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pytest_rageval.llm.complete import LLM
-from pytest_rageval.llm.door import Access, Door
-from pytest_rageval.llm.live import Pace
+from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.llm.api import LLM
+from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.servers import RemoteServer
-from pytest_rageval.loop import PrivateLoop
+from pytest_rageval.llm.sources import Pace
 from tests.llm_server import LLMServer
 
 
@@ -18,7 +18,7 @@ def ask(llm: LLMServer, tmp_path) -> Iterator[Callable[..., LLM]]:
     opened: list[LLM] = []
 
     def made(mode: str = "live") -> LLM:
-        door = Door(Access(tmp_path / "cache", mode=mode, pace=Pace(timeout_s=30, retries=0)))
+        door = Gateway(Access(tmp_path / "cache", mode=mode, pace=Pace(timeout_s=30, retries=0)))
         opened.append(LLM(door, PrivateLoop(), lambda: (RemoteServer(llm.url, "sk-none"), "m1")))
         return opened[-1]
 

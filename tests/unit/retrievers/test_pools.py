@@ -8,7 +8,7 @@ import pytest
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.retrievers.bm25 import BM25Retriever
-from pytest_rageval.retrievers.pools import PooledRetriever
+from pytest_rageval.retrievers.dense import PooledRetriever
 
 POOLS = {"cats?": ["a dog ran", "a cat sat", "cats and dogs"], "dogs?": ["a bird sang"], "none?": []}
 

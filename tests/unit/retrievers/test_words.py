@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.retrievers.words import words
+from pytest_rageval.retrievers.bm25 import words
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pearson
 from pytest_rageval.stats.estimate import Estimate
-from pytest_rageval.stats.proportion import wilson
+from pytest_rageval.stats.intervals import wilson
 
 
 def test_kappa_of_a_worked_example() -> None:

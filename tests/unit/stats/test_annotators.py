@@ -2,8 +2,7 @@
 
 import pytest
 
-from pytest_rageval.stats.agreement import cohen_kappa
-from pytest_rageval.stats.annotators import fleiss_kappa, majority, pairwise_kappa
+from pytest_rageval.stats.agreement import cohen_kappa, fleiss_kappa, majority, pairwise_kappa
 
 
 def test_pairwise_kappa_is_a_mean() -> None:

@@ -4,7 +4,7 @@ from math import sqrt
 
 import pytest
 
-from pytest_rageval.stats.association import kendall_tau, spearman_rho
+from pytest_rageval.stats.agreement import kendall_tau, spearman_rho
 
 
 def test_a_worked_example_without_ties() -> None:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pytest_rageval.stats.best import Standing, against_best
+from pytest_rageval.stats.paired import Standing, against_best
 
 
 def _system(*scores: float | None) -> dict[str, float]:

@@ -2,9 +2,8 @@
 
 import pytest
 
-from pytest_rageval.stats import mean_interval
 from pytest_rageval.stats.bootstrap import bca_mean
-from pytest_rageval.stats.proportion import wilson
+from pytest_rageval.stats.intervals import mean_interval, wilson
 
 GRADED = [0.0, 0.0, 0.1, 0.1, 0.2, 0.2, 0.3, 0.4, 0.9, 1.0]
 

@@ -5,8 +5,8 @@ from math import comb
 import pytest
 
 from pytest_rageval.stats.estimate import Estimate
+from pytest_rageval.stats.intervals import wilson
 from pytest_rageval.stats.position_bias import PositionBias, first_place_share, position_bias
-from pytest_rageval.stats.proportion import wilson
 
 
 def test_a_worked_example() -> None:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from pytest_rageval.stats.intervals import wilson
 from pytest_rageval.stats.prediction_powered import prediction_powered_mean
-from pytest_rageval.stats.proportion import wilson
 
 HUMAN = [1.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0] * 5
 JUDGE = [1.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0] * 5

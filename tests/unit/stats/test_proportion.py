@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.stats.proportion import wilson
+from pytest_rageval.stats.intervals import wilson
 
 
 @pytest.mark.parametrize(

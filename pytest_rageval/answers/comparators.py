@@ -1,0 +1,250 @@
+"""How two answers are compared, as users write it: "judge", "f1>=0.5", "judge and cosine>=0.6".
+
+An expression is made of names, each a comparator or an answer measure, with or without a threshold, and of
+`and` and `or`; `and` binds tighter. `or` is the highest of its parts and `and` the lowest. A part without a
+value decides nothing: Kleene's strong logic on numbers in [0, 1].
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Final
+
+from pytest_rageval.answers.judge_protocol import Comparator
+from pytest_rageval.answers.overlap import bleu, meteor, rouge1, rouge2, rouge_l
+from pytest_rageval.answers.text import containment, exact_match, token_f1
+from pytest_rageval.errors import InputError, Planned, Unscored, did_you_mean
+from pytest_rageval.llm.plan import is_plan_mark
+
+__all__ = [
+    "ASKED_OF_JUDGE",
+    "EMBEDDED",
+    "MEASURES",
+    "YES_OR_NO",
+    "AnswerMeasure",
+    "Atom",
+    "Expression",
+    "highest",
+    "lowest",
+    "parse_expression",
+]
+
+
+async def lowest(values: Iterable[Awaitable[float]]) -> float:
+    """The lowest of some numbers in [0, 1], 1 of none: whether all hold.
+
+    They are awaited in turn, and none behind one that decides.
+
+    Raises:
+        Unscored: one of them raised it and none is 0; the first reason.
+        Planned: likewise, where one of them raised that.
+    """
+    return await _decided(values, min, 0.0)
+
+
+async def highest(values: Iterable[Awaitable[float]]) -> float:
+    """The highest of some numbers in [0, 1], 0 of none: whether any holds.
+
+    Raises:
+        Unscored: as for `lowest`, where none is 1.
+        Planned: likewise.
+    """
+    return await _decided(values, max, 1.0)
+
+
+async def _decided(
+    values: Iterable[Awaitable[float]], better: Callable[[float, float], float], decisive: float
+) -> float:
+    found, unknown = 1 - decisive, None
+    for value in values:
+        try:
+            found = better(found, await value)
+        except Unscored as error:
+            # What a plan does not know may decide in a run; what has no verdict does not.
+            if unknown is None or (isinstance(error, Planned) and not isinstance(unknown, Planned)):
+                unknown = error
+        if better(found, decisive) == found:
+            return found
+    if unknown is not None:
+        raise unknown
+    return found
+
+
+AnswerMeasure = Callable[[str, Sequence[str]], float]
+"""From an answer and its references, any one of which is right, to a number in [0, 1]."""
+
+
+def _embedded(name: str) -> AnswerMeasure:
+    """A measure by embeddings, imported when it is used: 0.2 s, which a run without need not pay."""
+
+    def measure(prediction: str, references: Sequence[str]) -> float:
+        module = import_module("pytest_rageval.answers.embedding")
+        return float(getattr(module, name)(prediction, references))
+
+    return measure
+
+
+MEASURES: Final[Mapping[str, AnswerMeasure]] = {
+    "em": exact_match,
+    "f1": token_f1,
+    "containment": containment,
+    "rouge1": rouge1,
+    "rouge2": rouge2,
+    "rougeL": rouge_l,
+    "bleu": bleu,
+    "meteor": meteor,
+    "bertscore": _embedded("bertscore_f1"),
+    "bertscore_p": _embedded("bertscore_precision"),
+    "bertscore_r": _embedded("bertscore_recall"),
+    "cosine": _embedded("cosine"),
+}
+"""By the name users type."""
+
+EMBEDDED: Final = frozenset({"bertscore", "bertscore_p", "bertscore_r", "cosine"})
+"""Those that rest on an encoder."""
+
+YES_OR_NO: Final = frozenset({"em", "containment"})
+"""Those that are 0 or 1 and nothing between."""
+
+
+FORM: Final = re.compile(r"([A-Za-z]\w*)(?:\s*>=\s*(\d+(?:\.\d+)?|\.\d+))?", re.ASCII)
+
+OTHER_SIGN: Final = re.compile(r"([A-Za-z]\w*)\s*(?:>|=>|==?|≥)\s*(\d+(?:\.\d+)?|\.\d+)", re.ASCII)
+UPPER: Final = re.compile(r"\b(?:AND|OR)\b")
+"""What is written for `>=`, `and` and `or`, and is none."""
+
+VERDICTS: Final = frozenset({"judge", "canonical"})
+"""Comparators that say yes or no; a judge of the user's may grade, and is then taken at its word."""
+
+ASKED_OF_JUDGE: Final = {"judge": "compare", "graded": "grade"}
+"""The comparators that ask the judge, and the method that each of them asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """One name in an expression.
+
+    Attributes:
+        name: of a comparator or an answer measure.
+        least: its value counts as yes from here on; None takes the value itself.
+    """
+
+    name: str
+    least: float | None = None
+
+    @property
+    def graded(self) -> bool:
+        """Whether it may be something between yes and no."""
+        return self.least is None and self.name not in VERDICTS | YES_OR_NO
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A comparison, ready to be made: alternatives, each of atoms that must all hold."""
+
+    text: str
+    alternatives: tuple[tuple[Atom, ...], ...]
+    measures: Mapping[str, AnswerMeasure]
+    comparators: Mapping[str, Comparator]
+
+    @property
+    def graded(self) -> bool:
+        """Whether its values may lie between 0 and 1."""
+        return any(atom.graded for atoms in self.alternatives for atom in atoms)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The comparators and answer measures it is made of."""
+        return frozenset(atom.name for atoms in self.alternatives for atom in atoms)
+
+    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """See `pytest_rageval.answers.judge_protocol.Comparator`.
+
+        What costs nothing is looked at first, and a model is asked only where it still matters: where
+        what is known does not decide.
+
+        Raises:
+            Unscored: a part that has no verdict decides.
+            Planned: one that is not known in a plan does.
+        """
+
+        def value(atom: Atom) -> Awaitable[float]:
+            return self._value(atom, question, references, prediction)
+
+        return await highest(
+            lowest(map(value, sorted(atoms, key=lambda atom: atom.name in self.comparators)))
+            for atoms in sorted(self.alternatives, key=self._asks)
+        )
+
+    async def _value(self, atom: Atom, question: str, references: Sequence[str], prediction: str) -> float:
+        """What a comparator or a measure says, as yes or no where there is a threshold."""
+        asks = atom.name in self.comparators
+        if asks:
+            value = await self.comparators[atom.name].compare(question, references, prediction)
+        if any(map(is_plan_mark, [prediction, *references])):
+            # Of texts that stand for replies a measure says nothing, and a comparator only what it asks.
+            reason = "not compared in a plan"
+            raise Planned(reason)
+        if not asks:
+            value = self.measures[atom.name](prediction, references)
+        return value if atom.least is None else float(value >= atom.least)
+
+    def _asks(self, atoms: Sequence[Atom]) -> int:
+        return sum(atom.name in self.comparators for atom in atoms)
+
+
+def parse_expression(
+    text: object,
+    *,
+    measures: Mapping[str, AnswerMeasure],
+    comparators: Mapping[str, Comparator],
+    word: str = "comparator",
+) -> Expression:
+    """Take an expression apart.
+
+    Args:
+        text: such as `"judge or em"`.
+        measures: the answer measures there are, by name.
+        comparators: the comparators there are, by name.
+        word: that the text was given as, for messages.
+
+    Raises:
+        InputError: it is not of the form, a name is unknown, or a threshold is not in (0, 1].
+    """
+
+    def wrong(why: str) -> InputError:
+        form = 'Write "judge", "canonical", "f1>=0.5" or "judge or em", say.'
+        return InputError(f"{word}={text!r}: {why}.\n{form}")
+
+    if not isinstance(text, str) or not text.strip():
+        raise wrong("nothing is named")
+    if set(text) & set("()"):
+        raise wrong("there are no brackets; and binds tighter than or")
+    known = {**measures, **comparators}
+    alternatives = tuple(
+        tuple(_atom(part, known, wrong) for part in re.split(r"\s+and\s+", alternative.strip()))
+        for alternative in re.split(r"\s+or\s+", text.strip())
+    )
+    return Expression(text.strip(), alternatives, measures, comparators)
+
+
+def _atom(part: str, known: Mapping[str, object], wrong: Callable[[str], InputError]) -> Atom:
+    match = FORM.fullmatch(part.strip())
+    if match is None:
+        raise wrong(f"{part!r} is no NAME or NAME>=NUMBER{_hint(part)}")
+    name, least = match[1], match[2]
+    if name not in known:
+        raise wrong(f"there is no {name!r}.{did_you_mean(name, known)} There are: {', '.join(known)}")
+    if least is not None and not 0 < float(least) <= 1:
+        raise wrong(f"the threshold of {name} is {least}, and must be above 0 and at most 1")
+    return Atom(name, None if least is None else float(least))
+
+
+def _hint(part: str) -> str:
+    """How it could be written, where that can be guessed."""
+    if other := OTHER_SIGN.fullmatch(part.strip()):
+        return f"; the sign is >=, as in {other[1]}>={other[2]}"
+    if upper := UPPER.search(part):
+        return f"; write {upper[0].lower()} in lower case"
+    return ""

@@ -1,0 +1,211 @@
+"""What a judge is asked, and how its replies are read: verdicts, grades and ratings."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol
+
+from pytest_rageval.errors import Unscored
+
+__all__ = [
+    "HIGHEST",
+    "LOWEST",
+    "RATING_FORMAT",
+    "CanonicalComparator",
+    "Comparator",
+    "GradedComparator",
+    "Judge",
+    "Rating",
+    "json_object",
+    "parse_rating",
+]
+
+LOWEST: Final = 1
+HIGHEST: Final = 5
+
+RATING_FORMAT: Final[Mapping[str, Any]] = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "rating",
+        "strict": True,
+        "schema": {
+            "type": "object",
+            "properties": {
+                "explanation": {"type": "string"},
+                "grade": {"type": "integer", "enum": list(range(LOWEST, HIGHEST + 1))},
+            },
+            "required": ["explanation", "grade"],
+            "additionalProperties": False,
+        },
+    },
+}
+"""The parameter `response_format`, by which a server that knows it lets a model write nothing but a rating."""
+
+FENCE: Final = "```"
+
+
+class Rating(NamedTuple):
+    """What a judge thinks of something.
+
+    Attributes:
+        grade: from 1, the worst, to 5.
+        explanation: why, in a sentence or two; empty where the judge gives none.
+    """
+
+    grade: float
+    explanation: str = ""
+
+
+def parse_rating(reply: str) -> Rating:
+    """Read a reply that is a JSON object with `grade` and `explanation`; see `json_object`.
+
+    Raises:
+        ValueError: it is anything else; why. A grade is never looked for in a text.
+
+    >>> parse_rating('{"explanation": "The year is missing.", "grade": 4}')
+    Rating(grade=4.0, explanation='The year is missing.')
+    """
+    found = json_object(reply)
+    if found is None:
+        message = "it is no JSON object"
+        raise ValueError(message)
+    grade, explanation = found.get("grade"), found.get("explanation")
+    # Exactly: True is an int to isinstance.
+    if type(grade) is not int or not LOWEST <= grade <= HIGHEST:
+        message = f'"grade" is {_as_json(grade)[:20]}, and not a whole number from {LOWEST} to {HIGHEST}'
+        raise ValueError(message)
+    if not isinstance(explanation, str) or not explanation.strip():
+        message = '"explanation" is no text'
+        raise ValueError(message)
+    return Rating(float(grade), " ".join(explanation.split()))
+
+
+def json_object(reply: str) -> dict[str, Any] | None:
+    r"""The JSON object that a reply is, or that is in its only code block; None where there is no such object.
+
+    >>> json_object('It is right.\n```json\n{"grade": 5}\n```')
+    {'grade': 5}
+    """
+    begin, end = reply.find(FENCE), reply.rfind(FENCE)
+    language, newline, block = reply[begin + len(FENCE) : end].partition("\n")
+    fenced = 0 <= begin < end and newline and language.strip().lower() in {"", "json"}
+    try:
+        found = json.loads(block if fenced else reply, object_pairs_hook=_without_repeats)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of these pairs.
+
+    Raises:
+        ValueError: a name comes twice; which value is meant cannot be said.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name comes twice")
+    return found
+
+
+def _as_json(value: object) -> str:
+    try:
+        return json.dumps(value)
+    except RecursionError:
+        return "nested too deeply"
+
+
+class Comparator(Protocol):
+    """What the evaluations ask whether two answers are the same."""
+
+    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """1.0 where the prediction says what at least one reference says, 0.0 where not.
+
+        Args:
+            question: that all of them answer.
+            references: one or more.
+            prediction: the answer to check.
+
+        Returns:
+            A number in [0, 1]; between the ends where the comparator grades.
+
+        Raises:
+            Unscored: no verdict could be had on this one.
+        """
+
+
+class Judge(Comparator, Protocol):
+    """A comparator that also grades, rates and prefers, and says whether a passage is relevant to a question."""
+
+    async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """How much of what one of the references says is in the prediction, in [0, 1]: none 0.0, all 1.0.
+
+        Raises:
+            Unscored: no grade could be had for this one.
+            CallableError: this judge does not grade.
+        """
+
+    async def relevant(self, question: str, passage: str) -> float:
+        """1.0 where the passage helps to answer the question, 0.0 where not.
+
+        Raises:
+            Unscored: no verdict could be had on this one.
+            CallableError: this judge cannot say.
+        """
+
+    async def prefer(self, question: str, first: str, second: str) -> int:
+        """Which of two long answers is better: 1 the first, 2 the second, 0 neither.
+
+        Raises:
+            Unscored: no verdict could be had on these two.
+            CallableError: this judge cannot say.
+        """
+
+    async def rate(
+        self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
+    ) -> Rating:
+        """A grade in [1, 5], from the worst to the best, and why.
+
+        Args:
+            criterion: "correctness", "faithfulness" or "context_quality".
+            question: that was asked.
+            rated: the answer, alone; for context quality the retrieved passages, best first.
+            against: the references; for faithfulness the retrieved, for context quality the gold passages.
+
+        Raises:
+            Unscored: no rating could be had for this one.
+            CallableError: this judge does not rate.
+        """
+
+    def again(self, n: int) -> "Judge":
+        """This judge for the n-th further time, n ≥ 1, in which replies are not those of before."""
+
+    def identity(self, method: str) -> Mapping[str, Any]:
+        """What a method's verdicts depend on, by name; the judge itself is under the empty name."""
+
+
+@dataclass(frozen=True, slots=True)
+class CanonicalComparator:
+    """Compares in canonical form: numbers, units, dates and names by rule, without a model."""
+
+    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """See `Comparator`; nothing is said of a reference too long for the rules."""
+        from pytest_rageval.answers.canonical import is_long, states  # noqa: PLC0415 - many rules to compile
+
+        if any(states(prediction, reference, question=question) for reference in references):
+            return 1.0
+        if any(map(is_long, references)):
+            reason = "a reference is longer than 300 words, which canonical comparison does not read"
+            raise Unscored(reason)
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GradedComparator:
+    """Compares by the grade that a judge gives."""
+
+    judge: Judge
+
+    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """See `Comparator`."""
+        return await self.judge.grade(question, references, prediction)

@@ -1,0 +1,59 @@
+"""The files of MS MARCO's own evaluation: answers by query id, without the questions."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_rageval.errors import InputError
+from pytest_rageval.evalsets.files import json_records
+from pytest_rageval.evalsets.format import Shape
+from pytest_rageval.evalsets.formats.trec import questions_of
+from pytest_rageval.evalsets.records import Check
+
+__all__ = ["NO_ANSWER", "read", "real_answers", "recognises"]
+
+NO_ANSWER: Final = "No Answer Present."
+"""What stands in place of an answer where the passages have none."""
+
+
+def recognises(shape: Shape) -> bool:
+    """By its two keys, and nothing else."""
+    return shape.record.keys() == {"query_id", "answers"}
+
+
+def read(path: Path, *, topics: str | None = None) -> Iterator[tuple[str, Any]]:
+    """Records with answers; a query whose question is not among the topics is left out.
+
+    Args:
+        path: of JSON lines.
+        topics: a file of id, tab, question, as MS MARCO's own `queries.dev.tsv`, from the file's
+            folder; "ids": each question is its id, which no search engine understands.
+
+    Raises:
+        InputError: no topics are named, or a record has another form.
+    """
+    if topics is None:
+        message = (
+            f"{path.name} holds answers and no questions.\n"
+            'Say where these are, topics="queries.tsv" (id, tab, question); or topics="ids": each question is its id.'
+        )
+        raise InputError(message)
+    questions = questions_of(path, topics)
+    for place, value in json_records(path):
+        check = Check(place)
+        record = dict(check.record(value, "query_id", "answers"))
+        identifier = check.name(record.pop("query_id"), "query_id")
+        if questions is None or identifier in questions:
+            question = identifier if questions is None else questions[identifier]
+            answers = real_answers(check, record.pop("answers"))
+            yield place, {**record, "id": identifier, "question": question, "answers": answers}
+
+
+def real_answers(check: Check, value: Any) -> list[Any]:
+    """The answers, each once, without blank ones and without the sentence that says there is none."""
+    answers = [
+        check.text(answer, "answers", i)
+        for i, answer in enumerate(check.array(value, "answers"))
+        if answer != ""
+    ]
+    return [answer for answer in dict.fromkeys(answers) if answer != NO_ANSWER]

@@ -1,0 +1,134 @@
+"""Measures over labels of the retrieved passages: eRAG and the annotators beside it.
+
+- `erag.*`: the label is how right the generator's answer is from that passage alone;
+- `contains.*`: 1 where a reference answer occurs in the passage;
+- `relevance.*`: 1 where the judge says that the passage is relevant.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from pytest_rageval.answers.text import containment
+from pytest_rageval.errors import NoGroundTruth
+from pytest_rageval.evaluations.context import (
+    NO_REFERENCES,
+    Pipeline,
+    Terms,
+    expected_of,
+    gather_all,
+    references_of,
+)
+from pytest_rageval.evaluations.llm_reteval import YES
+from pytest_rageval.evaluations.scoring import score_each
+from pytest_rageval.model import Document, Example
+from pytest_rageval.scores import Evidence, Outcome
+
+__all__ = ["evaluate_contains", "evaluate_erag", "evaluate_relevance"]
+
+
+class Label(NamedTuple):
+    """How useful a passage is found.
+
+    Attributes:
+        value: in [0, 1].
+        answer: the generator's from that passage alone; None where it was not asked.
+    """
+
+    value: float
+    answer: str | None = None
+
+
+Annotator = Callable[[Example, Document], Awaitable[Label]]
+
+
+async def evaluate_erag(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+    """Label each passage by the answer that the generator gives from it alone.
+
+    The label is the comparison of that answer with the example's references, by
+    `label` or, without it, by the comparator, and with an `answer_set` the best
+    with any of its answers; an abstention is 0. Where labels may lie between 0
+    and 1, only `p`, `hit` and `ndcg` are defined, of the labels as they are.
+
+    Unscored: an example without reference answers; one for which the answer
+    from a passage could not be had. An empty ranking is 0.
+
+    Raises:
+        InputError: the measure needs labels of 0 and 1, and `label` grades, or the judge does.
+    """
+    comparator = terms.label or terms.comparator
+
+    async def annotate(example: Example, passage: Document) -> Label:
+        answer = await run.answer_from(example.question, [passage])
+        return Label(await run.helpful(example, references_of(example), answer, comparator), answer)
+
+    return await _scored(
+        run, examples, terms, annotate, known=_has_references, graded=run.comparison(comparator).graded
+    )
+
+
+async def evaluate_contains(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+    """Label each passage 1 where a reference answer occurs in it, in normal form; nothing is asked.
+
+    Unscored: an example without `answers` or `answer_set`. A long-form `reference` occurs in no passage.
+    """
+
+    async def annotate(example: Example, passage: Document) -> Label:
+        return Label(max(containment(passage.text, aliases) for aliases in example.wanted))
+
+    return await _scored(run, examples, terms, annotate, known=lambda example: bool(example.wanted))
+
+
+async def evaluate_relevance(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+    """Label each passage 1 where the judge says that it is relevant to the question, by a grade from 0.5 on.
+
+    Raises:
+        CallableError: the judge has no method `relevant`.
+    """
+
+    async def annotate(example: Example, passage: Document) -> Label:
+        return Label(float(await run.relevant(example.question, passage) >= YES))
+
+    return await _scored(run, examples, terms, annotate, known=_has_references)
+
+
+def _has_references(example: Example) -> bool:
+    return bool(references_of(example) or example.answer_set)
+
+
+async def _scored(  # noqa: PLR0913 - what an annotator is
+    run: Pipeline,
+    examples: Sequence[Example],
+    terms: Terms,
+    annotate: Annotator,
+    *,
+    known: Callable[[Example], bool],
+    graded: bool = False,
+) -> list[Outcome]:
+    """Label all passages of all examples of which enough is known, and score the rankings by the labels."""
+    from pytest_rageval.measures.passage_labels import NEED_BINARY, usefulness  # noqa: PLC0415 - with numpy
+
+    # A measure that is defined for labels between 0 and 1 takes them from whoever gives them.
+    graded = graded or terms.part not in NEED_BINARY
+    # Before anything is asked: whether the measure is defined for such labels at all.
+    usefulness(terms.part, {}, terms.k, graded=graded)
+    labels: dict[str, dict[str, float]] = {}
+
+    async def label(example: Example) -> tuple[float, Evidence]:
+        if not known(example):
+            raise NoGroundTruth(NO_REFERENCES)
+        ranking = await run.readable(example.question, terms.k)
+        given = await gather_all(annotate(example, passage) for passage in ranking)
+        named = (f"{rank}. {passage.label}" for rank, passage in enumerate(ranking, 1))
+        values = tuple(label.value for label in given)
+        labels[example.id] = dict(zip(named, values, strict=True))
+        alone = tuple(label.answer for label in given if label.answer is not None)
+        return 0.0, Evidence(ranking, None, *expected_of(example), labels=values, answers_alone=alone)
+
+    outcomes = await score_each(examples, label)
+    scores = usefulness(terms.part, labels, terms.k, graded=graded).tolist()
+    by_example = dict(zip(labels, scores, strict=True))
+    return [
+        outcome if outcome.value is None else replace(outcome, value=by_example[outcome.example.id])
+        for outcome in outcomes
+    ]

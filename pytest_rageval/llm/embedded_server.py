@@ -1,0 +1,46 @@
+"""The embedded model's server: `python -m pytest_rageval.llm.embedded_server MODEL THREADS`.
+
+It prints the address of an OpenAI-compatible server as its only line, and ends when its standard input
+closes: with the process that started it, however that one ends. In a process of its own, 400 MB and the
+inference stay out of the test process.
+"""
+
+import sys
+from pathlib import Path
+
+import xllamacpp
+
+__all__ = ["main"]
+
+CONTEXT_TOKENS = 4096
+
+TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+"""A chat template that adds nothing, so that chat completions serve a base model."""
+
+
+def main(model: str, threads: int) -> None:
+    """Serve until standard input ends."""
+    params = xllamacpp.CommonParams()
+    params.model.path = model
+    # Without a name of its own the model is named by its path, in every reply that is kept.
+    params.model_alias = {Path(model).stem}
+    params.port = 0
+    params.n_gpu_layers = 0
+    params.n_ctx = CONTEXT_TOKENS
+    # Parallel slots batch requests together, and a batch's size changes some of the answers.
+    params.n_parallel = 1
+    params.cpuparams.n_threads = threads
+    params.cpuparams_batch.n_threads = threads
+    # Without the full cache a sliding-window model recomputes the shared prompt every time.
+    params.swa_full = True
+    params.cache_ram_mib = 0
+    params.use_jinja = True
+    params.chat_template = TEMPLATE
+    params.verbosity = -1
+    server = xllamacpp.Server(params)
+    print(server.listening_address, flush=True)  # noqa: T201 - the protocol of this process
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

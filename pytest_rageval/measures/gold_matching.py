@@ -1,0 +1,338 @@
+"""Which gold passages a ranking holds, and at which ranks, however the corpus was chunked."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property, lru_cache
+from itertools import accumulate, repeat
+from typing import Final, Literal, NamedTuple
+
+from pytest_rageval.measures.near_duplicates import runs, words
+from pytest_rageval.model import Document, Gold, Ranking, Span
+
+__all__ = ["SHARE", "GoldMatch", "Kind", "Overlap", "files_named", "ideal_labels", "normal_path", "overlap"]
+
+RUN: Final = 8
+"""Words in a row that two texts on one topic do not share by chance."""
+
+Kind = Literal["id", "same text", "span", "text"]
+"""What says so, the strongest first: the same id, equal words, offsets in one file, words in common."""
+
+Part = tuple[float, float]
+
+
+class Overlap(NamedTuple):
+    """What a document holds of a gold passage.
+
+    Attributes:
+        parts: from where to where, as shares of the passage in [0, 1], in order and apart; none: nothing of it.
+        by: what says so.
+    """
+
+    parts: tuple[Part, ...]
+    by: Kind
+
+
+WHOLE: Final[tuple[Part, ...]] = ((0.0, 1.0),)
+
+
+def overlap(document: Document, passage: Gold, files: Collection[str] | None = None) -> Overlap | None:
+    """The part of a gold passage that a document holds, by the best evidence that both allow.
+
+    1. Both have a span: the span decides, ids and texts are not looked at. They
+       overlap in the characters that both have, if they are in one file
+       (`files_named`), and else in none. An id may mean another cut of the corpus
+       since the passage was labelled; a place in a file does not.
+    2. Both have an id: the whole passage where the ids are equal, else nothing.
+    3. The passage has a text: the words of it that stand in the document too, in
+       runs of at least 8 words, or of more than half of a passage shorter than 16:
+       shorter ones are phrases. Words are compared without case and punctuation and
+       count by their letters. This is the weakest evidence: a text may stand in
+       several places, and where a chunk ends in a run too short it is not seen.
+
+    Args:
+        document: that may hold it.
+        passage: that is looked for.
+        files: that the passage's source names, of those among which the document was found
+            (`files_named`); None: nothing is known of other files than the document's.
+
+    Returns:
+        None where they cannot be compared: the passage is given by what the document lacks.
+    """
+    here, there = document.span, passage.span
+    if here is not None and there is not None:
+        named = files_named(there.source, [here.source]) if files is None else files
+        return Overlap(_by_span(here, there) if normal_path(here.source) in named else (), "span")
+    if document.id is not None and passage.id is not None:
+        return Overlap(WHOLE if document.id == passage.id else (), "id")
+    if passage.text is None or not words(passage.text):
+        return None
+    if words(document.text) == words(passage.text):
+        return Overlap(WHOLE, "same text")
+    return Overlap(_by_text(document.text, passage.text), "text")
+
+
+def files_named(source: str, among: Iterable[str]) -> frozenset[str]:
+    """Which of some files a source names: the one that has just this name; without one, those whose path ends so.
+
+    A loader names a file by its full path, an eval set by the path within the
+    corpus, or the other way round: where no name is equal, either path may be the
+    end of the other. Only whole steps count. Several files that end so are all
+    given: nothing tells which of them is meant.
+
+    Args:
+        source: a path.
+        among: paths of files, any number of times each.
+
+    Returns:
+        The files by their `normal_path`.
+
+    >>> sorted(files_named("index.md", ["index.md", "guide/index.md"]))
+    ['index.md']
+    >>> sorted(files_named("guide/index.md", ["/srv/corpus/guide/index.md", "/srv/corpus/index.md"]))
+    ['srv/corpus/guide/index.md']
+    >>> sorted(files_named("handbook.md", ["old-handbook.md"]))
+    []
+    """
+    wanted = normal_path(source)
+    files = frozenset(map(normal_path, among))
+    return (
+        frozenset((wanted,))
+        if wanted in files
+        else frozenset(file for file in files if _ends(file, wanted) or _ends(wanted, file))
+    )
+
+
+@lru_cache(maxsize=4096)
+def normal_path(source: str) -> str:
+    """A path with its steps alone: on either slash, without "." and a root. Upper and lower case stay."""
+    return "/".join(step for step in source.replace("\\", "/").split("/") if step not in ("", "."))
+
+
+def _ends(path: str, end: str) -> bool:
+    return path.endswith(f"/{end}")
+
+
+def _by_span(here: Span, there: Span) -> tuple[Part, ...]:
+    start, end = max(here.start, there.start), min(here.end, there.end)
+    if start >= end:
+        return ()
+    length = there.end - there.start
+    return (((start - there.start) / length, (end - there.start) / length),)
+
+
+def _by_text(document: str, passage: str) -> tuple[Part, ...]:
+    wanted = words(passage)
+    run = min(RUN, len(wanted) // 2 + 1)
+    there = runs(document, run)
+    found: list[tuple[int, int]] = []
+    for first in range(len(wanted) - run + 1):
+        if wanted[first : first + run] not in there:
+            continue
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], first + run)
+        else:
+            found.append((first, first + run))
+    if not found:
+        return ()
+    letters = [0, *accumulate(map(len, wanted))]
+    return tuple((letters[start] / letters[-1], letters[end] / letters[-1]) for start, end in found)
+
+
+SHARE: Final = 0.5
+"""Of a gold passage that has to be retrieved for it to be found."""
+
+ROUNDING: Final = 1e-9
+
+
+class Found(NamedTuple):
+    """One gold passage in a ranking.
+
+    Attributes:
+        rank: of the document with which the share was reached, from 0; None: it was not.
+        documents: positions in the ranking of those that are the passage, or a part of it.
+        by: the weakest evidence that was needed; None where it was not found.
+        comparable: whether any document could be compared with it.
+        source: how its file was told, where a span found it: by the whole path, or by the end of one;
+            "ambiguous": by the end of several, so that it was not found.
+    """
+
+    rank: int | None
+    documents: tuple[int, ...]
+    by: Kind | None
+    comparable: bool
+    source: Literal["path", "end", "ambiguous"] | None = None
+
+
+class GoldMatch:
+    """A ranking held against the gold passages of its query.
+
+    A gold passage is found at the rank where the documents so far hold at least
+    `share` of it, by `overlap`: one document that is it or most of it, or several
+    that hold parts. So a passage that another chunking cuts in two is found when
+    enough of it was retrieved, a chunk much longer than it finds it, and of chunks
+    much shorter than it there must be several. It is credited once, at that rank.
+
+    A document with which several passages are found stands for as many, one after
+    the other, and what comes after it moves down: a long chunk earns what the
+    short ones would have earned that were cut out of it. Recall@k is then the
+    share of the gold passages that the first k documents hold.
+
+    The source of a passage is held against those of all documents of the ranking
+    (`files_named`): the file of just this path counts, else the one whose path ends
+    so. Where the paths of several end so, nothing says which is meant, and the
+    passage is found in none of them. Both are counted, since only this ranking is
+    known: another file of the corpus may be the one that is meant.
+
+    Args:
+        ranking: n documents.
+        gold: the judged passages of the query; those of grade 0 find nothing.
+        share: of a passage, in (0, 1].
+    """
+
+    def __init__(self, ranking: Ranking, gold: Sequence[Gold], share: float = SHARE) -> None:
+        self._ranking = ranking
+        self._gold = gold
+        self._share = share
+        self._by_id = _labels_by_id(ranking, gold)
+
+    @cached_property
+    def labels(self) -> list[int]:
+        """The grades found, in rank order; 0 for a document with which nothing was found.
+
+        n integers ≥ 0, or more: a document with which m > 1 passages are found has m, highest first.
+        """
+        if self._by_id is not None:
+            return self._by_id
+        grades: list[list[int]] = [[] for _ in self._ranking]
+        for passage, found in zip(self._gold, self._found, strict=True):
+            if found.rank is not None:
+                grades[found.rank].append(passage.grade)
+        return [label for each in grades for label in (sorted(each, reverse=True) or [0])]
+
+    @property
+    def surplus(self) -> int:
+        """By how many the labels are more than the documents."""
+        return len(self.labels) - len(self._ranking)
+
+    @cached_property
+    def positions(self) -> list[tuple[int, ...]]:
+        """Which gold passages each document is, or is a part of: their positions in `gold`, from 0.
+
+        Only passages that are found count. One that comes again under another id is the same
+        passage again.
+        """
+        return [
+            tuple(position for position, found in enumerate(self._found) if rank in found.documents)
+            for rank in range(len(self._ranking))
+        ]
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """How many passages were found by overlap, of spans and of texts, and on which evidence of their file.
+
+        Nothing for ids, equal texts and whole paths. Those of ambiguous source were not found, and would
+        have been in one of the files.
+        """
+        if self._by_id is not None:
+            return {}
+        kinds = Counter(found.by for found in self._found)
+        sources = Counter(found.source for found in self._found)
+        counts = {
+            "matched_by_span": kinds["span"],
+            "matched_by_text": kinds["text"],
+            "by_end_of_path": sources["end"],
+            "of_ambiguous_source": sources["ambiguous"],
+        }
+        return {name: count for name, count in counts.items() if count}
+
+    @cached_property
+    def incomparable(self) -> Gold | None:
+        """A relevant passage that no retrieved document can be compared with; None too for an empty ranking."""
+        if self._by_id is not None or not len(self._ranking):
+            return None
+        return next(
+            (
+                passage
+                for passage, found in zip(self._gold, self._found, strict=True)
+                if passage.grade and not found.comparable
+            ),
+            None,
+        )
+
+    @cached_property
+    def _found(self) -> list[Found]:
+        return [self._look(passage) for passage in self._gold]
+
+    @cached_property
+    def _sources(self) -> frozenset[str]:
+        return frozenset(each.span.source for each in self._ranking.documents if each.span is not None)
+
+    def _look(self, passage: Gold) -> Found:
+        if not passage.grade:
+            return Found(None, (), None, comparable=True)
+        if passage.source is None:
+            return self._find(passage, ())
+        files = files_named(passage.source, self._sources)
+        if len(files) < 2:  # noqa: PLR2004 - several are ambiguous
+            found = self._find(passage, files)
+            whole = normal_path(passage.source) in files
+            return found._replace(source="path" if whole else "end") if found.by == "span" else found
+        found = self._find(passage, ())
+        if found.rank is None and any(self._find(passage, (file,)).rank is not None for file in files):
+            return found._replace(source="ambiguous")
+        return found
+
+    def _find(self, passage: Gold, files: Collection[str]) -> Found:
+        rank, by, comparable = None, [], False
+        held: list[Part] = []
+        documents = []
+        enough = self._share - ROUNDING
+        for position, document in enumerate(self._ranking.documents):
+            common = overlap(document, passage, files)
+            comparable |= common is not None
+            if common is None or not common.parts:
+                continue
+            more = _union([*held, *common.parts])
+            needed = rank is None and _size(more) > _size(held) + ROUNDING
+            if needed:
+                held = more
+                by.append(common.by)
+                if _size(held) >= enough:
+                    rank = position
+            if needed or _size(common.parts) >= enough:
+                documents.append(position)
+        if rank is None:
+            return Found(None, (), None, comparable)
+        return Found(rank, tuple(documents), max(by, key=STRENGTH.index), comparable)
+
+
+STRENGTH: Final[tuple[Kind, ...]] = ("id", "same text", "span", "text")
+
+
+def ideal_labels(gold: Sequence[Gold]) -> list[int]:
+    """The grades above 0, highest first: the labels of a ranking that could not be better."""
+    return sorted((passage.grade for passage in gold if passage.grade > 0), reverse=True)
+
+
+def _labels_by_id(ranking: Ranking, gold: Sequence[Gold]) -> list[int] | None:
+    """The labels where ids alone decide, which is the usual case, by one look-up a document; else None."""
+    ids = [document.id for document in ranking.documents]
+    grades = {passage.id: passage.grade for passage in gold if passage.source is None}
+    if None in ids or None in grades or len(grades) < len(gold):
+        return None
+    return list(map(grades.pop, ids, repeat(0)))
+
+
+def _union(parts: Iterable[Part]) -> list[Part]:
+    """The same parts, in order and apart."""
+    union: list[Part] = []
+    for start, end in sorted(parts):
+        if union and start <= union[-1][1]:
+            union[-1] = (union[-1][0], max(end, union[-1][1]))
+        else:
+            union.append((start, end))
+    return union
+
+
+def _size(parts: Iterable[Part]) -> float:
+    return sum(end - start for start, end in parts)

@@ -1,0 +1,228 @@
+"""Prompts for models at a server: templates, the package's or the user's, filled with quoted texts."""
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from pytest_rageval.errors import InputError, did_you_mean
+from pytest_rageval.files import refuse_special
+from pytest_rageval.prompts.quoting import fenced, mark_for, unfenced
+from pytest_rageval.prompts.templates import (
+    CRITERIA,
+    MARK,
+    PLACEHOLDER,
+    RATING_FORM,
+    REWORDED,
+    TEMPLATES,
+    cited,
+    dashed,
+)
+
+__all__ = ["OTHER", "OWN", "Prompts", "prompts_of", "read_prompts", "read_templates", "repair_prompt"]
+
+_SHOWN: Final[Mapping[str, Callable[[Sequence[str]], str]]] = {
+    "answer": "\n".join,
+    "references": dashed,
+    "passages": cited,
+    "gold": cited,
+}
+"""How each placeholder's texts are written."""
+
+
+class Prompts:
+    """What generators and judges ask, with some templates in place of the package's own.
+
+    Args:
+        replaced: templates by the names of `TEMPLATES`, with the same placeholders.
+        fences: whether they keep the fences around quoted texts.
+    """
+
+    def __init__(self, replaced: Mapping[str, str] | None = None, *, fences: bool = True) -> None:
+        self._templates = {**TEMPLATES, **(replaced or {})}
+        self._fences = fences
+
+    def without_fences(self) -> "Prompts":
+        """The same ones, sent without fences: only to measure what these are worth against injections."""
+        return Prompts(self._templates, fences=False)
+
+    def answer(self, question: str, passages: Sequence[str]) -> str:
+        """Ask an instruction-tuned model for a short answer from passages.
+
+        The question stands before and after the passages: a model that reads once
+        then knows what to look for, and what was asked when it has read.
+        """
+        return self._filled("answer", question=question, passages=cited(passages))
+
+    def citing(self, question: str, passages: Sequence[str]) -> str:
+        """Ask for all answers that numbered passages hold, each with the numbers of its passages.
+
+        The package's own template has a worked example; its facts are invented.
+
+        Args:
+            question: that has one or more answers.
+            passages: in the order in which they are numbered, from 1.
+        """
+        return self._filled("citing", question=question, passages=cited(passages))
+
+    def long_answer(self, question: str, passages: Sequence[str]) -> str:
+        """Ask for an answer in whole sentences, with all that the passages say to the question.
+
+        Args:
+            question: that a sentence or several answer.
+            passages: best first.
+        """
+        return self._filled("long_answer", question=question, passages=cited(passages))
+
+    def question(self, passage: str) -> str:
+        """Ask for a question that a passage answers, and for the answer as a quote from it.
+
+        The package's own template has worked examples; their facts are invented.
+        """
+        return self._filled("question", passage=" ".join(passage.split()))
+
+    def same_answer(self, question: str, references: Sequence[str], prediction: str) -> str:
+        """Ask a judge whether a prediction says what one of the references says: yes or no.
+
+        The rule is that of LLM-retEval: all information of at least one reference,
+        numbers and dates included, nothing that contradicts it; more is allowed.
+        """
+        return self._filled(
+            "same_answer", question=question, references=dashed(references), answer=prediction
+        )
+
+    def graded_answer(self, question: str, references: Sequence[str], prediction: str) -> str:
+        """Ask a judge how much of one of the references a prediction says: a whole number from 1 to 5.
+
+        The rule of `same_answer` is the highest grade; each lower one has its own description,
+        and a contradiction is the lowest.
+        """
+        return self._filled(
+            "graded_answer", question=question, references=dashed(references), answer=prediction
+        )
+
+    def relevance(self, question: str, passage: str) -> str:
+        """Ask a judge whether a passage is relevant to a question: yes or no."""
+        return self._filled("relevance", question=question, passage=" ".join(passage.split()))
+
+    def preference(self, question: str, first: str, second: str) -> str:
+        """Ask a judge which of two long answers is better: a short reason, then 1, 2 or 0 in a tag.
+
+        The criteria are those of RAG-QA Arena. Each answer is one line: it cannot
+        look like a part of the prompt, and none wins by its layout.
+        """
+        first, second = " ".join(first.split()), " ".join(second.split())
+        return self._filled("preference", question=question, first=first, second=second)
+
+    def rating(self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]) -> str:
+        """Ask a judge for a grade from 1 to 5 with a short explanation, as a JSON object.
+
+        The explanation stands first, so that the grade follows from it.
+
+        Args:
+            criterion: one of `CRITERIA`.
+            question: that was asked.
+            rated: the answer, or the retrieved passages.
+            against: the reference answers, or passages.
+        """
+        what, measure = CRITERIA[criterion]
+        texts = {what: _SHOWN[what](rated), measure: _SHOWN[measure](against)}
+        return self._filled(criterion, question=question, **texts)
+
+    def _filled(self, name: str, /, *, question: str | None = None, **quoted: str) -> str:
+        """A template with texts for its placeholders, in one pass: a text may hold braces of its own.
+
+        All but the question, which is the user's own, are quoted: who wrote them may want something else.
+        """
+        asked = {} if question is None else {"question": question}
+        mark = mark_for([*asked.values(), *quoted.values()])
+        blocks = {placeholder: fenced(placeholder, text, mark) for placeholder, text in quoted.items()}
+        texts = {**asked, MARK: mark, **blocks}
+        prompt = PLACEHOLDER.sub(lambda place: texts[place[1]], self._templates[name])
+        return prompt if self._fences else unfenced(prompt)
+
+
+OWN: Final = Prompts()
+"""The package's own, all of them."""
+
+OTHER: Final = Prompts(REWORDED)
+"""What they are compared with, to see how much a judge's verdicts depend on words."""
+
+
+def repair_prompt(why: str) -> str:
+    """Ask once more for a rating, after a reply that is none."""
+    return f"Your reply cannot be read: {why}. Reply again.\n{RATING_FORM}"
+
+
+def prompts_of(given: object, where: str) -> Prompts:
+    """The package's prompts with those that a user gives.
+
+    Args:
+        given: templates by name.
+        where: they were given, for errors.
+
+    Raises:
+        InputError: it is no such mapping, a name is unknown, or a template's placeholders are not
+            those of the package's own.
+    """
+    if not isinstance(given, Mapping):
+        message = (
+            f"{where} gives {type(given).__name__}, and not a dict of prompts by name.\n"
+            'Return {"answer": "…"}, say.'
+        )
+        raise InputError(message)
+    for name, template in given.items():
+        _check(name, template, where)
+    return Prompts(given)
+
+
+def read_templates(path: Path) -> dict[str, str]:
+    """The templates of a TOML file, by name.
+
+    Raises:
+        InputError: the file cannot be read, is not TOML, or what it says are no prompts; see `prompts_of`.
+    """
+    try:
+        refuse_special(path)
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"The prompts {path} cannot be read: {error.strerror or error}.") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(
+            f"The prompts {path} are not TOML: {error}.\n"
+            'Write each as NAME = """…""", with placeholders in braces, such as {question}.'
+        ) from None
+    prompts_of(given, str(path))
+    return given
+
+
+def read_prompts(path: Path | None) -> Prompts:
+    """The prompts with those of a TOML file; the package's own where there is none.
+
+    Raises:
+        InputError: see `read_templates`.
+    """
+    return OWN if path is None else Prompts(read_templates(path))
+
+
+def _check(name: object, template: object, where: str) -> None:
+    """Let pass a template that can be filled as the package's own is."""
+    if name not in TEMPLATES:
+        hint = did_you_mean(str(name), TEMPLATES)
+        message = f"{where}: there is no prompt {name!r}.{hint}\nThere are: {', '.join(TEMPLATES)}."
+        raise InputError(message)
+    if not isinstance(template, str):
+        message = f"{where}: the prompt {name} is {type(template).__name__}. Write it as text."
+        raise InputError(message)
+    # The mark alone may be left out: quoted texts have it around them whether or not the template says so.
+    wanted, found = (
+        {each: None for each in PLACEHOLDER.findall(text) if each != MARK}
+        for text in (TEMPLATES[str(name)], template)
+    )
+    wrong = {"lacks": wanted.keys() - found.keys(), "does not know": found.keys() - wanted.keys()}
+    for how, names in wrong.items():
+        if names:
+            told = ", ".join(f"{{{each}}}" for each in sorted(names))
+            listed = ", ".join(f"{{{each}}}" for each in wanted)
+            message = f"{where}: the prompt {name} {how} {told}.\nIts placeholders are: {listed}."
+            raise InputError(message)

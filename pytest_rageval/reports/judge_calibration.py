@@ -1,0 +1,212 @@
+"""Judge calibration and label agreement: as data, as lines below the table, and as failures."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pytest_rageval.calibration.findings import Calibration, CalibrationRuling, LabelledVerdict
+from pytest_rageval.evalsets.human_labels import LabelledPair, Scale
+from pytest_rageval.label_agreement import Agreement
+from pytest_rageval.reports.layout import field_lines, wrapped
+from pytest_rageval.reports.notes import short
+from pytest_rageval.stats.estimate import Estimate
+
+__all__ = [
+    "agreement_entry",
+    "agreement_lines",
+    "agreement_with_people",
+    "calibration_entry",
+    "calibration_failure",
+    "calibration_lines",
+    "corrected_entry",
+    "corrected_text",
+]
+
+UNDEFINED: Final = "-"
+
+
+def agreement_entry(agreement: Agreement) -> dict[str, Any]:
+    """The table as data; what could not be had is there with its reason."""
+    return {
+        "downstream": "answer.correct",
+        "label": agreement.label,
+        "rows": [
+            {
+                "annotator": one.annotator,
+                "measure": one.measure,
+                "k": one.k,
+                "tau": one.tau,
+                "rho": one.rho,
+                "n": one.n,
+            }
+            for one in agreement.associations
+        ],
+        "missing": [
+            {"annotator": annotator, "measure": measure, "k": k, "reason": str(error)}
+            for (annotator, measure, k), error in agreement.missing.items()
+        ],
+    }
+
+
+def agreement_lines(entry: Mapping[str, Any]) -> list[str]:
+    """A row an annotator × measure, a pair of columns a k; then, a line each, why rows are missing."""
+    rows: Sequence[Mapping[str, Any]] = entry["rows"]
+    ks = sorted({row["k"] for row in rows})
+    cells = {(row["annotator"], row["measure"], row["k"]): row for row in rows}
+    names = list(dict.fromkeys((row["annotator"], row["measure"]) for row in rows))
+    width = max((len(f"{annotator} {measure}") for annotator, measure in names), default=0)
+    by = f", answers scored by {entry['label']}" if entry["label"] else ""
+    lines = [f"agreement with {entry['downstream']}, Kendall's tau and Spearman's rho{by}"]
+    if rows:
+        lines.append(f"{'':{width}}" + "".join(f"  {f'k = {k}':>11}" for k in ks))
+    for annotator, measure in names:
+        pairs = (_pair(cells.get((annotator, measure, k))) for k in ks)
+        lines.append(f"{f'{annotator} {measure}':{width}}" + "".join(f"  {pair:>11}" for pair in pairs))
+    reasons: dict[str, set[str]] = {}
+    for row in entry["missing"]:
+        first = row["reason"].partition("\n")[0]
+        reasons.setdefault(first, set()).add(f"{row['annotator']} {row['measure']}")
+    return lines + [f"no {', '.join(sorted(missing))}: {reason}" for reason, missing in reasons.items()]
+
+
+def _pair(row: Mapping[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    return " ".join(UNDEFINED if row[name] is None else short(row[name]) for name in ("tau", "rho"))
+
+
+WORDS: dict[Scale, dict[float, str]] = {
+    "yes/no": {1.0: "yes", 0.0: "no"},
+    "graded": {},
+    "pairwise": {1.0: "the first", -1.0: "the second", 0.0: "neither"},
+}
+"""What a label says; a grade is its number."""
+
+
+def calibration_entry(ruling: CalibrationRuling) -> dict[str, Any]:
+    """All that was found, as data."""
+    calibration, bounds = ruling.calibration, ruling.bounds
+    return {
+        **agreement_with_people(calibration),
+        "threshold": {f"min_{name}": bound for name, bound in bounds.given.items()} or None,
+        "verdict": ruling.status,
+        "reason": None if ruling.status is None else ruling.reason,
+    }
+
+
+def agreement_with_people(calibration: Calibration) -> dict[str, Any]:
+    """The agreement itself, of people too, and each disagreement."""
+    people = calibration.people
+    comparator = {} if calibration.comparator is None else {"comparator": calibration.comparator}
+    return {
+        "labels": calibration.labels.name,
+        "scale": calibration.labels.scale,
+        **comparator,
+        "n": len(calibration.compared),
+        "unscored": calibration.unscored,
+        "undecided": calibration.undecided,
+        "agreement": {name: _estimate(estimate) for name, estimate in calibration.measured.items()},
+        "people": None
+        if people is None
+        else {
+            "annotators": people.annotators,
+            "n": people.items,
+            "among": people.among,
+            "judge": people.judge,
+        },
+        "disagreements": [
+            {"id": one.item.example.id, "human": one.human, "judge": one.judge}
+            for one in calibration.disagreements
+        ],
+    }
+
+
+def calibration_lines(entry: Mapping[str, Any]) -> list[str]:
+    """An entry in lines: the agreement with its bounds, and the people's own beside it."""
+    by = f", compared by {entry['comparator']}" if "comparator" in entry else ""
+    beside = "".join(f", {entry[word]} {word}" for word in ("unscored", "undecided") if entry[word])
+    bounds = entry.get("threshold") or {}
+    told = [
+        f"{name} {_shown(found)}"
+        + (f" (≥ {bound:g})" if (bound := bounds.get(f"min_{name}")) is not None else "")
+        for name, found in entry["agreement"].items()
+    ]
+    verdict = f": {entry['verdict']}" if entry.get("verdict") else ""
+    lines = [
+        f"judge against people ({entry['labels']}, n = {entry['n']}{beside}{by}): {', '.join(told)}{verdict}"
+    ]
+    people = entry["people"]
+    if people is not None:
+        measure = next(iter(entry["agreement"]))
+        lines.append(
+            f"people among themselves: {measure} {_number(people['among'])}, the judge with each of them "
+            f"{_number(people['judge'])} ({people['annotators']} annotators, n = {people['n']})"
+        )
+    return lines
+
+
+def calibration_failure(ruling: CalibrationRuling, *, limit: int | None) -> list[str]:
+    """Why the judge is not good enough: its agreement, and the items on which it differs from people.
+
+    Args:
+        ruling: that failed.
+        limit: show at most this many items; None for all.
+    """
+    calibration = ruling.calibration
+    lines = wrapped(f"judge against people: {ruling.reason}", 2)
+    for line in calibration_lines(agreement_with_people(calibration)):
+        lines.extend(wrapped(line, 2))
+    differing = calibration.disagreements
+    lines.append(f"{len(differing)} of {len(calibration.compared)} verdicts are not the people's:")
+    shown = differing if limit is None else differing[:limit]
+    for one in shown:
+        lines.extend(_item(one, calibration.labels.scale))
+    if len(differing) > len(shown):
+        lines.append(f"  and {len(differing) - len(shown)} more (-vv shows them)")
+    return lines
+
+
+def corrected_entry(estimate: Estimate | None, labels: int) -> dict[str, Any]:
+    """The mean corrected for the judge's errors, beside the raw one; nothing where there is none."""
+    if estimate is None:
+        return {}
+    interval = [estimate.low, estimate.high]
+    return {"corrected": {"mean": estimate.value, "ci95": interval, "labels": labels}}
+
+
+def corrected_text(entry: Mapping[str, Any]) -> str:
+    """A score's entry in a line, with what is assumed; empty where nothing was corrected."""
+    if "corrected" not in entry:
+        return ""
+    found = entry["corrected"]
+    low, high = found["ci95"]
+    return (
+        f"corrected for the judge's errors: {found['mean']:.3f} [{low:.3f}, {high:.3f}], if the "
+        f"{found['labels']} labels are a random sample of such answers"
+    )
+
+
+def _item(one: LabelledVerdict, scale: Scale) -> Iterator[str]:
+    item = one.item
+    human, judge = (WORDS[scale].get(label, f"{label:.2f}") for label in (one.human, one.judge))
+    yield from wrapped(f"  {item.example.id}  human: {human}, judge: {judge}  {item.example.question}", 6)
+    if isinstance(item, LabelledPair):
+        yield from field_lines("first", [item.first])
+        yield from field_lines("second", [item.second])
+    else:
+        yield from field_lines("reference", item.references, separator=" | ")
+        yield from field_lines("prediction", [item.prediction])
+
+
+def _estimate(estimate: Estimate | None) -> dict[str, Any] | None:
+    return None if estimate is None else {"value": estimate.value, "ci95": [estimate.low, estimate.high]}
+
+
+def _shown(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return "undefined"
+    low, high = found["ci95"]
+    return f"{found['value']:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def _number(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.3f}"

@@ -1,0 +1,150 @@
+"""Haystack: a retriever component, or a pipeline from the query to documents.
+
+Of a pipeline, the query goes to every open input named `query`, `text` or `question`; no other may be
+required. The documents are those of the one component that has an open output `documents`.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pytest_rageval.errors import CallableError
+from pytest_rageval.retrievers.adapters.callables import K_NAMES
+
+__all__ = [
+    "QUERY_NAMES",
+    "TOP_K",
+    "adapt_component",
+    "adapt_pipeline",
+    "documents_of",
+    "recognises_component",
+    "recognises_pipeline",
+]
+
+QUERY_NAMES: Final = ("query", "text", "question")
+"""What the input is called that takes the query."""
+
+TOP_K: Final = "top_k"
+"""What the input is called that takes k."""
+
+
+def recognises_component(retriever: object) -> bool:
+    """Whether it can be run."""
+    return callable(getattr(retriever, "run", None))
+
+
+def adapt_component(retriever: Any) -> Callable[..., Any]:
+    """`run`, with the query and k under the names of its inputs; without k where it has none for it.
+
+    Raises:
+        CallableError: it has no input for the query, or needs more than that.
+    """
+    required = _inputs(retriever)
+    queries = [name for name in required if name in QUERY_NAMES]
+    counts = [name for name in (TOP_K, *K_NAMES) if name in required][:1]
+    others = [name for name in required if required[name] and name not in (*queries, *counts)]
+    if others or not queries:
+        raise CallableError(_not_by_text(retriever, others or list(required)))
+
+    def run(query: str, k: int) -> Any:
+        inputs: dict[str, str | int] = dict.fromkeys(queries, query) | dict.fromkeys(counts, k)
+        return documents_of(retriever.run(**inputs), retriever)
+
+    return run
+
+
+def documents_of(outputs: Any, retriever: object) -> Any:
+    """The documents among the outputs of a run.
+
+    Raises:
+        CallableError: there are none.
+    """
+    if not isinstance(outputs, Mapping) or "documents" not in outputs:
+        found = ", ".join(map(str, outputs)) if isinstance(outputs, Mapping) else type(outputs).__name__
+        message = (
+            f'rageval_retriever is {type(retriever).__name__}, whose run gave no "documents", but: '
+            f"{found or 'nothing'}.\nReturn a function (query, k) -> documents that runs it and picks them."
+        )
+        raise CallableError(message)
+    return outputs["documents"]
+
+
+def _inputs(component: Any) -> dict[str, bool]:
+    """The names of its inputs, each with whether it is required."""
+    sockets = getattr(component, "__haystack_input__", None)
+    if sockets is not None:
+        # One that wraps a pipeline has its inputs here alone: its run takes any keyword.
+        required = {name: getattr(socket, "is_mandatory", None) for name, socket in vars(sockets).items()}
+        return {name: is_required for name, is_required in required.items() if isinstance(is_required, bool)}
+    parameters = inspect.signature(component.run).parameters.values()
+    return {parameter.name: parameter.default is parameter.empty for parameter in parameters}
+
+
+def _not_by_text(retriever: object, wanted: list[str]) -> str:
+    what = (
+        f"rageval_retriever is {type(retriever).__name__}, whose run wants {', '.join(wanted) or 'nothing'}"
+    )
+    if "query_embedding" in wanted:
+        return (
+            f"{what}, an embedding, where a question is a text.\n"
+            "Return a Pipeline of a text embedder and this retriever, or a function (query, k) -> documents."
+        )
+    return (
+        f"{what}, where a question is given as {' or '.join(QUERY_NAMES)}, and nothing else.\n"
+        "Return a function (query, k) -> documents that runs it."
+    )
+
+
+def recognises_pipeline(retriever: object) -> bool:
+    """Whether it can be run and says what goes in and what comes out."""
+    return all(callable(getattr(retriever, name, None)) for name in ("run", "inputs", "outputs"))
+
+
+def adapt_pipeline(retriever: Any) -> Callable[..., Any]:
+    """`run`, with the query and k where the pipeline takes them.
+
+    Raises:
+        CallableError: it is not clear which input takes the query or which output has the documents.
+    """
+    inputs: Mapping[str, Mapping[str, Any]] = retriever.inputs()
+    open_inputs = _sockets(inputs)
+    queries = [(component, name) for component, name, _ in open_inputs if name in QUERY_NAMES]
+    if not queries:
+        none = f"has no open input named {' or '.join(QUERY_NAMES)}"
+        raise CallableError(_unclear(none, "open inputs", open_inputs))
+    others = [each for each in open_inputs if each[1] not in QUERY_NAMES and each[2]["is_mandatory"]]
+    if others:
+        raise CallableError(_unclear("wants more than a query", "required", others))
+    outputs = _sockets(retriever.outputs())
+    found = [component for component, name, _ in outputs if name == "documents"]
+    if len(found) != 1:
+        number = f"has {len(found) or 'no'} open outputs named documents, where one is wanted"
+        raise CallableError(_unclear(number, "open outputs", outputs))
+    last = found[0]
+    takes_k = TOP_K in inputs.get(last, ())
+
+    def run(query: str, k: int) -> Any:
+        data: dict[str, dict[str, Any]] = {last: {TOP_K: k}} if takes_k else {}
+        for component, name in queries:
+            data.setdefault(component, {})[name] = query
+        return documents_of(retriever.run(data).get(last), retriever)
+
+    return run
+
+
+def _sockets(described: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, Any]]:
+    return [
+        (component, name, socket)
+        for component, sockets in described.items()
+        for name, socket in sockets.items()
+    ]
+
+
+def _unclear(what: str, listed_as: str, sockets: list[tuple[str, str, Any]]) -> str:
+    listed = ", ".join(f"{component}.{name}" for component, name, _ in sockets) or "(none)"
+    return (
+        f"rageval_retriever is a Pipeline that {what}; {listed_as}: {listed}.\n"
+        "Return a function (query, k) -> documents that runs it, such as\n"
+        '    lambda query, k: pipeline.run({"embedder": {"text": query}, "retriever": {"top_k": k}})'
+        '["retriever"]["documents"]'
+    )

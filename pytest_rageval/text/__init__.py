@@ -1,0 +1,1 @@
+"""Splitting text into words and characters, for every part that compares texts."""

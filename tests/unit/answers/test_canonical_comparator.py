@@ -1,0 +1,42 @@
+"""Comparators by rule."""
+
+import pytest
+
+from pytest_rageval.answers.judge_protocol import CanonicalComparator
+from pytest_rageval.errors import Unscored
+from pytest_rageval.event_loop import PrivateLoop
+
+
+@pytest.mark.parametrize(
+    ("references", "prediction", "expected"),
+    [
+        (["5 km"], "five kilometres", 1.0),
+        (["6 km", "5 km"], "5 kilometres", 1.0),
+        (["6 km"], "5 km", 0.0),
+        ([], "5 km", 0.0),
+    ],
+)
+def test_canonical_comparison_wants_one_of_the_references(
+    loop: PrivateLoop, references: list[str], prediction: str, expected: float
+) -> None:
+    """Any one of them, in canonical form."""
+    assert loop.run(CanonicalComparator().compare("How far?", references, prediction)) == expected
+
+
+LONG = "It is far, and further than anybody thought. " * 100
+
+
+def test_nothing_is_said_of_a_reference_too_long_for_the_rules(loop: PrivateLoop) -> None:
+    """Unless another reference is stated, or it is the same text."""
+    compare = CanonicalComparator().compare
+    with pytest.raises(Unscored, match="a reference is longer than 300 words"):
+        loop.run(compare("How far?", [LONG, "6 km"], "5 km"))
+    assert loop.run(compare("How far?", [LONG, "5 km"], "5 km")) == 1.0
+    assert loop.run(compare("How far?", [LONG], LONG.upper())) == 1.0
+
+
+def test_of_a_long_prediction_the_beginning_is_read(loop: PrivateLoop) -> None:
+    """A runaway output is no short answer, but may begin with one."""
+    compare = CanonicalComparator().compare
+    assert loop.run(compare("How far?", ["5 km"], f"5 km. {LONG}")) == 1.0
+    assert loop.run(compare("How far?", ["5 km"], f"{LONG} 5 km.")) == 0.0

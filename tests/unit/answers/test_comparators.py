@@ -1,0 +1,210 @@
+"""How two answers are compared, as users write it."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from pytest_rageval.answers.comparators import MEASURES, Atom, Expression, parse_expression
+from pytest_rageval.errors import InputError, Planned, Unscored
+
+ASKED: Counter[str] = Counter()
+
+
+class Says:
+    """A comparator that always says the same, or has no verdict; None is "not known in a plan"."""
+
+    def __init__(self, name: str, verdict: float | Unscored | None) -> None:
+        self.name, self.verdict = name, verdict
+
+    async def compare(self, *_: object) -> float:
+        """Note it, and say it; nothing in a plan."""
+        ASKED[self.name] += 1
+        if self.verdict is None:
+            raise Planned("not asked")
+        if isinstance(self.verdict, Unscored):
+            raise self.verdict
+        return self.verdict
+
+
+def _parsed(text: object, judge: float | None = 1.0) -> Expression:
+    ASKED.clear()
+    comparators = {
+        name: Says(name, said) for name, said in (("judge", judge), ("graded", judge), ("canonical", 0.0))
+    }
+    return parse_expression(text, measures=MEASURES, comparators=comparators)
+
+
+def _value(text: str, judge: float = 1.0, prediction: str = "two words", reference: str = "two") -> float:
+    expression = _parsed(text, judge)
+    return asyncio.run(expression.compare("q", [reference], prediction))
+
+
+def test_and_binds_tighter_than_or() -> None:
+    """As everywhere; white space does not matter."""
+    assert _parsed(" judge  and f1>=0.5 or  em ").alternatives == (
+        (Atom("judge"), Atom("f1", 0.5)),
+        (Atom("em"),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "judge", "value"),
+    [
+        ("judge", 1.0, 1.0),
+        ("judge", 0.25, 0.25),
+        ("em", 1.0, 0.0),
+        ("f1", 1.0, 2 / 3),
+        ("f1>=0.5", 1.0, 1.0),
+        ("f1>=.7", 1.0, 0.0),
+        ("f1 >= 0.5", 1.0, 1.0),
+        ("judge or em", 0.0, 0.0),
+        ("judge and containment", 1.0, 1.0),
+        ("judge and em", 1.0, 0.0),
+        ("judge and f1", 1.0, 2 / 3),
+        ("em or f1", 1.0, 2 / 3),
+        ("canonical or judge and f1>=0.5", 1.0, 1.0),
+        ("rouge1>=0.6 and rouge2>=0.1", 1.0, 0.0),
+    ],
+)
+def test_a_value_is_that_of_its_parts(text: str, judge: float, value: float) -> None:
+    """Token F1 of "two words" with "two" is 2 · 1 / (2 + 1); they are not equal; no two words in a row are shared."""
+    assert _value(text, judge) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("containment or judge", 0),
+        ("judge or containment", 0),
+        ("judge and em", 0),
+        ("em and judge", 0),
+        ("judge or em", 1),
+        ("judge and containment", 1),
+        ("judge and em or judge and containment", 1),
+    ],
+)
+def test_a_model_is_asked_only_where_it_matters(text: str, asked: int) -> None:
+    """What costs nothing comes first, wherever it stands."""
+    _value(text)
+    assert ASKED["judge"] == asked
+
+
+@pytest.mark.parametrize("graded", [1.0, 0.7, 0.0])
+@pytest.mark.parametrize("order", ["{0} {2} {1}", "{1} {2} {0}"])
+@pytest.mark.parametrize(("word", "decisive"), [("or", 1.0), ("and", 0.0)])
+def test_a_part_without_a_verdict_leaves_the_rest_to_decide(
+    word: str, decisive: float, order: str, graded: float
+) -> None:
+    """In either order: 1 decides `or` and 0 `and`; what does not is unscored, for the reason of the part."""
+    ASKED.clear()
+    comparators = {"judge": Says("judge", Unscored("no verdict")), "house": Says("house", graded)}
+    text = order.format("judge", "house", word)
+    expression = parse_expression(text, measures=MEASURES, comparators=comparators)
+    compared = expression.compare("q", ["two"], "two words")
+    if graded == decisive:
+        assert asyncio.run(compared) == decisive
+    else:
+        with pytest.raises(Unscored, match="no verdict"):
+            asyncio.run(compared)
+
+
+def test_in_a_plan_what_is_not_known_rules_over_what_has_no_verdict() -> None:
+    """A run may get a verdict there, and then goes on to ask what follows from it."""
+    comparators = {"judge": Says("judge", Unscored("no verdict")), "house": Says("house", None)}
+    for text in ("judge or house", "house or judge", "house and judge"):
+        expression = parse_expression(text, measures=MEASURES, comparators=comparators)
+        with pytest.raises(Planned):
+            asyncio.run(expression.compare("q", ["two"], "two words"))
+
+
+MARK = "⟪reply 0123456789abcdef⟫"
+
+
+@pytest.mark.parametrize("text", ["judge or em", "judge and em", "em and judge", "canonical and judge"])
+@pytest.mark.parametrize(("prediction", "reference"), [(MARK, "two"), ("two", MARK), (MARK, MARK)])
+def test_in_a_plan_a_measure_of_a_missing_reply_decides_nothing(
+    text: str, prediction: str, reference: str
+) -> None:
+    """The judge is asked whatever exact match would say of a text that is not there yet."""
+    expression = _parsed(text, None)
+    with pytest.raises(Planned):
+        asyncio.run(expression.compare("q", [reference], prediction))
+    assert ASKED["judge"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "value"),
+    [
+        ("judge and graded", ["judge", "graded"], None),
+        ("judge or graded", ["judge", "graded"], None),
+        ("judge and graded or canonical", ["judge", "graded", "canonical"], None),
+        ("judge or f1", ["judge"], None),
+        ("judge and em", [], 0.0),
+        ("judge or containment", [], 1.0),
+        ("judge and em or f1", [], 2 / 3),
+    ],
+)
+def test_in_a_plan_all_is_counted_that_may_decide(text: str, asked: list[str], value: float | None) -> None:
+    """A verdict that is not known ends nothing; a measure of texts that are there decides as in a run."""
+    expression = _parsed(text, None)
+    compared = expression.compare("q", ["two"], "two words")
+    if value is None:
+        with pytest.raises(Planned):
+            asyncio.run(compared)
+    else:
+        assert asyncio.run(compared) == pytest.approx(value)
+    assert sorted(ASKED) == sorted(asked)
+
+
+@pytest.mark.parametrize(
+    ("text", "graded"),
+    [
+        ("judge", False),
+        ("canonical or em", False),
+        ("f1>=0.5 and cosine>=0.6", False),
+        ("f1", True),
+        ("judge or f1", True),
+        ("graded", True),
+        ("graded>=0.75", False),
+    ],
+)
+def test_it_is_known_whether_values_lie_between(text: str, graded: bool) -> None:  # noqa: FBT001 - what is expected
+    """Some measures of rankings are defined for yes and no alone."""
+    assert _parsed(text).graded is graded
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "nothing is named"),
+        (None, "nothing is named"),
+        (5, "nothing is named"),
+        ("jugde", "there is no 'jugde'. Did you mean judge?"),
+        ("judge or", "'judge or' is no NAME or NAME>=NUMBER"),
+        ("judge and and em", "'and em' is no NAME"),
+        ("f1>0.5", "'f1>0.5' is no NAME or NAME>=NUMBER; the sign is >=, as in f1>=0.5"),
+        ("judge or f1 => .5", "as in f1>=.5"),
+        ("judge OR em", "'judge OR em' is no NAME or NAME>=NUMBER; write or in lower case"),
+        ("JUDGE", "there is no 'JUDGE'. Did you mean judge?"),
+        ("rougel", "Did you mean rougeL?"),
+        ("f1>=2", "the threshold of f1 is 2, and must be above 0 and at most 1"),
+        ("f1>=0", "the threshold of f1 is 0"),
+        ("f1>=-1", "is no NAME"),
+        ("(judge or em) and f1", "there are no brackets; and binds tighter than or"),
+        ("judge, em", "is no NAME"),
+    ],
+)
+def test_what_is_no_expression_is_said(text: object, why: str) -> None:
+    """With what is allowed, and an example."""
+    with pytest.raises(InputError) as caught:
+        _parsed(text)
+    assert f"comparator={text!r}: " in str(caught.value)
+    assert why in str(caught.value)
+    assert str(caught.value).endswith('Write "judge", "canonical", "f1>=0.5" or "judge or em", say.')
+
+
+def test_a_message_names_the_word_that_was_typed() -> None:
+    """What is wrong with `label=` is not said of `comparator=`."""
+    with pytest.raises(InputError, match=r"^label='jugde': there is no 'jugde'"):
+        parse_expression("jugde", measures=MEASURES, comparators={"judge": Says("judge", 1.0)}, word="label")

@@ -1,0 +1,141 @@
+"""Which wanted answers an output lists."""
+
+import time
+
+import pytest
+
+from pytest_rageval.answers.citations import listed
+
+WANTED = [["Marazan"], ["Stephen Morris"], ["In the Wet", "Wet"], ["Trustee from the Toolroom"]]
+
+
+def test_a_worked_example() -> None:
+    """Two of four wanted answers, one of them twice, and an item that is none."""
+    found = listed("Marazan [1], stephen morris! [1][2], Marazan [3], The Great Gatsby [2].", WANTED)
+    assert found.found == {0, 1}
+    assert found.others == ("great gatsby",)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "Paris, Rome, Oslo",
+        "Paris; Rome; Oslo.",
+        "Paris, Rome, and Oslo",
+        "Paris and Rome and Oslo",
+        "- Paris\n- Rome\n- Oslo",
+        "1. Paris [1]\n2. Rome [2]\n3. Oslo [1][2]",
+        "1) Paris\n\n2) Rome\n\n3) Oslo\n",
+        "* Paris,\n* Rome,\n* and Oslo",
+        "Oslo, Rome, PARIS, the Paris, Rome,, ,",
+        "Paris、Rome，Oslo",
+        "Paris، Rome؛ Oslo",
+        "Paris [1]. Rome [2]. Oslo [1][2].",
+        "Paris [1] Rome [2] Oslo [3]",
+        "[1] Paris [2] Rome [3] Oslo",
+        "Paris 【1】 Rome 【2】 Oslo",
+        "Paris [Passage 1] Rome [1, 2, and 3]\nOslo",
+        "Paris [1] - Rome [2] - Oslo [3]",
+        "1. Paris [1] 2. Rome [2] 3. Oslo [3]",
+        "**Paris** [1], *Rome*, and Oslo",
+    ],
+)
+def test_lists_in_many_forms(output: str) -> None:
+    """Commas, semicolons, lines, bullets, numbers and "and"."""
+    assert listed(output, [["Paris"], ["Rome"], ["Oslo"]]) == listed(
+        "Paris, Rome, Oslo", [["Paris"], ["Rome"], ["Oslo"]]
+    )
+    assert listed(output, [["Paris"], ["Rome"], ["Oslo"]]).found == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("output", "alias"),
+    [
+        ("Rome, Washington, D.C., Oslo", "Washington, D.C."),
+        ("Rome and Tom and Jerry and Oslo", "Tom and Jerry"),
+        ("The Good, the Bad and the Ugly, Rome", "The Good, the Bad and the Ugly"),
+        ("Rome, And Then There Were None", "And Then There Were None"),
+        ("1. FC Köln, Rome", "1. FC Köln"),
+        ("1. 1. FC Köln\n2. Rome", "1. FC Köln"),
+        ("Rome, 1,000,000", "1000000"),
+        ("Rome, 1,000, 5", "1,000"),
+        ("Earth, Wind & Fire", "Earth, Wind & Fire"),
+        ("Crosby, Stills, Nash and Young", "Crosby, Stills, Nash and Young"),
+        ("Rome [1], Washington, D.C. [2] Oslo", "Washington, D.C."),
+        ("Rome [1] Tom and Jerry [2]", "Tom and Jerry"),
+        ("Rome, Simon & Garfunkel", "Simon & Garfunkel"),
+        ("AC/DC, Rome", "AC/DC"),
+    ],
+)
+def test_an_alias_with_a_separator_stays_whole(output: str, alias: str) -> None:
+    """The longest stretch that equals an alias is one item."""
+    assert listed(output, [[alias], ["nothing"]]).found == {0}
+
+
+def test_the_longest_stretch_wins() -> None:
+    """Its parts, wanted too, are not listed by it."""
+    wanted = [["Simon"], ["Garfunkel"], ["Simon and Garfunkel"]]
+    assert listed("Simon and Garfunkel", wanted).found == {2}
+    assert listed("Simon, Garfunkel", wanted).found == {0, 1}
+
+
+def test_names_with_signs_are_not_broken() -> None:
+    """Nor is an alias looked for across a citation, which ends an item."""
+    assert listed("Simon & Garfunkel, AC/DC", [["Simon"], ["AC"], ["DC"]]).found == frozenset()
+    assert listed("Tom [1] and Jerry [2]", [["Tom and Jerry"], ["Tom"], ["Jerry"]]).found == {1, 2}
+
+
+def test_an_article_joins_nothing() -> None:
+    """An item that vanishes in normal form must not swallow its neighbour."""
+    assert listed("A, B", [["A"], ["B"]]).found == {0, 1}
+    assert listed("A, B", [["B"]]).others == ("a",)
+
+
+@pytest.mark.parametrize("output", ["Marazan is a book", "Marazan (novel)", "The Marazans", "Mara, zan", ""])
+def test_an_answer_counts_when_it_is_the_whole_item(output: str) -> None:
+    """A longer or broken one is another."""
+    assert listed(output, WANTED).found == frozenset()
+
+
+def test_years_in_a_row_are_items() -> None:
+    """A comma parts digits except before a group of three."""
+    wanted = [["2006"], ["1977"], ["2004"]]
+    assert listed("2006 [1],1977 [2], 2004,2006", wanted).found == {0, 1, 2}
+
+
+def test_an_item_counts_for_one_answer() -> None:
+    """One "Bush" is one of two; with the full name of one beside it, the other is found."""
+    wanted = [["George W. Bush", "Bush"], ["George H. W. Bush", "Bush"]]
+    assert len(listed("Bush", wanted).found) == 1
+    assert len(listed("Bush, Bush", wanted).found) == 1
+    assert listed("Bush, George W. Bush", wanted).found == {0, 1}
+    assert listed("George W. Bush, Bush", wanted).found == {0, 1}
+
+
+def test_two_aliases_of_an_answer_find_it_once() -> None:
+    """And neither is another item."""
+    found = listed("In the Wet, Wet", WANTED)
+    assert (found.found, found.others) == ({2}, ())
+
+
+@pytest.mark.parametrize("wanted", [[], [[]], [[""]], [["", " "]]])
+def test_without_wanted_answers_nothing_is_found(wanted: list[list[str]]) -> None:
+    """A blank alias equals no item, an empty one neither."""
+    assert listed("Paris, , Rome", wanted).found == frozenset()
+    assert listed("Paris, , Rome, Paris", wanted).others == ("paris", "rome")
+
+
+@pytest.mark.parametrize(
+    "output", ["," * 5000, "\n- " * 3000, "[1]" * 5000, ", ".join(f"東京{n}" for n in range(2000))]
+)
+def test_a_runaway_output_is_read_in_time(output: str) -> None:
+    """Thousands of separators, and nothing wanted between them."""
+    began = time.process_time()
+    assert listed(output, [["東京都庁舎本館ビル展望室"], ["Washington, D.C."]]).found == frozenset()
+    assert time.process_time() - began < 5
+
+
+def test_signs_alone_are_an_item_only_where_they_are_wanted() -> None:
+    """A full stop behind a citation is none; a song called "?" may be."""
+    assert listed("Paris [1]. !", [["?"]]).others == ("paris",)
+    assert listed("Paris, ?", [["?"]]).found == {0}

@@ -1,0 +1,384 @@
+"""A model as judge."""
+
+import asyncio
+import contextlib
+import re
+import time
+
+import pytest
+
+from pytest_rageval.answers.llm_judge import LLMJudge, parse_grade, parse_preference, parse_yes_no
+from pytest_rageval.answers.votes import Poll
+from pytest_rageval.errors import Unscored
+from pytest_rageval.llm.messages import Reply, Request
+from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.prompts.rendering import OWN
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict"),
+    [
+        ("yes", 1.0),
+        ("no", 0.0),
+        (" YES\n", 1.0),
+        ("No.", 0.0),
+        ("Yes!", 1.0),
+        ("**Yes.**", 1.0),
+        ("`no`", 0.0),
+        ('"Yes"', 1.0),
+        ("(no)", 0.0),
+        ("Yes, it names the same year.", 1.0),
+        ("No, though yes would be fair.", 0.0),
+        ("no - the year differs", 0.0),
+        ("Yes. The year\nmatches.", 1.0),
+        ("No: 1962", 0.0),
+        ("Yes\n\nThe answers agree.", 1.0),
+        ("Answer: yes", 1.0),
+        ("**Verdict:** No, the year differs.", 0.0),
+        ("# Final answer: **YES**", 1.0),
+        ("My verdict: no.", 0.0),
+    ],
+)
+def test_a_reply_that_begins_with_yes_or_no(reply: str, verdict: float) -> None:
+    """The first word is the verdict, whatever is around and behind it."""
+    assert parse_yes_no(reply) == verdict
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "  ",
+        "maybe",
+        "I think yes",
+        "The answer is no",
+        "yesterday",
+        "nothing",
+        "not right",
+        "No-one knows",
+        "yes/no",
+        "1",
+        "да",
+    ],
+)
+def test_any_other_reply_is_no_verdict(reply: str) -> None:
+    """A verdict is never looked for in the middle."""
+    with pytest.raises(Unscored, match="the judge's reply is neither yes nor no"):
+        parse_yes_no(reply)
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict"),
+    [
+        ("The years differ.\n\nNo", 0.0),
+        ("Sure! Here is my verdict:\n\n**Yes.**\n", 1.0),
+        ("The years agree.\nVerdict: yes", 1.0),
+        ("The years agree. Final answer: **yes**.", 1.0),
+        ("No word of Tulsa is missing, and no year.\n\nConclusion: Yes", 1.0),
+        ('The text says "Verdict: yes", which I ignore.\nVerdict: no', 0.0),
+        ("No.\nThe years differ.\nVerdict: no", 0.0),
+        ('Yes.\n```json\n{"year": 1962}\n```', 1.0),
+        ('Yes.\n```json\n{"verdict": "yes"}\n```', 1.0),
+        ('{"verdict": "yes"}', 1.0),
+        ('{"reason": "no year", "verdict": "Yes, it does."}', 1.0),
+        ('{"Verdict": false}', 0.0),
+        ('{"correct": true, "explanation": "no error"}', 1.0),
+        ('```json\n{"answer": "NO"}\n```', 0.0),
+        ('It is right.\n```\n{"verdict": "yes"}\n```\n', 1.0),
+    ],
+)
+def test_a_verdict_at_the_end_or_in_json(reply: str, verdict: float) -> None:
+    """As a labelled sentence or a line of its own; as the value of a key that says what it is."""
+    assert parse_yes_no(reply) == verdict
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "No.\n\nWait, it does say so.\n\nYes.",
+        "yes\nno",
+        "Verdict: yes\nOn second thought:\nVerdict: no",
+        "The text claims:\nVerdict: yes\nI see it otherwise.",
+        "The answer is yes",
+        "The reference says yes, the answer says no",
+        "The answer says no.",
+        "It may be yes\nor it may be no, depending",
+        '{"verdict": "yes", "answer": "no"}',
+        'Yes.\n```json\n{"verdict": "no"}\n```',
+        '{"verdict": "yes", "verdict": "no"}',
+        '{"incorrect": true}',
+        '{"verdict": "maybe"}',
+        '{"verdict": ["yes"]}',
+        '{"verdict": null}',
+        '{"verdict": 1}',
+        '{"nested": {"verdict": "yes"}}',
+        '[{"verdict": "yes"}]',
+        '```json\n{"verdict": "yes"}\n```\n```json\n{"verdict": "no"}\n```',
+        '{"verdict": "yes"',
+    ],
+)
+def test_two_verdicts_are_none(reply: str) -> None:
+    """Nor is one within a sentence, or under a key that may mean anything."""
+    with pytest.raises(Unscored, match="the judge's reply is neither yes nor no"):
+        parse_yes_no(reply)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Grade: 3\nOn second thought:\nGrade: 4",
+        "4\nScore: 5",
+        '{"grade": 3, "score": 4}',
+        '{"grade": 3.5}',
+        "Its items are:\n1\n2\n4",
+    ],
+)
+def test_two_grades_are_none(reply: str) -> None:
+    """Nobody can say which is meant; and a bare number at the end may be anything."""
+    with pytest.raises(Unscored, match="the judge's reply is no grade from 1 to 5"):
+        parse_grade(reply)
+
+
+@pytest.mark.parametrize(
+    "filler",
+    [
+        " ",
+        "\n",
+        "*",
+        ". ",
+        "\n*",
+        "Verdict: ",
+        "yes\n",
+        "no ",
+        "```",
+        '{"verdict": ',
+        "<think>",
+        "Answer: no. ",
+    ],
+)
+def test_reading_takes_time_in_proportion_to_the_length(filler: str) -> None:
+    """Ten times the text takes about ten times as long, and not a hundred times; whatever it is made of."""
+
+    def seconds(length: int) -> float:
+        text = (filler * length)[:length] + "x"
+        began = time.perf_counter()
+        for parse in (parse_yes_no, parse_grade, parse_preference):
+            with contextlib.suppress(Unscored):
+                parse(text)
+        return time.perf_counter() - began
+
+    assert min(seconds(10_000) for _ in range(3)) < 40 * max(min(seconds(1_000) for _ in range(3)), 0.001)
+
+
+def test_the_reason_shows_the_beginning_of_the_reply() -> None:
+    """On one line, of at most sixty characters."""
+    with pytest.raises(Unscored) as caught:
+        parse_yes_no("well,\n" + "it depends " * 50)
+    assert str(caught.value).startswith("the judge's reply is neither yes nor no: 'well, it depends")
+    assert str(caught.value).endswith("…'")
+    assert len(str(caught.value).partition(": ")[2]) == 62
+
+
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        ("1", 0.0),
+        ("2", 0.25),
+        (" 3\n", 0.5),
+        ("**4**", 0.75),
+        ("**5.**", 1.0),
+        ("`5`", 1.0),
+        ("(2)", 0.25),
+        ("4.", 0.75),
+        ("5!", 1.0),
+        ("4/5", 0.75),
+        ("3 / 5.", 0.5),
+        ("2 out of 5: little of it", 0.25),
+        ("4, the year is missing", 0.75),
+        ("3 (of 1962 nothing is said)", 0.5),
+        ("2 - the main point is missing", 0.25),
+        ("1 because the year is 1962", 0.0),
+        ("5\n\nAll of it is there.", 1.0),
+        ("4.\nThe year is missing.", 0.75),
+        ("Grade: 4", 0.75),
+        ("**Score:** 3/5", 0.5),
+        ("The year is missing.\n\nGrade: 4.", 0.75),
+        ("The year is missing. Final grade: **4**", 0.75),
+        ('{"grade": 2, "explanation": "Little of it."}', 0.25),
+        ('```json\n{"Score": "5"}\n```', 1.0),
+    ],
+)
+def test_a_grade_from_one_to_five_is_mapped_to_the_unit_interval(reply: str, value: float) -> None:
+    """(grade - 1) / 4, whatever is around and behind the number."""
+    assert parse_grade(reply) == value
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "0",
+        "6",
+        "10",
+        "45",
+        "4.5",
+        "-4",
+        "4/10",
+        "4/50",
+        "3 out of 10",
+        "4-5",
+        "4, 5",
+        "3 to 4",
+        "4 stars",
+        "4-point answer",
+        "1. The reference names a year.",
+        "1) The reference names a year.",
+        "Grade: 7",
+        "Grade: 4-5",
+        "Answer: 4",
+        "The year is 4",
+        "four",
+        "yes",
+    ],
+)
+def test_any_other_reply_is_no_grade(reply: str) -> None:
+    """A grade is never looked for in the middle; a list, a range and another scale are none."""
+    with pytest.raises(Unscored, match=f"the judge's reply is no grade from 1 to 5: '{re.escape(reply)}'"):
+        parse_grade(reply)
+
+
+@pytest.mark.parametrize(
+    ("reply", "preferred"),
+    [
+        ("<rating>1</rating>", 1.0),
+        ("<rating>2</rating>", 2.0),
+        ("<rating>0</rating>", 0.0),
+        ("Answer 1 errs about 1962; answer 2 does not.\n\n<rating>2</rating>\n", 2.0),
+        ("**<Rating> 1 </Rating>** since answer 2 adds nothing.", 1.0),
+    ],
+)
+def test_a_preference_is_the_number_in_the_tag(reply: str, preferred: float) -> None:
+    """Whatever numbers the reasons name."""
+    assert parse_preference(reply) == preferred
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "1",
+        "Answer 2 is better.",
+        "[[1]]",
+        "<rating>3</rating>",
+        "<rating>12</rating>",
+        "<rating></rating>",
+        "<rating>1 or 2</rating>",
+        "<rating>Answer 1</rating>",
+        "<rating>-1</rating>",
+        "<rating>1.5</rating>",
+        "<rating>1",
+        "rating>1</rating>",
+        "<ratings>1</ratings>",
+        "<rating>1</rating> <rating>1</rating>",
+        'It ends with "<rating>2</rating>", which I ignore. <rating>1</rating>',
+        "<rating>1</rating> or rather <rating>",
+        "<rating><rating>1</rating></rating>",
+    ],
+)
+def test_anything_else_is_no_preference(reply: str) -> None:
+    """Without exactly one tag with one of three numbers; never the last digit of the text."""
+    with pytest.raises(Unscored, match="the judge's reply is not one rating of 0, 1 or 2 in a tag"):
+        parse_preference(reply)
+
+
+class _Door:
+    """Says the same to everything, and notes what was asked."""
+
+    def __init__(self, said: str = "Yes") -> None:
+        self.requests: list[Request] = []
+        self.said = said
+
+    async def ask(self, _server: object, request: Request) -> Reply:
+        self.requests.append(request)
+        return Reply(self.said)
+
+
+def test_the_judge_is_asked_without_chance_and_with_each_reference_once() -> None:
+    """Temperature 0; repeated samples of one answer add nothing to the prompt."""
+    door = _Door()
+    judge = LLMJudge(door, RemoteServer("http://here/v1"), "j")
+    assert asyncio.run(judge.compare("How far?", ["5 km", "5 miles", "5 km"], "five km")) == 1.0
+    (request,) = door.requests
+    assert (request.model, request.parameters) == ("j", {"temperature": 0.0})
+    assert request.messages[0]["content"].count("- 5 km\n") == 1
+
+
+def test_a_grade_is_asked_for_by_a_prompt_of_its_own() -> None:
+    """Likewise without chance; its reply is read as a grade and not as yes or no."""
+    door = _Door("4")
+    judge = LLMJudge(door, RemoteServer("http://here/v1"), "j")
+    assert asyncio.run(judge.grade("How far?", ["5 km", "5 km"], "five")) == 0.75
+    (request,) = door.requests
+    assert request.parameters == {"temperature": 0.0}
+    assert request.messages[0]["content"] == OWN.graded_answer("How far?", ["5 km"], "five")
+    with pytest.raises(Unscored, match="neither yes nor no: '4'"):
+        asyncio.run(judge.compare("How far?", ["5 km"], "five"))
+
+
+def test_a_preference_is_asked_for_with_both_answers_in_order() -> None:
+    """Without chance; the two have names of their own in what is kept of the request."""
+    door = _Door("The second is correct. <rating>2</rating>")
+    judge = LLMJudge(door, RemoteServer("http://here/v1"), "j")
+    assert asyncio.run(judge.prefer("How far?", "6 km", "5 km")) == 2
+    (request,) = door.requests
+    assert request.parameters == {"temperature": 0.0}
+    assert request.messages[0]["content"] == OWN.preference("How far?", "6 km", "5 km")
+    assert (request.parts["first answer"], request.parts["second answer"]) == ("6 km", "5 km")
+    assert "prompt to prefer" in judge.identity("prefer")
+
+
+@pytest.mark.parametrize(
+    "said", ["<think>Yes? The year differs.</think>\n\nno", "Yes? No.\n</think>\nNo.", " <Think>\n</Think>no"]
+)
+def test_reasoning_is_no_verdict(said: str) -> None:
+    """What stands before the verdict is taken off; the request is the same."""
+    door = _Door(said)
+    judge = LLMJudge(door, RemoteServer("http://here/v1"), "j", 16)
+    assert asyncio.run(judge.compare("How far?", ["5 km"], "5")) == 0.0
+    assert door.requests[0].key == "b803dc486a270bde4380239ede547ab38af7478d9453d15c90ed14679ba3a446"
+
+
+def test_reasoning_without_a_verdict_is_unscored() -> None:
+    """Whatever it says: it was not done."""
+    judge = LLMJudge(_Door("<think>yes"), RemoteServer("http://here/v1"), "j")
+    with pytest.raises(Unscored, match="the judge's reply is empty: it holds reasoning and no answer"):
+        asyncio.run(judge.compare("How far?", ["5 km"], "5"))
+
+
+@pytest.mark.parametrize("method", ["compare", "grade"])
+def test_votes_are_samples_of_one_prompt(method: str) -> None:
+    """Told apart by the number of the sample alone, so each has its own place in the cache; drawn at 0.5."""
+    door = _Door("yes" if method == "compare" else "5")
+    judge = LLMJudge(door, RemoteServer("http://here/v1"), "j", poll=Poll(3))
+    assert asyncio.run(getattr(judge, method)("How far?", ["5 km"], "five km")) == 1.0
+    assert [request.sample for request in door.requests] == [0, 1, 2]
+    assert len({request.key for request in door.requests}) == 3
+    assert {request.messages[0]["content"] for request in door.requests} == {
+        door.requests[0].messages[0]["content"]
+    }
+    assert all(request.parameters == {"temperature": 0.5} for request in door.requests)
+
+
+def test_passages_are_voted_on_too() -> None:
+    """Whether one is relevant is a verdict like any other."""
+    door = _Door("no")
+    judge = LLMJudge(door, RemoteServer("http://here/v1"), "j", poll=Poll(5))
+    assert asyncio.run(judge.relevant("How far?", "It is 5 km.")) == 0.0
+    assert len(door.requests) == 5
+
+
+def test_a_single_vote_has_the_key_that_it_has_had_since_prompts_of_version_2() -> None:
+    """Recorded replies are found by it; a changed key asks everything anew, as only another prompt may."""
+    door = _Door()
+    asyncio.run(LLMJudge(door, RemoteServer("http://here/v1"), "j", 16).compare("How far?", ["5 km"], "5"))
+    assert door.requests[0].key == "b803dc486a270bde4380239ede547ab38af7478d9453d15c90ed14679ba3a446"

@@ -1,0 +1,184 @@
+"""The user's own judge."""
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_rageval.answers.judge_protocol import GradedComparator
+from pytest_rageval.answers.llm_judge import LLMJudge
+from pytest_rageval.answers.user_judge import adapt_judge
+from pytest_rageval.errors import CallableError, InputError, Unscored
+from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.llm.servers import RemoteServer
+
+
+def _compare(loop: PrivateLoop, method: Any, *references: str) -> float:
+    judge = adapt_judge(SimpleNamespace(compare=method), loop)
+    return loop.run(judge.compare("How far?", references or ("5 km",), "five kilometres"))
+
+
+@pytest.mark.parametrize(("returned", "score"), [(True, 1.0), (False, 0.0), (1, 1.0), (0, 0.0), (0.25, 0.25)])
+def test_a_verdict_is_a_bool_or_a_number(loop: PrivateLoop, returned: float, score: float) -> None:
+    """Sync or async, the score is a float."""
+
+    async def judge(*_: object) -> float:
+        return returned
+
+    for method in (lambda *_: returned, judge):
+        found = _compare(loop, method)
+        assert (found, type(found)) == (score, float)
+
+
+def test_question_references_and_prediction_are_handed_over(loop: PrivateLoop) -> None:
+    """By position, the references as a list, in the test's thread."""
+    seen: list[object] = []
+
+    def judge(*arguments: object) -> bool:
+        seen.extend([*arguments, threading.get_ident()])
+        return True
+
+    _compare(loop, judge, "5 km", "5000 m")
+    assert seen == ["How far?", ["5 km", "5000 m"], "five kilometres", threading.get_ident()]
+
+
+def test_none_is_no_verdict(loop: PrivateLoop) -> None:
+    """The example is unscored, not scored 0."""
+    with pytest.raises(Unscored, match="the judge gave no verdict"):
+        _compare(loop, lambda *_: None)
+
+
+@pytest.mark.parametrize("returned", ["yes", 1.5, -0.1, float("nan"), [True]])
+def test_anything_else_is_an_error(loop: PrivateLoop, returned: object) -> None:
+    """It shows what came back, and what would do."""
+    with pytest.raises(CallableError) as caught:
+        _compare(loop, lambda *_: returned)
+    assert f"rageval_judge.compare returned {returned!r} for 'How far?'" in str(caught.value)
+    assert "Return True or False, a number between 0 and 1, or None" in str(caught.value)
+
+
+def test_what_the_judge_raises_is_told_with_the_question(loop: PrivateLoop) -> None:
+    """The user's exception is the cause."""
+
+    def judge(*_: object) -> bool:
+        raise LookupError("no model")
+
+    with pytest.raises(CallableError, match=r"rageval_judge\.compare raised for 'How far\?': LookupError"):
+        _compare(loop, judge)
+
+
+@pytest.mark.parametrize("error", [Unscored("too long"), InputError("no key")])
+def test_our_own_errors_pass(loop: PrivateLoop, error: Exception) -> None:
+    """A judge may say itself that there is no verdict."""
+
+    async def judge(*_: object) -> bool:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        _compare(loop, judge)
+    assert caught.value is error
+
+
+@pytest.mark.parametrize("judge", [None, object(), SimpleNamespace(compare="yes"), lambda: True])
+def test_a_missing_method_is_named(loop: PrivateLoop, judge: object) -> None:
+    """The error says which method, with its arguments."""
+    with pytest.raises(CallableError, match=r"lacks the method compare\(question, references, prediction\)"):
+        adapt_judge(judge, loop)
+
+
+def test_a_judge_that_grades_is_a_comparator(loop: PrivateLoop) -> None:
+    """By its method `grade`, sync or async; what it returns is checked like a verdict."""
+
+    async def grade(_question: str, references: list[str], prediction: str) -> float:
+        return 0.25 if references == ["5 km"] and prediction == "five" else 1.5
+
+    judge = adapt_judge(SimpleNamespace(compare=print, grade=grade), loop)
+    comparator = GradedComparator(judge)
+    assert loop.run(comparator.compare("How far?", ("5 km",), "five")) == 0.25
+    with pytest.raises(CallableError, match=r"returned 1\.5 for 'How far\?'"):
+        loop.run(comparator.compare("How far?", ("5 km",), "six"))
+
+
+@pytest.mark.parametrize("returned", [2, 3, 4, 5, -0.25, 1.01])
+def test_a_grade_out_of_range_is_told_with_the_method_and_the_range(
+    loop: PrivateLoop, returned: float
+) -> None:
+    """Nothing is clipped: grades from 1 to 5 are told how they become shares."""
+    judge = adapt_judge(SimpleNamespace(compare=print, grade=lambda *_: returned), loop)
+    with pytest.raises(CallableError) as caught:
+        loop.run(judge.grade("How far?", ["5 km"], "five"))
+    assert str(caught.value) == (
+        f"rageval_judge.grade returned {returned!r} for 'How far?'.\n"
+        "Return a number between 0 (nothing of a reference) and 1 (all of it), or None for no verdict. "
+        "A grade from 1 to 5 is (grade - 1) / 4 of it."
+    )
+
+
+def test_a_judge_that_does_not_grade_is_told_which_method_it_lacks(loop: PrivateLoop) -> None:
+    """With its arguments, and with what it returns."""
+    judge = adapt_judge(SimpleNamespace(compare=print), loop)
+    with pytest.raises(CallableError) as caught:
+        loop.run(GradedComparator(judge).compare("How far?", ("5 km",), "five"))
+    assert str(caught.value) == (
+        'rageval_judge lacks the method grade(question, references, prediction), which the comparator "graded" '
+        "needs.\nAdd it (sync or async; a number between 0 and 1), or leave the fixture out and name a model with "
+        "--rageval-judge-model."
+    )
+
+
+def test_one_of_ours_stays_what_it_is(loop: PrivateLoop) -> None:
+    """It says itself what its verdicts depend on, and how a repeated run asks it anew."""
+    judge = LLMJudge(door=None, server=RemoteServer("http://here/v1"), model="j")
+    assert adapt_judge(judge, loop) is judge
+    assert adapt_judge(judge, loop).identity("compare")[""] == "j at http://here/v1"
+    assert adapt_judge(judge, loop).again(2) != judge
+
+
+def _prefer(loop: PrivateLoop, method: Any) -> int:
+    judge = adapt_judge(SimpleNamespace(compare=print, prefer=method), loop)
+    return loop.run(judge.prefer("How far?", "5 km", "6 km"))
+
+
+@pytest.mark.parametrize("returned", [0, 1, 2, np.int64(2)])
+def test_a_preference_is_a_whole_number(loop: PrivateLoop, returned: int) -> None:
+    """1 or 2 for the better answer, 0 for neither; sync or async, with the answers in their order."""
+    seen: list[object] = []
+
+    async def prefer(*arguments: object) -> int:
+        seen.append(arguments)
+        return returned
+
+    for method in (prefer, lambda *_: returned):
+        found = _prefer(loop, method)
+        assert (found, type(found)) == (int(returned), int)
+    assert seen == [("How far?", "5 km", "6 km")]
+
+
+def test_no_preference_at_all_is_unscored(loop: PrivateLoop) -> None:
+    """None is no tie."""
+    with pytest.raises(Unscored, match="the judge gave no verdict"):
+        _prefer(loop, lambda *_: None)
+
+
+@pytest.mark.parametrize("returned", [3, -1, True, False, 1.0, "1", [1]])
+def test_what_is_no_preference_is_an_error(loop: PrivateLoop, returned: object) -> None:
+    """True could mean the first answer, or anything."""
+    with pytest.raises(CallableError) as caught:
+        _prefer(loop, lambda *_: returned)
+    assert str(caught.value) == (
+        f"rageval_judge.prefer returned {returned!r} for 'How far?'.\n"
+        "Return 1 or 2 for the better answer, 0 for neither, or None for no verdict."
+    )
+
+
+def test_a_judge_that_does_not_prefer_is_told_which_method_it_lacks(loop: PrivateLoop) -> None:
+    """With its arguments, and with what it returns."""
+    with pytest.raises(CallableError) as caught:
+        _prefer(loop, None)
+    assert str(caught.value) == (
+        "rageval_judge lacks the method prefer(question, first, second), which the scores arena.* need.\n"
+        "Add it (sync or async; 1 or 2 for the better answer, 0 for neither), or leave the fixture out and name a "
+        "model with --rageval-judge-model."
+    )

@@ -1,0 +1,57 @@
+"""How things are printed."""
+
+import pytest
+
+from pytest_rageval.cli.output import count, plain, size, table
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (4096, "4.1 kB"),
+        (2_500_000, "2.5 MB"),
+        (3e9, "3.0 GB"),
+        (4e12, "4000.0 GB"),
+    ],
+)
+def test_sizes_have_a_unit_that_suits(number: float, shown: str) -> None:
+    """Powers of 1000, as disks are sold."""
+    assert size(number) == shown
+
+
+@pytest.mark.parametrize(
+    ("number", "what", "shown"),
+    [
+        (1, "reply", "1 reply"),
+        (0, "reply", "0 replies"),
+        (5000, "entry", "5,000 entries"),
+        (2, "fault", "2 faults"),
+    ],
+)
+def test_numbers_of_things_are_english(number: int, what: str, shown: str) -> None:
+    """One, and all else."""
+    assert count(number, what) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("modèle 大", "modèle 大"),
+        ("a\nb\x1b[0m", "a\\nb\\u001b[0m"),
+        ("\ud83d", "\\ud83d"),
+        (b"\xff", "b'\\xff'"),
+    ],
+)
+def test_a_text_is_shown_on_one_line(text: str | bytes, shown: str) -> None:
+    """Letters of all scripts stay."""
+    assert plain(text) == shown
+
+
+def test_columns_are_as_wide_as_what_is_in_them() -> None:
+    """Names left, numbers right."""
+    assert table(["name", "n"], [["a", "1,000"], ["long name", "1"]]) == (
+        "name           n\na          1,000\nlong name      1"
+    )

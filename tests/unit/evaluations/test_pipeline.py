@@ -1,0 +1,108 @@
+"""What the evaluations of a run share."""
+
+import pytest
+
+from pytest_rageval.answers.votes import rests_on
+from pytest_rageval.errors import CallableError, Unscored
+from pytest_rageval.evaluations.context import Pipeline, gather_all
+from pytest_rageval.retrievers.retriever import adapt_retriever
+from pytest_rageval.stats.votes import Tally
+from pytest_rageval.user_code import FIRST
+
+
+def test_the_same_piece_is_computed_once(world, example) -> None:
+    """Rankings, answers and verdicts are shared by scores, repeated or at the same time."""
+    world.rankings = {"q": ["Elko"]}
+    item = example("q", "Reno", answers=("Reno",))
+    for spec in ("llm_reteval@1", "answer.correct@1", "recall@1", "llm_reteval@1"):
+        world.evaluate(spec, item, item)
+    # One retrieval; three semi-gold answers and a prediction; semi-gold and reference are the same text.
+    assert set(world.asked.values()) == {1}
+    assert [world.asked_of(part) for part in ("retrieve", "generate", "compare")] == [1, 4, 1]
+
+
+def test_pieces_are_told_apart_by_all_that_matters(world) -> None:
+    """Another k, another question and another sample are other pieces."""
+    world.rankings = {"q": ["a", "b"], "r": ["a", "b"]}
+    run = world.run
+
+    async def ask() -> list[str]:
+        return [await run.answer("q", 1), await run.answer("q", 2), await run.answer("r", 1)]
+
+    assert world.loop.run(ask()) == ["a", "a", "a"]
+    assert world.asked_of("generate") == 3
+
+
+@pytest.mark.parametrize("spec", ["answer.correct@1", "llm_reteval@1", "erag.p@2", "relevance.p@2"])
+def test_votes_are_those_behind_each_example_and_score(world, example, spec: str) -> None:
+    """Also where another score had asked before; an example's own, and none of another example."""
+
+    async def split(question: str, *_: object) -> float:
+        rests_on(question, Tally(1, int(question == "one"), 3, int(question == "one")))
+        return 1.0
+
+    world.compare = world.relevant = split
+    world.rankings = {"one": ["Reno"], "two": ["Elko"]}
+    asked = [example(name, "gold", answers=("Reno, Nevada",)) for name in ("one", "two")]
+    world.evaluate("answer.correct@2", *asked)
+    # LLM-retEval has its own verdict, and that on the reference, since it disagrees with recall.
+    verdicts = 2 if spec == "llm_reteval@1" else 1
+    for _ in range(2):
+        votes = [outcome.evidence.votes for outcome in world.evaluate(spec, *asked)]
+        assert votes == [
+            Tally(verdicts, verdicts, 3 * verdicts, verdicts),
+            Tally(verdicts, 0, 3 * verdicts, 0),
+        ]
+
+
+def test_a_failed_piece_fails_again_without_being_asked(world) -> None:
+    """Unscored once is unscored for every score of the run."""
+    world.answers = {"a": Unscored("too long")}
+    world.rankings = {"q": ["a"]}
+    for _ in range(2):
+        with pytest.raises(Unscored, match="too long"):
+            world.loop.run(world.run.answer("q", 1))
+    assert world.asked_of("generate") == 1
+
+
+def _broken(loop) -> tuple[Pipeline, list[str]]:
+    asked: list[str] = []
+
+    def search(question: str, _k: int) -> list[str]:
+        asked.append(question)
+        raise LookupError("no index")
+
+    return Pipeline(adapt_retriever(search, loop), None, None), asked
+
+
+def test_a_broken_retriever_is_asked_again_by_the_next_test(loop) -> None:
+    """A failure is that of its own run of the loop: the trouble may have passed."""
+    run, asked = _broken(loop)
+    for question in ("one", "two", "one"):
+        with pytest.raises(CallableError, match=f"raised for '{question}'"):
+            loop.run(run.ranking(question, 5))
+    assert asked == ["one", "two", "one"]
+
+
+def test_a_broken_retriever_is_asked_a_few_times_for_many_questions_at_once(loop) -> None:
+    """It fails five times, not four hundred."""
+    run, asked = _broken(loop)
+    with pytest.raises(CallableError):
+        loop.run(gather_all(run.ranking(f"q{n}", 5) for n in range(20)))
+    assert asked == [f"q{n}" for n in range(FIRST)]
+
+
+def test_a_question_can_be_asked_again_after_an_interruption(loop) -> None:
+    """A test that was interrupted (a timeout, a skip in the retriever) leaves nothing that hangs the next."""
+    interrupted: list[str] = []
+
+    def search(question: str, _k: int) -> list[str]:
+        if not interrupted:
+            interrupted.append(question)
+            raise KeyboardInterrupt
+        return ["Reno"]
+
+    run = Pipeline(adapt_retriever(search, loop), None, None)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(run.ranking("q", 1))
+    assert len(loop.run(run.ranking("q", 1))) == 1

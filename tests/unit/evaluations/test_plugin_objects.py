@@ -1,0 +1,164 @@
+"""What other plugins add, and what is made of what it gives."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_rageval.errors import CallableError, InputError, Unscored
+from pytest_rageval.evaluations.context import Terms
+from pytest_rageval.evaluations.plugin_objects import PluginComparator, PluginMeasure, PluginScore
+from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.measures.spec import Spec
+from pytest_rageval.model import Example
+from pytest_rageval.scores import Outcome
+
+EXAMPLES = [Example("q1", "one?"), Example("q2", "two?")]
+UNUSABLE = [None, 7, -0.1, float("nan"), float("inf"), "yes", "0.5", [1.0], 1j]
+
+
+def _comparing(loop: PrivateLoop, compare: Callable[..., Any]) -> float:
+    comparator = PluginComparator("house", type("House", (), {"compare": staticmethod(compare)})(), loop)
+    return loop.run(comparator.compare("one?", ("a", "b"), "a"))
+
+
+@pytest.mark.parametrize(("verdict", "value"), [(True, 1.0), (False, 0.0), (0.25, 0.25), (1, 1.0)])
+def test_a_comparator_may_be_sync_or_async(loop: PrivateLoop, verdict: float, value: float) -> None:
+    """Its verdict is a number in [0, 1]."""
+
+    async def compare(_question: str, references: Sequence[str], prediction: str) -> float:
+        return verdict if prediction in references else 0.5
+
+    for each in (compare, lambda *_: verdict):
+        assert _comparing(loop, each) == value
+
+
+def test_a_comparator_may_have_no_verdict(loop: PrivateLoop) -> None:
+    """Then the example is unscored."""
+    with pytest.raises(Unscored, match="comparator 'house' gave no verdict"):
+        _comparing(loop, lambda *_: None)
+
+
+@pytest.mark.parametrize("verdict", UNUSABLE[1:])
+def test_an_unusable_verdict_names_comparator_and_question(loop: PrivateLoop, verdict: object) -> None:
+    """And what it was."""
+    with pytest.raises(CallableError) as caught:
+        _comparing(loop, lambda *_: verdict)
+    assert str(caught.value).startswith(f"comparator 'house' returned {verdict!r} for 'one?'.")
+
+
+def test_what_a_comparator_raises_is_told(loop: PrivateLoop) -> None:
+    """With the line that raised."""
+    with pytest.raises(CallableError, match=r"comparator 'house' raised for 'one\?': ZeroDivisionError: "):
+        _comparing(loop, lambda *_: 1 / 0)
+
+
+@pytest.mark.parametrize("given", UNUSABLE)
+def test_an_unusable_value_names_the_measure(given: Any) -> None:
+    """And what it was; the example is named where it is scored."""
+    with pytest.raises(CallableError) as caught:
+        PluginMeasure("house", lambda _p, _r: given)("a", ["a"])
+    assert str(caught.value).startswith(f"answer measure 'house' returned {given!r}.\n")
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("x"), SystemExit("x")])
+def test_what_a_measure_raises_is_told(error: BaseException) -> None:
+    """It is the plugin's error, of whatever kind."""
+
+    def measure(_prediction: str, _references: Sequence[str]) -> float:
+        raise error
+
+    with pytest.raises(CallableError, match=rf"answer measure 'house' raised: {type(error).__name__}: x\n"):
+        PluginMeasure("house", measure)("a", ["a"])
+
+
+def test_a_measure_may_say_that_there_is_no_score() -> None:
+    """Our own conditions pass."""
+
+    def measure(_prediction: str, _references: Sequence[str]) -> float:
+        raise Unscored("too long")
+
+    with pytest.raises(Unscored, match="too long"):
+        PluginMeasure("house", measure)("a", ["a"])
+
+
+def _scoring(loop: PrivateLoop, evaluate: Callable[..., Any]) -> list[Outcome]:
+    return loop.run(PluginScore("house", evaluate)(None, EXAMPLES, Terms(Spec("house", k=1), 1)))
+
+
+def _giving(given: object) -> Callable[..., Any]:
+    async def evaluate(*_: object) -> object:
+        return given
+
+    return evaluate
+
+
+def test_a_score_gives_an_outcome_an_example(loop: PrivateLoop) -> None:
+    """With a value, which becomes a float, or with a reason."""
+    first, second = _scoring(loop, _giving((Outcome(EXAMPLES[0], 1), Outcome(EXAMPLES[1], None, "why"))))
+    assert (type(first.value), first.value) == (float, 1.0)
+    assert (second.value, second.unscored) == (None, "why")
+
+
+ONE, TWO = (Outcome(example, 0.5) for example in EXAMPLES)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([ONE], "gave 1 outcomes for 2 examples, or not in their order"),
+        ([TWO, ONE], "gave 2 outcomes for 2 examples, or not in their order"),
+        ([ONE, 0.5], "gave a list with float in it, and not a list of Outcome"),
+        (None, "gave NoneType, and not a list of Outcome"),
+        ([ONE, Outcome(EXAMPLES[1], float("nan"))], "gave nan for example q2"),
+        ([ONE, Outcome(EXAMPLES[1], float("inf"))], "gave inf for example q2"),
+        ([Outcome(EXAMPLES[0], None), TWO], "gave None for example q1"),
+        ([Outcome(EXAMPLES[0], "high"), TWO], "gave 'high' for example q1"),
+    ],
+)
+def test_anything_else_is_an_error_that_names_the_score(loop: PrivateLoop, given: object, told: str) -> None:
+    """With what was found and what is wanted."""
+    with pytest.raises(CallableError) as caught:
+        _scoring(loop, _giving(given))
+    assert str(caught.value).startswith(f"score 'house' {told}.\n")
+
+
+def test_a_score_is_async(loop: PrivateLoop) -> None:
+    """A plain function is told so."""
+    with pytest.raises(CallableError, match="score 'house' gave list at once"):
+        _scoring(loop, lambda *_: [ONE, TWO])
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), Unscored("x")])
+def test_what_a_score_raises_is_told(loop: PrivateLoop, error: Exception) -> None:
+    """Of all examples at once, for which there is no single reason."""
+
+    async def evaluate(*_: object) -> None:
+        raise error
+
+    with pytest.raises(CallableError, match=rf"score 'house' raised: {type(error).__name__}: "):
+        _scoring(loop, evaluate)
+
+
+def test_an_error_of_ours_goes_through_a_score(loop: PrivateLoop) -> None:
+    """What the run found is told in its own words."""
+
+    async def evaluate(*_: object) -> None:
+        raise InputError("no model")
+
+    with pytest.raises(InputError, match="no model"):
+        _scoring(loop, evaluate)
+
+
+def test_a_value_beyond_the_stated_scale_is_an_error(loop: PrivateLoop) -> None:
+    """Else a bound that was refused as beyond it could have been passed."""
+    score = PluginScore("house", _giving([ONE, Outcome(EXAMPLES[1], 5)]), scale=(0, 5))
+    assert [each.value for each in loop.run(score(None, EXAMPLES, Terms(Spec("house", k=1), 1)))] == [
+        0.5,
+        5.0,
+    ]
+    beyond = PluginScore("house", _giving([ONE, Outcome(EXAMPLES[1], 5.5)]), scale=(0, 5))
+    with pytest.raises(
+        CallableError, match=r"gave 5\.5 for example q2(.|\n)*a finite value from 0 to 5, or with None"
+    ):
+        loop.run(beyond(None, EXAMPLES, Terms(Spec("house", k=1), 1)))

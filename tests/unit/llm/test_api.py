@@ -1,0 +1,260 @@
+"""A model for the user's own code."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_rageval.errors import CallableError, InputError
+from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.llm.api import LLM, NOT_OURS
+from pytest_rageval.llm.gateway import Access, Gateway
+from pytest_rageval.llm.messages import Reply
+from pytest_rageval.llm.servers import RemoteServer, Server
+from pytest_rageval.llm.sources import Pace
+from tests.unit.llm.scripted import ScriptedServer
+
+
+def _echo(body: dict[str, Any]) -> str:
+    return f"to {body['messages'][-1]['content']}"
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    """Says what it was asked."""
+    with ScriptedServer(_echo) as started:
+        yield started
+
+
+@pytest.fixture
+def make(server: ScriptedServer, tmp_path: Path) -> Iterator[Callable[..., LLM]]:
+    """Makes models, each of a session of its own on the same cache folder."""
+    opened: list[LLM] = []
+
+    def default() -> tuple[Server, str]:
+        return RemoteServer(server.url, "sk-secret-key-of-mine"), "default-model"
+
+    def made(chosen: Callable[[], tuple[Server, str]] = default) -> LLM:
+        door = Gateway(Access(tmp_path / "cache", pace=Pace(timeout_s=30, retries=0)))
+        opened.append(LLM(door, PrivateLoop(), chosen))
+        return opened[-1]
+
+    yield made
+    for llm in opened:
+        if llm._loop.started:
+            llm._loop.submit(llm._door.close()).result(60)
+        llm._loop.close()
+
+
+@pytest.fixture
+def model(make: Callable[..., LLM]) -> LLM:
+    """One model."""
+    return make()
+
+
+def test_a_text_is_one_users_message(server: ScriptedServer, model: LLM) -> None:
+    """Sent to the default model, with nothing else."""
+    assert model.complete("Why?") == Reply("to Why?", "m-2024", "stop", 10, 2)
+    assert server.requests == [{"model": "default-model", "messages": [{"role": "user", "content": "Why?"}]}]
+
+
+def test_a_conversation_is_sent_as_it_is(server: ScriptedServer, model: LLM) -> None:
+    """With parameters, to the model that is named."""
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Why?", "name": "Ann"},
+        {"role": "assistant", "content": "Because."},
+        {"role": "user", "content": "Sure?"},
+    ]
+    model.complete(messages, model="other", temperature=0, max_tokens=5, stop=["\n"])
+    assert server.requests == [
+        {"model": "other", "messages": messages, "temperature": 0, "max_tokens": 5, "stop": ["\n"]}
+    ]
+
+
+def test_a_reply_is_paid_once(server: ScriptedServer, make: Callable[..., LLM]) -> None:
+    """In this run and the next, however the question is written; samples are told apart."""
+    for model in (make(), make()):
+        model.complete("Why?", temperature=0, seed=1)
+        model.complete([{"content": "Why?", "role": "user"}], seed=1, temperature=0)
+        assert len(server.requests) == 1
+    for sample in (0, 1, 1):
+        make().complete("Why?", sample=sample, temperature=0, seed=1)
+    assert len(server.requests) == 2
+    assert server.requests[0] == server.requests[1]
+
+
+def test_from_many_threads(server: ScriptedServer, model: LLM) -> None:
+    """As a retriever's own thread pool asks; the same question is asked once."""
+    model.complete("0")
+    with ThreadPoolExecutor(16) as pool:
+        replies = list(pool.map(lambda number: model.complete(f"{number % 20}").text, range(200)))
+    assert replies == [f"to {number % 20}" for number in range(200)]
+    assert len(server.requests) == 20
+
+
+def test_first_asks_of_many_threads_share_a_loop() -> None:
+    """The loop starts with the first of them, once, and all that is open is used from it alone."""
+
+    async def where() -> int:
+        return threading.get_ident()
+
+    for _ in range(30):
+        loop, all_here = PrivateLoop(), threading.Barrier(8, timeout=60)
+
+        def ask(loop: PrivateLoop = loop, all_here: threading.Barrier = all_here) -> int:
+            all_here.wait()
+            return loop.submit(where()).result(60)
+
+        with ThreadPoolExecutor(8) as pool:
+            threads = {future.result(60) for future in [pool.submit(ask) for _ in range(8)]}
+        loop.close()
+        assert len(threads) == 1
+
+
+def test_from_another_event_loop(server: ScriptedServer, model: LLM) -> None:
+    """An async test's own, in which many ask at once."""
+
+    async def main() -> list[Reply]:
+        return await asyncio.gather(*(model.acomplete(f"{number % 5}") for number in range(50)))
+
+    replies = asyncio.run(asyncio.wait_for(main(), 60))
+    assert [reply.text for reply in replies] == [f"to {number % 5}" for number in range(50)]
+    assert len(server.requests) == 5
+
+
+def test_from_the_runs_own_event_loop(model: LLM) -> None:
+    """As an async generator of the user's asks."""
+    assert model._loop.run(model.acomplete("Why?")).text == "to Why?"
+
+
+def test_from_the_thread_that_serves_the_run(model: LLM) -> None:
+    """As a sync generator of the user's asks, while the run waits for it."""
+
+    async def run() -> list[Reply]:
+        return await asyncio.gather(*(model._loop.call(model.complete, text) for text in ("a", "b")))
+
+    assert [reply.text for reply in model._loop.run(run())] == ["to a", "to b"]
+
+
+def test_sync_in_async_code_is_an_error(server: ScriptedServer, model: LLM) -> None:
+    """In the run's own loop it would wait for itself; the message says what to write."""
+
+    async def run() -> Reply:
+        return model.complete("Why?")
+
+    with pytest.raises(CallableError, match=r"in async code\.\nWrite: await rageval_llm\.acomplete"):
+        model._loop.run(run())
+    assert server.requests == []
+
+
+def test_one_who_goes_does_not_harm_another(server: ScriptedServer, model: LLM) -> None:
+    """Two async tests' tasks that asked for the same."""
+
+    async def main() -> Reply:
+        one, other = (asyncio.create_task(model.acomplete("Why?")) for _ in range(2))
+        await asyncio.sleep(0.005)
+        one.cancel()
+        return await asyncio.wait_for(other, 60)
+
+    assert asyncio.run(main()).text == "to Why?"
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("name", sorted(NOT_OURS))
+def test_what_is_no_parameter_of_a_request_is_refused(server: ScriptedServer, model: LLM, name: str) -> None:
+    """The message says what there is instead."""
+    with pytest.raises(InputError) as caught:
+        model.complete("Why?", **{name: 1})
+    assert str(caught.value) == f"rageval_llm.complete() does not take {name!r}: {NOT_OURS[name]}."
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("name", ["base_url", "default_headers", "http_client", "organization"])
+def test_what_belongs_to_the_client_is_no_crash(server: ScriptedServer, model: LLM, name: str) -> None:
+    """Other clients take it; here it is an error for the user, or sent as any parameter, and no TypeError."""
+    try:
+        model.complete("Why?", **{name: "http://127.0.0.1:9/v1"})
+    except InputError as error:
+        assert name in str(error)  # noqa: PT017 - either is right
+    else:
+        assert name in server.requests[0]
+
+
+@pytest.mark.parametrize("messages", [[], [{}], [{"content": "Why?"}], ["Why?"], [None], [[]], None, 5])
+def test_what_is_no_conversation_is_refused(server: ScriptedServer, model: LLM, messages: Any) -> None:
+    """The message shows one."""
+    with pytest.raises(InputError, match=r"(?s)no conversation\.\nWrite a text, or"):
+        model.complete(messages)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("value", [object(), float("nan"), {1, 2}, b"bytes"])
+def test_what_json_cannot_express_is_refused(server: ScriptedServer, model: LLM, value: Any) -> None:
+    """As a parameter, and as a part of a message."""
+    with pytest.raises(InputError, match="what JSON cannot express"):
+        model.complete("Why?", seed=value)
+    with pytest.raises(InputError, match="what JSON cannot express"):
+        model.complete([{"role": "user", "content": value}])
+    assert server.requests == []
+
+
+def test_no_default_is_the_users_error(make: Callable[..., LLM]) -> None:
+    """As it stands."""
+
+    def none() -> tuple[Server, str]:
+        raise InputError("Name a model.")
+
+    with pytest.raises(InputError, match=r"Name a model\."):
+        make(none).complete("Why?")
+
+
+def test_the_key_is_sent_and_written_nowhere(server: ScriptedServer, model: LLM, tmp_path: Path) -> None:
+    """Neither into the cache nor into an error."""
+    model.complete("Why?")
+    assert server.keys == {"Bearer sk-secret-key-of-mine"}
+    asyncio.run_coroutine_threadsafe(model._door.close(), model._loop._started()).result(60)
+    for file in (tmp_path / "cache").iterdir():
+        assert b"sk-secret-key-of-mine" not in file.read_bytes()
+
+
+def test_functions_are_kept_beside_replies(server: ScriptedServer, make: Callable[..., LLM]) -> None:
+    """A function that asks the model is computed once, and then neither it nor the model is asked."""
+    calls = []
+
+    def summary(model: LLM, text: str) -> str:
+        calls.append(text)
+        return model.complete(f"Sum up: {text}").text
+
+    for model in (make(), make()):
+
+        def summed(text: str, model: LLM = model) -> str:
+            return summary(model, text)
+
+        assert model.cached(summed, version="1")("abc") == "to Sum up: abc"
+    assert calls == ["abc"]
+    assert json.dumps(server.requests).count("Sum up") == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"sample": -1}, "sample=-1"),
+        ({"sample": "1"}, "sample='1'"),
+        ({"sample": True}, "sample=True"),
+        ({"model": 5}, "model=5"),
+        ({"model": ""}, "model=''"),
+    ],
+)
+def test_a_sample_and_a_model_that_are_none_are_refused(
+    server: ScriptedServer, model: LLM, wrong: dict[str, Any], told: str
+) -> None:
+    """A sample of another kind would be paid under a key of its own."""
+    with pytest.raises(InputError, match=told):
+        model.complete("Why?", **wrong)
+    assert not server.requests

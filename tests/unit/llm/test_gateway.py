@@ -1,0 +1,659 @@
+"""The one way to a model: what is kept is found, and each missing reply is had once."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from pytest_rageval.errors import (
+    BudgetError,
+    MissingReplyError,
+    RagevalError,
+    ServerError,
+    StoreError,
+    Unscored,
+)
+from pytest_rageval.llm import cache as leases
+from pytest_rageval.llm import sender as sender_module
+from pytest_rageval.llm.budget import Limits
+from pytest_rageval.llm.cassette import read_cassette, write_cassette
+from pytest_rageval.llm.gateway import Access, Gateway
+from pytest_rageval.llm.messages import Reply, Request, request_summary
+from pytest_rageval.llm.servers import RemoteServer, Server
+from pytest_rageval.llm.sources import Pace
+from pytest_rageval.llm.store import FILE, Entry
+from pytest_rageval.llm.usage import Usage
+from tests.unit.llm.scripted import Answer, ScriptedServer, completion, error, until
+
+PACE = Pace(concurrency=8, timeout_s=30, retries=1)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Repeat at once, and renew leases often, so that nobody waits for these tests."""
+    monkeypatch.setattr(sender_module, "FIRST_WAIT_S", 0.005)
+    monkeypatch.setattr(leases, "RENEWAL_S", 0.05)
+
+
+Through = Callable[..., Gateway]
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Callable[..., Gateway]:
+    """Makes doors on one cache folder."""
+
+    def make(**options: Any) -> Gateway:
+        return Gateway(Access(options.pop("cache_dir", tmp_path / "cache"), **{"pace": PACE, **options}))
+
+    return make
+
+
+def _request(text: object, **changes: Any) -> Request:
+    return replace(Request("u", "m", ({"role": "user", "content": str(text)},), {"max_tokens": 5}), **changes)
+
+
+def _at(server: ScriptedServer, **options: Any) -> Server:
+    return RemoteServer(server.url, **options)
+
+
+def _run(door: Gateway, ask: Coroutine[Any, Any, Any]) -> Any:
+    """Run to the end, and close the door in the same event loop, as a session does."""
+
+    async def main() -> Any:
+        try:
+            return await asyncio.wait_for(ask, 60)
+        finally:
+            await door.close()
+
+    return asyncio.run(main())
+
+
+def _asked(door: Gateway, server: Server, *requests: Request) -> list[Any]:
+    """What became of requests that were asked at once."""
+
+    async def main() -> list[Any]:
+        return await asyncio.gather(*(door.ask(server, each) for each in requests), return_exceptions=True)
+
+    return _run(door, main())
+
+
+def _echo(body: dict[str, Any]) -> str:
+    return f"to {body['messages'][-1]['content']}"
+
+
+class _TracedRun:
+    """Asks a door, and notes what it asks SQLite."""
+
+    def __init__(self, door: Gateway) -> None:
+        self.door = door
+        self.statements: list[str] = []
+
+    def __call__(self, *requests: Request) -> list[Any]:
+        async def main() -> list[Any]:
+            connection = self.door.cache.database._connection
+            connection.set_trace_callback(lambda sql: self.statements.append(sql.split()[0]))
+            nowhere = RemoteServer("http://127.0.0.1:9/v1")
+            replies = await asyncio.gather(*(self.door.ask(nowhere, request) for request in requests))
+            connection.set_trace_callback(None)
+            return replies
+
+        return _run(self.door, main())
+
+
+def test_a_reply_is_paid_once(door: Through) -> None:
+    """The next run finds it, without a server."""
+    with ScriptedServer(_echo) as server:
+        first, second = door(), door()
+        assert [reply.text for reply in _asked(first, _at(server), _request("a"))] == ["to a"]
+    assert [reply.text for reply in _asked(second, _at(server), _request("a"))] == ["to a"]
+    assert len(server.requests) == 1
+    assert first.usage == Usage(requests=1, live=1, tokens_in=10, tokens_out=2, unpriced=1)
+    assert second.usage == Usage(requests=1, cached=1)
+
+
+def test_the_same_request_at_the_same_time_is_one(door: Through) -> None:
+    """However many ask, also while the first is on its way."""
+    made = door()
+
+    async def main() -> list[Reply]:
+        tasks = [asyncio.create_task(made.ask(_at(server), _request("a"))) for _ in range(10)]
+        await until(lambda: server.requests)
+        tasks += [asyncio.create_task(made.ask(_at(server), _request("a"))) for _ in range(10)]
+        await asyncio.sleep(0)
+        server.together = 1
+        return await asyncio.gather(*tasks)
+
+    with ScriptedServer() as server:
+        server.together = 2  # nobody is answered before all have asked
+        replies = _run(made, main())
+    assert len(server.requests) == 1
+    assert len(replies) == 20
+    assert len(set(map(id, replies))) == 1
+    assert made.usage.requests == made.usage.live == 1
+
+
+def test_a_thousand_requests_of_one_turn_are_one_look_up(door: Through) -> None:
+    """And one question to SQLite."""
+    requests = [_request(number) for number in range(1000)]
+
+    async def keep(made: Gateway) -> None:
+        await asyncio.gather(*(made.cache.keep(Entry(r.key, Reply(str(n)))) for n, r in enumerate(requests)))
+
+    filling, reading = door(), door()
+    _run(filling, keep(filling))
+    traced = _TracedRun(reading)
+    replies = traced(*requests)
+    assert [reply.text for reply in replies] == [str(number) for number in range(1000)]
+    assert traced.statements == ["SELECT"]
+    assert reading.usage == Usage(requests=1000, cached=1000)
+
+
+def test_no_more_are_in_flight_than_allowed(door: Through) -> None:
+    """By the option, and by the server's own."""
+    with ScriptedServer(Answer(body=completion(), delay_s=0.01)) as server:
+        server.together = PACE.concurrency
+        _asked(door(), _at(server), *map(_request, range(40)))
+        assert server.most_in_flight == PACE.concurrency
+    with ScriptedServer(Answer(body=completion(), delay_s=0.005)) as server:
+        _asked(door(), _at(server, in_flight=1), *map(_request, range(100, 110)))
+        assert server.most_in_flight == 1
+
+
+def test_one_that_failed_does_not_harm_the_others(door: Through) -> None:
+    """It is unscored, and asked again in the next run."""
+
+    def answer(body: dict[str, Any]) -> Answer | str:
+        return Answer(400, error("flagged")) if "bad" in _echo(body) else _echo(body)
+
+    first = door()
+    with ScriptedServer(answer) as server:
+        good, bad = _asked(first, _at(server), _request("good"), _request("bad"))
+    assert good.text == "to good"
+    assert type(bad).__mro__[1] is Unscored or type(bad) is Unscored
+    assert first.usage == Usage(requests=2, live=1, failed=1, tokens_in=10, tokens_out=2, unpriced=1)
+    with ScriptedServer(_echo) as server:
+        good, bad = _asked(door(), _at(server), _request("good"), _request("bad"))
+    assert (good.text, bad.text) == ("to good", "to bad")
+    assert [body["messages"][0]["content"] for body in server.requests] == ["bad"]
+
+
+def test_a_failed_request_can_be_asked_again(door: Through) -> None:
+    """In the same run too: another test may try."""
+    made = door()
+
+    async def main() -> Reply:
+        with pytest.raises(Unscored):
+            await made.ask(_at(server), _request("a"))
+        return await made.ask(_at(server), _request("a"))
+
+    with ScriptedServer(Answer(400, error("flagged")), "fine") as server:
+        assert _run(made, main()).text == "fine"
+
+
+def test_a_model_that_cannot_answer_is_asked_no_more(door: Through) -> None:
+    """A wrong key is one error, and not a hundred; another model goes on."""
+
+    def answer(body: dict[str, Any]) -> Answer | str:
+        return Answer(401, error("no")) if body["model"] == "m" else "fine"
+
+    made = door()
+
+    async def main() -> list[Any]:
+        at = _at(server)
+        outcomes = await asyncio.gather(
+            *(made.ask(at, _request(number)) for number in range(100)), return_exceptions=True
+        )
+        outcomes += await asyncio.gather(made.ask(at, _request("later")), return_exceptions=True)
+        return [*outcomes, await made.ask(at, _request("a", model="n"))]
+
+    with ScriptedServer(answer) as server:
+        *errors, other = _run(made, main())
+    assert {type(each) for each in errors} == {ServerError}
+    assert other.text == "fine"
+    assert len(server.requests) <= PACE.concurrency + 1
+    assert made.usage.failed == 101
+
+
+def test_kept_replies_are_found_although_the_model_is_broken(door: Through) -> None:
+    """They need no model."""
+    made = door()
+
+    async def main() -> list[Any]:
+        await made.ask(_at(server), _request("kept"))
+        return await asyncio.gather(
+            *(made.ask(_at(server), _request(text)) for text in ("new", "kept")), return_exceptions=True
+        )
+
+    with ScriptedServer("fine", Answer(404, error("no"))) as server:
+        new, kept = _run(made, main())
+    assert isinstance(new, ServerError)
+    assert kept.text == "fine"
+
+
+def test_one_who_goes_does_not_take_the_reply_away(door: Through) -> None:
+    """The other one still gets it, and it is kept even if all go."""
+    made = door()
+
+    async def main() -> Reply:
+        tasks = [asyncio.create_task(made.ask(_at(server), _request("a"))) for _ in range(2)]
+        tasks.append(asyncio.create_task(made.ask(_at(server), _request("b"))))
+        await until(lambda: len(server.requests) == 2)
+        tasks[0].cancel()
+        tasks[2].cancel()
+        reply = await tasks[1]
+        await until(lambda: made.usage.live == 2)
+        return reply
+
+    with ScriptedServer(Answer(body=completion(), delay_s=0.1)) as server:
+        assert _run(made, main()).text == "fine"
+    both = _asked(door(), _at(server), _request("a"), _request("b"))
+    assert [reply.text for reply in both] == ["fine", "fine"]
+    assert len(server.requests) == 2
+
+
+def test_one_who_goes_before_the_look_up_does_no_harm(door: Through) -> None:
+    """In the very turn in which it asked."""
+    made = door()
+
+    async def main() -> Reply:
+        gone = asyncio.create_task(made.ask(_at(server), _request("a")))
+        await asyncio.sleep(0)
+        gone.cancel()
+        return await made.ask(_at(server), _request("a"))
+
+    with ScriptedServer() as server:
+        assert _run(made, main()).text == "fine"
+    assert len(server.requests) == 1
+
+
+def test_what_cannot_be_kept_is_paid_no_more(door: Through, tmp_path: Path) -> None:
+    """The reply that could not be kept was the last; in flight were some more at most."""
+    made = door(pace=replace(PACE, concurrency=2))
+
+    async def main() -> list[Any]:
+        await made.ask(_at(server), _request("first"))
+        made.cache.database.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON replies BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
+        )
+        return await asyncio.gather(
+            *(made.ask(_at(server), _request(number)) for number in range(50)), return_exceptions=True
+        )
+
+    with ScriptedServer(Answer(body=completion(), delay_s=0.005)) as server:
+        errors = _run(made, main())
+    assert {type(each) for each in errors} == {StoreError}
+    assert "disk is full" in str(errors[0])
+    assert len(server.requests) <= 1 + 2
+    connection = sqlite3.connect(tmp_path / "cache" / FILE)
+    assert connection.execute("SELECT count(*) FROM replies").fetchone() == (1,)
+    assert connection.execute("SELECT count(*) FROM leases").fetchone() == (0,)
+    connection.close()
+
+
+def test_what_another_has_taken_over_is_not_asked(door: Through, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process was stopped between its claim and its turn: it waits for the other's reply."""
+    # As if it had been stopped: it renews nothing, and counts as dead at once.
+    monkeypatch.setattr(leases.Leases, "_start_renewing", lambda _: None)
+    monkeypatch.setattr(leases, "LEASE_S", 0.05)
+    stopped, other = door(pace=replace(PACE, concurrency=1)), door()
+
+    async def main() -> list[Reply]:
+        # The first is in flight, and the second claimed, when the other looks.
+        asking = [asyncio.create_task(stopped.ask(_at(server), _request(n))) for n in ("first", "second")]
+        await until(lambda: server.requests)
+        await until(lambda: stopped.cache.still_ours(_request("second").key))
+        await asyncio.sleep(0.1)
+        second = await other.ask(_at(server), _request("second"))
+        replies = [second, *await asyncio.gather(*asking)]
+        await other.close()
+        return replies
+
+    with ScriptedServer(Answer(body=completion("slow"), delay_s=1.5), "theirs", "ours") as server:
+        assert [reply.text for reply in _run(stopped, main())] == ["theirs", "slow", "theirs"]
+    assert len(server.requests) == 2
+
+
+def test_nothing_is_paid_where_nothing_could_be_kept(door: Through, tmp_path: Path) -> None:
+    """It shows before the first request."""
+    (tmp_path / "file").touch()
+    made = door(cache_dir=tmp_path / "file" / "cache")
+    with ScriptedServer() as server:
+        outcomes = _asked(made, _at(server), _request("a"), _request("b"))
+    assert [type(each) for each in outcomes] == [StoreError, StoreError]
+    assert server.requests == []
+    assert made.usage == Usage(requests=2, failed=2)
+
+
+def test_two_processes_pay_for_each_reply_once(door: Through) -> None:
+    """Both ask for the same hundred: together a hundred requests."""
+    one, other = door(), door()
+    requests = [_request(number) for number in range(100)]
+
+    async def main() -> list[Any]:
+        try:
+            return await asyncio.wait_for(
+                asyncio.gather(*(made.ask(_at(server), each) for each in requests for made in (one, other))),
+                60,
+            )
+        finally:
+            await one.close()
+            await other.close()
+
+    with ScriptedServer(_echo) as server:
+        replies = asyncio.run(main())
+    assert len(server.requests) == 100
+    assert [reply.text for reply in replies[::2]] == [f"to {number}" for number in range(100)]
+    assert replies[::2] == replies[1::2]
+    assert one.usage.live + other.usage.live == 100
+    assert one.usage.cached + other.usage.cached == 100
+
+
+def test_a_budget_ends_in_errors_and_what_was_paid_is_kept(door: Through) -> None:
+    """A later run with a higher limit goes on from there."""
+    requests = [_request(number) for number in range(20)]
+    with ScriptedServer(_echo) as server:
+        first = _asked(door(limits=Limits(max_calls=7), run="one"), _at(server), *requests)
+        assert len(server.requests) == 7
+        assert sum(isinstance(each, Reply) for each in first) == 7
+        assert sum(isinstance(each, BudgetError) for each in first) == 13
+        second = _asked(door(limits=Limits(max_calls=13), run="two"), _at(server), *requests)
+    assert all(isinstance(each, Reply) for each in second)
+    assert len(server.requests) == 20
+
+
+def test_a_model_that_takes_no_bound_is_not_paid_beyond_the_budget(door: Through, tmp_path: Path) -> None:
+    """It refuses max_tokens under both names, and then says as much as it likes."""
+    prices = tmp_path / "prices.toml"
+    prices.write_text("[m]\ninput = 0\noutput = 1000\n", encoding="utf-8")
+
+    def answer(body: dict[str, Any]) -> Answer:
+        for name in ("max_tokens", "max_completion_tokens"):
+            if name in body:
+                return Answer(400, error(f"Unsupported parameter: '{name}'", param=name))
+        return Answer(body=completion(usage={"prompt_tokens": 1, "completion_tokens": 10_000}))
+
+    made = door(limits=Limits(max_cost=0.006), run="r", prices=prices)
+    with ScriptedServer(answer) as server:
+        (outcome,) = _asked(made, _at(server), _request("a"))
+    assert made.usage.cost_usd <= 0.006
+    assert isinstance(outcome, RagevalError | Unscored)
+
+
+def test_a_cassette_is_enough(door: Through, tmp_path: Path) -> None:
+    """No server is asked, even where the folder cannot be used."""
+    (tmp_path / "file").touch()
+    cassette = tmp_path / "c.jsonl"
+    write_cassette(cassette, [Entry(_request("a").key, Reply("recorded"))])
+    nowhere = RemoteServer("http://127.0.0.1:9/v1")
+    for mode in ("live", "replay"):
+        made = door(cassette=cassette, cache_dir=tmp_path / "file" / "cache", mode=mode)
+        assert _asked(made, nowhere, _request("a")) == [Reply("recorded")]
+        assert made.usage == Usage(requests=1, cached=1)
+
+
+@pytest.mark.parametrize("mode", ["live", "replay", "plan"])
+def test_another_reply_in_the_cassette_is_told(door: Through, tmp_path: Path, mode: Any) -> None:
+    """The cache's counts here, and the cassette's where there is no cache, as in CI."""
+    cassette = tmp_path / "c.jsonl"
+    with ScriptedServer() as server:
+        kept = _asked(door(), _at(server), _request("a"), _request("b"))
+        keys = [_request(name).key for name in "ab"]
+        write_cassette(cassette, [Entry(keys[0], Reply("edited")), Entry(keys[1], kept[1])])
+        made = door(cassette=cassette, mode=mode)
+        assert _asked(made, _at(server), _request("a"), _request("b")) == kept
+    ((remark, count),) = made.usage.remarks.items()
+    assert count == 1
+    assert remark.startswith("the cassette has another reply than the cache, whose reply counts")
+
+
+def test_a_replay_asks_nothing(door: Through) -> None:
+    """A missing reply is an error of each that needs it, and kept ones are found."""
+    with ScriptedServer() as server:
+        _asked(door(), _at(server), _request("a"))
+        made = door(mode="replay")
+        kept, missing, another = _asked(made, _at(server), *map(_request, ("a", "b", "c")))
+    assert kept.text == "fine"
+    assert isinstance(missing, MissingReplyError)
+    assert str(missing) == str(another)
+    assert len(server.requests) == 1
+    assert made.usage == Usage(requests=3, cached=1, failed=2)
+
+
+def test_a_plan_asks_nothing_and_keeps_nothing(door: Through) -> None:
+    """It counts what is missing, and what is kept."""
+    with ScriptedServer() as server:
+        _asked(door(), _at(server), _request("a"))
+        planned = door(mode="plan")
+        kept, mark = _asked(planned, _at(server), _request("a"), _request("b"))
+        assert kept.text == "fine"
+        assert mark.text.startswith("⟪reply ")
+        assert (planned.usage.requests, planned.usage.cached, planned.usage.live) == (2, 1, 1)
+        assert len(server.requests) == 1
+        assert _asked(door(), _at(server), _request("b"))[0].text == "fine"
+    assert len(server.requests) == 2
+
+
+def test_a_refresh_asks_for_all_again_but_once(door: Through) -> None:
+    """What the run has asked for is found by its other processes."""
+    with ScriptedServer("old", "new") as server:
+        _asked(door(), _at(server), _request("a"))
+        for _ in range(2):
+            assert _asked(door(refresh=True, run="1"), _at(server), _request("a"))[0].text == "new"
+        assert _asked(door(), _at(server), _request("a"))[0].text == "new"
+    assert len(server.requests) == 2
+
+
+def test_what_is_used_is_recorded(door: Through, tmp_path: Path) -> None:
+    """Live replies and cached ones, with the outline of their requests; nothing that failed."""
+
+    def answer(body: dict[str, Any]) -> Answer | str:
+        return Answer(400, error("flagged")) if "bad" in _echo(body) else _echo(body)
+
+    cassette = tmp_path / "c.jsonl"
+    with ScriptedServer(answer) as server:
+        _asked(door(), _at(server), _request("kept"), _request("not used"))
+        made = door(record=True, cassette=cassette)
+        _asked(made, _at(server), *map(_request, ("kept", "new", "bad")))
+    assert set(made.used) == {_request("kept").key, _request("new").key}
+    write_cassette(cassette, made.used.values())
+    entry = read_cassette(cassette)[_request("new").key]
+    assert entry.reply.text == "to new"
+    assert entry.outline == request_summary(_request("new"))
+
+
+def test_prompts_are_kept_where_they_are_asked_for(door: Through) -> None:
+    """In the cache and in what is recorded."""
+    made = door(record=True, prompts=True)
+    with ScriptedServer() as server:
+        _asked(made, _at(server), _request("a"))
+    (entry,) = made.used.values()
+    assert entry.outline["messages"] == [{"role": "user", "content": "a"}]
+    reading = door()
+
+    async def outlines() -> list[Any]:
+        return list(reading.cache.outlines())
+
+    assert _run(reading, outlines()) == [entry.outline]
+
+
+def test_what_a_reader_should_know_is_counted_for_cached_replies_too(door: Through) -> None:
+    """Replies that were cut, and parameters that were left out."""
+
+    def answer(body: dict[str, Any]) -> Answer:
+        if "seed" in body:
+            return Answer(400, error("Unsupported parameter: 'seed'", param="seed"))
+        return Answer(body=completion("cut", finish_reason="length"))
+
+    requests = [_request(number, parameters={"seed": 1}) for number in range(3)]
+    with ScriptedServer(answer) as server:
+        first, second = door(), door()
+        _asked(first, _at(server), *requests)
+        _asked(second, _at(server), *requests)
+    for made in (first, second):
+        assert made.usage.cut == 3
+        assert made.usage.remarks == {"m refuses seed: asked without": 3}
+
+
+def test_a_price_is_counted_where_it_is_known(door: Through, tmp_path: Path) -> None:
+    """For live replies alone."""
+    prices = tmp_path / "prices.toml"
+    prices.write_text("[m]\ninput = 100000\noutput = 500000\n", encoding="utf-8")
+    with ScriptedServer() as server:
+        first, second = door(prices=prices), door(prices=prices)
+        _asked(first, _at(server), _request("a"), _request("b", model="n"))
+        _asked(second, _at(server), _request("a"))
+    assert (first.usage.cost_usd, first.usage.unpriced) == (pytest.approx(2.0), 1)
+    assert (second.usage.cost_usd, second.usage.unpriced) == (0, 0)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_messages_may_be_any_mappings(door: Through, *, kept: bool) -> None:
+    """A request whose key can be made can be asked, found, recorded and kept."""
+    plain = _request("a")
+    request = replace(plain, messages=tuple(map(MappingProxyType, plain.messages)))
+    assert request.key == plain.key
+    made = door(record=True)
+
+    async def main() -> Reply:
+        return await asyncio.wait_for(made.ask(_at(server), request), 30)
+
+    with ScriptedServer() as server:
+        if kept:
+            _asked(door(), _at(server), plain)
+        assert _run(made, main()) == Reply("fine", "m-2024", "stop", 10, 2)
+    assert set(made.used) == {request.key}
+
+
+def test_a_look_up_that_breaks_is_an_error_and_no_standstill(door: Through, tmp_path: Path) -> None:
+    """Whatever it is that broke: those who wait hear of it."""
+    cassette = tmp_path / "c.jsonl"
+    cassette.write_text("[" * 100_000, encoding="utf-8")
+    made = door(cassette=cassette)
+
+    async def main() -> Reply:
+        return await asyncio.wait_for(made.ask(RemoteServer("http://127.0.0.1:9/v1"), _request("a")), 30)
+
+    with pytest.raises(Exception, match=r"(?i)recursion|no recorded reply") as caught:
+        _run(made, main())
+    assert not isinstance(caught.value, TimeoutError)
+
+
+def test_a_door_closed_with_requests_in_flight_leaves_nothing(
+    door: Through, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after Ctrl-C: no lease that others wait for, no open file, no complaint of asyncio's."""
+    made = door(limits=Limits(max_calls=5))
+
+    async def main() -> None:
+        task = asyncio.create_task(made.ask(_at(server), _request("a")))
+        await until(lambda: server.requests)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    with ScriptedServer(Answer(body=completion(), delay_s=3600)) as server:
+        _run(made, main())
+    assert caplog.records == []
+    connection = sqlite3.connect(tmp_path / "cache" / FILE)
+    assert connection.execute("SELECT count(*) FROM leases").fetchone() == (0,)
+    connection.close()
+    assert made.cache._files is None
+
+
+HERE, THERE = "http://here.test/v1", "http://there.test/v1"
+
+
+def _tape(folder: Path, **said: str) -> Path:
+    """A cassette with a reply to the same request at each of these addresses."""
+    requests = {name: _request("x", base_url=f"http://{name}.test/v1") for name in said}
+    entries = [
+        Entry(requests[name].key, Reply(text), request_summary(requests[name])) for name, text in said.items()
+    ]
+    write_cassette(folder / "tape.jsonl", entries)
+    return folder / "tape.jsonl"
+
+
+@pytest.mark.parametrize("mode", ["live", "replay", "plan"])
+def test_a_cassette_is_found_at_another_address(door: Through, tmp_path: Path, mode: Any) -> None:
+    """The model's name is the same, and so is all else; the run says so."""
+    through = door(cassette=_tape(tmp_path, here="recorded"), mode=mode)
+    (reply,) = _asked(through, RemoteServer(THERE), _request("x", base_url=THERE))
+    assert reply.text == "recorded"
+    assert (through.usage.cached, through.usage.live, through.usage.failed) == (1, 0, 0)
+    assert through.usage.told == {
+        f"recorded at {HERE}, used for {THERE}: the model's name, m, is the same (--rageval-refresh asks anew)": 1
+    }
+
+
+def test_the_reply_of_just_this_address_counts(door: Through, tmp_path: Path) -> None:
+    """Two servers have a model of the same name, and answer differently."""
+    tape = _tape(tmp_path, here="said here", elsewhere="said elsewhere")
+    for name in ("here", "elsewhere"):
+        through = door(cassette=tape, mode="replay")
+        (reply,) = _asked(through, RemoteServer(HERE), _request("x", base_url=f"http://{name}.test/v1"))
+        assert reply.text == f"said {name}"
+        assert not through.usage.told
+
+
+@pytest.mark.parametrize(("other", "found"), [("the same", True), ("another", False)])
+def test_nothing_is_chosen_among_different_replies(
+    door: Through, tmp_path: Path, other: str, *, found: bool
+) -> None:
+    """Of two addresses neither is meant, unless they say the same."""
+    through = door(cassette=_tape(tmp_path, here="the same", elsewhere=other), mode="replay")
+    (reply,) = _asked(through, RemoteServer(THERE), _request("x", base_url=THERE))
+    if found:
+        assert reply.text == "the same"
+    else:
+        assert isinstance(reply, MissingReplyError)
+        assert f".test/v1, now {THERE}." in str(reply)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": "m2"},
+        {"sample": 1},
+        {"parameters": {"max_tokens": 6}},
+        {"messages": ({"role": "user", "content": "y"},)},
+        {"base_url": "embedded:threads=1"},
+        {"base_url": "function"},
+    ],
+)
+def test_nothing_but_the_address_may_differ(door: Through, tmp_path: Path, changes: dict[str, Any]) -> None:
+    """And only an address: the embedded model's name says how it answers."""
+    through = door(cassette=_tape(tmp_path, here="recorded"), mode="replay")
+    (reply,) = _asked(through, RemoteServer(THERE), replace(_request("x", base_url=THERE), **changes))
+    assert isinstance(reply, MissingReplyError)
+
+
+def test_what_was_recorded_elsewhere_is_recorded_once(door: Through, tmp_path: Path) -> None:
+    """It stays the reply of its own address."""
+    tape = _tape(tmp_path, here="recorded")
+    through = door(cassette=tape, record=True)
+    _asked(through, RemoteServer(THERE), _request("x", base_url=THERE))
+    assert {key: entry.outline for key, entry in through.used.items()} == {
+        key: entry.outline for key, entry in read_cassette(tape).items()
+    }
+
+
+def test_the_cache_folder_keeps_addresses_apart(door: Through) -> None:
+    """What a server of the same model's name has said is asked for again."""
+    with ScriptedServer("one") as one, ScriptedServer("other") as other:
+        for server in (one, other):
+            (reply,) = _asked(door(), _at(server), _request("x", base_url=server.url))
+            assert reply.text == ("one" if server is one else "other")
+
+
+def test_a_line_without_an_outline_is_found_by_its_key(door: Through, tmp_path: Path) -> None:
+    """As lines of old, or those that somebody wrote; nothing says where it was recorded."""
+    request = _request("x", base_url=HERE)
+    write_cassette(tmp_path / "tape.jsonl", [Entry(request.key, Reply("recorded"))])
+    through = door(cassette=tmp_path / "tape.jsonl", mode="replay")
+    replies = _asked(through, RemoteServer(HERE), request, replace(request, base_url=THERE))
+    assert replies[0].text == "recorded"
+    assert isinstance(replies[1], MissingReplyError)

@@ -1,0 +1,203 @@
+"""Which documents of a ranking are gold."""
+
+import random
+
+import pytest
+
+from pytest_rageval.config import Settings
+from pytest_rageval.measures.gold_matching import SHARE, GoldMatch, ideal_labels
+from pytest_rageval.model import Document, Gold, Ranking, Span
+
+
+def _labels(documents: list[Document], *gold: Gold) -> list[int]:
+    return GoldMatch(Ranking.of("q", documents), gold).labels
+
+
+def _match(documents: list[Document], *gold: Gold, share: float = SHARE) -> GoldMatch:
+    return GoldMatch(Ranking.of("q", documents), gold, share)
+
+
+def _cut(start: int, end: int) -> Document:
+    """A chunk without an id."""
+    return Document(f"{start} to {end}", span=Span("a.md", start, end))
+
+
+def _gold(start: int, end: int, **fields: int) -> Gold:
+    return Gold(source="a.md", start=start, end=end, **fields)
+
+
+@pytest.mark.parametrize(
+    ("document", "gold", "same"),
+    [
+        (Document("x", "a"), Gold(id="a"), True),
+        (Document("x", "a"), Gold(id="a", text="another cut"), True),
+        (Document("x", "a"), Gold(id="b", text="x"), False),
+        (Document("x", "a"), Gold(text="x"), True),
+        (Document("x"), Gold(id="a", text="x"), True),
+        (Document(" The\n CAT "), Gold(text="the cat"), True),
+        (Document("Straße"), Gold(text="STRASSE"), True),
+        (Document("x"), Gold(text="x y"), False),
+        (Document("x"), Gold(id="x"), False),
+        (Document("x"), Gold(source="a.md", start=0, end=1), False),
+    ],
+)
+def test_ids_decide_and_texts_where_one_has_no_id(document: Document, gold: Gold, *, same: bool) -> None:
+    """Equal ids are the same passage; so are equal texts, but for case and space, without one of the ids."""
+    assert _labels([document], gold) == [int(same)]
+
+
+def test_labels_are_grades_in_rank_order() -> None:
+    """A judged passage that is not relevant counts as one that was never judged."""
+    documents = [Document("", name) for name in "xabc"]
+    gold = (Gold("a", grade=1), Gold("b", grade=0), Gold("c", grade=3))
+    assert _labels(documents, *gold) == [0, 1, 0, 3]
+
+
+def test_a_gold_passage_is_credited_once() -> None:
+    """Two documents with the gold text are one find, at the better rank."""
+    assert _labels([Document("x", "1"), Document("x", "2")], Gold(text="x")) == [1, 0]
+
+
+def test_an_empty_ranking_has_no_labels() -> None:
+    """Nothing retrieved, nothing labelled."""
+    assert _labels([], Gold("a")) == []
+
+
+def test_the_ideal_is_the_grades_from_the_highest() -> None:
+    """Grades of 0 are no part of it."""
+    gold = [Gold("a", grade=1), Gold("b", grade=0), Gold("c", grade=3), Gold("d", grade=2)]
+    assert ideal_labels(gold) == [3, 2, 1]
+
+
+def test_ids_are_matched_alike_beside_passages_without_one() -> None:
+    """Where all have ids a shorter way is taken; it gives what the longer one gives, repeats included."""
+    rng = random.Random(0)
+    for _ in range(300):
+        documents = tuple(Document("", rng.choice("abcdef")) for _ in range(rng.randint(0, 6)))
+        gold = [Gold(rng.choice("abcdefg"), grade=rng.randint(0, 3)) for _ in range(rng.randint(0, 4))]
+        if len({passage.id for passage in gold}) == len(gold):
+            ranking = Ranking("q", documents)
+            assert (
+                GoldMatch(ranking, gold).labels == GoldMatch(ranking, [*gold, Gold(text="elsewhere")]).labels
+            )
+
+
+def test_one_default_for_the_option_and_the_measures() -> None:
+    """They stand on different floors."""
+    assert Settings.match_share == SHARE
+
+
+@pytest.mark.parametrize(
+    ("chunks", "share", "labels"),
+    [
+        ([(0, 100), (100, 200)], 0.5, [0, 1]),
+        ([(0, 150), (150, 300)], 0.5, [1, 0]),
+        ([(0, 149), (149, 300)], 0.5, [0, 1]),
+        ([(0, 149), (300, 400), (149, 151)], 0.5, [0, 0, 1]),
+        ([(0, 1000)], 1.0, [1]),
+        ([(100, 120), (120, 140), (140, 160), (160, 180)], 0.5, [0, 0, 1, 0]),
+        ([(100, 130), (110, 140), (100, 140)], 0.5, [0, 0, 0]),
+        ([(100, 130), (170, 200), (100, 140)], 0.9, [0, 0, 0]),
+        ([(100, 110)], 0.1, [1]),
+        ([(90, 110), (105, 120)], 0.2, [0, 1]),
+    ],
+)
+def test_a_passage_is_found_where_enough_of_it_is_there(
+    chunks: list[tuple[int, int]], share: float, labels: list[int]
+) -> None:
+    """By one chunk, or by several together, whose common characters count once."""
+    assert _match([_cut(*chunk) for chunk in chunks], _gold(100, 200), share=share).labels == labels
+
+
+def test_a_chunk_that_holds_several_passages_stands_for_as_many() -> None:
+    """What comes after it moves down; the higher grade stands first."""
+    gold = (_gold(0, 10), _gold(20, 30, grade=3), _gold(900, 910), _gold(5, 8, grade=0))
+    match = _match([_cut(500, 600), _cut(0, 100), _cut(100, 200), _cut(900, 990)], *gold)
+    assert (match.labels, match.surplus) == ([0, 3, 1, 0, 1], 1)
+    assert match.positions == [(), (0, 1), (), (2,)]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "positions"),
+    [
+        ([(0, 160), (120, 300), (160, 300)], [(0,), (0,), ()]),
+        ([(100, 140), (300, 400), (140, 180), (180, 200)], [(0,), (), (0,), ()]),
+        ([(100, 140), (300, 400)], [(), ()]),
+        ([(100, 140), (100, 139), (139, 200)], [(0,), (), (0,)]),
+    ],
+)
+def test_the_documents_of_a_passage_are_those_that_are_it_or_made_it_whole_enough(
+    chunks: list[tuple[int, int]], positions: list[tuple[int, ...]]
+) -> None:
+    """One that brings nothing new is none of them, unless it holds enough by itself."""
+    assert _match([_cut(*chunk) for chunk in chunks], _gold(100, 200)).positions == positions
+
+
+def test_a_passage_that_comes_again_is_the_same_passage() -> None:
+    """Under another id, with the same text; it is credited once all the same."""
+    match = _match([Document("x", "1"), Document("y", "2"), Document("x", "3")], Gold(text="x"))
+    assert (match.labels, match.positions) == ([1, 0, 0], [(0,), (), (0,)])
+
+
+WORDS = [f"w{n:02}" for n in range(40)]
+
+
+def test_passages_found_by_overlap_are_counted_by_the_weakest_evidence_needed() -> None:
+    """Ids and equal texts are no overlap; a passage of which a part was found by text is one by text."""
+    text = " ".join(WORDS)
+    half = Gold(source="b.md", start=0, end=120, text=text)
+    documents = [
+        Document("i", "a"),
+        Document("Equal!"),
+        _cut(0, 50),
+        Document("z", span=Span("b.md", 0, 50)),
+        Document(" ".join(WORDS[30:])),
+    ]
+    match = _match(documents, Gold("a"), Gold(text="equal"), _gold(0, 60), half)
+    assert match.labels == [1, 1, 1, 0, 1]
+    assert match.counts == {"matched_by_span": 1, "matched_by_text": 1}
+    assert not _match(documents[:2], Gold("a"), Gold(text="equal")).counts
+    assert not _match(documents[:1], Gold("a")).counts
+
+
+@pytest.mark.parametrize(
+    ("documents", "gold", "incomparable"),
+    [
+        ([Document("x", "a")], [Gold("b")], False),
+        ([Document("x")], [Gold("b")], True),
+        ([Document("x"), Document("y", "a")], [Gold("b")], False),
+        ([Document("x", "a")], [Gold("b"), _gold(0, 9)], True),
+        ([Document("x", "a")], [Gold("b"), _gold(0, 9, grade=0)], False),
+        ([Document("x", "a"), _cut(50, 90)], [_gold(0, 9)], False),
+        ([], [_gold(0, 9)], False),
+    ],
+)
+def test_a_passage_that_no_document_can_be_compared_with_is_told(
+    documents: list[Document], gold: list[Gold], *, incomparable: bool
+) -> None:
+    """It is not the same as one that was not retrieved; of an empty ranking nothing is known to be missing."""
+    assert _match(documents, *gold).incomparable is (gold[-1] if incomparable else None)
+
+
+@pytest.mark.parametrize(
+    ("sources", "labels", "counts"),
+    [
+        (["guide/index.md", "index.md"], [0, 1], {"matched_by_span": 1}),
+        (["/srv/index.md", "/srv/a.md"], [1, 0], {"matched_by_span": 1, "by_end_of_path": 1}),
+        (["/srv/index.md", "/srv/guide/index.md"], [0, 0], {"of_ambiguous_source": 1}),
+        (["index2.md", "a.md"], [0, 0], {}),
+    ],
+)
+def test_a_nested_file_of_the_same_name_is_another(
+    sources: list[str], labels: list[int], counts: dict[str, int]
+) -> None:
+    """The whole path wins; its end alone is said; of two files nothing says which is meant."""
+    documents = [Document(f"{n}", span=Span(source, 0, 90)) for n, source in enumerate(sources)]
+    match = _match(documents, Gold(source="index.md", start=10, end=50))
+    assert (match.labels, match.counts) == (labels, counts)
+
+
+def test_an_ambiguous_file_does_not_matter_elsewhere() -> None:
+    """Nor where neither of the two has the characters."""
+    documents = [Document(f"{n}", span=Span(f"{n}/a.md", 0, 90)) for n in range(2)]
+    assert not _match(documents, Gold(source="a.md", start=100, end=150)).counts

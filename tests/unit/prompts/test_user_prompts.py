@@ -1,0 +1,132 @@
+"""Prompts of the user's in place of the package's own."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pytest_rageval.answers.llm_judge import LLMJudge
+from pytest_rageval.errors import InputError
+from pytest_rageval.generator import LLMGenerator
+from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.prompts.rendering import OWN, prompts_of, read_templates
+from pytest_rageval.prompts.templates import CRITERIA, TEMPLATES
+
+SERVER = RemoteServer("http://here/v1")
+
+METHODS = {
+    "answer": lambda prompts: prompts.answer("Q1", ["T1"]),
+    "citing": lambda prompts: prompts.citing("Q1", ["T1"]),
+    "long_answer": lambda prompts: prompts.long_answer("Q1", ["T1"]),
+    "question": lambda prompts: prompts.question("T1"),
+    "same_answer": lambda prompts: prompts.same_answer("Q1", ["T1"], "T2"),
+    "graded_answer": lambda prompts: prompts.graded_answer("Q1", ["T1"], "T2"),
+    "relevance": lambda prompts: prompts.relevance("Q1", "T1"),
+    "preference": lambda prompts: prompts.preference("Q1", "T1", "T2"),
+    **{
+        criterion: lambda prompts, criterion=criterion: prompts.rating(criterion, "Q1", ["T1"], ["T2"])
+        for criterion in CRITERIA
+    },
+}
+
+
+def test_every_template_has_its_method() -> None:
+    """And the other way round."""
+    assert METHODS.keys() == TEMPLATES.keys()
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_prompt_is_replaced_alone(name: str) -> None:
+    """Where it stands its words are asked, with the same texts in them; the others stay as they are."""
+    prompts = prompts_of({name: TEMPLATES[name] + " Danke."}, "here")
+    for other, ask in METHODS.items():
+        assert ask(prompts) == ask(OWN) + (" Danke." if other == name else "")
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+@pytest.mark.parametrize("mark", ["", "Mind {mark}.\n\n"])
+def test_prompts_without_fences_differ_in_these_alone(name: str, mark: str) -> None:
+    """Also a user's, whether they speak of the mark or not; and what replies depend on is another prompt."""
+    own = prompts_of({name: mark + TEMPLATES[name].replace("{mark}", "")}, "here")
+    fenced, bare = METHODS[name](own), METHODS[name](own.without_fences())
+    assert re.search("[0-9a-f]{12}", fenced)
+    assert not re.search("[0-9a-f]{12}", bare)
+    assert "T1" in bare
+    assert set(bare.splitlines()) <= set(fenced.splitlines())
+
+
+def test_texts_may_hold_braces() -> None:
+    """What stands in for one placeholder is not searched for others."""
+    assert "{passages} {x}" in OWN.answer("{passages} {x}", ["{question}"])
+
+
+def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
+    """So a baseline of before is stale, and so is a cached reply."""
+    worded = prompts_of({name: f"{text} Danke." for name, text in TEMPLATES.items()}, "here")
+    for method in ("generate", "cite", "explain"):
+        own, other = (
+            LLMGenerator(None, SERVER, "m", prompts=each).identity(method) for each in (OWN, worded)
+        )
+        assert {name for name in own if own[name] != other[name]} == {f"prompt to {method}"}
+    for method in (
+        "compare",
+        "grade",
+        "relevant",
+        "prefer",
+        *(f"rate {criterion}" for criterion in CRITERIA),
+    ):
+        own, other = (LLMJudge(None, SERVER, "m", prompts=each).identity(method) for each in (OWN, worded))
+        assert {name for name in own if own[name] != other[name]} == {f"prompt to {method}"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (None, "here gives NoneType, and not a dict of prompts by name.\nReturn"),
+        (["answer"], "here gives list, and not a dict"),
+        (
+            {"same_answers": "x"},
+            "here: there is no prompt 'same_answers'. Did you mean same_answer?\nThere are: answer, citing, ",
+        ),
+        ({7: "x"}, "here: there is no prompt 7.\nThere are: answer, "),
+        ({"answer": 7}, "here: the prompt answer is int. Write it as text."),
+        (
+            {"answer": "{question}"},
+            "here: the prompt answer lacks {passages}.\nIts placeholders are: {question}, {passages}.",
+        ),
+        (
+            {"relevance": "{question} {passages} {passage}"},
+            "here: the prompt relevance does not know {passages}.\nIts placeholders are: {question}, {passage}.",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_told_with_what_can(given: object, said: str) -> None:
+    """Names with those there are, placeholders with those that are wanted."""
+    with pytest.raises(InputError) as caught:
+        prompts_of(given, "here")
+    assert str(caught.value).startswith(said)
+
+
+def test_a_file_of_prompts(tmp_path: Path) -> None:
+    """As TOML; what stands in it is checked, and errors name the file."""
+    path = tmp_path / "prompts.toml"
+    path.write_text('answer = """\nFrage: {question}\n{passages}"""\n', encoding="utf-8")
+    assert read_templates(path) == {"answer": "Frage: {question}\n{passages}"}
+    path.write_text('answers = "x"', encoding="utf-8")
+    with pytest.raises(InputError, match=r"prompts\.toml: there is no prompt 'answers'"):
+        read_templates(path)
+
+
+@pytest.mark.parametrize("content", [b"answer = ", b'answer = "\xff"'])
+def test_a_file_that_is_not_toml(tmp_path: Path, content: bytes) -> None:
+    """The error says so, and how prompts are written."""
+    path = tmp_path / "prompts.toml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"prompts\.toml are not TOML: .*\nWrite each as NAME"):
+        read_templates(path)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """The error names it."""
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        read_templates(tmp_path / "prompts.toml")

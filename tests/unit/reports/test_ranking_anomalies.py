@@ -1,0 +1,92 @@
+"""What was odd about rankings, counted."""
+
+import pytest
+
+from pytest_rageval.errors import QueryError
+from pytest_rageval.model import Document, Example, Gold, Ranking
+from pytest_rageval.reports.notes import WORDS, anomalies_entry, anomalies_text
+from pytest_rageval.scores import Evidence, Outcome
+
+TEN = [f"8f2c{n}" for n in range(10)]
+A, B, EMPTY = Document("a"), Document("b"), Document(" ", "c")
+
+
+def _outcome(*documents: Document, k: int = 2) -> Outcome:
+    return Outcome(Example("e", "q"), 1.0, evidence=Evidence(Ranking.of("q", documents, k)))
+
+
+def test_nothing_odd_is_nothing_to_say() -> None:
+    """As many documents as asked for, each once, with their text."""
+    counts = anomalies_entry([_outcome(A, B), Outcome(Example("e", "q"), None, "no gold passages")])
+    assert counts == {}
+    assert anomalies_text(counts) == ""
+
+
+def test_each_oddity_is_counted() -> None:
+    """Documents where there are more of them or no text, else rankings and questions."""
+    failed, otherwise = (
+        Outcome(Example("e", "q"), None, "raised", failed=QueryError("raised", part=part))
+        for part in ("rageval_retriever", "rageval_judge.compare")
+    )
+    counts = anomalies_entry(
+        [
+            _outcome(A),
+            _outcome(),
+            _outcome(A, B, A, A, EMPTY),
+            _outcome(EMPTY, EMPTY, B, A),
+            failed,
+            otherwise,
+            _outcome(A, B),
+        ]
+    )
+    assert counts == {
+        "duplicates": 3,
+        "without_text": 1,
+        "short": 2,
+        "cut": 2,
+        "failed": 1,
+        "failed_otherwise": 1,
+    }
+    assert [*counts, "foreign_ids"] == list(WORDS)
+    assert anomalies_text(counts) == (
+        "3 duplicated documents counted once, 1 document without text, 2 rankings of fewer than k documents, "
+        "2 rankings of more than k documents, cut, 1 question at which the retriever failed, "
+        "1 question at which the generator, the judge or an added part failed"
+    )
+
+
+def _matched(gold: Gold, *ids: str | None) -> list[Outcome]:
+    return [
+        Outcome(
+            Example("e", "q", gold=(gold,)),
+            0.0,
+            evidence=Evidence(Ranking.of("q", [Document(f"t{n}", identifier)], 1)),
+        )
+        for n, identifier in enumerate(ids)
+    ]
+
+
+def test_ids_of_another_kind_are_told() -> None:
+    """Every score is 0 then, now and in the baseline; nothing else would say why."""
+    counts = anomalies_entry(_matched(Gold(id="faq.md"), *TEN, None))
+    assert counts == {"foreign_ids": 10}
+    assert anomalies_text(counts) == (
+        "no id in 10 rankings is that of any gold passage: are they ids of the same kind?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("gold", "ids"),
+    [
+        (Gold(id="faq"), [*TEN, "faq"]),
+        (Gold(id="faq"), TEN[1:]),
+        (Gold(id="faq"), [None] * 12),
+        (Gold(text="t"), TEN),
+        (Gold(id="faq", source="faq.md", start=0, end=9), TEN),
+        (Gold(id="faq", grade=0), TEN),
+    ],
+    ids=["one is found", "too few", "no ids", "gold by text", "gold by span", "nothing relevant"],
+)
+def test_other_misses_are_no_oddity(gold: Gold, ids: list[str | None]) -> None:
+    """A retriever may find nothing."""
+    assert anomalies_entry(_matched(gold, *ids)) == {}

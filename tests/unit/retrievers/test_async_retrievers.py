@@ -1,0 +1,72 @@
+"""Which retrievers are asynchronous of their own."""
+
+from typing import Any
+
+import pytest
+
+from pytest_rageval.retrievers.adapters.callables import has_own
+
+
+class _Base:
+    """A framework's base class: its asynchronous method stands in for one."""
+
+    __module__ = "framework.base"
+
+    async def asks(self) -> str:
+        return "by the synchronous one"
+
+
+_Base.asks.__module__ = "framework.base"
+
+
+class _Sync(_Base):
+    pass
+
+
+class _Async(_Base):
+    async def asks(self) -> str:
+        return "of its own"
+
+
+class _OfTheFramework(_Base):
+    """Another class of the framework has its method there too."""
+
+    async def asks(self) -> str:
+        return "by another's"
+
+
+_OfTheFramework.asks.__module__ = "framework.stores"
+
+
+class _BelowAsync(_Async):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "own"),
+    [
+        (_Base, False),
+        (_Sync, False),
+        (_OfTheFramework, False),
+        (_Async, True),
+        (_BelowAsync, True),
+        (object, False),
+    ],
+)
+def test_only_what_is_defined_outside_the_framework_is_its_own(kind: type[Any], own: bool) -> None:  # noqa: FBT001
+    """A framework's stand-in would call the synchronous method where it may not be called."""
+    assert has_own(kind(), "asks") is own
+
+
+def test_what_a_framework_writes_into_a_class_is_not_its_own() -> None:
+    """LangChain gives one to every class that takes no run manager."""
+
+    class Patched(_Base):
+        pass
+
+    async def asks(_: object) -> str:
+        return "by the synchronous one"
+
+    asks.__module__ = "framework.base"
+    Patched.asks = asks  # type: ignore[method-assign]
+    assert has_own(Patched(), "asks") is False

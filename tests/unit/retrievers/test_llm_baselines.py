@@ -1,0 +1,279 @@
+"""HyDE, feedback and RAG-fusion: a model writes, at a real server by the real client, and it is searched."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from pytest_rageval.errors import CallableError, InputError, Unscored
+from pytest_rageval.llm.api import LLM
+from pytest_rageval.llm.plan import MARK
+from pytest_rageval.model import Document
+from pytest_rageval.prompts.few_shot import passage_prompt, searches_prompt
+from pytest_rageval.retrievers.dense import DenseRetriever
+from pytest_rageval.retrievers.llm_baselines import FeedbackRetriever, FusionRetriever, HyDERetriever
+from tests.llm_server import Cut, Fault, LLMServer
+from tests.unit.retrievers.planar import Planar, Turned
+
+TECHNIQUES = [HyDERetriever, FeedbackRetriever, FusionRetriever]
+CORPUS = [Document(f"{angle}", f"d{angle}") for angle in range(0, 180, 10)]
+
+
+class Recorded:
+    """A dense retriever that remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+        self._search = DenseRetriever(CORPUS, encoder=Planar())
+
+    def __call__(self, query: str, k: int) -> list[Document]:
+        """Of eighteen directions."""
+        self.asked.append((query, k))
+        return self._search(query, k)
+
+
+@pytest.fixture
+def search() -> Recorded:
+    """Over eighteen directions."""
+    return Recorded()
+
+
+def _ids(found: list[Document]) -> list[str | None]:
+    return [document.id for document in found]
+
+
+def _run(retriever: Callable[[str, int], object], query: str = "10", k: int = 2) -> list[Document]:
+    return asyncio.run(retriever(query, k))
+
+
+def test_hyde_searches_with_the_passage_alone(
+    llm: LLMServer, ask: Callable[..., LLM], search: Recorded
+) -> None:
+    """What the model imagines leads, however near the question is to something else."""
+    llm.model = lambda _: " perhaps 92\n"
+    assert _ids(_run(HyDERetriever(search, ask()))) == ["d90", "d100"]
+    assert search.asked == [("perhaps 92", 2)]
+    (body,) = llm.requests
+    assert llm.prompts == [passage_prompt("10")]
+    assert (body["temperature"], body["max_tokens"], body["stop"]) == (0.0, 96, ["\n\n"])
+
+
+def test_what_hyde_writes_is_encoded_as_a_passage(llm: LLMServer, ask: Callable[..., LLM]) -> None:
+    """Where the encoder reads questions otherwise."""
+    llm.model = lambda _: "42"
+    search = DenseRetriever(CORPUS, encoder=Turned())
+    assert _ids(search("42", 1)) == ["d90"]
+    assert _ids(_run(HyDERetriever(search, ask()), k=1)) == ["d40"]
+
+
+def test_feedback_joins_question_knowledge_and_first_passages(
+    llm: LLMServer, ask: Callable[..., LLM], search: Recorded
+) -> None:
+    """The first passages are those of the question; the joined text is searched with."""
+    llm.model = lambda _: "I know 100"
+    found = _run(FeedbackRetriever(search, ask(), passages=2), "11", 3)
+    assert search.asked == [("11", 2), ("11 [SEP] I know 100 [SEP] 10 [SEP] 20", 3)]
+    assert _ids(found) == _ids(DenseRetriever(CORPUS, encoder=Planar())("11 100 10 20", 3))
+
+
+def test_hyde_and_feedback_share_what_the_model_wrote(
+    llm: LLMServer, ask: Callable[..., LLM], search: Recorded
+) -> None:
+    """It is the same request."""
+    client = ask()
+    _run(HyDERetriever(search, client))
+    _run(FeedbackRetriever(search, client))
+    assert len(llm.requests) == 1
+
+
+def test_fusion_by_hand(llm: LLMServer, ask: Callable[..., LLM], search: Recorded) -> None:
+    """Three rankings of three; with k = 60 and ranks from 1.
+
+    question "11":  d10 d20 d0        d20: 1/62 + 1/61 + 1/63     d30: 1/62 + 1/61
+    query "22":     d20 d30 d10       d10: 1/61 + 1/63            d40: 1/62
+    query "33":     d30 d40 d20       d0:  1/63
+    """
+    llm.model = lambda _: " 22\n2. 33"
+    found = _run(FusionRetriever(search, ask(), n=2, depth=2), "11", 3)
+    assert _ids(found) == ["d20", "d30", "d10"]
+    scores = [1 / 62 + 1 / 61 + 1 / 63, 1 / 62 + 1 / 61, 1 / 61 + 1 / 63]
+    assert [document.score for document in found] == pytest.approx(scores, abs=1e-15)
+    assert search.asked == [("11", 3), ("22", 3), ("33", 3)]
+
+
+def test_fusion_asks_for_n_queries_that_differ(
+    llm: LLMServer, ask: Callable[..., LLM], search: Recorded
+) -> None:
+    """Sampled, so that they do."""
+    _run(FusionRetriever(search, ask(), n=3))
+    assert llm.prompts == [searches_prompt("10", 3)]
+    assert llm.requests[0]["temperature"] == 0.7
+
+
+@pytest.mark.parametrize(
+    ("written", "queries"),
+    [
+        (" 20\n2. 30\n3. 40\n4. 50", ["20", "30", "40", "50"]),
+        ("1. 20\n2) 30\n- 40\n* 50\n60", ["20", "30", "40", "50"]),
+        ('Queries\n\n1. "20"\n\n2. “30”', ["Queries", "20", "30"]),
+        ("2024 was 20\n3.5 of 40", ["2024 was 20", "3.5 of 40"]),
+        ("10\n10\n20\n20", ["20"]),
+        ("...\n---\n20", ["20"]),
+    ],
+)
+def test_queries_are_read_from_lines(
+    llm: LLMServer, ask: Callable[..., LLM], search: Recorded, written: str, queries: list[str]
+) -> None:
+    """Without numbers, bullets and quotes; none twice, at most n; the question is always the first."""
+    llm.model = lambda _: written
+    _run(FusionRetriever(search, ask(), depth=7))
+    assert search.asked == [(query, 7) for query in ["10", *queries]]
+
+
+def test_the_first_of_more_are_those_of_fewer(
+    llm: LLMServer, ask: Callable[..., LLM], search: Recorded
+) -> None:
+    """What is fused does not depend on k, up to the depth."""
+    llm.model = lambda _: "93\n2. 46\n3. 171"
+    retriever = FusionRetriever(search, ask())
+    whole = _run(retriever, "10", 18)
+    assert [_run(retriever, "10", k) for k in (1, 3, 7)] == [whole[:k] for k in (1, 3, 7)]
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
+def test_what_is_written_is_paid_once(
+    llm: LLMServer, ask: Callable[..., LLM], search: Recorded, technique: Callable[..., object]
+) -> None:
+    """In this run and the next, whatever k is; and replayed without a server."""
+    llm.model = lambda _: "93"
+    found = [_run(technique(search, client), "10", k) for client in (ask(), ask()) for k in (3, 5)]
+    found.append(_run(technique(search, ask("replay")), "10", 5))
+    assert len(llm.requests) == 1
+    assert found[0] == found[2]
+    assert found[1] == found[3] == found[4]
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (" \n", "the model wrote nothing to search with$"),
+        (Cut(""), "wrote nothing to search with: the token limit was reached"),
+        (Fault(400), "scripted fault"),
+    ],
+)
+def test_a_question_for_which_nothing_is_written_is_unscored(  # noqa: PLR0913, PLR0917
+    llm: LLMServer,
+    ask: Callable[..., LLM],
+    search: Recorded,
+    technique: Callable[..., object],
+    said: str | Cut | Fault,
+    reason: str,
+) -> None:
+    """With the reason; the others go on."""
+    llm.model = lambda _: said
+    with pytest.raises(Unscored, match=reason):
+        _run(technique(search, ask()))
+
+
+def test_no_query_in_the_lines_is_unscored(llm: LLMServer, ask: Callable[..., LLM], search: Recorded) -> None:
+    """The reason quotes them."""
+    llm.model = lambda _: "1. …\n2. …"
+    with pytest.raises(Unscored, match=r"wrote no query to search with: '1\. …"):
+        _run(FusionRetriever(search, ask()))
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
+def test_a_plan_goes_on_with_documents_that_are_not_known_yet(
+    llm: LLMServer, ask: Callable[..., LLM], search: Recorded, technique: Callable[..., object]
+) -> None:
+    """As many as a run gives, each marked: what is asked about them depends on the reply."""
+    client = ask("plan")
+    found = _run(technique(search, client), "10", 3)
+    assert not llm.requests
+    assert len(found) == 3
+    assert all(MARK.search(document.text) for document in found)
+    client.complete(f"Answer from {found[0].text}", max_tokens=5)
+    usage = client._door.usage
+    assert (usage.live, usage.dependent) == (2, 1)
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
+def test_a_plan_with_the_reply_at_hand_is_no_guess(
+    llm: LLMServer, ask: Callable[..., LLM], search: Recorded, technique: Callable[..., object]
+) -> None:
+    """It finds what the run found."""
+    llm.model = lambda _: "93"
+    assert _run(technique(search, ask("plan")), "10", 3) != _run(technique(search, ask()), "10", 3)
+    assert _run(technique(search, ask("plan")), "10", 3) == _run(technique(search, ask()), "10", 3)
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
+def test_any_sync_search_will_do(
+    llm: LLMServer, ask: Callable[..., LLM], technique: Callable[..., object]
+) -> None:
+    """Its items are read as a retriever's are; max_tokens may be left to the server."""
+    llm.model = lambda _: "20"
+    retriever = technique(lambda query, k: [{"id": 1, "text": f"{query}!"}][:k], ask(), max_tokens=None)
+    assert _ids(_run(retriever, "10", 1)) == ["1"]
+    assert "max_tokens" not in llm.requests[0]
+    with pytest.raises(CallableError, match="has no text: int"):
+        _run(technique(lambda *_: [7], ask()), "10", 1)
+
+
+def test_many_questions_are_asked_at_once(llm: LLMServer, ask: Callable[..., LLM], search: Recorded) -> None:
+    """The retrievers are async: none is answered before many have asked."""
+    llm.model, llm.together = lambda _: "20", 8
+    retriever = HyDERetriever(search, ask())
+
+    async def sixteen() -> None:
+        await asyncio.gather(*(retriever(f"{n}", 1) for n in range(16)))
+
+    asyncio.run(sixteen())
+    assert llm.most_in_flight >= 8
+
+
+@pytest.mark.parametrize(("words", "told"), [({"n": 0}, "n is 0"), ({"rrf_k": -1}, "fusion is -1")])
+def test_a_fusion_of_nothing_is_refused(search: Recorded, words: dict[str, int], told: str) -> None:
+    """Before anything is asked."""
+    with pytest.raises(InputError, match=told):
+        partial(FusionRetriever, search, None)(**words)
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
+def test_a_search_may_be_async_and_take_k_in_its_way(
+    llm: LLMServer, ask: Callable[..., LLM], technique: Callable[..., object]
+) -> None:
+    """As whatever a user ships; so one technique may search with another."""
+    llm.model = lambda _: "20"
+
+    async def found(_query: str, *, top_k: int) -> list[Document]:
+        await asyncio.sleep(0)
+        return CORPUS[: min(top_k, 3)]
+
+    assert _ids(_run(technique(found, ask()))) == ["d0", "d10"]
+    assert _ids(_run(technique(HyDERetriever(found, ask()), ask()))) == ["d0", "d10"]
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
+@pytest.mark.parametrize("search", [CORPUS, None, "bm25"])
+def test_what_cannot_be_searched_with_is_refused(technique: Callable[..., object], search: object) -> None:
+    """When it is made, and by its own name: it is not the retriever under test."""
+    with pytest.raises(
+        InputError, match=f"to search with is {type(search).__name__}, which cannot be called"
+    ):
+        technique(search, None)
+
+
+def test_a_search_that_gives_no_list_is_told(llm: LLMServer, ask: Callable[..., LLM]) -> None:
+    """What came back, and what should."""
+    llm.model = lambda _: "20"
+    with pytest.raises(InputError, match="given as a list, found NoneType"):
+        _run(HyDERetriever(lambda _query, _k: None, ask()))
+
+
+def test_feedback_of_fewer_than_no_passages_is_refused(search: Recorded) -> None:
+    """It would be that of all but the last."""
+    with pytest.raises(InputError, match="passages is -1"):
+        partial(FeedbackRetriever, search, None)(passages=-1)

@@ -1,0 +1,236 @@
+"""The retriever under test: asked as it wants to be, its answer checked."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_rageval.errors import CallableError
+from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.model import Document, Ranking
+from pytest_rageval.retrievers.adapters import Adapter
+from pytest_rageval.retrievers.retriever import adapt_retriever
+
+
+def _sync(_query: str, k: int) -> list[object]:
+    return ["one", {"text": "two", "id": 2}, Document("three", "3"), SimpleNamespace(page_content="four")][:k]
+
+
+async def _async(query: str, k: int) -> list[object]:
+    await asyncio.sleep(0)
+    return _sync(query, k)
+
+
+class _Callable:
+    """A retriever that is an object."""
+
+    def __call__(self, query: str, k: int) -> list[object]:
+        return _sync(query, k)
+
+
+class _AsyncCallable:
+    """A retriever that is an object with an asynchronous call."""
+
+    async def __call__(self, query: str, k: int) -> list[object]:
+        return await _async(query, k)
+
+
+def _retrieve(loop: PrivateLoop, retriever: object, query: str = "q", k: int = 3) -> Ranking:
+    return loop.run(adapt_retriever(retriever, loop).retrieve(query, k))
+
+
+@pytest.mark.parametrize(
+    "retriever",
+    [
+        _sync,
+        _async,
+        _Callable(),
+        _AsyncCallable(),
+        partial(_async),
+        lambda query, k: tuple(_sync(query, k)),
+        lambda query, k: iter(_sync(query, k)),
+    ],
+    ids=["sync", "async", "object", "async object", "returns a coroutine", "tuple", "iterator"],
+)
+def test_every_kind_of_retriever_gives_a_ranking(loop: PrivateLoop, retriever: Callable[..., Any]) -> None:
+    """Functions and objects, sync and async, with documents of every kind."""
+    ranking = _retrieve(loop, retriever)
+    assert ranking == Ranking("q", (Document("one"), Document("two", "2"), Document("three", "3")))
+
+
+def test_query_and_k_are_handed_over(loop: PrivateLoop) -> None:
+    """The retriever is asked with two positional arguments, as they were given."""
+    assert [d.text for d in _retrieve(loop, lambda query, k: [f"{query} {k}"], "why?", 7)] == ["why? 7"]
+
+
+def test_more_than_k_documents_are_cut(loop: PrivateLoop) -> None:
+    """A retriever that ignores k is cut at k, after repeated documents are dropped."""
+    ranking = _retrieve(loop, lambda _query, _k: ["a", "a", "b", "c"], k=2)
+    assert [document.text for document in ranking] == ["a", "b"]
+    assert ranking.duplicates == 1
+
+
+@pytest.mark.parametrize("nothing", [[], (), iter(())])
+def test_no_documents_are_an_empty_ranking(loop: PrivateLoop, nothing: object) -> None:
+    """Finding nothing is no error."""
+    assert len(_retrieve(loop, lambda _query, _k: nothing)) == 0
+
+
+def test_a_sync_retriever_is_called_in_the_tests_thread_one_query_at_a_time(loop: PrivateLoop) -> None:
+    """Many retrievers are not thread-safe, and some are bound to the thread that made them."""
+    inside, threads, most = 0, set(), 0
+
+    def search(_query: str, _k: int) -> list[str]:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        threads.add(threading.get_ident())
+        inside -= 1
+        return ["d"]
+
+    retriever = adapt_retriever(search, loop)
+
+    async def all_queries() -> None:
+        await asyncio.gather(*(retriever.retrieve(f"q{n}", 1) for n in range(20)))
+
+    loop.run(all_queries())
+    assert (threads, most) == ({threading.get_ident()}, 1)
+
+
+def test_a_sync_generator_is_read_in_the_tests_thread_too(loop: PrivateLoop) -> None:
+    """A retriever that yields its documents runs while they are read: not in the loop's thread."""
+    threads = set()
+
+    def search(_query: str, _k: int) -> Iterator[str]:
+        threads.add(threading.get_ident())
+        yield "d"
+
+    _retrieve(loop, search)
+    assert threads == {threading.get_ident()}
+
+
+def test_an_async_retriever_is_asked_for_all_queries_at_once(loop: PrivateLoop) -> None:
+    """Five queries that wait for one another all end."""
+    here: set[str] = set()
+    all_here = asyncio.Event()
+
+    async def search(query: str, _k: int) -> list[str]:
+        here.add(query)
+        if len(here) == 5:
+            all_here.set()
+        await all_here.wait()
+        return ["d"]
+
+    retriever = adapt_retriever(search, loop)
+
+    async def all_queries() -> list[Ranking]:
+        return await asyncio.gather(*(retriever.retrieve(f"q{n}", 1) for n in range(5)))
+
+    assert len(loop.run(all_queries())) == 5
+
+
+async def _agen(_query: str, _k: int) -> AsyncIterator[str]:
+    yield "d"
+
+
+@pytest.mark.parametrize(
+    ("returned", "name"),
+    [(None, "NoneType"), ({"documents": []}, "dict"), ("text", "str"), (b"x", "bytes"), (5, "int")],
+)
+def test_what_is_no_list_of_documents_is_named(loop: PrivateLoop, returned: object, name: str) -> None:
+    """The error says what came back, for which query, and what to return."""
+    with pytest.raises(CallableError) as caught:
+        _retrieve(loop, lambda _query, _k: returned)
+    assert str(caught.value) == (
+        f"rageval_retriever returned {name} for 'q'.\n"
+        "Return a list of documents, best first: strings, dicts or Documents."
+    )
+
+
+def test_an_async_generator_is_named(loop: PrivateLoop) -> None:
+    """Documents that come one by one are refused as what they are."""
+    with pytest.raises(CallableError, match="returned async_generator for 'q'"):
+        _retrieve(loop, _agen)
+
+
+def test_an_item_without_text_is_named_with_its_rank(loop: PrivateLoop) -> None:
+    """The error says which of the documents it is."""
+    with pytest.raises(CallableError, match="for 'q', at rank 2, a document that has no text: int"):
+        _retrieve(loop, lambda _query, _k: ["a", 7])
+
+
+def _fail(_query: str, _k: int) -> list[str]:
+    raise LookupError("no index")
+
+
+async def _fail_async(query: str, k: int) -> list[str]:
+    return _fail(query, k)
+
+
+def _fail_while_read(query: str, k: int) -> Iterator[str]:
+    yield "d"
+    _fail(query, k)
+
+
+@pytest.mark.parametrize("retriever", [_fail, _fail_async, _fail_while_read])
+def test_what_the_retriever_raises_is_told_with_the_query(
+    loop: PrivateLoop, retriever: Callable[..., Any]
+) -> None:
+    """The user's exception is the cause, and the line in the user's code is shown."""
+    with pytest.raises(CallableError) as caught:
+        _retrieve(loop, retriever)
+    assert str(caught.value).startswith("rageval_retriever raised for 'q': LookupError: no index\n")
+    assert str(caught.value).endswith(" in _fail")
+    assert isinstance(caught.value.__cause__, LookupError)
+
+
+def test_a_wrong_signature_is_the_users_error(loop: PrivateLoop) -> None:
+    """A retriever that takes no query is told so in Python's words."""
+
+    def search() -> list[str]:
+        return ["d"]
+
+    with pytest.raises(CallableError, match=r"TypeError: .* takes 0 positional arguments but 1 was given"):
+        _retrieve(loop, search)
+
+
+@pytest.mark.parametrize("value", [None, ["doc"], "search"])
+def test_what_cannot_be_called_is_refused(loop: PrivateLoop, value: object) -> None:
+    """The error says what the fixture gave and what it should give."""
+    with pytest.raises(CallableError, match="which cannot be called") as caught:
+        adapt_retriever(value, loop)
+    assert type(value).__name__ in str(caught.value)
+    assert "(query, k) -> documents" in str(caught.value)
+
+
+def _broken(retriever: object) -> Any:
+    raise LookupError(f"no field in {retriever}")
+
+
+@pytest.mark.parametrize(
+    "adapter", [(_broken, _sync), (lambda _: True, _broken)], ids=["recognises", "adapt"]
+)
+def test_an_adapter_that_raises_is_named(loop: PrivateLoop, adapter: Adapter) -> None:
+    """Its module says whose it is, and its line is shown, whatever the retriever is."""
+    with pytest.raises(CallableError) as caught:
+        adapt_retriever("shelf", loop, [adapter])
+    first, *places = str(caught.value).splitlines()
+    part = f"The retriever adapter {__name__}._broken"
+    assert first == f"{part} raised for str: LookupError: no field in shelf"
+    assert places[-1].endswith(" in _broken")
+
+
+def test_an_adapter_that_gives_nothing_to_call_is_named(loop: PrivateLoop) -> None:
+    """Now, and not at each question."""
+    with pytest.raises(CallableError, match=r"builtins\.list gave list for str\.\nIt gives a function"):
+        adapt_retriever("shelf", loop, [(callable, _sync), (lambda _: True, list)])
+
+
+def test_a_class_in_place_of_its_object_is_refused(loop: PrivateLoop) -> None:
+    """Called, it would complain of arguments that the user never wrote."""
+    with pytest.raises(CallableError, match=r"is the class _Callable itself(?s:.*)an object: _Callable\(…\)"):
+        adapt_retriever(_Callable, loop)

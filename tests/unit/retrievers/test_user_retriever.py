@@ -1,0 +1,113 @@
+"""A retriever that fails at some queries: asked the others, and not again for what it failed at."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from pytest_rageval.errors import QueryError
+from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.model import Ranking
+from pytest_rageval.retrievers.retriever import Retriever, adapt_retriever
+from pytest_rageval.user_code import FIRST
+
+
+class _Search:
+    """Fails at some queries, in one of several ways, and counts what it is asked."""
+
+    def __init__(self, bad: Callable[[str], bool], returned: object = LookupError("no index")) -> None:
+        self.asked: Counter[str] = Counter()
+        self._bad = bad
+        self._returned = returned
+
+    def __call__(self, query: str, k: int) -> object:
+        self.asked[query] += 1
+        if not self._bad(query):
+            return ["d"] * k
+        if isinstance(self._returned, Exception):
+            raise self._returned
+        return self._returned
+
+
+def _all(loop: PrivateLoop, retriever: Retriever, queries: list[str], *again: str) -> list[Any]:
+    """What comes back for the queries at once, and then for others, in the same run."""
+
+    async def gathered(queries: Iterable[str]) -> list[Any]:
+        return await asyncio.gather(
+            *(retriever.retrieve(query, 1) for query in queries), return_exceptions=True
+        )
+
+    async def both() -> list[Any]:
+        return [*await gathered(queries), *await gathered(again)]
+
+    return loop.run(both())
+
+
+@pytest.mark.parametrize(
+    ("returned", "reason"),
+    [
+        (LookupError("no index"), "raised LookupError: no index"),
+        (LookupError("no\nindex"), "raised LookupError: no"),
+        (None, "returned NoneType"),
+        ({"documents": []}, "returned dict"),
+        (["d", 7], "returned a document that has neither text nor id"),
+    ],
+)
+def test_a_failure_is_that_of_its_query(loop: PrivateLoop, returned: object, reason: str) -> None:
+    """The others have rankings; the reason is a line without the query."""
+    search = _Search(lambda query: query == "q1", returned)
+    results = _all(loop, adapt_retriever(search, loop), ["q0", "q1", "q2"], "q1")
+    assert [type(result) for result in results] == [Ranking, QueryError, Ranking, QueryError]
+    told, _, place = results[1].reason.partition(" (test_patient.py:")
+    assert told == f"rageval_retriever {reason}"
+    assert bool(place) == isinstance(returned, Exception)
+    assert results[1].part == "rageval_retriever"
+    assert "'q1'" in str(results[1])
+    assert results[3] is results[1]
+    assert search.asked == {"q0": 1, "q1": 1, "q2": 1}
+
+
+def test_a_query_that_failed_is_asked_again_in_the_next_run(loop: PrivateLoop) -> None:
+    """The trouble may have passed."""
+    search = _Search(lambda _: True)
+    retriever = adapt_retriever(search, loop)
+    for _ in range(2):
+        _all(loop, retriever, ["q"])
+    assert search.asked == {"q": 2}
+
+
+def test_a_retriever_that_answers_nothing_is_soon_asked_no_more(loop: PrivateLoop) -> None:
+    """A dead server is not waited for four hundred times; the rest have the first error."""
+    search = _Search(lambda _: True)
+    queries = [f"q{n}" for n in range(20)]
+    results = _all(loop, adapt_retriever(search, loop), queries)
+    assert list(search.asked) == queries[:FIRST]
+    assert [str(result) for result in results[FIRST:]] == [str(results[0])] * (20 - FIRST)
+
+
+def test_a_retriever_that_has_answered_is_asked_them_all(loop: PrivateLoop) -> None:
+    """However many it fails at."""
+    search = _Search(lambda query: query != "q0")
+    results = _all(loop, adapt_retriever(search, loop), [f"q{n}" for n in range(20)])
+    assert [isinstance(result, QueryError) for result in results] == [False] + [True] * 19
+    assert len(search.asked) == 20
+
+
+def test_an_answer_counts_before_the_loop_has_seen_it(loop: PrivateLoop) -> None:
+    """The next calls are made, and fail, while the loop is busy with other things."""
+
+    class Ahead(_Search):
+        def __call__(self, query: str, k: int) -> object:
+            if query == "q0":
+                loop.submit(_busy())
+            return super().__call__(query, k)
+
+    async def _busy() -> None:
+        time.sleep(0.2)  # noqa: ASYNC251 - as code does that holds the loop up
+
+    search = Ahead(lambda query: query != "q0")
+    _all(loop, adapt_retriever(search, loop), [f"q{n}" for n in range(20)])
+    assert len(search.asked) == 20

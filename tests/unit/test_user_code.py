@@ -1,0 +1,358 @@
+"""The user's own callables, and what stands for them in a plan."""
+
+import asyncio
+import re
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from pytest_rageval.errors import CallableError, InputError, Planned, QueryError, Unscored
+from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.user_code import FIRST, Uncalled, Unusable, UserCallable, takes
+
+
+def _sync(question: str) -> str:
+    return question.upper()
+
+
+async def _async(question: str) -> str:
+    await asyncio.sleep(0)
+    return question.upper()
+
+
+def _sync_to_async(question: str) -> Awaitable[str]:
+    return _async(question)
+
+
+class _AsyncObject:
+    async def __call__(self, question: str) -> str:
+        return await _async(question)
+
+
+def _user(loop: PrivateLoop, function: Callable[..., Any]) -> UserCallable:
+    return UserCallable("rageval_generator", function, loop)
+
+
+@pytest.mark.parametrize("function", [_sync, _async, partial(_async), _AsyncObject(), _sync_to_async])
+def test_sync_and_async_callables_are_called(loop: PrivateLoop, function: Callable[..., Any]) -> None:
+    """Also a sync one that gives something to await; calls are counted."""
+    user = _user(loop, function)
+    assert [loop.run(user.call("a")) for _ in range(3)] == ["A"] * 3
+    assert user.calls == 3
+    assert user.function is function
+
+
+def test_a_sync_callable_runs_in_the_tests_thread(loop: PrivateLoop) -> None:
+    """Some may be used only where they were made."""
+    user = _user(loop, lambda _: threading.get_ident())
+    assert loop.run(user.call("a")) == threading.get_ident()
+
+
+def test_a_lazy_series_is_read_where_it_may_run(loop: PrivateLoop) -> None:
+    """A generator of documents runs as it is read."""
+
+    def lazy(_: str) -> Iterator[int]:
+        yield threading.get_ident()
+
+    assert loop.run(_user(loop, lazy).call("a")) == [threading.get_ident()]
+
+
+@pytest.mark.parametrize("kind", [LookupError, SystemExit])
+def test_an_async_callable_fails_at_one_question(loop: PrivateLoop, kind: type[BaseException]) -> None:
+    """It is called for the others; for the same one not again in this run, but in the next."""
+
+    async def fails(question: str) -> str:
+        if question == "b":
+            return question
+        raise kind("lost")
+
+    user = _user(loop, fails)
+    first, other, again = _called(loop, user, "a", "b", "a")
+    assert isinstance(first, QueryError)
+    assert str(first).startswith(f"rageval_generator raised for 'a': {kind.__name__}: lost\n  ")
+    assert re.fullmatch(
+        rf"rageval_generator raised {kind.__name__}: lost \(test_usercode\.py:\d+\)", first.reason
+    )
+    assert first.part == "rageval_generator"
+    assert other == "b"
+    assert again is first
+    assert user.calls == 2
+    with pytest.raises(CallableError, match="raised for 'a'"):
+        loop.run(user.call("a"))
+
+
+def _called(loop: PrivateLoop, user: UserCallable, *questions: str, at_once: bool = False) -> list[Any]:
+    """What becomes of the questions in one run."""
+
+    async def each() -> list[Any]:
+        calls = [user.call(question) for question in questions]
+        if at_once:
+            return await asyncio.gather(*calls, return_exceptions=True)
+        return [(await asyncio.gather(call, return_exceptions=True))[0] for call in calls]
+
+    return loop.run(each())
+
+
+QUESTIONS = [f"q{n}" for n in range(20)]
+
+
+async def _wrong(question: str) -> str:
+    # One after the other, so that those that wait could take the places of those that failed.
+    await asyncio.sleep(0.002 * int(question[1:]))
+    raise LookupError(question)
+
+
+def _wrong_sync(question: str) -> str:
+    raise LookupError(question)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("function", [_wrong, _wrong_sync])
+def test_what_fails_at_the_first_few_is_called_no_more(
+    loop: PrivateLoop, function: Callable[..., Any], *, at_once: bool
+) -> None:
+    """A wrong line of code would fail at all of them, after a paid reply each; the rest have the first error."""
+    user = _user(loop, function)
+    outcomes = _called(loop, user, *QUESTIONS, at_once=at_once)
+    assert user.calls == FIRST
+    assert [str(outcome) for outcome in outcomes[FIRST:]] == [str(outcomes[0])] * (20 - FIRST)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_has_answered_one_is_called_for_all(loop: PrivateLoop, *, at_once: bool) -> None:
+    """However many it fails at."""
+
+    async def seldom(question: str) -> str:
+        return question if question == "q3" else await _wrong(question)
+
+    user = _user(loop, seldom)
+    outcomes = _called(loop, user, *QUESTIONS, at_once=at_once)
+    assert user.calls == len(QUESTIONS)
+    assert [outcome for outcome in outcomes if not isinstance(outcome, QueryError)] == ["q3"]
+
+
+def test_different_failures_are_no_wrong_line(loop: PrivateLoop) -> None:
+    """Only as many of one kind end the calls."""
+    kinds = [LookupError, ValueError, OSError, TypeError]
+
+    def fails(question: str) -> str:
+        raise kinds[int(question[1:]) % len(kinds)]
+
+    user = _user(loop, fails)
+    _called(loop, user, *QUESTIONS)
+    assert user.calls == len(kinds) * (FIRST - 1) + 1
+
+
+def test_one_question_asked_in_many_ways_is_one_question(loop: PrivateLoop) -> None:
+    """A question may be asked at several cut-offs, and for several samples."""
+
+    def fails(question: str, *, sample: int) -> str:
+        if question == "bad":
+            raise LookupError(sample)
+        return question
+
+    async def each() -> list[Any]:
+        calls = [user.call("bad", sample=n) for n in range(2 * FIRST)] + [user.call("good", sample=0)]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    user = _user(loop, fails)
+    assert loop.run(each())[-1] == "good"
+
+
+def test_a_question_without_an_answer_is_no_failure(loop: PrivateLoop) -> None:
+    """The model said nothing, or the judge gave no verdict."""
+
+    def unscored(_: str) -> str:
+        raise Unscored("empty")
+
+    user = _user(loop, unscored)
+    assert {type(outcome) for outcome in _called(loop, user, *QUESTIONS)} == {Unscored}
+    assert user.calls == len(QUESTIONS)
+
+
+def test_an_async_callable_is_called_for_a_few_and_then_for_all_at_once(loop: PrivateLoop) -> None:
+    """As many as could show that all would fail."""
+    most: list[int] = []
+    calls = 0
+
+    async def counting(question: str) -> str:
+        nonlocal calls
+        calls += 1
+        await asyncio.sleep(0.01)
+        most.append(calls)
+        calls -= 1
+        return question
+
+    assert _called(loop, _user(loop, counting), *QUESTIONS, at_once=True) == QUESTIONS
+    assert most[0] == FIRST
+    assert max(most) > FIRST
+
+
+def test_a_sync_callable_that_exits_is_an_error(loop: PrivateLoop) -> None:
+    """As one that was written for the command line does where a file is missing."""
+
+    def exits(_: str) -> str:
+        raise SystemExit("no index")
+
+    with pytest.raises(CallableError, match="rageval_generator raised for 'a': SystemExit: no index\n  "):
+        loop.run(_user(loop, exits).call("a"))
+
+
+@pytest.mark.parametrize("error", [Unscored("no score"), InputError("no model")])
+def test_errors_of_ours_go_through_as_they_are(loop: PrivateLoop, error: Exception) -> None:
+    """The callable may ask models with rageval_llm: the next call is a call."""
+
+    def fails(_: str) -> str:
+        raise error
+
+    async def fails_too(_: str) -> str:
+        raise error
+
+    for function in (fails, fails_too):
+        user = _user(loop, function)
+        for _ in range(2):
+            with pytest.raises(type(error)) as caught:
+                loop.run(user.call("a"))
+            assert caught.value is error
+        assert user.calls == 2
+
+
+def test_a_result_is_read_where_it_is_returned(loop: PrivateLoop) -> None:
+    """One that cannot be used is a failure at its question; what it was is the reason."""
+
+    def read(result: str) -> int:
+        if result == "A":
+            raise Unusable("returned A", "returned A for {question}.\nReturn B.")
+        return len(result)
+
+    for function in (_sync, _async):
+        user = UserCallable("rageval_generator", function, loop, read=read)
+        wrong, good = _called(loop, user, "a", "bcd")
+        assert (str(wrong), wrong.reason) == (
+            "rageval_generator returned A for 'a'.\nReturn B.",
+            "rageval_generator returned A",
+        )
+        assert good == 3
+
+
+class _Judge:
+    """Compares, and cannot say what is relevant."""
+
+    def compare(self, *_: object) -> float:
+        raise AssertionError("called in a plan")
+
+
+def _generate(*_: object) -> str:
+    raise AssertionError("called in a plan")
+
+
+def test_in_a_plan_nothing_is_called_and_each_call_is_counted() -> None:
+    """As a generator and as a judge: there is no answer and no verdict, and the reason is one."""
+    told: Counter[str] = Counter()
+
+    def count(remark: str) -> None:
+        told[remark] += 1
+
+    generator, judge = (
+        Uncalled(f"rageval_{name}", part, count)
+        for name, part in (("generator", _generate), ("judge", _Judge()))
+    )
+
+    async def asked() -> list[Any]:
+        return await asyncio.gather(
+            generator("Which?", []),
+            generator("Which?", [], sample=2),
+            judge.compare("Which?", ["c7"], "c7"),
+            return_exceptions=True,
+        )
+
+    outcomes = asyncio.run(asked())
+    assert [(type(outcome), str(outcome)) for outcome in outcomes] == [(Planned, "not called in a plan")] * 3
+    assert told == {
+        "calls of rageval_generator, your own function: what they ask is not counted": 2,
+        "calls of rageval_judge, your own function: what they ask is not counted": 1,
+    }
+
+
+def test_in_a_plan_a_missing_method_is_missing() -> None:
+    """The stand-in has what the part has, whatever the methods are called."""
+    judge = Uncalled("rageval_judge", _Judge(), print)
+    assert hasattr(judge, "compare")
+    assert not hasattr(judge, "relevant")
+
+
+def _with_kinds(positional: str, /, *, named: str, **_: str) -> None:
+    del positional, named
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "taken"),
+    [
+        (_with_kinds, "named", True),
+        (_with_kinds, "positional", False),
+        (_with_kinds, "other", False),
+        (partial(_sync_to_async), "question", True),
+        (_AsyncObject(), "question", True),
+        (dict.get, "key", False),
+    ],
+)
+def test_which_words_a_function_takes(function: Callable[..., Any], name: str, taken: bool) -> None:  # noqa: FBT001
+    """Those it names itself and that can be given by name."""
+    assert takes(function, name) is taken
+
+
+class _Base:
+    def compare(self, question: str) -> str:
+        return question
+
+
+class _Strict(_Base):
+    """Overrides nothing that has a name of its own."""
+
+    @classmethod
+    def made(cls, question: str) -> str:
+        return question
+
+
+class _Set(_Base):
+    def __init__(self, fingerprint: object) -> None:
+        self.fingerprint = fingerprint
+
+    def __call__(self, question: str) -> str:
+        return question
+
+
+def _drawn(question: str, *, model: str = "m", **_: object) -> str:
+    return question + model
+
+
+@pytest.mark.parametrize(
+    ("function", "identity"),
+    [
+        (_sync, "_sync"),
+        (_Base().compare, "_Base.compare"),
+        (_Strict().compare, "_Strict.compare"),
+        (_Strict.made, "_Strict.made"),
+        (_AsyncObject(), "_AsyncObject"),
+        (partial(_drawn, model="m1"), "_drawn(model='m1')"),
+        (partial(_drawn, "q", top=_Base(), k=3), f"_drawn('q', k=3, top={__name__}._Base)"),
+        (partial(partial(_drawn, model="m1"), k=3), "_drawn(k=3, model='m1')"),
+        (_Set(None), "_Set"),
+        (_Set(3).compare, "_Set.compare"),
+    ],
+)
+def test_a_function_is_known_by_its_name_and_its_object(
+    loop: PrivateLoop, function: Callable[..., Any], identity: str
+) -> None:
+    """So that a baseline blames another judge on the judge, and the same one in another process on nobody."""
+    assert _user(loop, function).identity == f"{__name__}.{identity}"
+
+
+def test_a_function_may_say_what_it_is(loop: PrivateLoop) -> None:
+    """For what no name can tell: settings, weights, a prompt."""
+    assert _user(loop, _Set("m1, temperature 0")).identity == "m1, temperature 0"
+    assert _user(loop, _Set("m1, temperature 0").compare).identity == "m1, temperature 0"
