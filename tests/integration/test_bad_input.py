@@ -147,7 +147,7 @@ def test_a_retriever_that_fails_at_one_question_leaves_it_unscored(project, said
     assert score["examples"][6] == {
         "id": "q7",
         "score": None,
-        "unscored": f"rageval_retriever {said}",
+        "unscored": f"rageval_retriever {said}{' (conftest.py:6)' if 'raised' in said else ''}",
     }
 
 
