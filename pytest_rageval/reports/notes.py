@@ -191,7 +191,7 @@ def _foreign(outcomes: Sequence[Outcome]) -> int:
 def anomalies_text(counts: Mapping[str, int]) -> str:
     """The counts in a line; empty where there are none.
 
-    >>> oddities_text({"duplicates": 3, "cut": 1})
+    >>> anomalies_text({"duplicates": 3, "cut": 1})
     '3 duplicated documents counted once, 1 ranking of more than k documents, cut'
     """
     return ", ".join(WORDS[name].format(n=n, s="" if n == 1 else "s") for name, n in counts.items())

@@ -69,6 +69,7 @@ def gigabyte():
     return _bomb(1024)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [200, 400, 500])
 def test_a_gigabyte_in_a_small_answer_takes_little_memory(gigabyte, status):
     """Of a reply, and of an error, whose body is read too."""

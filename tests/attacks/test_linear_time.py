@@ -72,6 +72,8 @@ from pytest_rageval.retrievers import llm_baselines as fusion
 from pytest_rageval.text import scripts
 from pytest_rageval.text.scripts import normal_form
 
+pytestmark = pytest.mark.slow
+
 LENGTH = 100_000
 SHORT = 4_000
 """With a part of the text it is found what cannot be slow for all of it."""

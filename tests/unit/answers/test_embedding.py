@@ -122,6 +122,7 @@ def test_blank_texts_load_no_model() -> None:
     assert cosine("", ["x"], encoder=encoder) == bertscore_f1("x", [], encoder=encoder) == 0.0
 
 
+@pytest.mark.slow
 @needs_model
 def test_the_packaged_model_needs_no_network() -> None:
     """Equal texts are 1, near ones are nearer than others; the tests refuse every connection."""
@@ -140,6 +141,7 @@ def test_bertscore_with_the_packaged_model() -> None:
     assert np.linalg.norm(tokens.vectors, axis=1) == pytest.approx(np.ones(5), abs=1e-6)
 
 
+@pytest.mark.slow
 @needs_model
 def test_batches_do_not_change_scores() -> None:
     """To the digits that are given, or one in the last."""

@@ -57,6 +57,7 @@ def test_several_may_be_best() -> None:
     assert [standing and standing.best for standing in standings] == [True, True, False]
 
 
+@pytest.mark.slow
 def test_many_systems_can_still_be_told_apart() -> None:
     """The smallest p-value of draws is far below the corrected level."""
     rng = random.Random(3)

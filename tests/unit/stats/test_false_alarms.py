@@ -19,6 +19,7 @@ from tests.benchmarks.false_alarms import (
 RUNS = 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SCORES)
 def test_few_false_alarms_and_some_power(kind: str) -> None:
     """Over 200 runs of 60 examples; the bound of 5% has a standard error of 1.5 here."""

@@ -95,6 +95,7 @@ def _real(rng: np.random.Generator, n: int, drop: float, noise: float) -> np.nda
     return _binary(rng, n, 2 * drop, noise) * sizes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.05, 0.005])
 @pytest.mark.parametrize("max_drop", [0.0, 0.05])
 @pytest.mark.parametrize("n", [60, 200, 1000])
@@ -110,6 +111,7 @@ def test_the_detectable_binary_drop_fails_in_80_percent(
     assert 0.7 <= fails(_binary(rng, n, drop, 2 * whole / n), max_drop, alpha).mean() <= 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [60, 200])
 def test_the_detectable_real_drop_fails_in_80_percent(n: int) -> None:
     """Likewise where losses are of any size."""

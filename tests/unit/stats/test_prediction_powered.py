@@ -112,6 +112,7 @@ def test_scores_beyond_the_scale_are_refused(which: int, wrong: float) -> None:
         prediction_powered_mean(*samples)
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_truth() -> None:
     """In at least 94% of 1,000 simulations: 50 labels, a judge who is right in 85% and errs upwards."""
     rng = np.random.default_rng(0)
