@@ -12,10 +12,13 @@ from pytest_rageval.model import Example, Ranking
 from pytest_rageval.stats.intervals import UNIT, mean_interval
 from pytest_rageval.stats.votes import Tally
 
-__all__ = ["SCORING", "Evidence", "Outcome", "Places", "Score", "too_many"]
+__all__ = ["SCORING", "YES", "Evidence", "Outcome", "Places", "Score", "too_many"]
 
 SCORING: Final = "1"
 """Changes with a release in which the same answers score otherwise: baselines from before are then stale."""
+
+YES: Final = 0.5
+"""The lowest graded verdict that counts as a yes; of the judge's grades, 3: the main point is there."""
 
 ROUNDING: Final = 1e-9
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from pytest_rageval.errors import InputError, RagevalError
 from pytest_rageval.evaluations.context import ScoreRequest
-from pytest_rageval.evaluations.registry import PASSAGE_PARTS
+from pytest_rageval.evaluations.passage_labels import PARTS
 from pytest_rageval.label_agreement import Agreement, associated
 from pytest_rageval.scores import Score
 
@@ -19,7 +19,7 @@ __all__ = ["ANNOTATORS", "MEASURES", "AgreementRequest"]
 ANNOTATORS: Final = ("erag", "contains", "gold", "relevance")
 """What labels passages; "gold" is the paper's provenance."""
 
-MEASURES: Final = PASSAGE_PARTS
+MEASURES: Final = PARTS
 """What the labels of a ranking are scored by."""
 
 OF_GOLD: Final = {"p": "precision"}

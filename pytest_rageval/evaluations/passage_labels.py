@@ -7,7 +7,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pytest_rageval.answers.text import containment
 from pytest_rageval.errors import NoGroundTruth
@@ -19,12 +19,15 @@ from pytest_rageval.evaluations.context import (
     gather_all,
     references_of,
 )
-from pytest_rageval.evaluations.llm_reteval import YES
+from pytest_rageval.evaluations.score_def import ScoreDef
 from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.model import Document, Example
-from pytest_rageval.scores import Evidence, Outcome
+from pytest_rageval.scores import YES, Evidence, Outcome
 
-__all__ = ["evaluate_contains", "evaluate_erag", "evaluate_relevance"]
+__all__ = ["PARTS", "SCORES"]
+
+PARTS: Final = ("p", "recall", "map", "mrr", "ndcg", "hit")
+"""The measures of `measures.passage_labels`, which brings numpy."""
 
 
 class Label(NamedTuple):
@@ -56,7 +59,7 @@ async def evaluate_erag(run: Pipeline, examples: Sequence[Example], terms: Terms
     Raises:
         InputError: the measure needs labels of 0 and 1, and `label` grades, or the judge does.
     """
-    comparator = terms.label or terms.comparator
+    comparator = _label_of(terms)
 
     async def annotate(example: Example, passage: Document) -> Label:
         answer = await run.answer_from(example.question, [passage])
@@ -132,3 +135,22 @@ async def _scored(  # noqa: PLR0913 - what an annotator is
         outcome if outcome.value is None else replace(outcome, value=by_example[outcome.example.id])
         for outcome in outcomes
     ]
+
+
+def _label_of(terms: Terms) -> str | None:
+    return terms.label or terms.comparator
+
+
+SCORES: Final = (
+    *(
+        ScoreDef(
+            f"erag.{part}",
+            evaluate_erag,
+            {"generate", "compare", "label"},
+            comparisons=lambda terms: {"comparator": _label_of(terms)},
+        )
+        for part in PARTS
+    ),
+    *(ScoreDef(f"contains.{part}", evaluate_contains, frozenset()) for part in PARTS),
+    *(ScoreDef(f"relevance.{part}", evaluate_relevance, {"relevant"}) for part in PARTS),
+)

@@ -8,10 +8,11 @@ Source: Garigliotti (2024), "On the Relevant Set of Contexts for Evaluating
 Retrieval-Augmented Generation Systems"; see `pytest_rageval.measures.rel_prime`.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
-from typing import cast
+from typing import Any, Final, cast
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.citations import cited, listed
@@ -19,18 +20,14 @@ from pytest_rageval.answers.text import containment
 from pytest_rageval.errors import NoGroundTruth, Undefined, UnusableRanking
 from pytest_rageval.evaluations.context import NO_GOLD, NO_REFERENCES, Pipeline, Terms
 from pytest_rageval.evaluations.ranking import not_comparable
+from pytest_rageval.evaluations.score_def import ScoreDef
 from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.rel_prime import Recall, RelPrime, rel_prime
 from pytest_rageval.model import Example, Ranking
-from pytest_rageval.scores import Evidence, Outcome
+from pytest_rageval.scores import Evidence, Outcome, Score
 
-__all__ = [
-    "evaluate_answer_recall",
-    "evaluate_citation_precision",
-    "evaluate_citation_recall",
-    "evaluate_coverage",
-]
+__all__ = ["SCORES", "pooled_notes"]
 
 NO_RELEVANT = "no relevant passage was in the prompt"
 NOT_SHOWN = "no wanted answer occurs in a relevant passage of the prompt"
@@ -253,3 +250,29 @@ def _sizes(citations: Recall) -> dict[str, int]:
 def _recall(recall: Recall, terms: Terms) -> float:
     """Over Rel' or Rel, by the score's family; that it is defined has been looked at."""
     return cast("float", recall.over_rel_prime if terms.spec.name == "rel_recall" else recall.over_rel)
+
+
+def pooled_notes(score: Score | None) -> dict[str, Any]:
+    """The sizes of the sets, summed, and the shares, None where undefined, as the report's key `pooled`."""
+    sizes: Counter[str] = Counter()
+    for outcome in score.outcomes if score is not None else ():
+        sizes.update(outcome.evidence.sizes)
+    if not sizes:
+        return {}
+    recall = Recall(sizes["relevant"], sizes["shown"], sizes["found"], sizes["found"])
+    shares = {
+        "coverage": recall.coverage,
+        "recall_over_rel_prime": recall.over_rel_prime,
+        "recall_over_rel": recall.over_rel,
+    }
+    return {"pooled": {**sizes, **shares}}
+
+
+SCORES: Final = (
+    ScoreDef("rel_recall.answer", evaluate_answer_recall, {"cite"}),
+    ScoreDef("rel_recall.citation", evaluate_citation_recall, {"cite"}, notes=pooled_notes),
+    ScoreDef("rel.answer", evaluate_answer_recall, {"cite"}),
+    ScoreDef("rel.citation", evaluate_citation_recall, {"cite"}, notes=pooled_notes),
+    ScoreDef("rel.citation_precision", evaluate_citation_precision, {"cite"}),
+    ScoreDef("rel.coverage", evaluate_coverage, asks=frozenset()),
+)

@@ -364,7 +364,7 @@ class BaselineWriterPlugin:
             InputError: the file that is there is no baseline, or cannot be written.
         """
         from pytest_rageval.gate.baseline import Baseline, completed, held_back, moved_scores  # noqa: PLC0415 - rare  # noqa: PLC0415
-        from pytest_rageval.reports.baseline import update_text  # noqa: PLC0415
+        from pytest_rageval.reports.notes import update_text  # noqa: PLC0415
 
         path, entries = self._settings.baseline, self._entries
         there = Baseline.read(path).tests

@@ -8,6 +8,7 @@ import pytest
 from pytest_rageval.calibration.bounds import Bounds
 from pytest_rageval.calibration.findings import Calibration, CalibrationRuling, rule_on
 from pytest_rageval.errors import RagevalError
+from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.reports.judge_calibration import calibration_entry, calibration_failure, corrected_entry
 from pytest_rageval.scores import Score
@@ -16,9 +17,6 @@ from pytest_rageval.session import Components, Session
 __all__ = ["CalibrationGate"]
 
 MARKER: Final = "rageval_calibration"
-
-CORRECTED: Final = frozenset({"answer.correct", "llm_reteval"})
-"""Scores whose mean is one of verdicts on answers, as the labels are."""
 
 
 class CalibrationGate:
@@ -67,7 +65,7 @@ class CalibrationGate:
         By the first marker whose labels were judged in the way in which the score compares, else by
         the labels of the option.
         """
-        if score is None or not _is_corrected(threshold):
+        if score is None or not self._is_corrected(threshold):
             return {}
         run = self._session.runs.of(self._parts)
         way = run.comparison(threshold.comparator).text
@@ -84,8 +82,13 @@ class CalibrationGate:
     def plan(self, threshold: Threshold) -> None:
         """Count what the correction of a score asks, where no marker has the labels for it."""
         option = self._session.settings.calibration
-        if option is not None and _is_corrected(threshold):
+        if option is not None and self._is_corrected(threshold):
             self._calibration(option, threshold.comparator)
+
+    def _is_corrected(self, threshold: Threshold) -> bool:
+        """Whether the score is a mean of verdicts on answers, as the labels are, over the whole set."""
+        score = self._session.definition(ScoreRequest(threshold.spec))
+        return score.verdicts and not threshold.where and threshold.by is None
 
     def _calibration(self, source: str | Path, comparator: str | None) -> Calibration:
         bases = (self._item.config.rootpath, Path(self._item.path).parent)
@@ -98,7 +101,3 @@ class CalibrationGate:
         for measure, estimate in ruling.calibration.measured.items():
             if estimate is not None:
                 self._item.user_properties.append((f"rageval {measure} {name}", estimate.value))
-
-
-def _is_corrected(threshold: Threshold) -> bool:
-    return threshold.spec.partition("@")[0] in CORRECTED and not threshold.where and threshold.by is None

@@ -29,7 +29,14 @@ from pytest_rageval.plugin.terminal import failure
 from pytest_rageval.plugin.xdist import plain_nodeid
 from pytest_rageval.reports.judge_calibration import agreement_entry
 from pytest_rageval.reports.questions import failure_lines
-from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
+from pytest_rageval.reports.results import (
+    Notes,
+    entry_name,
+    error_entry,
+    evalset_entry,
+    ruling_entry,
+    score_entry,
+)
 from pytest_rageval.scores import Score
 from pytest_rageval.session import Components, Session
 from pytest_rageval.stats.intervals import UNIT
@@ -322,7 +329,7 @@ class Rageval:
                 ruling = self._ruled(scores[_wanted(threshold)], threshold, tests=self._family)
             except RagevalError as error:
                 problems.append(str(error))
-                self._record(error_entry(threshold.spec, threshold, str(error)))
+                self._record(error_entry(threshold.spec, threshold, str(error), self._notes(threshold)))
             else:
                 problems += [ruling.verdict.reason] if ruling.verdict.status == "error" else []
         return problems
@@ -344,11 +351,15 @@ class Rageval:
         verdict = replace(ruling.verdict, warnings=(*ruling.verdict.warnings, *doubts))
         ruling = replace(ruling, verdict=verdict)
         self._scores.append(score)
-        self._record(ruling_entry(ruling) | self._calibrating.corrected(ruling.score, threshold))
+        entry = ruling_entry(ruling, self._notes(threshold))
+        self._record(entry | self._calibrating.corrected(ruling.score, threshold))
         self._rulings.append(ruling)
         if threshold.max_drop is not None and self._session.settings.update_baseline:
             self._kept[threshold.name] = score, self._session.fingerprint(self._parts, _wanted(threshold))
         return ruling
+
+    def _notes(self, threshold: Threshold) -> Notes:
+        return self._session.definition(_wanted(threshold)).notes
 
     def _memory(self, threshold: Threshold) -> BaselineLookup:
         """What is known of a score from before; only `max_drop` asks for it."""
@@ -395,7 +406,8 @@ class Rageval:
         if not threshold.bounds:
             asked = _sliced(score, threshold)
             self._scores.append(asked)
-            self._record(score_entry(asked, threshold, None) | self._calibrating.corrected(asked, threshold))
+            entry = score_entry(asked, threshold, None, self._notes(threshold))
+            self._record(entry | self._calibrating.corrected(asked, threshold))
             return asked
         # What a test asks for as it goes is in no family: nobody knows beforehand how much it will be.
         ruling = self._ruled(score, threshold, tests=1)

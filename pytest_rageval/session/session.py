@@ -13,8 +13,9 @@ from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, RagevalError
 from pytest_rageval.evalsets.human_labels import HumanLabels
 from pytest_rageval.evaluations.calibration import judge_labels, verdict_as_scored
-from pytest_rageval.evaluations.context import Evaluation, Pipeline, ScoreRequest, Terms, gather_all
-from pytest_rageval.evaluations.registry import Registry, asks, evaluation_of, fingerprint, scale_of
+from pytest_rageval.evaluations.context import Pipeline, ScoreRequest, Terms, gather_all
+from pytest_rageval.evaluations.registry import Registry, resolve
+from pytest_rageval.evaluations.score_def import ScoreDef
 from pytest_rageval.evaluations.scoring import check_failures
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.gate.baseline import Baseline
@@ -119,13 +120,21 @@ class Session:
 
         return CachedEncoder(shared_encoder(), self.settings.cache_dir)
 
+    def definition(self, wanted: ScoreRequest) -> ScoreDef:
+        """The definition of a score.
+
+        Raises:
+            InputError: there is no such score.
+        """
+        return resolve(wanted, self.registry.scores)[1]
+
     def scale(self, wanted: ScoreRequest) -> tuple[float, float] | None:
         """The lowest and the highest value of a score; None where another plugin that added it does not say.
 
         Raises:
             InputError: there is no such score.
         """
-        return scale_of(evaluation_of(wanted, self.registry.scores)[1])
+        return self.definition(wanted).scale
 
     def calibrate(self, parts: Components, labels: HumanLabels, comparator: str | None = None) -> Calibration:
         """Ask the judge what people were asked; in a plan, count what it would be asked.
@@ -190,8 +199,8 @@ class Session:
         Raises:
             InputError: there is no such score, or no model to name.
         """
-        terms, evaluate = evaluation_of(wanted, self.registry.scores)
-        return fingerprint(self.runs.of(parts), terms, evaluate, package=version("pytest-rageval"))
+        terms, score = resolve(wanted, self.registry.scores)
+        return score.fingerprint(self.runs.of(parts), terms, package=version("pytest-rageval"))
 
     @property
     def usage(self) -> Usage:
@@ -240,19 +249,17 @@ class Session:
         self, runs: Sequence[Pipeline], evalset: EvalSet, wanted: ScoreRequest
     ) -> list[list[Outcome]]:
         """The outcomes in the run that counts and, where the score asks anything, in each that asks again."""
-        terms, evaluate = evaluation_of(wanted, self.registry.scores)
-        counted = runs if asks(evaluate) else runs[:1]
-        return await gather_all(self._scored(run, evalset, terms, evaluate) for run in counted)
+        terms, score = resolve(wanted, self.registry.scores)
+        counted = runs if score.dependencies else runs[:1]
+        return await gather_all(self._scored(run, evalset, terms, score) for run in counted)
 
-    async def _scored(
-        self, run: Pipeline, evalset: EvalSet, terms: Terms, evaluate: Evaluation
-    ) -> list[Outcome]:
+    async def _scored(self, run: Pipeline, evalset: EvalSet, terms: Terms, score: ScoreDef) -> list[Outcome]:
         # Before anything is asked: a comparator that is none costs nothing.
         run.comparison(terms.comparator)
         run.comparison(terms.label, "label")
         key = (run, evalset.digest, terms)
         if key not in self._outcomes:
-            outcomes = await evaluate(run, evalset.examples, terms)
+            outcomes = await score.evaluate(run, evalset.examples, terms)
             check_failures(outcomes, self.settings.max_unscored)
             self._outcomes[key] = outcomes
         return self._outcomes[key]
