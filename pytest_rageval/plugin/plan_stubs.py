@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, Self
 
-from pytest_rageval.evaluations.label_agreement import AgreementRequest
-from pytest_rageval.label_agreement import Agreement, Association
+from pytest_rageval.evaluations.label_agreement import Agreement, AgreementRequest, Association
 from pytest_rageval.llm.plan import has_mark
 from pytest_rageval.model import Example, Ranking
 from pytest_rageval.scores import Outcome, Score
@@ -57,11 +56,9 @@ class PlannedNumber(_Unknown, float):  # type: ignore[misc]
 class PlannedScore(_Unknown, Score):  # type: ignore[misc]
     """Stands for a score: with an outcome for every example, each with a number that is not known."""
 
-    def __new__(cls, spec: str, outcomes: Sequence[Outcome], **words: Any) -> Self:
+    def __new__(cls, *_: Any, **__: Any) -> Self:
         """As for a score, of which there are no values to average."""
-        self = float.__new__(cls, MIDDLE)
-        self._remember(spec, outcomes, **words)
-        return self
+        return float.__new__(cls, MIDDLE)
 
     @classmethod
     def over(cls, examples: Sequence[Example], spec: str, repeats: int, scale: tuple[float, float]) -> Self:

@@ -10,12 +10,11 @@ import pytest
 
 from pytest_rageval.errors import InputError, Planned, RagevalError, StaleBaselineError
 from pytest_rageval.evaluations.context import ScoreRequest
-from pytest_rageval.evaluations.label_agreement import ANNOTATORS, MEASURES, AgreementRequest
+from pytest_rageval.evaluations.label_agreement import ANNOTATORS, MEASURES, Agreement, AgreementRequest
 from pytest_rageval.evaluations.scoring import uniform_judge
 from pytest_rageval.gate.baseline import WRITE, baseline_entry
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, Ruling, rule
-from pytest_rageval.label_agreement import Agreement
 from pytest_rageval.model import EvalSet, Example, Ranking
 from pytest_rageval.plugin.calibration_gate import CalibrationGate
 from pytest_rageval.plugin.plan_stubs import (
@@ -27,7 +26,6 @@ from pytest_rageval.plugin.plan_stubs import (
 )
 from pytest_rageval.plugin.terminal import failure
 from pytest_rageval.plugin.xdist import plain_nodeid
-from pytest_rageval.reports.judge_calibration import agreement_entry
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import (
     Notes,
@@ -432,7 +430,7 @@ class Rageval:
             return PlannedAgreement.over(compared, len(self._evalset()))
         scores = self._session.score(self._parts, self._evalset(), compared.wanted)
         agreement = compared.agreement(scores)
-        self._agreements.append(agreement_entry(agreement))
+        self._agreements.append(agreement.entry())
         return agreement
 
     def _evalset(self) -> EvalSet:

@@ -1,18 +1,15 @@
 """Judge calibration and label agreement: as data, as lines below the table, and as failures."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any, Final
 
 from pytest_rageval.calibration.findings import Calibration, CalibrationRuling, LabelledVerdict
 from pytest_rageval.evalsets.human_labels import LabelledPair, Scale
-from pytest_rageval.label_agreement import Agreement
 from pytest_rageval.reports.layout import aligned, field_lines, wrapped
 from pytest_rageval.reports.notes import short
 from pytest_rageval.stats.estimate import Estimate
 
 __all__ = [
-    "agreement_entry",
     "agreement_lines",
     "agreement_with_people",
     "calibration_entry",
@@ -27,19 +24,6 @@ LABELS: Final[dict[Scale, dict[float, str]]] = {
     "pairwise": {1.0: "the first", -1.0: "the second", 0.0: "neither"},
 }
 """The words for labels; a grade is its number."""
-
-
-def agreement_entry(agreement: Agreement) -> dict[str, Any]:
-    """The table of label agreement; what could not be computed is `missing`, with the reason."""
-    return {
-        "downstream": "answer.correct",
-        "label": agreement.label,
-        "rows": list(map(asdict, agreement.associations)),
-        "missing": [
-            {"annotator": annotator, "measure": measure, "k": k, "reason": str(error)}
-            for (annotator, measure, k), error in agreement.missing.items()
-        ],
-    }
 
 
 def agreement_lines(entry: Mapping[str, Any]) -> list[str]:

@@ -244,7 +244,7 @@ def test_each(rageval, spec, words):
             "E * It ended 4 examples: q1, q2, q3, q4.",
             "E *.CallableError: answer measure 'raising' raised: IndexError: *",
             "E * *shelves.py:* in <lambda>",
-            "E *.CallableError: score 'floats' gave a list with float in it, and not a list of Outcome.",
+            "E *.CallableError: score 'floats' returned a list with float in it, and not a list of Outcome.",
         ]
     )
     result.stdout.no_fnmatch_line("*pytest_rageval/*.py:*")
