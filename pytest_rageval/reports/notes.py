@@ -7,7 +7,8 @@ only some scores have come from the definitions of these scores.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from math import fsum
+from itertools import chain
+from statistics import fmean
 from typing import Any, Final
 
 from pytest_rageval.gate.baseline import Moved
@@ -24,6 +25,7 @@ __all__ = [
     "baseline_entry",
     "beside_entry",
     "losses",
+    "mean_entry",
     "moved_text",
     "repeats_entry",
     "short",
@@ -31,6 +33,7 @@ __all__ = [
     "slices_entry",
     "update_text",
     "votes_entry",
+    "warnings_entry",
 ]
 
 REASONS: Final = 5
@@ -144,20 +147,32 @@ def slices_entry(ruling: Ruling) -> dict[str, Any]:
 
 
 def _slice(ruling: Ruling, tag: str) -> dict[str, Any]:
-    score, warnings = ruling.score, list(ruling.verdict.warnings)
-    interval = None if score is None else score.ci95
     return {
         "value": ruling.threshold.where[tag],
-        "mean": None if score is None else float(score),
-        "ci95": None if interval is None else list(interval),
-        "n": 0 if score is None else score.n,
-        "unscored": 0 if score is None else score.unscored,
-        "undefined": 0 if score is None else score.undefined,
+        **mean_entry(ruling.score),
         "baseline": baseline_entry(ruling.drop),
         "verdict": ruling.verdict.status,
         "reason": ruling.verdict.reason,
-        **({"warnings": warnings} if warnings else {}),
+        **warnings_entry(ruling.verdict.warnings),
     }
+
+
+def mean_entry(score: Score | None) -> dict[str, Any]:
+    """The mean with its interval and the numbers of examples; None is a score that could not be computed."""
+    if score is None:
+        return {"mean": None, "ci95": None, "n": 0, "unscored": 0, "undefined": 0}
+    return {
+        "mean": float(score),
+        "ci95": score.ci95 and list(score.ci95),
+        "n": score.n,
+        "unscored": score.unscored,
+        "undefined": score.undefined,
+    }
+
+
+def warnings_entry(warnings: Sequence[str]) -> dict[str, list[str]]:
+    """What a reader should know even of a test that passes."""
+    return {"warnings": list(warnings)} if warnings else {}
 
 
 def _slices_text(entry: ScoreEntry) -> str:
@@ -192,11 +207,9 @@ def _repeats_text(entry: ScoreEntry) -> str:
 
 def beside_entry(score: Score) -> dict[str, Any]:
     """The means of the companion scores, over the examples that have them."""
-    values: dict[str, list[float]] = {}
-    for outcome in score.outcomes:
-        for name, value in outcome.evidence.beside.items():
-            values.setdefault(name, []).append(value)
-    means = {name: fsum(each) / len(each) for name, each in values.items()}
+    rows = [outcome.evidence.beside for outcome in score.outcomes]
+    names = dict.fromkeys(chain.from_iterable(rows))
+    means = {name: fmean(row[name] for row in rows if name in row) for name in names}
     return {"beside": means} if means else {}
 
 

@@ -4,7 +4,7 @@ Entries also travel from xdist workers to the controller.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -18,9 +18,11 @@ from pytest_rageval.reports.notes import (
     anomalies_entry,
     baseline_entry,
     beside_entry,
+    mean_entry,
     repeats_entry,
     slices_entry,
     votes_entry,
+    warnings_entry,
 )
 from pytest_rageval.reports.questions import questions_entry
 from pytest_rageval.scores import Outcome, Places, Score
@@ -100,7 +102,7 @@ def ruling_entry(ruling: Ruling, notes: Notes | None = None) -> dict[str, Any]:
     return {
         **entry,
         "baseline": baseline_entry(ruling.drop),
-        **_warnings(verdict.warnings),
+        **warnings_entry(verdict.warnings),
         **slices_entry(ruling),
         **questions_entry(ruling),
     }
@@ -117,17 +119,12 @@ def score_entry(
         verdict: on the threshold.
         notes: of the score's definition.
     """
-    interval = score.ci95
     added = {} if notes is None else notes(score)
     entry = {
         "spec": score.spec,
         **_words(threshold),
         "where": _plain(score.slice),
-        "mean": float(score),
-        "ci95": None if interval is None else list(interval),
-        "n": score.n,
-        "unscored": score.unscored,
-        "undefined": score.undefined,
+        **mean_entry(score),
         **repeats_entry(score),
         "oddities": anomalies_entry(score.outcomes),
         **({"counts": dict(score.counts)} if score.counts else {}),
@@ -139,7 +136,7 @@ def score_entry(
         "verdict": None if verdict is None else verdict.status,
         "reason": None if verdict is None else verdict.reason,
         # The verdict of a threshold includes these warnings.
-        **_warnings(uncounted(score) if verdict is None else ()),
+        **warnings_entry(list(uncounted(score)) if verdict is None else ()),
         "examples": [_example(outcome, triaged="cases" in added) for outcome in score.outcomes],
     }
     return _in_order(entry)
@@ -153,11 +150,7 @@ def error_entry(
         "spec": spec,
         **_words(threshold),
         "where": {} if threshold is None else _plain(threshold.where),
-        "mean": None,
-        "ci95": None,
-        "n": 0,
-        "unscored": 0,
-        "undefined": 0,
+        **mean_entry(None),
         "oddities": {},
         "threshold": None if threshold is None else _bounds(threshold),
         "baseline": None,
@@ -221,12 +214,6 @@ def _bounds(threshold: Threshold) -> dict[str, Any]:
     }
 
 
-def _warnings(warnings: Iterable[str]) -> dict[str, list[str]]:
-    """What a reader should know even of a test that passes."""
-    listed = list(warnings)
-    return {"warnings": listed} if listed else {}
-
-
 def evalset_entry(evalset: EvalSet) -> dict[str, Any]:
     """An eval set, with a warning for each key that looks like a misspelt one."""
     warnings = [
@@ -234,7 +221,7 @@ def evalset_entry(evalset: EvalSet) -> dict[str, Any]:
         f'Rename it, or say fields={{"{miss.meant}": "{miss.key}"}}.'
         for miss in near_misses(evalset)
     ]
-    return {"name": evalset.name, "size": len(evalset), "digest": evalset.digest, **_warnings(warnings)}
+    return {"name": evalset.name, "size": len(evalset), "digest": evalset.digest, **warnings_entry(warnings)}
 
 
 def entry_name(entry: Mapping[str, Any]) -> str:
