@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pytest_rageval.gate.baseline import Moved
+from pytest_rageval.gate.baseline_update import Moved
 from pytest_rageval.gate.comparison import DropTest
 
 __all__ = ["baseline_entry", "baseline_text", "moved_text", "update_text"]
