@@ -67,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         else:
             action = "append" if option.many else "store"
             group.addoption(option.flag, action=action, metavar=option.metavar, **how)
-        if not option.lasting:
+        if not option.permanent:
             continue
         if option.many:
             parser.addini(option.ini, _help(option), type="linelist", default=None)
@@ -111,7 +111,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def _settings(config: pytest.Config) -> Settings:
     return resolve(
         {option.name: config.getoption(option.ini) for option in OPTIONS},
-        {option.name: config.getini(option.ini) for option in OPTIONS if option.lasting},
+        {option.name: config.getini(option.ini) for option in OPTIONS if option.permanent},
         os.environ,
         invoked_in=config.invocation_params.dir,
         root=config.rootpath,

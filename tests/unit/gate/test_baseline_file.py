@@ -211,7 +211,10 @@ REMEDY = (
     [
         ("", "is not JSON: Expecting value: line 1 column 1 (char 0)."),
         ('{"schema": 1,\n', "is not JSON: Expecting property name"),
-        ('{\n<<<<<<< HEAD\n"schema": 1\n=======\n', "is not JSON: it contains the marks of a merge conflict."),
+        (
+            '{\n<<<<<<< HEAD\n"schema": 1\n=======\n',
+            "is not JSON: it contains the marks of a merge conflict.",
+        ),
         ("[" * 100_000, "is not JSON: "),
         (
             '{"schema": 1, "tests": {"t": {"questions": {"q1": "a", "q2": "b", "q1": "a"}, "scores": {}}}}',
