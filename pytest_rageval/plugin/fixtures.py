@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import pytest
 
 from pytest_rageval.errors import did_you_mean
-from pytest_rageval.plugin.runner import MARKERS, GatePlugin
+from pytest_rageval.plugin.runner import MARKERS, GatePlugin, checked_prompts
 from pytest_rageval.plugin.terminal import failure, print_lines
 
 if TYPE_CHECKING:
@@ -64,13 +64,13 @@ def rageval_judge(pytestconfig: pytest.Config, rageval_prompts: object) -> objec
 @pytest.fixture(scope="session")
 def rageval_llm(pytestconfig: pytest.Config) -> "LLM":
     """The model in force, for your own code: complete(messages), acomplete(messages), cached(function)."""
-    return GatePlugin.of(pytestconfig).llm()
+    return GatePlugin.of(pytestconfig).session.llm
 
 
 @pytest.fixture(scope="session")
 def rageval_encoder(pytestconfig: pytest.Config) -> "CachedEncoder":
     """The packaged encoder, for DenseRetriever: each text is encoded once and kept in the cache folder."""
-    return GatePlugin.of(pytestconfig).encoder()
+    return GatePlugin.of(pytestconfig).session.encoder
 
 
 @pytest.fixture
@@ -82,10 +82,10 @@ def rageval(
     rageval_judge: object,
 ) -> "Rageval":
     """Scores of the retriever under test: score(spec), retrieve(query, k), answer(question, k), examples."""
+    # Checked also where generator and judge are the user's own, and send no prompts.
+    checked_prompts(rageval_prompts)
     gate = GatePlugin.of(request.config)
-    # Looked at also where generator and judge are the user's own, and send none of them.
-    gate.check_prompts(rageval_prompts)
-    return gate.open(request.node, rageval_retriever, rageval_generator, rageval_judge)
+    return gate.evaluate(request.node, rageval_retriever, rageval_generator, rageval_judge)
 
 
 PREFIX: Final = "rageval"

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-__all__ = ["BaselineEntry", "ExampleEntry", "QuestionEntry", "QuestionsEntry", "ScoreEntry"]
+__all__ = ["ComparisonEntry", "ExampleEntry", "QuestionEntry", "QuestionsEntry", "ScoreEntry"]
 
 
-class BaselineEntry(TypedDict, total=False):
+class ComparisonEntry(TypedDict, total=False):
     """A score compared with its baseline."""
 
     mean: float
@@ -91,7 +91,7 @@ class ScoreEntry(TypedDict, total=False):
     pooled: dict[str, Any]
     arena: dict[str, Any]
     threshold: Mapping[str, Any] | None
-    baseline: BaselineEntry | None
+    baseline: ComparisonEntry | None
     verdict: str | None
     reason: str | None
     cases: dict[str, int]

@@ -11,10 +11,10 @@ from itertools import chain
 from statistics import fmean
 from typing import Any, Final
 
-from pytest_rageval.gate.baseline import Moved
+from pytest_rageval.gate.baseline_update import Moved
 from pytest_rageval.gate.comparison import DropTest
 from pytest_rageval.gate.verdict import Ruling
-from pytest_rageval.reports.document import BaselineEntry, ScoreEntry
+from pytest_rageval.reports.document import ComparisonEntry, ScoreEntry
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.stats.votes import Tally
 
@@ -73,7 +73,7 @@ def _reasons(entry: Mapping[str, Any], key: str) -> str:
     return f"{reasons.total()} {key}: {', '.join(shown)}"
 
 
-def baseline_entry(drop: DropTest | None) -> BaselineEntry | None:
+def baseline_entry(drop: DropTest | None) -> ComparisonEntry | None:
     """The comparison with the baseline, over the examples that can be compared."""
     if drop is None:
         return None

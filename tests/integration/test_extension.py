@@ -92,7 +92,9 @@ def test_a_score_without_a_scale_has_no_strict_threshold(project, monkeypatch):
     project.test('@pytest.mark.rageval_threshold("fill@2", max_drop=2, strict=True)\ndef test_gate(): pass\n')
     result = project.run_process()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["fill@2: strict=True excludes a drop, and nobody says *"])
+    result.stdout.fnmatch_lines(
+        ["fill@2: strict=True excludes a drop, and the scale of this score is not declared."]
+    )
 
 
 def test_without_the_package_its_names_are_unknown(project):

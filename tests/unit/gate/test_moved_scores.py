@@ -2,7 +2,8 @@
 
 import pytest
 
-from pytest_rageval.gate.baseline import Moved, baseline_entry, held_back, moved_scores
+from pytest_rageval.gate.baseline import baseline_entry
+from pytest_rageval.gate.baseline_update import Moved, held_back, moved_scores
 from tests.unit.gate.scored import Values, example, score_of
 
 

@@ -1,9 +1,7 @@
-"""Thresholds on a judge's agreement with human labels, and corrected scores."""
+"""Thresholds on a judge's agreement with human labels, and scores corrected for the judge's errors."""
 
 from pathlib import Path
 from typing import Any, Final
-
-import pytest
 
 from pytest_rageval.calibration.bounds import Bounds
 from pytest_rageval.calibration.findings import Calibration, CalibrationRuling, rule_on
@@ -12,7 +10,8 @@ from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.reports.judge_calibration import calibration_entry, calibration_failure, corrected_entry
 from pytest_rageval.scores import Score
-from pytest_rageval.session import Components, Session
+from pytest_rageval.session.pipelines import Components, MarkedTest
+from pytest_rageval.session.session import Session
 
 __all__ = ["CalibrationGate"]
 
@@ -20,22 +19,21 @@ MARKER: Final = "rageval_calibration"
 
 
 class CalibrationGate:
-    """The labels that a test's markers name, or the option, and what came of them."""
+    """The human labels that a test's markers or the option name, and the rulings on the judge."""
 
-    def __init__(self, session: Session, parts: Components, item: pytest.Item) -> None:
+    def __init__(self, session: Session, components: Components, test: MarkedTest) -> None:
         self._session = session
-        self._parts = parts
-        self._item = item
+        self._components = components
+        self._test = test
         self._rulings: list[CalibrationRuling] = []
 
-    def measure(self) -> list[str]:
-        """Hold the judge against the bounds of the markers; return what kept it from being done."""
+    def evaluate(self) -> list[str]:
+        """Rule on the bounds of the markers; return the errors."""
         problems = []
-        # The closest marker comes first; read from top to bottom they were written the other way.
-        for marker in reversed(list(self._item.iter_markers(MARKER))):
+        for marker in reversed(self._test.markers(MARKER)):
             try:
                 bounds = Bounds.parse(marker.args, marker.kwargs)
-                calibration = self._calibration(bounds.labels, bounds.comparator)
+                calibration = self._calibrated(bounds.labels, bounds.comparator)
                 if self._session.settings.plan:
                     continue
                 ruling = rule_on(calibration, bounds)
@@ -48,7 +46,7 @@ class CalibrationGate:
         return problems
 
     def failures(self, *, limit: int | None) -> list[str]:
-        """Why the judge is not good enough, by each marker that says so."""
+        """The failed bounds as text, each with at most `limit` disagreements; None for all."""
         return [
             "\n".join(calibration_failure(ruling, limit=limit))
             for ruling in self._rulings
@@ -56,48 +54,48 @@ class CalibrationGate:
         ]
 
     def results(self) -> dict[str, Any]:
-        """The part of the JSON report; nothing where no marker asked."""
+        """The part of the test's entry for the report; empty without markers."""
         return {"calibration": list(map(calibration_entry, self._rulings))} if self._rulings else {}
 
     def corrected(self, score: Score | None, threshold: Threshold) -> dict[str, Any]:
-        """What goes into a score's entry: its mean corrected for the judge's errors, where that can be had.
+        """The part of a score's entry with its mean corrected for the judge's errors; may be empty.
 
-        By the first marker whose labels were judged in the way in which the score compares, else by
+        From the labels of the first marker that were compared as the score compares answers, else from
         the labels of the option.
         """
-        if score is None or not self._is_corrected(threshold):
+        if score is None or not self._is_correctable(threshold):
             return {}
-        run = self._session.runs.of(self._parts)
-        way = run.comparison(threshold.comparator).text
-        for ruling in self._rulings:
-            calibration = ruling.calibration
-            if run.comparison(calibration.comparator).text == way:
-                return corrected_entry(calibration.corrected(score), len(calibration.compared))
-        option = self._session.settings.calibration
-        if option is None:
+        pipeline = self._session.pipelines.of(self._components)
+        comparison = pipeline.comparison(threshold.comparator).text
+        calibrations = (ruling.calibration for ruling in self._rulings)
+        calibration = next(
+            (each for each in calibrations if pipeline.comparison(each.comparator).text == comparison), None
+        )
+        if calibration is None:
+            calibration = self.by_option(threshold)
+        if calibration is None:
             return {}
-        calibration = self._calibration(option, threshold.comparator)
         return corrected_entry(calibration.corrected(score), len(calibration.compared))
 
-    def plan(self, threshold: Threshold) -> None:
-        """Count what the correction of a score asks, where no marker has the labels for it."""
+    def by_option(self, threshold: Threshold) -> Calibration | None:
+        """The judge on the labels of the option; None where there are none, or the score has no correction."""
         option = self._session.settings.calibration
-        if option is not None and self._is_corrected(threshold):
-            self._calibration(option, threshold.comparator)
+        if option is None or not self._is_correctable(threshold):
+            return None
+        return self._calibrated(option, threshold.comparator)
 
-    def _is_corrected(self, threshold: Threshold) -> bool:
+    def _is_correctable(self, threshold: Threshold) -> bool:
         """Whether the score is a mean of verdicts on answers, as the labels are, over the whole set."""
         score = self._session.definition(ScoreRequest(threshold.spec))
         return score.verdicts and not threshold.where and threshold.by is None
 
-    def _calibration(self, source: str | Path, comparator: str | None) -> Calibration:
-        bases = (self._item.config.rootpath, Path(self._item.path).parent)
+    def _calibrated(self, source: str | Path, comparator: str | None) -> Calibration:
+        bases = (self._test.root, self._test.path.parent)
         labels = self._session.sources.labels(source, bases=bases)
-        return self._session.calibrate(self._parts, labels, comparator)
+        return self._session.calibrate(self._components, labels, comparator)
 
     def _record(self, ruling: CalibrationRuling) -> None:
-        """Hand the numbers to JUnit reports."""
         name = ruling.calibration.labels.name
         for measure, estimate in ruling.calibration.measured.items():
             if estimate is not None:
-                self._item.user_properties.append((f"rageval {measure} {name}", estimate.value))
+                self._test.record_property(f"rageval {measure} {name}", estimate.value)
