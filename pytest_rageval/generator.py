@@ -214,8 +214,7 @@ async def _answer(door: Gateway, server: Server, request: Request, passages: Seq
         reply = await door.ask(server, request)
     except ContextOverflow as overflow:
         length = sum(len(passage.text) for passage in passages)
-        reason = f"{len(passages)} passages of {length:,} characters: {overflow}"
-        raise ContextOverflow(reason) from overflow
+        raise ContextOverflow(f"{len(passages)} passages of {length:,} characters: {overflow}") from overflow
     if not reply.answer:
         raise Unscored(f"the generator's reply is empty{silence(reply)}")
     return reply.answer
@@ -290,12 +289,11 @@ def adapt_generator(generator: object, loop: PrivateLoop) -> Generator:
     if generate is None and callable(generator):
         generate = UserCallable("rageval_generator", generator, loop, read=_said)
     if generate is None:
-        message = (
+        raise CallableError(
             f"rageval_generator is {type(generator).__name__}, which cannot be called.\n"
             "Return a function (question, passages) -> str from the fixture, sync or async, "
             "or an object with such a method generate."
         )
-        raise CallableError(message)
     return CallableGenerator(generate, cite, explain)
 
 

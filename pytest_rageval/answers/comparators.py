@@ -184,8 +184,7 @@ class Expression:
             value = await self.comparators[atom.name].compare(question, references, prediction)
         if any(map(is_plan_mark, [prediction, *references])):
             # Of texts that stand for replies a measure says nothing, and a comparator only what it asks.
-            reason = "not compared in a plan"
-            raise Planned(reason)
+            raise Planned("not compared in a plan")
         if not asks:
             value = self.measures[atom.name](prediction, references)
         return value if atom.least is None else float(value >= atom.least)

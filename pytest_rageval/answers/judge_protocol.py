@@ -67,16 +67,15 @@ def parse_rating(reply: str) -> Rating:
     """
     found = json_object(reply)
     if found is None:
-        message = "it is no JSON object"
-        raise ValueError(message)
+        raise ValueError("it is no JSON object")
     grade, explanation = found.get("grade"), found.get("explanation")
     # Exactly: True is an int to isinstance.
     if type(grade) is not int or not LOWEST <= grade <= HIGHEST:
-        message = f'"grade" is {_as_json(grade)[:20]}, and not a whole number from {LOWEST} to {HIGHEST}'
-        raise ValueError(message)
+        raise ValueError(
+            f'"grade" is {_as_json(grade)[:20]}, and not a whole number from {LOWEST} to {HIGHEST}'
+        )
     if not isinstance(explanation, str) or not explanation.strip():
-        message = '"explanation" is no text'
-        raise ValueError(message)
+        raise ValueError('"explanation" is no text')
     return Rating(float(grade), " ".join(explanation.split()))
 
 
@@ -195,8 +194,7 @@ class CanonicalComparator:
         if any(states(prediction, reference, question=question) for reference in references):
             return 1.0
         if any(map(is_long, references)):
-            reason = "a reference is longer than 300 words, which canonical comparison does not read"
-            raise Unscored(reason)
+            raise Unscored("a reference is longer than 300 words, which canonical comparison does not read")
         return 0.0
 
 

@@ -267,8 +267,7 @@ class LLMJudge:
         """What a reply says after its reasoning."""
         reply = await self._reply(request)
         if is_plan_mark(reply.text):
-            reason = "the judge is not asked in a plan"
-            raise Planned(reason)
+            raise Planned("the judge is not asked in a plan")
         return reply.answer
 
     async def _reply(self, request: Request) -> Reply:

@@ -179,8 +179,7 @@ def _preference(preference: object) -> int:
 def _rating(given: object) -> Rating:
     """What a judge returned, as a rating."""
     if given is None:
-        reason = "the judge gave no rating"
-        raise Unscored(reason)
+        raise Unscored("the judge gave no rating")
     grade, explanation = given if isinstance(given, tuple | list) and len(given) == PAIR else (given, "")
     # True is a number, but no grade: it would be the worst.
     score = None if isinstance(grade, bool) else as_number(grade)
@@ -214,13 +213,12 @@ def adapt_judge(judge: object, loop: PrivateLoop) -> Judge:
     yes_or_number = partial(_verdict, allowed=YES_OR_NUMBER)
     compare = method("compare", yes_or_number)
     if compare is None:
-        message = (
+        raise CallableError(
             f"rageval_judge is {type(judge).__name__}, which lacks the method "
             "compare(question, references, prediction).\n"
             "Add it (sync or async; True, False, a number between 0 and 1, or None), "
             "or leave the fixture out for the default judge."
         )
-        raise CallableError(message)
     return UserJudge(
         compare,
         method("grade", partial(_verdict, allowed=SHARE)),

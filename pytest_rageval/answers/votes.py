@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from pytest_rageval.errors import Planned, Unscored
-from pytest_rageval.stats.votes import Tally
+from pytest_rageval.stats.agreement import Tally
 
 __all__ = ["Poll", "majority", "majority_or_tie", "median", "rests_on", "tallied"]
 
@@ -74,8 +74,7 @@ class Poll:
             else:
                 votes.append(end)
         if not votes:
-            reason = f"none of {self.votes} votes could be had: {unread[0]}"
-            raise Unscored(reason)
+            raise Unscored(f"none of {self.votes} votes could be had: {unread[0]}")
         verdict = settle(votes)
         minority = sum(each != verdict for each in votes)
         rests_on(about, Tally(1, int(len(set(votes)) > 1), len(votes), minority, len(unread)))
@@ -93,8 +92,7 @@ def majority(votes: Sequence[float]) -> float:
     """
     yes = sum(votes)
     if 2 * yes == len(votes):
-        reason = f"the judge's votes are tied: {yes:g} yes, {yes:g} no"
-        raise Unscored(reason)
+        raise Unscored(f"the judge's votes are tied: {yes:g} yes, {yes:g} no")
     return float(2 * yes > len(votes))
 
 

@@ -24,10 +24,9 @@ from pytest_rageval.reports.judge_calibration import agreement_with_people, cali
 from pytest_rageval.reports.results import usage_entry, usage_lines
 from pytest_rageval.scores import Outcome
 from pytest_rageval.session import Session
-from pytest_rageval.stats.estimate import Estimate
-from pytest_rageval.stats.intervals import wilson
+from pytest_rageval.stats.agreement import Tally
+from pytest_rageval.stats.intervals import Estimate, wilson
 from pytest_rageval.stats.position_bias import PositionBias, position_bias
-from pytest_rageval.stats.votes import Tally
 
 __all__ = ["Flips", "changed_verdicts", "judge", "split_votes"]
 

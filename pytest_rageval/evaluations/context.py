@@ -40,7 +40,7 @@ from pytest_rageval.measures.spec import Spec
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.retrievers.retriever import Retriever
 from pytest_rageval.scores import Outcome
-from pytest_rageval.stats.votes import Tally
+from pytest_rageval.stats.agreement import Tally
 
 __all__ = [
     "NO_GOLD",

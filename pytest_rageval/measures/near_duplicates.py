@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from pytest_rageval.text.scripts import normal_form
+from pytest_rageval.text.tokenize import COMMON_UNSPACED, normal_form
 
 __all__ = [
     "FEWEST",
@@ -25,9 +25,8 @@ __all__ = [
     "words",
 ]
 
-# Thai, Lao, Myanmar, Khmer, kana and ideographs: no spaces between words, so each character is one.
-_UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-_WORD: Final = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+# A mark splits a word here: matches of gold passages by text, and with them labels, rest on these words.
+_WORD: Final = re.compile(rf"[{COMMON_UNSPACED}]|[^\W_{COMMON_UNSPACED}]+")
 
 
 @lru_cache(maxsize=2048)  # some 10 kB each

@@ -166,11 +166,10 @@ def prompts_of(given: object, where: str) -> Prompts:
             those of the package's own.
     """
     if not isinstance(given, Mapping):
-        message = (
+        raise InputError(
             f"{where} gives {type(given).__name__}, and not a dict of prompts by name.\n"
             'Return {"answer": "…"}, say.'
         )
-        raise InputError(message)
     for name, template in given.items():
         _check(name, template, where)
     return Prompts(given)
@@ -209,11 +208,9 @@ def _check(name: object, template: object, where: str) -> None:
     """Let pass a template that can be filled as the package's own is."""
     if name not in TEMPLATES:
         hint = did_you_mean(str(name), TEMPLATES)
-        message = f"{where}: there is no prompt {name!r}.{hint}\nThere are: {', '.join(TEMPLATES)}."
-        raise InputError(message)
+        raise InputError(f"{where}: there is no prompt {name!r}.{hint}\nThere are: {', '.join(TEMPLATES)}.")
     if not isinstance(template, str):
-        message = f"{where}: the prompt {name} is {type(template).__name__}. Write it as text."
-        raise InputError(message)
+        raise InputError(f"{where}: the prompt {name} is {type(template).__name__}. Write it as text.")
     # The mark alone may be left out: quoted texts have it around them whether or not the template says so.
     wanted, found = (
         {each: None for each in PLACEHOLDER.findall(text) if each != MARK}
@@ -224,5 +221,4 @@ def _check(name: object, template: object, where: str) -> None:
         if names:
             told = ", ".join(f"{{{each}}}" for each in sorted(names))
             listed = ", ".join(f"{{{each}}}" for each in wanted)
-            message = f"{where}: the prompt {name} {how} {told}.\nIts placeholders are: {listed}."
-            raise InputError(message)
+            raise InputError(f"{where}: the prompt {name} {how} {told}.\nIts placeholders are: {listed}.")

@@ -10,10 +10,9 @@ from pytest_rageval.gate.verdict import Ruling
 from pytest_rageval.measures.rel_prime import Recall
 from pytest_rageval.reports.baseline import baseline_entry
 from pytest_rageval.scores import Outcome, Places, Score
-from pytest_rageval.stats.agreement import spearman_rho
-from pytest_rageval.stats.estimate import Estimate
+from pytest_rageval.stats.agreement import Tally, spearman_rho
+from pytest_rageval.stats.intervals import Estimate
 from pytest_rageval.stats.position_bias import first_place_share, position_bias
-from pytest_rageval.stats.votes import Tally
 
 __all__ = [
     "anomalies_entry",

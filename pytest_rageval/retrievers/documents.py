@@ -136,11 +136,10 @@ def document_from(item: object) -> Document:
         what = type(item).__name__
         if isinstance(item, Mapping):
             what += f" with the keys {', '.join(map(str, item)) or '(none)'}"
-        message = (
+        raise CallableError(
             f"has no text: {what}.\n"
             f"Return strings, or dicts or objects with the text under one of: {', '.join(TEXT)}."
         )
-        raise CallableError(message)
     score = _first(item, SCORE)
     return Document(
         text=text,
@@ -170,12 +169,11 @@ def listed(documents: object) -> list[object]:
     """
     if isinstance(documents, Iterable) and not isinstance(documents, str | bytes | Mapping):
         return list(documents)
-    message = (
+    raise InputError(
         f"Passages are given as a list, found {type(documents).__name__}: {documents!r:.60}\n"
         "Give strings, dicts with a text and an id, or Documents; of a dict from ids to texts, "
         '[{"id": id, "text": text} for id, text in passages.items()].'
     )
-    raise InputError(message)
 
 
 def _scored(item: object) -> tuple[object, float | None] | None:

@@ -45,19 +45,17 @@ def adapt_retriever(
     """
     adapt = next((adapt for recognises, adapt in adapters if _asked(recognises, retriever)), None)
     if adapt is None:
-        message = (
+        raise CallableError(
             f"rageval_retriever is {type(retriever).__name__}, which cannot be called.\n"
             "Return a function (query, k) -> documents from the fixture, sync or async, or an object with "
             "invoke (LangChain), retrieve (LlamaIndex), run (Haystack) or similarity_search."
         )
-        raise CallableError(message)
     search = _asked(adapt, retriever)
     if not callable(search):
-        message = (
+        raise CallableError(
             f"{_part(adapt)} gave {type(search).__name__} for {type(retriever).__name__}.\n"
             "It gives a function (query, k) -> documents, sync or async."
         )
-        raise CallableError(message)
     return Retriever(UserCallable("rageval_retriever", search, loop, cause="retriever", read=_documents))
 
 

@@ -51,19 +51,17 @@ class TrecRun:
         for example in examples:
             other = topics.setdefault(example.question, example.id)
             if rankings.get(other) != rankings.get(example.id):
-                message = (
+                raise InputError(
                     f"{Path(path).name}: {other!r} and {example.id!r} are one question with two rankings.\n"
                     "A retriever is asked by question: take one of them out of the eval set."
                 )
-                raise InputError(message)
             self._found[example.question] = rankings.get(example.id, [])
         if not any(self._found.values()):
             named = ", ".join(list(rankings)[:5]) or "none"
-            message = (
+            raise InputError(
                 f"{Path(path).name}: none of its topics ({named}, …) is the id of an example.\n"
                 "Is it a run of this eval set?"
             )
-            raise InputError(message)
 
     def __call__(self, query: str, k: int) -> list[Document]:
         """The first k documents that the run has for a question.
@@ -72,10 +70,9 @@ class TrecRun:
             InputError: no example asks it.
         """
         if query not in self._found:
-            message = (
+            raise InputError(
                 f"The run was not recorded for {query!r}.\nOnly questions of its eval set can be looked up."
             )
-            raise InputError(message)
         return [
             Document(self._texts.get(document, ""), id=document, score=score)
             for score, document in self._found[query][:k]
@@ -91,15 +88,15 @@ def _rankings(path: Path) -> dict[str, list[tuple[float, str]]]:
             continue
         score = _score(cells[4]) if len(cells) >= COLUMNS else None
         if score is None:
-            message = (
+            raise InputError(
                 f"{path.name} line {number} is not of a run: {line.strip()[:60]!r}.\n"
                 "Write topic, Q0, document, rank, score, tag."
             )
-            raise InputError(message)
         documents = scores.setdefault(cells[0], {})
         if cells[2] in documents:
-            message = f"{path.name} line {number}: {cells[2][:80]} comes twice for topic {cells[0][:80]}."
-            raise InputError(message)
+            raise InputError(
+                f"{path.name} line {number}: {cells[2][:80]} comes twice for topic {cells[0][:80]}."
+            )
         documents[cells[2]] = score
     return {
         topic: sorted(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pytest_rageval.text.scripts import normal_form
+from pytest_rageval.text.tokenize import COMMON_UNSPACED, is_word_character, normal_form
 
 __all__ = ["Lexeme", "expanded", "fold", "lexemes", "listed", "numbered", "text_at", "unaccented"]
 
@@ -71,7 +71,7 @@ def _plain(character: str) -> str:
         return str(unicodedata.decimal(character))
     if character in _CURRENCIES:
         return f" {_CURRENCIES[character]} "
-    return character if unicodedata.category(character)[0] in "LMN" else " "
+    return character if is_word_character(character) else " "
 
 
 def _spread_fraction(character: str) -> str:
@@ -138,9 +138,8 @@ def expanded(word: str) -> str:
     return word if word.isascii() else unaccented(word.translate(_EXPANDED))
 
 
-# Scripts written without spaces: each character stands for itself, otherwise
-# a name inside a sentence could never be found.
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+# In scripts without spaces each character is a lexeme, otherwise a name inside a sentence could never be found.
+_UNSPACED = rf"\u3005-\u303f{COMMON_UNSPACED}"
 _LETTER = f"(?:[a-z]|(?![{_UNSPACED}])[^\\x00-\\x7f])"
 _LEXEME = re.compile(
     rf"""

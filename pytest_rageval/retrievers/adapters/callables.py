@@ -62,10 +62,9 @@ def adapt(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     if isinstance(function, type):
         kind = function.__name__
-        message = (
+        raise CallableError(
             f"The retriever is the class {kind} itself, not an object of it.\nGive an object: {kind}(…)."
         )
-        raise CallableError(message)
     parameters = _parameters(function)
     if parameters is None or _second_is_k(parameters):
         return function

@@ -61,11 +61,10 @@ def documents_of(outputs: Any, retriever: object) -> Any:
     """
     if not isinstance(outputs, Mapping) or "documents" not in outputs:
         found = ", ".join(map(str, outputs)) if isinstance(outputs, Mapping) else type(outputs).__name__
-        message = (
+        raise CallableError(
             f'rageval_retriever is {type(retriever).__name__}, whose run gave no "documents", but: '
             f"{found or 'nothing'}.\nReturn a function (query, k) -> documents that runs it and picks them."
         )
-        raise CallableError(message)
     return outputs["documents"]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_rageval.answers.votes import Poll, majority, majority_or_tie, median, rests_on, tallied
 from pytest_rageval.errors import Planned, ServerError, Unscored
-from pytest_rageval.stats.votes import Tally
+from pytest_rageval.stats.agreement import Tally
 
 
 def _settled(votes: Sequence[float | Exception], settle=majority) -> tuple[float, Tally]:

@@ -6,7 +6,7 @@ from pytest_rageval.answers.votes import rests_on
 from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.evaluations.context import Pipeline, gather_all
 from pytest_rageval.retrievers.retriever import adapt_retriever
-from pytest_rageval.stats.votes import Tally
+from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.user_code import FIRST
 
 

@@ -10,7 +10,7 @@ from pytest_rageval.gate.verdict import verdict_on
 from pytest_rageval.model import Example
 from pytest_rageval.reports.results import error_entry, score_entry
 from pytest_rageval.scores import Evidence, Outcome, Score
-from pytest_rageval.stats.votes import Tally
+from pytest_rageval.stats.agreement import Tally
 
 DESIGNED = {
     "spec",
