@@ -13,42 +13,7 @@ from pytest_rageval.answers.canonical.words import (
 )
 
 __all__ = ["ROLES", "TITLES", "initialisms", "is_initialism", "name_variants", "same_given_name"]
-
 _SHORTEST, _LONGEST = 2, 7
-
-
-def is_initialism(short: str, words: Sequence[Word]) -> bool:
-    """Tell whether a word is made of the first letters of others.
-
-    Function words may count or not ("USA" and "DoD" both occur). Words that
-    are function words themselves ("is", "it") never are initialisms here.
-
-    >>> from pytest_rageval.answers.canonical.words import word_of
-    >>> words = [word_of(form) for form in "international space station".split()]
-    >>> is_initialism("iss", words), is_initialism("isa", words)
-    (True, False)
-    """
-    return short in initialisms(words)
-
-
-def initialisms(words: Sequence[Word]) -> frozenset[str]:
-    """Give the initialisms of some words: of all, and of those with content.
-
-    >>> from pytest_rageval.answers.canonical.words import word_of
-    >>> sorted(initialisms([word_of(form) for form in "department of defense".split()]))
-    ['dd', 'dod']
-    """
-    if len(words) < _SHORTEST:
-        return frozenset()
-    every = "".join(word.form[:1] for word in words)
-    content = "".join(word.form[:1] for word in words if word.content)
-    return frozenset(
-        short
-        for short in (every, content)
-        if _SHORTEST <= len(short) <= _LONGEST and short not in FUNCTION_WORDS
-    )
-
-
 # Forms of address: left out without loss before any name.
 TITLES = listed("mr mrs ms miss dr sir dame lady lord madam mme prof professor rev reverend fr hon")
 # Offices: left out before a person's name, but no family names themselves.
@@ -65,7 +30,6 @@ _NO_FAMILY = frozenset(map(stem, ROLES)) | {"jr", "sr", "junior", "senior", "esq
 _SUFFIXES = listed("jr sr junior senior esq inc ltd llc plc corp corporation company gmbh fc afc")
 _SHORTEST_CLIPPING = 3
 _FULL_NAME = 2
-
 _SHORT_NAMES = frozenset(
     (short, full)
     for full, names in {
@@ -99,16 +63,40 @@ _SHORT_NAMES = frozenset(
 )
 
 
-def _initial(one: Word, other: Word) -> bool:
-    return len(one.form) == 1 and other.form.startswith(one.form)
+def is_initialism(short: str, words: Sequence[Word]) -> bool:
+    """Return whether a word is made of the first letters of others.
+
+    Function words may count or not ("USA" and "DoD" both occur). Words that
+    are function words themselves ("is", "it") never are initialisms here.
+
+    >>> from pytest_rageval.answers.canonical.words import word_of
+    >>> words = [word_of(form) for form in "international space station".split()]
+    >>> is_initialism("iss", words), is_initialism("isa", words)
+    (True, False)
+    """
+    return short in initialisms(words)
 
 
-def _short(one: Word, other: Word) -> bool:
-    return (one.form, other.form) in _SHORT_NAMES
+def initialisms(words: Sequence[Word]) -> frozenset[str]:
+    """Return the initialisms of some words: of all, and of those with content.
+
+    >>> from pytest_rageval.answers.canonical.words import word_of
+    >>> sorted(initialisms([word_of(form) for form in "department of defense".split()]))
+    ['dd', 'dod']
+    """
+    if len(words) < _SHORTEST:
+        return frozenset()
+    every = "".join(word.form[:1] for word in words)
+    content = "".join(word.form[:1] for word in words if word.content)
+    return frozenset(
+        short
+        for short in (every, content)
+        if _SHORTEST <= len(short) <= _LONGEST and short not in FUNCTION_WORDS
+    )
 
 
 def same_given_name(one: Word, other: Word, *, person: bool) -> bool:
-    """Tell whether two words may be one given name before the same family name.
+    """Return whether two words may be one given name before the same family name.
 
     An initial stands for a name, a customary short form for the full one
     and, where the question asks for a person, any clipping of three letters
@@ -133,20 +121,8 @@ def same_given_name(one: Word, other: Word, *, person: bool) -> bool:
     return person and len(short) >= _SHORTEST_CLIPPING and full.startswith(short)
 
 
-def _without_titles(words: tuple[Word, ...], *, person: bool) -> tuple[Word, ...]:
-    first = 0
-    while first < len(words) - 1 and (
-        words[first].form in TITLES or (person and len(words) - first > 1 and words[first].form in ROLES)
-    ):
-        first += 1
-    last = len(words)
-    while last - first > 1 and words[last - 1].form in _SUFFIXES:
-        last -= 1
-    return words[first:last]
-
-
 def name_variants(words: tuple[Word, ...], *, person: bool) -> tuple[tuple[Word, ...], ...]:
-    """Give the shorter forms that state the same name, longest first, itself included.
+    """Return the shorter forms that state the same name, longest first, itself included.
 
     Everywhere forms of address, "junior" and middle initials may go. Of a
     person, also the office, the middle names and all but the family name.
@@ -171,3 +147,23 @@ def name_variants(words: tuple[Word, ...], *, person: bool) -> tuple[tuple[Word,
     if person and shortened and family.stem not in _NO_FAMILY:
         variants.append((family,))
     return tuple(dict.fromkeys(variants))
+
+
+def _initial(one: Word, other: Word) -> bool:
+    return len(one.form) == 1 and other.form.startswith(one.form)
+
+
+def _short(one: Word, other: Word) -> bool:
+    return (one.form, other.form) in _SHORT_NAMES
+
+
+def _without_titles(words: tuple[Word, ...], *, person: bool) -> tuple[Word, ...]:
+    first = 0
+    while first < len(words) - 1 and (
+        words[first].form in TITLES or (person and len(words) - first > 1 and words[first].form in ROLES)
+    ):
+        first += 1
+    last = len(words)
+    while last - first > 1 and words[last - 1].form in _SUFFIXES:
+        last -= 1
+    return words[first:last]

@@ -8,53 +8,39 @@ from pytest_rageval.answers.canonical.questions import Question
 from pytest_rageval.answers.canonical.words import NEGATORS, Word, word_of
 
 __all__ = ["ANSWER_STEMS", "breaks_clause", "is_negated", "negates", "polarity", "said_outright"]
-
 _REACH = 3
 _CLAUSE_ENDS = frozenset(".,;:!?()")
 _CONTRASTS = frozenset({"but", "and", "although", "though", "however", "because", "while"})
 # "not only A", "not until 1989" and "no more than 20" assert what follows.
-_ASSERTING = frozenset(
-    {
-        "only",
-        "until",
-        "till",
-        "before",
-        "merely",
-        "just",
-        "more",
-        "less",
-        "later",
-        "fewer",
-        "exceed",
-    }
-)
+_ASSERTING = listed("only until till before merely just more less later fewer exceed")
 _VERBS = listed(
     "is are was were be do does did has have had can could will would should shall may might must"
 )
 _REPLACING = (("rather", "than"), ("instead", "of"), ("opposed", "to"))
+_YES = listed("yes yeah yep true correct right affirmative indeed")
+_NO = listed("no nope false incorrect wrong")
+# The words of the answer itself, as `Word.stem` knows them.
+ANSWER_STEMS = frozenset(word_of(form).stem for form in _YES | _NO)
+# Words before the answer proper: "typically, no".
+_POLARITY_REACH = 2
 
 
 def breaks_clause(token: Token) -> bool:
-    """Tell whether a negation before a token does not reach behind it."""
+    """Return whether a negation before a token does not reach behind it."""
     if isinstance(token, Mark):
         return token.text in _CLAUSE_ENDS
     return isinstance(token, Word) and token.form in _CONTRASTS
 
 
-def _form(tokens: Sequence[Token], at: int) -> str:
-    token = tokens[at] if 0 <= at < len(tokens) else None
-    return token.form if isinstance(token, Word) else ""
-
-
 def negates(tokens: Sequence[Token], at: int) -> bool:
-    """Tell whether the token at a place denies what follows it."""
+    """Return whether the token at a place denies what follows it."""
     if _form(tokens, at) in NEGATORS:
         return _form(tokens, at + 1) not in _ASSERTING
     return (_form(tokens, at), _form(tokens, at + 1)) in _REPLACING
 
 
 def is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:
-    """Tell whether the stretch of tokens from `start` to before `end` is denied.
+    """Return whether the stretch of tokens from `start` to before `end` is denied.
 
     A negation reaches over three content words within its clause. A verb with
     "not" right behind the stretch denies it too ("six months is not ...").
@@ -74,16 +60,8 @@ def is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:
     return _form(tokens, end) in _VERBS and _form(tokens, end + 1) == "not" and negates(tokens, end + 1)
 
 
-_YES = listed("yes yeah yep true correct right affirmative indeed")
-_NO = listed("no nope false incorrect wrong")
-# The words of the answer itself, as `Word.stem` knows them.
-ANSWER_STEMS = frozenset(word_of(form).stem for form in _YES | _NO)
-# Words before the answer proper: "typically, no".
-_POLARITY_REACH = 2
-
-
 def said_outright(tokens: Sequence[Token]) -> bool | None:
-    """Give the yes (True) or no (False) at the start of a text; None where it has none.
+    """Return the yes (True) or no (False) at the start of a text; None where it has none.
 
     "No" before a word it denies ("no dogs") is no answer of its own.
 
@@ -104,7 +82,7 @@ def said_outright(tokens: Sequence[Token]) -> bool | None:
 
 
 def polarity(tokens: Sequence[Token], question: Question) -> bool | None:
-    """Give the yes or no that a text amounts to; None where it is neither.
+    """Return the yes or no that a text amounts to; None where it is neither.
 
     To a yes-or-no question, a statement that repeats words of the question
     says yes, or no where it denies them.
@@ -124,3 +102,8 @@ def polarity(tokens: Sequence[Token], question: Question) -> bool | None:
         isinstance(token, Word) and token.content and token.stem in question.stems for token in tokens
     )
     return True if repeats else None
+
+
+def _form(tokens: Sequence[Token], at: int) -> str:
+    token = tokens[at] if 0 <= at < len(tokens) else None
+    return token.form if isinstance(token, Word) else ""

@@ -22,7 +22,6 @@ __all__ = [
     "same_quantity",
     "unit_named",
 ]
-
 CURRENCIES = frozenset({"gbp", "usd", "eur", "jpy", "inr", "krw", "rub", "cny", "chf"})
 DURATIONS = frozenset({"seconds", "months"})
 
@@ -122,24 +121,6 @@ for _dimension, _rows in _TABLE.items():
             )
             for _spelling in _spellings:
                 _NAMED[_spelling] = (*_NAMED.get(_spelling, ()), Unit(_dimension, Fraction(_size)))
-
-
-def unit_named(word: str) -> tuple[Unit, ...]:
-    """Give the readings of a folded unit name; empty where it names no unit.
-
-    >>> [unit.dimension for unit in unit_named("weeks")]
-    ['seconds']
-    >>> sorted(unit.dimension for unit in unit_named("pounds")), unit_named("cat")
-    (['gbp', 'grams'], ())
-    """
-    return _NAMED.get(word, ())
-
-
-def is_currency(word: str) -> bool:
-    """Tell whether a folded word is the code of a currency, as `fold` writes its sign."""
-    return word in CURRENCIES
-
-
 _OCCASIONS = {"once": 1, "twice": 2, "thrice": 3}
 _LEAST_DIGITS = 2
 # One letter after a number is a unit only where the two touch ("5m") or the unit is metric.
@@ -154,118 +135,31 @@ class Quantity:
     units: tuple[Unit, ...] = ()
 
     def sizes(self) -> frozenset[tuple[str, Fraction]]:
-        """Give the quantity in the base unit of every dimension it may measure."""
+        """Return the quantity in the base unit of every dimension it may measure."""
         return frozenset((unit.dimension, self.number * unit.size) for unit in self.units)
 
     def dimensions(self) -> frozenset[str]:
-        """Give the dimensions that the unit may measure."""
+        """Return the dimensions that the unit may measure."""
         return frozenset(unit.dimension for unit in self.units)
 
 
 _PLAIN_SHARE = (Unit("share", Fraction(1)),)
 
 
-def _qualified(pieces: Sequence[Lexeme], at: int, units: tuple[Unit, ...]) -> tuple[tuple[Unit, ...], int]:
-    """Narrow "degrees" by the scale that follows it."""
-    if any(unit.dimension == "angle" for unit in units):
-        scale = unit_named(text_at(pieces, at))
-        narrowed = tuple(unit for unit in scale if unit.dimension in {"celsius", "fahrenheit", "kelvin"})
-        if narrowed:
-            return narrowed, at + 1
-    return units, at
+def unit_named(word: str) -> tuple[Unit, ...]:
+    """Return the readings of a folded unit name; empty where it names no unit.
+
+    >>> [unit.dimension for unit in unit_named("weeks")]
+    ['seconds']
+    >>> sorted(unit.dimension for unit in unit_named("pounds")), unit_named("cat")
+    (['gbp', 'grams'], ())
+    """
+    return _NAMED.get(word, ())
 
 
-def _unit_at(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Unit, ...], int]:
-    """Read a unit, if one stands here; a hyphen may join it to its number."""
-    start = at + 1 if text_at(pieces, at) == "-" else at
-    word = text_at(pieces, start)
-    if word in {"square", "sq", "cubic"}:
-        power = 3 if word == "cubic" else 2
-        lengths = [unit for unit in unit_named(text_at(pieces, start + 1)) if unit.dimension == "metres"]
-        return tuple(Unit(f"metres^{power}", unit.size**power) for unit in lengths), start + 1 + bool(lengths)
-    if word[-1:] in {"2", "3"}:
-        power = int(word[-1])
-        lengths = [unit for unit in unit_named(word[:-1]) if unit.dimension == "metres"]
-        return tuple(Unit(f"metres^{power}", unit.size**power) for unit in lengths), start + 1
-    if len(word) == 1 and not (start < len(pieces) and pieces[start].glued) and word not in _SPACED_LETTERS:
-        return (), at
-    units = unit_named(word)
-    return _qualified(pieces, start + 1, units) if units else ((), at)
-
-
-def _part_unit(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Unit, ...], int]:
-    """Read the unit after a fraction: "half a year", "three quarters of an hour"."""
-    start = at
-    while text_at(pieces, start) in {"of", "a", "an", "-"}:
-        start += 1
-    units, end = _unit_at(pieces, start)
-    return (units, end) if units else (_PLAIN_SHARE, at)
-
-
-def _and_a_half(pieces: Sequence[Lexeme], quantity: Quantity, end: int) -> tuple[Quantity, int]:
-    """Read "a year and a half" and "two hours and a quarter"."""
-    if text_at(pieces, end) == "and" and text_at(pieces, end + 1) in {"a", "one"}:
-        part = read_number(pieces, end + 1)
-        if part is not None and part.part:
-            return Quantity(quantity.number + part.value, quantity.units), part.end
-    return quantity, end
-
-
-def _with_smaller(pieces: Sequence[Lexeme], quantity: Quantity, end: int) -> tuple[Quantity, int]:
-    """Join "1 hour 30 minutes" or "6 feet and 2 inches" into one quantity."""
-    at = end
-    while text_at(pieces, at) in {"and", ","}:
-        at += 1
-    number = read_number(pieces, at)
-    if number is None or number.ordinal or number.part:
-        return quantity, end
-    units, after = _unit_at(pieces, number.end)
-    larger = {unit.dimension: unit.size for unit in quantity.units}
-    smaller = [
-        unit
-        for unit in units
-        if unit.size < larger.get(unit.dimension, 0) and unit.dimension not in CURRENCIES
-    ]
-    if not smaller:
-        return quantity, end
-    unit = smaller[0]
-    whole = quantity.number * larger[unit.dimension] + number.value * unit.size
-    return Quantity(whole / unit.size, (unit,)), after
-
-
-def _counted(pieces: Sequence[Lexeme], number: Number) -> tuple[Quantity, int]:
-    if number.part:
-        units, end = _part_unit(pieces, number.end)
-        return Quantity(number.value, units), end
-    if number.ordinal:
-        return Quantity(number.value), number.end
-    units, end = _unit_at(pieces, number.end)
-    if not units:
-        return Quantity(number.value), number.end
-    quantity, end = _and_a_half(pieces, Quantity(number.value, units), end)
-    return _with_smaller(pieces, quantity, end)
-
-
-def _price(pieces: Sequence[Lexeme], at: int) -> tuple[Quantity, int] | None:
-    number = read_number(pieces, at + 1, money=True) if at + 1 < len(pieces) else None
-    if number is None or number.ordinal:
-        return None
-    units = tuple(unit for unit in unit_named(pieces[at].text) if unit.size == 1)
-    end = number.end + (text_at(pieces, number.end) == pieces[at].text)
-    return Quantity(number.value, units), end
-
-
-def _one(pieces: Sequence[Lexeme], at: int) -> tuple[Quantity, int] | None:
-    """Read "a month" or "an hour" as one of them."""
-    units = unit_named(text_at(pieces, at + 1))
-    if text_at(pieces, at + 1) == "second":
-        return None
-    if (
-        not any(unit.dimension in DURATIONS for unit in units)
-        or len(text_at(pieces, at + 1)) <= _LEAST_DIGITS
-    ):
-        return None
-    return _and_a_half(pieces, Quantity(Fraction(1), units), at + 2)
+def is_currency(word: str) -> bool:
+    """Return whether a folded word is the code of a currency, as `fold` writes its sign."""
+    return word in CURRENCIES
 
 
 def read_quantity(pieces: Sequence[Lexeme], at: int) -> tuple[Quantity, int] | None:
@@ -305,19 +199,8 @@ def read_quantity(pieces: Sequence[Lexeme], at: int) -> tuple[Quantity, int] | N
     return quantity, end
 
 
-def _significant_digits(number: Fraction) -> tuple[int, Fraction]:
-    """Count the significant digits of a decimal and give the place of the last one."""
-    place = Fraction(1)
-    while (number / place).denominator != 1 and place > Fraction(1, 10**6):
-        place /= 10
-    digits = int(abs(number / place))
-    while digits and digits % 10 == 0:
-        digits, place = digits // 10, place * 10
-    return len(str(digits)), place
-
-
 def rounds_to(exact: Fraction, rounded: Fraction) -> bool:
-    """Tell whether a number is the other one, rounded to at least two significant digits.
+    """Return whether a number is the other one, rounded to at least two significant digits.
 
     Halves may go either way. One digit would be too coarse to call the same.
 
@@ -337,7 +220,7 @@ def same_quantity(
     *,
     approximate: bool = False,
 ) -> bool:
-    """Tell whether a said quantity is the wanted one.
+    """Return whether a said quantity is the wanted one.
 
     `understood` are the dimensions that the question names: a bare number may
     stand for one of them. A bare wanted number is met with any unit, unless
@@ -368,3 +251,117 @@ def same_quantity(
         want == have or (approximate and (rounds_to(want, have) or rounds_to(have, want)))
         for want, have in pairs
     )
+
+
+def _price(pieces: Sequence[Lexeme], at: int) -> tuple[Quantity, int] | None:
+    number = read_number(pieces, at + 1, money=True) if at + 1 < len(pieces) else None
+    if number is None or number.ordinal:
+        return None
+    units = tuple(unit for unit in unit_named(pieces[at].text) if unit.size == 1)
+    end = number.end + (text_at(pieces, number.end) == pieces[at].text)
+    return Quantity(number.value, units), end
+
+
+def _one(pieces: Sequence[Lexeme], at: int) -> tuple[Quantity, int] | None:
+    """Read "a month" or "an hour" as one of them."""
+    units = unit_named(text_at(pieces, at + 1))
+    if text_at(pieces, at + 1) == "second":
+        return None
+    if (
+        not any(unit.dimension in DURATIONS for unit in units)
+        or len(text_at(pieces, at + 1)) <= _LEAST_DIGITS
+    ):
+        return None
+    return _and_a_half(pieces, Quantity(Fraction(1), units), at + 2)
+
+
+def _and_a_half(pieces: Sequence[Lexeme], quantity: Quantity, end: int) -> tuple[Quantity, int]:
+    """Read "a year and a half" and "two hours and a quarter"."""
+    if text_at(pieces, end) == "and" and text_at(pieces, end + 1) in {"a", "one"}:
+        part = read_number(pieces, end + 1)
+        if part is not None and part.part:
+            return Quantity(quantity.number + part.value, quantity.units), part.end
+    return quantity, end
+
+
+def _counted(pieces: Sequence[Lexeme], number: Number) -> tuple[Quantity, int]:
+    if number.part:
+        units, end = _part_unit(pieces, number.end)
+        return Quantity(number.value, units), end
+    if number.ordinal:
+        return Quantity(number.value), number.end
+    units, end = _unit_at(pieces, number.end)
+    if not units:
+        return Quantity(number.value), number.end
+    quantity, end = _and_a_half(pieces, Quantity(number.value, units), end)
+    return _with_smaller(pieces, quantity, end)
+
+
+def _part_unit(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Unit, ...], int]:
+    """Read the unit after a fraction: "half a year", "three quarters of an hour"."""
+    start = at
+    while text_at(pieces, start) in {"of", "a", "an", "-"}:
+        start += 1
+    units, end = _unit_at(pieces, start)
+    return (units, end) if units else (_PLAIN_SHARE, at)
+
+
+def _unit_at(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Unit, ...], int]:
+    """Read a unit, if one stands here; a hyphen may join it to its number."""
+    start = at + 1 if text_at(pieces, at) == "-" else at
+    word = text_at(pieces, start)
+    if word in {"square", "sq", "cubic"}:
+        power = 3 if word == "cubic" else 2
+        lengths = [unit for unit in unit_named(text_at(pieces, start + 1)) if unit.dimension == "metres"]
+        return tuple(Unit(f"metres^{power}", unit.size**power) for unit in lengths), start + 1 + bool(lengths)
+    if word[-1:] in {"2", "3"}:
+        power = int(word[-1])
+        lengths = [unit for unit in unit_named(word[:-1]) if unit.dimension == "metres"]
+        return tuple(Unit(f"metres^{power}", unit.size**power) for unit in lengths), start + 1
+    if len(word) == 1 and not (start < len(pieces) and pieces[start].glued) and word not in _SPACED_LETTERS:
+        return (), at
+    units = unit_named(word)
+    return _qualified(pieces, start + 1, units) if units else ((), at)
+
+
+def _qualified(pieces: Sequence[Lexeme], at: int, units: tuple[Unit, ...]) -> tuple[tuple[Unit, ...], int]:
+    """Narrow "degrees" by the scale that follows it."""
+    if any(unit.dimension == "angle" for unit in units):
+        scale = unit_named(text_at(pieces, at))
+        narrowed = tuple(unit for unit in scale if unit.dimension in {"celsius", "fahrenheit", "kelvin"})
+        if narrowed:
+            return narrowed, at + 1
+    return units, at
+
+
+def _with_smaller(pieces: Sequence[Lexeme], quantity: Quantity, end: int) -> tuple[Quantity, int]:
+    """Join "1 hour 30 minutes" or "6 feet and 2 inches" into one quantity."""
+    at = end
+    while text_at(pieces, at) in {"and", ","}:
+        at += 1
+    number = read_number(pieces, at)
+    if number is None or number.ordinal or number.part:
+        return quantity, end
+    units, after = _unit_at(pieces, number.end)
+    larger = {unit.dimension: unit.size for unit in quantity.units}
+    smaller = [
+        unit
+        for unit in units
+        if unit.size < larger.get(unit.dimension, 0) and unit.dimension not in CURRENCIES
+    ]
+    if not smaller:
+        return quantity, end
+    unit = smaller[0]
+    whole = quantity.number * larger[unit.dimension] + number.value * unit.size
+    return Quantity(whole / unit.size, (unit,)), after
+
+
+def _significant_digits(number: Fraction) -> tuple[int, Fraction]:
+    """Count the significant digits of a decimal and give the place of the last one."""
+    place = Fraction(1)
+    while (number / place).denominator != 1 and place > Fraction(1, 10**6):
+        place /= 10
+    digits = int(abs(number / place))
+    while digits and digits % 10 == 0:
+        digits, place = digits // 10, place * 10
+    return len(str(digits)), place
