@@ -38,22 +38,20 @@ WHOLE: Final[tuple[Part, ...]] = ((0.0, 1.0),)
 def overlap(document: Document, passage: Gold, files: Collection[str] | None = None) -> Overlap | None:
     """The part of a gold passage that a document holds, by the best evidence that both allow.
 
-    1. Both have a span: the span decides, ids and texts are not looked at. They
-       overlap in the characters that both have, if they are in one file
-       (`files_named`), and else in none. An id may mean another cut of the corpus
-       since the passage was labelled; a place in a file does not.
+    1. Both have a span: the span decides, ids and texts are not looked at. They overlap in the characters that
+       both have, if they are in one file (`files_named`), and else in none. An id may mean another cut of the
+       corpus since the passage was labelled; a place in a file does not.
     2. Both have an id: the whole passage where the ids are equal, else nothing.
-    3. The passage has a text: the words of it that stand in the document too, in
-       runs of at least 8 words, or of more than half of a passage shorter than 16:
-       shorter ones are phrases. Words are compared without case and punctuation and
-       count by their letters. This is the weakest evidence: a text may stand in
-       several places, and where a chunk ends in a run too short it is not seen.
+    3. The passage has a text: the words of it that stand in the document too, in runs of at least 8 words, or
+       of more than half of a passage shorter than 16: shorter ones are phrases. Words are compared without case
+       and punctuation and count by their letters. This is the weakest evidence: a text may stand in several
+       places, and where a chunk ends in a run too short it is not seen.
 
     Args:
         document: that may hold it.
         passage: that is looked for.
-        files: that the passage's source names, of those among which the document was found
-            (`files_named`); None: nothing is known of other files than the document's.
+        files: that the passage's source names, of those among which the document was found (`files_named`);
+            None: nothing is known of other files than the document's.
 
     Returns:
         None where they cannot be compared: the passage is given by what the document lacks.
@@ -74,10 +72,9 @@ def overlap(document: Document, passage: Gold, files: Collection[str] | None = N
 def files_named(source: str, among: Iterable[str]) -> frozenset[str]:
     """Which of some files a source names: the one that has just this name; without one, those whose path ends so.
 
-    A loader names a file by its full path, an eval set by the path within the
-    corpus, or the other way round: where no name is equal, either path may be the
-    end of the other. Only whole steps count. Several files that end so are all
-    given: nothing tells which of them is meant.
+    A loader names a file by its full path, an eval set by the path within the corpus, or the other way round:
+    where no name is equal, either path may be the end of the other. Only whole steps count. Several files that
+    end so are all given: nothing tells which of them is meant.
 
     Args:
         source: a path.
@@ -166,21 +163,18 @@ class Found(NamedTuple):
 class GoldMatch:
     """A ranking held against the gold passages of its query.
 
-    A gold passage is found at the rank where the documents so far hold at least
-    `share` of it, by `overlap`: one document that is it or most of it, or several
-    that hold parts. So a passage that another chunking cuts in two is found when
-    enough of it was retrieved, a chunk much longer than it finds it, and of chunks
-    much shorter than it there must be several. It is credited once, at that rank.
+    A gold passage is found at the rank where the documents so far hold at least `share` of it, by `overlap`:
+    one document that is it or most of it, or several that hold parts. So a passage that another chunking cuts
+    in two is found when enough of it was retrieved, a chunk much longer than it finds it, and of chunks much
+    shorter than it there must be several. It is credited once, at that rank.
 
-    A document with which several passages are found stands for as many, one after
-    the other, and what comes after it moves down: a long chunk earns what the
-    short ones would have earned that were cut out of it. Recall@k is then the
-    share of the gold passages that the first k documents hold.
+    A document with which several passages are found stands for as many, one after the other, and what comes
+    after it moves down: a long chunk earns what the short ones would have earned that were cut out of it.
+    Recall@k is then the share of the gold passages that the first k documents hold.
 
-    The source of a passage is held against those of all documents of the ranking
-    (`files_named`): the file of just this path counts, else the one whose path ends
-    so. Where the paths of several end so, nothing says which is meant, and the
-    passage is found in none of them. Both are counted, since only this ranking is
+    The source of a passage is held against those of all documents of the ranking (`files_named`): the file of
+    just this path counts, else the one whose path ends so. Where the paths of several end so, nothing says
+    which is meant, and the passage is found in none of them. Both are counted, since only this ranking is
     known: another file of the corpus may be the one that is meant.
 
     Args:
@@ -218,8 +212,7 @@ class GoldMatch:
     def positions(self) -> list[tuple[int, ...]]:
         """Which gold passages each document is, or is a part of: their positions in `gold`, from 0.
 
-        Only passages that are found count. One that comes again under another id is the same
-        passage again.
+        Only passages that are found count. One that comes again under another id is the same passage again.
         """
         return [
             tuple(position for position, found in enumerate(self._found) if rank in found.documents)
@@ -230,8 +223,8 @@ class GoldMatch:
     def counts(self) -> dict[str, int]:
         """How many passages were found by overlap, of spans and of texts, and on which evidence of their file.
 
-        Nothing for ids, equal texts and whole paths. Those of ambiguous source were not found, and would
-        have been in one of the files.
+        Nothing for ids, equal texts and whole paths. Those of ambiguous source were not found, and would have
+        been in one of the files.
         """
         if self._by_id is not None:
             return {}

@@ -64,21 +64,19 @@ FEWEST: Final = 20
 def shared_runs(a: str, b: str) -> float:
     """The share of three-word runs that the shorter of two texts has in common with the longer.
 
-    `|A ∩ B| / min(|A|, |B|)` with A and B the sets of runs of three words next
-    to each other. Words are letters and digits of any script, without case and
-    punctuation; in scripts without spaces a character is a word.
+    `|A ∩ B| / min(|A|, |B|)` with A and B the sets of runs of three words next to each other. Words are letters
+    and digits of any script, without case and punctuation; in scripts without spaces a character is a word.
 
-    A short text is found in many longer ones by a common phrase. So one of fewer
-    than 20 runs is divided by 20, or by the number of runs of the other text
-    where that is below 20 too and larger. A text of one or two words is a single run.
+    A short text is found in many longer ones by a common phrase. So one of fewer than 20 runs is divided by 20,
+    or by the number of runs of the other text where that is below 20 too and larger. A text of one or two words
+    is a single run.
 
     Args:
         a: a passage.
         b: another.
 
     Returns:
-        A number in [0, 1], the same for (b, a); 1.0 for equal words, 0.0 where a
-        text has none.
+        A number in [0, 1], the same for (b, a); 1.0 for equal words, 0.0 where a text has none.
 
     Source: Broder (1997), "On the resemblance and containment of documents".
 
@@ -102,9 +100,8 @@ def near_duplicate(a: str, b: str, threshold: float = THRESHOLD) -> bool:
     Args:
         a: a passage.
         b: another.
-        threshold: in (0, 1]. At the default two cuts that overlap by half are
-            found, and one that lies within the other, if it has nine words or
-            more. Lower ones also find texts that share set phrases.
+        threshold: in (0, 1]. At the default two cuts that overlap by half are found, and one that lies within
+            the other, if it has nine words or more. Lower ones also find texts that share set phrases.
     """
     return shared_runs(a, b) >= threshold
 
@@ -116,15 +113,15 @@ def runs_of(text: str) -> Runs:
 
 
 SAME_QUESTION: Final = 0.6
-"""Of the three-word runs. Questions are short and begin alike, so they share more than passages do:
-at 0.6 a word may differ at an end of a question of six words, or within one of eleven."""
+"""Of the three-word runs. Questions are short and begin alike, so they share more than passages do: at 0.6 a
+word may differ at an end of a question of six words, or within one of eleven."""
 
 
 def similar_questions(questions: Sequence[str], threshold: float = SAME_QUESTION) -> list[list[int]]:
     """Groups of questions, each of which is a near-duplicate of another of its group (see `near_duplicates`).
 
-    A pair that reaches the threshold shares one of the rarest runs of each, so that only questions
-    under one of these are compared (prefix filtering), and only while they are in different groups.
+    A pair that reaches the threshold shares one of the rarest runs of each, so that only questions under one of
+    these are compared (prefix filtering), and only while they are in different groups.
 
     Args:
         questions: in any order.

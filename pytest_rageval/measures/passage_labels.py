@@ -49,25 +49,24 @@ def usefulness(
     - mrr: one over the rank of the first useful passage of the top k;
     - ndcg: `DCG@k / DCG@k` of the same labels from the highest, `DCG@k = Σ_{i≤k} l_i / log2(i + 1)`.
 
-    The paper defines p and hit for labels between 0 and 1; ndcg of such labels
-    is an extension of ours, with the label as the gain.
+    The paper defines p and hit for labels between 0 and 1; ndcg of such labels is an extension of ours, with
+    the label as the gain.
 
     Args:
         name: one of `MEASURES`.
-        labels: by query, the label of each retrieved passage by its name, in rank
-            order, each passage once. `True` and `False` are 1 and 0.
-        k: the cut-off, at least 1. None is the whole ranking: p then divides by
-            the number of passages that came back.
+        labels: by query, the label of each retrieved passage by its name, in rank order, each passage once.
+            `True` and `False` are 1 and 0.
+        k: the cut-off, at least 1. None is the whole ranking: p then divides by the number of passages that
+            came back.
         graded: labels may lie between 0 and 1 and are taken as they are.
 
     Returns:
-        One score in [0, 1] a query, in the order of `labels`; their mean is eRAG.
-        A query whose ranking is empty, or holds no label above 0, scores 0.
+        One score in [0, 1] a query, in the order of `labels`; their mean is eRAG. A query whose ranking is
+        empty, or holds no label above 0, scores 0.
 
     Raises:
-        InputError: a label is outside [0, 1] or not a number; it lies between 0
-            and 1 and `graded` is not given; or the measure needs binary labels and
-            it is.
+        InputError: a label is outside [0, 1] or not a number; it lies between 0 and 1 and `graded` is not
+            given; or the measure needs binary labels and it is.
 
     >>> usefulness("map", {"q1": {"a": 1, "b": 0, "c": 1}, "q2": {}}, 3).tolist()
     [0.8333333333333333, 0.0]

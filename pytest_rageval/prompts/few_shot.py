@@ -27,9 +27,8 @@ __all__ = [
 def few_shot_prompt(question: str, passages: Sequence[str]) -> str:
     """Ask a small base model to continue a page of answered questions.
 
-    Four worked examples, each with several passages, because a base model
-    copies the pattern it sees: among one passage it learns to copy, among
-    several to choose. All facts in them are invented, so that what the model
+    Four worked examples, each with several passages, because a base model copies the pattern it sees: among one
+    passage it learns to copy, among several to choose. All facts in them are invented, so that what the model
     knows of the world neither helps nor misleads.
     """
     shots = "".join(f"{_exercise(shot, page)} {answer}\n\n" for shot, page, answer in ANSWERED)
@@ -60,8 +59,8 @@ def few_shot_question_prompt(passage: str) -> str:
 def passage_prompt(question: str) -> str:
     """Ask for a passage that could answer a question, true or not.
 
-    With worked examples, because a base model continues a page; an instruction-tuned
-    one takes from them how long and how plain a passage is. A blank line ends it.
+    With worked examples, because a base model continues a page; an instruction-tuned one takes from them how
+    long and how plain a passage is. A blank line ends it.
     """
     worked = "".join(f"Question: {shot}\nPassage: {passage}\n\n" for shot, passage, _ in SEARCHED)
     return (

@@ -49,8 +49,8 @@ class Prompts:
     def answer(self, question: str, passages: Sequence[str]) -> str:
         """Ask an instruction-tuned model for a short answer from passages.
 
-        The question stands before and after the passages: a model that reads once
-        then knows what to look for, and what was asked when it has read.
+        The question stands before and after the passages: a model that reads once then knows what to look for,
+        and what was asked when it has read.
         """
         return self._filled("answer", question=question, passages=cited(passages))
 
@@ -84,8 +84,8 @@ class Prompts:
     def same_answer(self, question: str, references: Sequence[str], prediction: str) -> str:
         """Ask a judge whether a prediction says what one of the references says: yes or no.
 
-        The rule is that of LLM-retEval: all information of at least one reference,
-        numbers and dates included, nothing that contradicts it; more is allowed.
+        The rule is that of LLM-retEval: all information of at least one reference, numbers and dates included,
+        nothing that contradicts it; more is allowed.
         """
         return self._filled(
             "same_answer", question=question, references=dashed(references), answer=prediction
@@ -94,8 +94,8 @@ class Prompts:
     def graded_answer(self, question: str, references: Sequence[str], prediction: str) -> str:
         """Ask a judge how much of one of the references a prediction says: a whole number from 1 to 5.
 
-        The rule of `same_answer` is the highest grade; each lower one has its own description,
-        and a contradiction is the lowest.
+        The rule of `same_answer` is the highest grade; each lower one has its own description, and a
+        contradiction is the lowest.
         """
         return self._filled(
             "graded_answer", question=question, references=dashed(references), answer=prediction
@@ -108,8 +108,8 @@ class Prompts:
     def preference(self, question: str, first: str, second: str) -> str:
         """Ask a judge which of two long answers is better: a short reason, then 1, 2 or 0 in a tag.
 
-        The criteria are those of RAG-QA Arena. Each answer is one line: it cannot
-        look like a part of the prompt, and none wins by its layout.
+        The criteria are those of RAG-QA Arena. Each answer is one line: it cannot look like a part of the
+        prompt, and none wins by its layout.
         """
         first, second = " ".join(first.split()), " ".join(second.split())
         return self._filled("preference", question=question, first=first, second=second)
@@ -162,8 +162,8 @@ def prompts_of(given: object, where: str) -> Prompts:
         where: they were given, for errors.
 
     Raises:
-        InputError: it is no such mapping, a name is unknown, or a template's placeholders are not
-            those of the package's own.
+        InputError: it is no such mapping, a name is unknown, or a template's placeholders are not those of the
+            package's own.
     """
     if not isinstance(given, Mapping):
         raise InputError(

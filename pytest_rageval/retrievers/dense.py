@@ -29,15 +29,14 @@ UNIT_TOLERANCE: Final = 1e-2
 class DenseRetriever:
     """Passages by the cosine of their embedding with the query's, from the exact product with all.
 
-    The corpus is encoded when the retriever is made and held as one matrix of
-    float32: 154 MB for 100,000 passages of 384 dimensions.
+    The corpus is encoded when the retriever is made and held as one matrix of float32: 154 MB for 100,000
+    passages of 384 dimensions.
 
     Args:
         documents: strings, dicts or Documents, as a retriever may return them; at least one.
-        encoder: gives vectors of length 1; one that reads questions otherwise than passages has the
-            methods `queries` and `passages` beside `sentences`, as `SentenceEncoder`. Default: the
-            packaged one, whose embeddings are kept for this process; the fixture `rageval_encoder`
-            keeps them on disk.
+        encoder: gives vectors of length 1; one that reads questions otherwise than passages has the methods
+            `queries` and `passages` beside `sentences`, as `SentenceEncoder`. Default: the packaged one, whose
+            embeddings are kept for this process; the fixture `rageval_encoder` keeps them on disk.
 
     Raises:
         InputError: there are no documents, or they are no list; the extra `dense` is not installed, or the
@@ -131,8 +130,8 @@ class PooledRetriever:
 
     Args:
         pools: for each query its documents, as a retriever may return them.
-        make: from documents to a retriever over them, sync or async, such as `BM25Retriever`, or
-            `lambda documents: HyDERetriever(DenseRetriever(documents), llm)`.
+        make: from documents to a retriever over them, sync or async, such as `BM25Retriever`, or `lambda
+            documents: HyDERetriever(DenseRetriever(documents), llm)`.
 
     >>> from pytest_rageval import BM25Retriever
     >>> search = PooledRetriever({"cats?": ["a cat sat", "cats and dogs"], "dogs?": ["a dog ran"]}, BM25Retriever)

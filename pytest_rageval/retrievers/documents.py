@@ -41,17 +41,15 @@ KNOWN: Final = (
 def span_of(item: object, text: str) -> Span | None:
     """The span of a retrieved item: of a dict, or of a framework's object.
 
-    Offsets are read from `start` and `end`, or as LangChain, LlamaIndex and
-    Haystack call them; without an end it is the start and the length of the text.
-    The file is `source`, `file_path`, `file_name`, `source_id` or `ref_doc_id`.
-    All of them may stand in the item, in its `node`, or in the metadata of either;
-    the first that is there counts.
+    Offsets are read from `start` and `end`, or as LangChain, LlamaIndex and Haystack call them; without an end
+    it is the start and the length of the text. The file is `source`, `file_path`, `file_name`, `source_id` or
+    `ref_doc_id`. All of them may stand in the item, in its `node`, or in the metadata of either; the first that
+    is there counts.
 
     Returns:
-        None where the file or the start is not known. So for a start of -1, which
-        is LangChain's for "not found", and for LangChain's and LlamaIndex's offsets
-        where a page is named: their loaders cut a file into pages first, and the
-        offsets are those in the page.
+        None where the file or the start is not known. So for a start of -1, which is LangChain's for "not
+        found", and for LangChain's and LlamaIndex's offsets where a page is named: their loaders cut a file
+        into pages first, and the offsets are those in the page.
     """
     node = _get(item, "node")
     places = [item, node, *(_get(place, name) for place in (item, node) for name in ("metadata", "meta"))]
@@ -104,13 +102,11 @@ METADATA: Final = ("metadata", "meta")
 def document_from(item: object) -> Document:
     """One retrieved item as a document.
 
-    A string is a text without an id. A dict or an object is read by key or
-    attribute: the text under `text`, `page_content`, `content`, `passage` or
-    `body`; the id under `id`, `_id`, `id_`, `doc_id`, `document_id`,
-    `passage_id` or `chunk_id`, there or in its metadata. The first that is
-    there counts. Where in which file it is, `span_of` says. Of a pair the second
-    is the score, and a node with a score is read as the node: so do LangChain and
-    LlamaIndex hand out scores.
+    A string is a text without an id. A dict or an object is read by key or attribute: the text under `text`,
+    `page_content`, `content`, `passage` or `body`; the id under `id`, `_id`, `id_`, `doc_id`, `document_id`,
+    `passage_id` or `chunk_id`, there or in its metadata. The first that is there counts. Where in which file it
+    is, `span_of` says. Of a pair the second is the score, and a node with a score is read as the node: so do
+    LangChain and LlamaIndex hand out scores.
 
     An item with an id and no text has the text "": it can be ranked, not read.
 
@@ -164,8 +160,8 @@ def listed(documents: object) -> list[object]:
     """What a corpus or a pool holds, as it was given.
 
     Raises:
-        InputError: it is no series of documents. A string and a dict are none, though Python goes
-            through the characters of the one and the keys of the other.
+        InputError: it is no series of documents. A string and a dict are none, though Python goes through the
+            characters of the one and the keys of the other.
     """
     if isinstance(documents, Iterable) and not isinstance(documents, str | bytes | Mapping):
         return list(documents)

@@ -90,8 +90,8 @@ def _read(found: Any) -> Awaitable[object] | list[Document]:
 def unsettled(documents: Sequence[Document], text: str) -> list[Document]:
     """The documents found by a text; in a plan, where it is a mark, with that mark in each of theirs.
 
-    Nobody knows yet which documents it will be, so whatever is asked about
-    them is counted as depending on the reply, and never as cached.
+    Nobody knows yet which documents it will be, so whatever is asked about them is counted as depending on the
+    reply, and never as cached.
     """
     if not is_plan_mark(text):
         return list(documents)
@@ -101,15 +101,15 @@ def unsettled(documents: Sequence[Document], text: str) -> list[Document]:
 class HyDERetriever:
     """Hypothetical document embeddings: a written passage that might answer is nearer to real ones.
 
-    What it says may be wrong; it is only searched with. One passage a question,
-    and the question itself is not searched with.
+    What it says may be wrong; it is only searched with. One passage a question, and the question itself is not
+    searched with.
 
     Args:
-        search: a retriever, sync or async. One with a method `nearest(passage, k)`, as `DenseRetriever`,
-            is asked by that: an encoder that reads questions otherwise then reads a passage.
+        search: a retriever, sync or async. One with a method `nearest(passage, k)`, as `DenseRetriever`, is
+            asked by that: an encoder that reads questions otherwise then reads a passage.
         llm: the fixture `rageval_llm`; so each passage is paid once.
-        max_tokens: of the passage; None leaves it to the server. A model that thinks before it
-            writes needs more than the default.
+        max_tokens: of the passage; None leaves it to the server. A model that thinks before it writes needs
+            more than the default.
 
     Raises:
         InputError: `search` cannot be called.
@@ -140,9 +140,8 @@ SEPARATOR: Final = " [SEP] "
 class FeedbackRetriever:
     """The question, a model's passage on it, and the first passages that it finds, joined into one query.
 
-    The joined text is `question [SEP] knowledge [SEP] d1 [SEP] … [SEP] dn`. An
-    encoder cuts it where it stops reading, after 256 tokens in the packaged one:
-    then the last passages count in part or not at all.
+    The joined text is `question [SEP] knowledge [SEP] d1 [SEP] … [SEP] dn`. An encoder cuts it where it stops
+    reading, after 256 tokens in the packaged one: then the last passages count in part or not at all.
 
     The knowledge is the passage that `HyDERetriever` writes too: who uses both pays once.
 
@@ -150,8 +149,8 @@ class FeedbackRetriever:
         search: a retriever, sync or async, such as a `DenseRetriever`.
         llm: the fixture `rageval_llm`.
         passages: how many of the first passages are taken for relevant.
-        max_tokens: of the model's passage; None leaves it to the server. A model that thinks
-            before it writes needs more than the default.
+        max_tokens: of the model's passage; None leaves it to the server. A model that thinks before it writes
+            needs more than the default.
 
     Raises:
         InputError: `search` cannot be called, or `passages` is below 0.
@@ -197,8 +196,7 @@ _BULLET: Final = re.compile(r"\s*(?:\d+[.):](?!\d)|[-*•])?\s*")
 class FusionRetriever:
     """The question and the queries that a model writes for it, each searched; their ranks fused.
 
-    A query that the model repeats counts once; where it writes fewer than it was
-    asked for, those are all.
+    A query that the model repeats counts once; where it writes fewer than it was asked for, those are all.
 
     Args:
         search: a retriever, sync or async, such as a `DenseRetriever`.
@@ -206,8 +204,8 @@ class FusionRetriever:
         n: how many queries the model writes. The embedded model writes four at the most.
         rrf_k: the constant of `reciprocal_rank_fusion`.
         depth: how many documents of each search are fused; k where that is more.
-        max_tokens: of the queries together; None leaves it to the server. A model that thinks
-            before it writes needs more than the default.
+        max_tokens: of the queries together; None leaves it to the server. A model that thinks before it writes
+            needs more than the default.
 
     Raises:
         InputError: `search` cannot be called, or n or the constant is out of range.
@@ -252,14 +250,13 @@ def reciprocal_rank_fusion(rankings: Iterable[Sequence[Document]], k: float = RR
     """All documents of several rankings by the sum of `1 / (k + rank)` over those they are in.
 
     Args:
-        rankings: documents, best first; ranks start at 1. Documents are the same where their ids
-            are, or without ids their texts. One that comes twice in a ranking counts there at
-            its best rank.
+        rankings: documents, best first; ranks start at 1. Documents are the same where their ids are, or
+            without ids their texts. One that comes twice in a ranking counts there at its best rank.
         k: the constant, at least 0.
 
     Returns:
-        Each document once, best first, with the sum as its score, in (0, rankings / (k + 1)]; of equal
-        ones the one that came first, in the order of the rankings.
+        Each document once, best first, with the sum as its score, in (0, rankings / (k + 1)]; of equal ones the
+        one that came first, in the order of the rankings.
 
     Raises:
         InputError: the constant is negative.

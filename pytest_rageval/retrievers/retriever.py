@@ -23,8 +23,8 @@ class Retriever:
         """The first k documents for a query, each once; fewer where fewer came back.
 
         Raises:
-            QueryError: the callable raised for this query, or returned no list of documents. None is
-                none: an empty list says that nothing was found, None that nothing was said.
+            QueryError: the callable raised for this query, or returned no list of documents. None is none: an
+                empty list says that nothing was found, None that nothing was said.
         """
         return Ranking.of(query, await self._search.call(query, k), k)
 
@@ -40,8 +40,8 @@ def adapt_retriever(
         adapters: tried in this order.
 
     Raises:
-        CallableError: none of them recognises it, or the one that does cannot tell how to ask it; or
-            one that a plugin added raised, or gave nothing that can be called.
+        CallableError: none of them recognises it, or the one that does cannot tell how to ask it; or one that a
+            plugin added raised, or gave nothing that can be called.
     """
     adapt = next((adapt for recognises, adapt in adapters if _asked(recognises, retriever)), None)
     if adapt is None:

@@ -18,18 +18,19 @@ COLUMNS: Final = 6
 class TrecRun:
     """The rankings of a run file: lines of `topic Q0 document rank score tag`.
 
-    As trec_eval does, documents are ordered by score in single precision, and of equal scores the greater
-    id comes first (compared as UTF-8); the column `rank` is not read. A question that the run lacks retrieves nothing.
+    As trec_eval does, documents are ordered by score in single precision, and of equal scores the greater id
+    comes first (compared as UTF-8); the column `rank` is not read. A question that the run lacks retrieves
+    nothing.
 
     Args:
         path: of the run; may be compressed.
         examples: the eval set, whose ids are the run's topics; questions are looked up by it.
-        texts: of the documents by id, where a generator is to read them; a document that is not in it
-            has an empty text.
+        texts: of the documents by id, where a generator is to read them; a document that is not in it has an
+            empty text.
 
     Raises:
-        InputError: the run cannot be read, a line has another form, a document comes twice for a topic,
-            no topic is an example's, or one question is asked by examples with other rankings.
+        InputError: the run cannot be read, a line has another form, a document comes twice for a topic, no
+            topic is an example's, or one question is asked by examples with other rankings.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory

@@ -42,16 +42,16 @@ def accuracy(a: Sequence[Hashable], b: Sequence[Hashable]) -> Estimate | None:
 def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable]) -> Estimate | None:
     """Cohen's kappa: agreement beyond chance, of labels that have no order.
 
-    `(p - e) / (1 - e)` with p the share of items labelled alike and e the share expected of raters who give each
-    label as often, but independently of each other.
+    `(p - e) / (1 - e)` with p the share of items labelled alike and e the share expected of raters who give
+    each label as often, but independently of each other.
 
     Returns:
         A number in [-1, 1]: 1 for full agreement, 0 for as much as by chance. The 95% interval is that of p, by
         Wilson, with e held fixed; it has a width even where all items agree, and is cut at -1. None where kappa
         is undefined: no items, or one and the same label for all.
 
-    Source: Cohen (1960), "A coefficient of agreement for nominal scales", whose standard error
-    holds e fixed too; Wilson's interval instead of the normal one is ours.
+    Source: Cohen (1960), "A coefficient of agreement for nominal scales", whose standard error holds e fixed
+    too; Wilson's interval instead of the normal one is ours.
 
     >>> cohen_kappa([1, 1, 0, 0], [1, 1, 1, 0]).value
     0.5
@@ -77,8 +77,8 @@ def pearson(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> Estimat
 
     Returns:
         A number in [-1, 1], with the 95% BCa bootstrap interval over items, which has no width where the grades
-        lie on one line. A resample in which a rater gives one grade only has no correlation and counts as 0. None
-        where the correlation is undefined: fewer than two items, or one grade for all by a or by b.
+        lie on one line. A resample in which a rater gives one grade only has no correlation and counts as 0.
+        None where the correlation is undefined: fewer than two items, or one grade for all by a or by b.
 
     Source: Pearson (1896); the interval: Efron (1987), "Better bootstrap confidence intervals".
 
@@ -123,16 +123,15 @@ def pairwise_kappa(annotators: Sequence[Sequence[Hashable]]) -> float | None:
 def fleiss_kappa(items: Sequence[Sequence[Hashable]]) -> float | None:
     """Fleiss' kappa: agreement beyond chance of annotators who may differ from item to item.
 
-    `(p - e) / (1 - e)` with p the share of pairs of labels of an item that are equal, averaged over
-    items, and e the sum of the squared shares of each label among all.
+    `(p - e) / (1 - e)` with p the share of pairs of labels of an item that are equal, averaged over items, and
+    e the sum of the squared shares of each label among all.
 
     Args:
-        items: for each item its m ≥ 2 labels, in any order. Items that got a third label only because
-            two disagreed are not a fair sample of three; give the first two.
+        items: for each item its m ≥ 2 labels, in any order. Items that got a third label only because two
+            disagreed are not a fair sample of three; give the first two.
 
     Returns:
-        A number in [-1 / (m - 1), 1]. None where it is undefined: no items, or one and the same label
-        for all.
+        A number in [-1 / (m - 1), 1]. None where it is undefined: no items, or one and the same label for all.
 
     Raises:
         ValueError: the items have not one number of labels, or less than two.
@@ -173,8 +172,8 @@ def majority(labels: Sequence[Label], *, tie: Label) -> Label:
 def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float | None:
     """Kendall's tau-b: concordant less discordant pairs, corrected for ties.
 
-    `(C - D) / sqrt((P - T_a) (P - T_b))` with P pairs of queries in all, of which
-    a orders C as b does and D the other way round; T_a pairs are tied in a, T_b in b.
+    `(C - D) / sqrt((P - T_a) (P - T_b))` with P pairs of queries in all, of which a orders C as b does and D
+    the other way round; T_a pairs are tied in a, T_b in b.
 
     Returns:
         A number in [-1, 1], 1 where both order all queries alike. None where it is undefined: fewer than two

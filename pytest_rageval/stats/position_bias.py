@@ -61,8 +61,9 @@ def first_place_share(wins: int, losses: int) -> Estimate | None:
         losses: verdicts for the other. Ties are left out.
 
     Returns:
-        The share of wins, with Wilson's interval; None where all were ties. Without bias it is 0.5, if the order
-        was random. A bias that turns verdicts into ties is not seen here; judging in both orders shows it.
+        The share of wins, with Wilson's interval; None where all were ties. Without bias it is 0.5, if the
+        order was random. A bias that turns verdicts into ties is not seen here; judging in both orders shows
+        it.
 
     >>> first_place_share(15, 5).value
     0.75

@@ -146,8 +146,8 @@ _PLAIN: Final = CharacterMap(_plain)
 def has_unspaced(text: str) -> bool:
     """Whether a text has characters of a script without spaces between words.
 
-    These are ideographs, kana, bopomofo, Yi, Thai, Lao, Khmer, Myanmar, Tai, Javanese and Balinese. Korean
-    puts spaces between words and does not belong to them.
+    These are ideographs, kana, bopomofo, Yi, Thai, Lao, Khmer, Myanmar, Tai, Javanese and Balinese. Korean puts
+    spaces between words and does not belong to them.
     """
     return not text.isascii() and _UNSPACED.search(text) is not None
 

@@ -1,7 +1,7 @@
 """Calendar dates, times of day and rates ("a week", "weekly") as they are written, and when one states another.
 
-A date has any of year, month and day. A year may stand for a decade or a century. A wanted date is stated by an equal or
-a more exact one: "May 1974" states "1974", but not the other way round.
+A date has any of year, month and day. A year may stand for a decade or a century. A wanted date is stated by an
+equal or a more exact one: "May 1974" states "1974", but not the other way round.
 """
 
 from collections.abc import Sequence
@@ -24,6 +24,7 @@ _MONTHS = numbered(
     "january february march april may june july august september october november december", start=1
 )
 _SHORT_MONTHS = {name[:3]: number for name, number in _MONTHS.items()} | {"sept": 9}
+
 # Months that are words or verbs as well count only beside a number or after these.
 _AMBIGUOUS = frozenset({"may", "march"})
 _BEFORE_MONTH = listed("in of since until till by from during last next early mid late every each this")
@@ -46,9 +47,8 @@ _YEAR_LENGTH = 4
 class Date:
     """Parts of a date; None where a part is not given.
 
-    `span` is how many years the year stands for (1, 10 or 100, counted from
-    it on); a year before Christ is negative. `swapped` is the other reading
-    of a numeric date whose first two numbers may both be months.
+    `span` is how many years the year stands for (1, 10 or 100, counted from it on); a year before Christ is
+    negative. `swapped` is the other reading of a numeric date whose first two numbers may both be months.
     """
 
     year: int | None = None
@@ -86,8 +86,7 @@ class ClockTime:
 def read_dates(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Date, ...], int] | None:
     """Read the date that starts at a lexeme (two for "1939-45"), with the index after it.
 
-    A number of four digits between 1000 and 2199 is a year wherever the
-    caller finds no unit after it.
+    A number of four digits between 1000 and 2199 is a year wherever the caller finds no unit after it.
 
     >>> from pytest_rageval.answers.canonical.lexemes import lexemes
     >>> read_dates(lexemes("9 november 1989"), 0) == read_dates(lexemes("november 9 , 1989"), 0)
@@ -124,8 +123,8 @@ def date_states(wanted: Date, said: Date) -> bool:
 def read_rate(pieces: Sequence[Lexeme], at: int, *, counted: bool) -> tuple[str, int] | None:
     """Read a rate that starts at a lexeme, as one made-up word with the index after it.
 
-    `counted` says that a number stands before it: only then is "a week" a
-    rate and not one week. "once" before a rate adds nothing to it.
+    `counted` says that a number stands before it: only then is "a week" a rate and not one week. "once" before
+    a rate adds nothing to it.
 
     >>> from pytest_rageval.answers.canonical.lexemes import lexemes
     >>> read_rate(lexemes("once a week"), 0, counted=False), read_rate(lexemes("a week"), 0, counted=False)
@@ -148,8 +147,7 @@ def read_rate(pieces: Sequence[Lexeme], at: int, *, counted: bool) -> tuple[str,
 def read_clock_time(pieces: Sequence[Lexeme], at: int) -> tuple[ClockTime, int] | None:
     """Read the time that starts at a lexeme, with the index after it.
 
-    A bare number is no time; "half past nine", "9 am", "9.30 am", "9 o'clock", "09:30" and
-    "noon" are.
+    A bare number is no time; "half past nine", "9 am", "9.30 am", "9 o'clock", "09:30" and "noon" are.
 
     >>> from pytest_rageval.answers.canonical.lexemes import lexemes
     >>> read_clock_time(lexemes("2 p.m."), 0)[0] == read_clock_time(lexemes("14:00"), 0)[0]

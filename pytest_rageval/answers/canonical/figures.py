@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from pytest_rageval.answers.canonical.dates import ClockTime, Date, date_states, same_time
-from pytest_rageval.answers.canonical.lexemes import Lexeme, listed, text_at
+from pytest_rageval.answers.canonical.lexemes import Lexeme, text_at
 from pytest_rageval.answers.canonical.quantities import Quantity, same_quantity
 
 __all__ = ["Figure", "Qualifier", "figure_states", "read_qualifier"]
@@ -28,51 +28,44 @@ class Qualifier:
         )
 
 
-_LEAST, _MOST = Qualifier(bound=1), Qualifier(bound=-1)
-_PHRASES = (
-    dict.fromkeys(
-        (
-            *("at least", "no less than", "not less than", "no fewer than", "more than", "greater than"),
-            *("higher than", "longer than", "later than", "minimum", "over", "above", "exceeding", "after"),
-            *("not under", "not below", "not before"),
-        ),
-        _LEAST,
-    )
-    | dict.fromkeys(
-        (
-            *(
-                "at most",
-                "no more than",
-                "not more than",
-                "no later than",
-                "not later than",
-                "no longer than",
-            ),
-            *("not exceeding", "not above", "not over", "not after", "up to", "less than", "fewer than"),
-            *("lower than", "earlier than", "maximum", "under", "below", "before"),
-        ),
-        _MOST,
-    )
-    | dict.fromkeys(
-        listed("about around approximately approx roughly nearly almost circa ca c some"),
-        Qualifier(approximate=True),
-    )
+_AT_LEAST = (
+    "at least, no less than, not less than, no fewer than, more than, greater than, higher than, longer than, "
+    "later than, minimum, over, above, exceeding, after, not under, not below, not before"
 )
-_PARTS = dict(early="early", beginning="early", mid="mid", middle="mid", late="late", end="late")
+_AT_MOST = (
+    "at most, no more than, not more than, no later than, not later than, no longer than, not exceeding, not above, "
+    "not over, not after, up to, less than, fewer than, lower than, earlier than, maximum, under, below, before"
+)
+_ABOUT = "about, around, approximately, approx, roughly, nearly, almost, circa, ca, c, some"
+_BY_WORDS = {
+    tuple(phrase.split()): meaning
+    for phrases, meaning in (
+        (_AT_LEAST, Qualifier(bound=1)),
+        (_AT_MOST, Qualifier(bound=-1)),
+        (_ABOUT, Qualifier(approximate=True)),
+    )
+    for phrase in phrases.split(", ")
+}
+_PARTS = {
+    "early": "early",
+    "beginning": "early",
+    "mid": "mid",
+    "middle": "mid",
+    "late": "late",
+    "end": "late",
+}
 _LONGEST = 3
 _CHAIN = 6
 _LINKS = frozenset({"of", "in", "the", "a", "-"})
-_BY_WORDS = {tuple(phrase.split()): meaning for phrase, meaning in _PHRASES.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A value and its qualifiers.
 
-    `bound` is 1 for "at least", "over", "after", -1 for the opposite, 0 where
-    nothing is said. `part` is "early", "mid" or "late" before a date.
-    `approximate` stands for "about"; `ranged` marks the end of a range or one
-    of several offered values ("three or six months").
+    `bound` is 1 for "at least", "over", "after", -1 for the opposite, 0 where nothing is said. `part` is
+    "early", "mid" or "late" before a date. `approximate` stands for "about"; `ranged` marks the end of a range
+    or one of several offered values ("three or six months").
     """
 
     value: Quantity | Date | ClockTime
@@ -85,8 +78,7 @@ class Figure:
 def read_qualifier(pieces: Sequence[Lexeme], at: int) -> tuple[Qualifier, int] | None:
     """Read the qualifiers that start at a lexeme, with the index of what they qualify.
 
-    Whether a figure follows is for the caller to see: "under the bridge"
-    qualifies nothing.
+    Whether a figure follows is for the caller to see: "under the bridge" qualifies nothing.
 
     >>> from pytest_rageval.answers.canonical.lexemes import lexemes
     >>> read_qualifier(lexemes("no more than about 20"), 0)
@@ -109,9 +101,8 @@ def read_qualifier(pieces: Sequence[Lexeme], at: int) -> tuple[Qualifier, int] |
 def figure_states(wanted: Figure, said: Figure, understood: frozenset[str] = frozenset()) -> bool:
     """Return whether a said figure states the wanted one.
 
-    A qualifier may be left out, because the question usually carries it, but
-    not replaced by its opposite. One end of a range does not state a number
-    that is wanted by itself.
+    A qualifier may be left out, because the question usually carries it, but not replaced by its opposite. One
+    end of a range does not state a number that is wanted by itself.
     """
     return (
         _value_states(wanted, said, understood)

@@ -23,12 +23,15 @@ _HYPHENS = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2212"), "-") | {
 }
 _SIGNS = _QUOTES | _HYPHENS | {0x00B0: " degrees ", 0x00D7: " x "}
 _CURRENCIES = {"$": "usd", "£": "gbp", "€": "eur", "¥": "jpy", "₹": "inr", "₩": "krw", "₽": "rub"}
+
 # Letters that Unicode does not decompose although readers drop their mark.
 _UNDECOMPOSED = str.maketrans("øłđð\u0131ħ", "olddih") | str.maketrans({"þ": "th", "æ": "ae", "œ": "oe"})
+
 # The spelling of the same letters where a keyboard lacks them.
 _EXPANDED = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe"})
 _SPACED_THOUSANDS = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 _DOLLARS_OF = re.compile(r"\b(?:us|au|ca|nz|hk)(?=\$)")
+
 # In scripts without spaces each character is a lexeme, otherwise a name inside a sentence could never be found.
 _UNSPACED = rf"\u3005-\u303f{COMMON_UNSPACED}"
 _LETTER = f"(?:[a-z]|(?![{_UNSPACED}])[^\\x00-\\x7f])"
@@ -44,6 +47,7 @@ _LEXEME = re.compile(
     """,
     re.VERBOSE,
 )
+
 # Longer rows of digits are codes, not amounts; Python refuses to read the longest.
 _LONGEST_NUMBER = 40
 
@@ -67,8 +71,8 @@ _ABBREVIATED = listed(
 class Lexeme:
     """One piece of a text.
 
-    `kind` is "word", "glyph", "number", "fraction", "date", "clock" or
-    "mark"; `glued` says that nothing, not even a space, stands before it.
+    `kind` is "word", "glyph", "number", "fraction", "date", "clock" or "mark"; `glued` says that nothing, not
+    even a space, stands before it.
     """
 
     text: str
@@ -89,9 +93,8 @@ def numbered(words: str, start: int) -> dict[str, int]:
 def fold(text: str) -> str:
     """Fold case, width, composition, digits, quotes and dashes; keep every letter.
 
-    Signs that carry no meaning for an answer become spaces; currency signs and
-    the degree sign become words. Blank and sign-only texts fold to punctuation
-    or to nothing.
+    Signs that carry no meaning for an answer become spaces; currency signs and the degree sign become words.
+    Blank and sign-only texts fold to punctuation or to nothing.
 
     >>> fold("  \uff23afé\u2019s  £26 ")
     "café's gbp 26"
@@ -145,8 +148,7 @@ def expanded(word: str) -> str:
 def lexemes(folded: str) -> list[Lexeme]:
     """Cut a folded text into lexemes, in order.
 
-    The full stop of an abbreviation or an initial is dropped, so that only
-    sentence ends remain as marks.
+    The full stop of an abbreviation or an initial is dropped, so that only sentence ends remain as marks.
 
     >>> [piece.text for piece in lexemes("dr. smith's 1,200 cats, 9:30")]
     ['dr', 'smith', '1200', 'cats', ',', '9:30']

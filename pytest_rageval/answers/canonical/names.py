@@ -14,8 +14,10 @@ from pytest_rageval.answers.canonical.words import (
 
 __all__ = ["ROLES", "TITLES", "initialisms", "is_initialism", "name_variants", "same_given_name"]
 _SHORTEST, _LONGEST = 2, 7
+
 # Forms of address: left out without loss before any name.
 TITLES = listed("mr mrs ms miss dr sir dame lady lord madam mme prof professor rev reverend fr hon")
+
 # Offices: left out before a person's name, but no family names themselves.
 ROLES = listed(
     "president king queen prince princess emperor empress pope saint st bishop archbishop cardinal duke duchess earl "
@@ -25,6 +27,7 @@ ROLES = listed(
     "founder author writer actor actress singer artist player team company department committee council board "
     "authority agency association organization organisation government court office bank club group army party"
 )
+
 # The last word of an office or a body is no family name, in either number.
 _NO_FAMILY = frozenset(map(stem, ROLES)) | {"jr", "sr", "junior", "senior", "esq"}
 _SUFFIXES = listed("jr sr junior senior esq inc ltd llc plc corp corporation company gmbh fc afc")
@@ -66,8 +69,8 @@ _SHORT_NAMES = frozenset(
 def is_initialism(short: str, words: Sequence[Word]) -> bool:
     """Return whether a word is made of the first letters of others.
 
-    Function words may count or not ("USA" and "DoD" both occur). Words that
-    are function words themselves ("is", "it") never are initialisms here.
+    Function words may count or not ("USA" and "DoD" both occur). Words that are function words themselves
+    ("is", "it") never are initialisms here.
 
     >>> from pytest_rageval.answers.canonical.words import word_of
     >>> words = [word_of(form) for form in "international space station".split()]
@@ -98,9 +101,8 @@ def initialisms(words: Sequence[Word]) -> frozenset[str]:
 def same_given_name(one: Word, other: Word, *, person: bool) -> bool:
     """Return whether two words may be one given name before the same family name.
 
-    An initial stands for a name, a customary short form for the full one
-    and, where the question asks for a person, any clipping of three letters
-    or more.
+    An initial stands for a name, a customary short form for the full one and, where the question asks for a
+    person, any clipping of three letters or more.
 
     >>> from pytest_rageval.answers.canonical.words import word_of
     >>> bob, robert, dan, daniel = map(word_of, ("bob", "robert", "dan", "daniel"))
@@ -124,8 +126,8 @@ def same_given_name(one: Word, other: Word, *, person: bool) -> bool:
 def name_variants(words: tuple[Word, ...], *, person: bool) -> tuple[tuple[Word, ...], ...]:
     """Return the shorter forms that state the same name, longest first, itself included.
 
-    Everywhere forms of address, "junior" and middle initials may go. Of a
-    person, also the office, the middle names and all but the family name.
+    Everywhere forms of address, "junior" and middle initials may go. Of a person, also the office, the middle
+    names and all but the family name.
 
     >>> from pytest_rageval.answers.canonical.words import word_of
     >>> name = tuple(map(word_of, ("general", "george", "h", "thomas")))

@@ -11,6 +11,7 @@ __all__ = ["ANSWER_STEMS", "breaks_clause", "is_negated", "negates", "polarity",
 _REACH = 3
 _CLAUSE_ENDS = frozenset(".,;:!?()")
 _CONTRASTS = frozenset({"but", "and", "although", "though", "however", "because", "while"})
+
 # "not only A", "not until 1989" and "no more than 20" assert what follows.
 _ASSERTING = listed("only until till before merely just more less later fewer exceed")
 _VERBS = listed(
@@ -19,8 +20,10 @@ _VERBS = listed(
 _REPLACING = (("rather", "than"), ("instead", "of"), ("opposed", "to"))
 _YES = listed("yes yeah yep true correct right affirmative indeed")
 _NO = listed("no nope false incorrect wrong")
+
 # The words of the answer itself, as `Word.stem` knows them.
 ANSWER_STEMS = frozenset(word_of(form).stem for form in _YES | _NO)
+
 # Words before the answer proper: "typically, no".
 _POLARITY_REACH = 2
 
@@ -42,8 +45,8 @@ def negates(tokens: Sequence[Token], at: int) -> bool:
 def is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:
     """Return whether the stretch of tokens from `start` to before `end` is denied.
 
-    A negation reaches over three content words within its clause. A verb with
-    "not" right behind the stretch denies it too ("six months is not ...").
+    A negation reaches over three content words within its clause. A verb with "not" right behind the stretch
+    denies it too ("six months is not ...").
 
     >>> from pytest_rageval.answers.canonical.parsing import parse
     >>> is_negated(parse("not six months"), 1, 2), is_negated(parse("No, six months"), 2, 3)
@@ -84,8 +87,8 @@ def said_outright(tokens: Sequence[Token]) -> bool | None:
 def polarity(tokens: Sequence[Token], question: Question) -> bool | None:
     """Return the yes or no that a text amounts to; None where it is neither.
 
-    To a yes-or-no question, a statement that repeats words of the question
-    says yes, or no where it denies them.
+    To a yes-or-no question, a statement that repeats words of the question says yes, or no where it denies
+    them.
 
     >>> from pytest_rageval.answers.canonical.parsing import parse
     >>> from pytest_rageval.answers.canonical.questions import ask

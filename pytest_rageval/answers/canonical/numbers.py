@@ -1,7 +1,7 @@
 """Numbers in digits, in words, in both, and in Roman numerals behind a name.
 
-Cardinals ("two hundred and six"), ordinals ("21st", "twenty-first"), fractions ("half", "2 1/2"), scales
-("3.5 million", "a dozen") and years as they are spoken ("nineteen seventy-four").
+Cardinals ("two hundred and six"), ordinals ("21st", "twenty-first"), fractions ("half", "2 1/2"), scales ("3.5
+million", "a dozen") and years as they are spoken ("nineteen seventy-four").
 """
 
 import re
@@ -33,6 +33,7 @@ _ORDINALS = numbered(
     "fifteenth sixteenth seventeenth eighteenth nineteenth",
     start=1,
 ) | {f"{word[:-1]}ieth": value for word, value in _TENS.items()}
+
 # "first" and "second" name no part of a whole.
 _PARTS = {"half": 2, "halves": 2, "quarter": 4, "quarters": 4} | {
     f"{word}{plural}": value
@@ -40,6 +41,7 @@ _PARTS = {"half": 2, "halves": 2, "quarter": 4, "quarters": 4} | {
     if word not in {"first", "second"}
     for plural in ("", "s")
 }
+
 # Most words start no number: one look at this set spares them the grammar.
 _STARTS = frozenset({"a", "an", "half", *_SMALL, *_TENS, *_SCALES, *_ORDINALS})
 _SUFFIXES = frozenset({"st", "nd", "rd", "th"})
@@ -60,8 +62,7 @@ class Number:
 def roman_value(word: str) -> Fraction | None:
     """Return the value of a folded Roman numeral of two or more letters, below forty.
 
-    Single letters are initials and "vi" and "xi" are given names; they are no
-    numerals here.
+    Single letters are initials and "vi" and "xi" are given names; they are no numerals here.
 
     >>> str(roman_value("xiv")), roman_value("xi"), roman_value("civil")
     ('14', None, None)
@@ -75,8 +76,8 @@ def roman_value(word: str) -> Fraction | None:
 def read_number(pieces: Sequence[Lexeme], at: int, *, money: bool = False) -> Number | None:
     """Read the longest number that starts at a lexeme; None where there is none.
 
-    `money` allows the one-letter scales of prices ("£3m", "$5k"). "half" and
-    other fractions come back as `part`, so that a unit may follow "half a".
+    `money` allows the one-letter scales of prices ("£3m", "$5k"). "half" and other fractions come back as
+    `part`, so that a unit may follow "half a".
 
     >>> from pytest_rageval.answers.canonical.lexemes import lexemes
     >>> str(read_number(lexemes("two hundred and six bones"), 0).value)

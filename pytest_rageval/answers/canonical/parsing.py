@@ -59,8 +59,7 @@ _MARKS_OF_RANGE = 3
 def written_out(text: str) -> str:
     """Replace common abbreviations in a folded text by the words they stand for.
 
-    "us" is a country only where it cannot be the pronoun: alone, after "the",
-    or with full stops.
+    "us" is a country only where it cannot be the pronoun: alone, after "the", or with full stops.
 
     >>> written_out("the u.s.a."), written_out("in the uk"), written_out("tell us")
     ('the united states', 'in the united kingdom', 'tell us')

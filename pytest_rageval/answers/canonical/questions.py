@@ -29,9 +29,8 @@ _SHARES = listed("percentage percent share proportion fraction")
 class Question:
     """A question as far as it matters for comparing answers.
 
-    `stems` are the words it repeats and `figures` the figures it names;
-    `understood` the dimensions that a bare number in an answer stands for;
-    `counted` the unit after "how many".
+    `stems` are the words it repeats and `figures` the figures it names; `understood` the dimensions that a bare
+    number in an answer stands for; `counted` the unit after "how many".
     """
 
     stems: frozenset[str] = frozenset()

@@ -32,6 +32,7 @@ _IRREGULAR = _pairs(
     "take, taken take, held hold, built build, sang sing, sung sing, left leave, paid pay, died die, dying "
     "die"
 )
+
 # British forms that no ending rule reaches.
 _AMERICAN = _pairs(
     "grey gray, tyre tire, cheque check, kerb curb, plough plow, mould mold, storey story, aluminium "
@@ -60,6 +61,7 @@ PREPOSITIONS = listed(
     "of in on at to by for from with into onto within during through throughout via per upon among between "
     "toward towards until till as"
 )
+
 # Words inside a family name, which people leave out or keep as they like.
 PARTICLES = listed("da de del della der di do dos du la le los las van von den ter zu al el bin ibn ben y e")
 NEGATORS = listed("not no never neither nor cannot without none nobody nothing")
@@ -70,6 +72,7 @@ _PRONOUNS = listed(
     "it its he him his she her hers they them their theirs we us our you your i me my this that these those there here "
     "who whom whose which what where when why how one ones s"
 )
+
 # Hedges and fillers say how sure or how exact a text is, not what it says.
 _FILLERS = listed(
     "about around approximately approx roughly nearly almost circa ca typically usually generally normally probably "
@@ -78,6 +81,7 @@ _FILLERS = listed(
     "very both either some etc eg ie such namely please according"
 )
 FUNCTION_WORDS = ARTICLES | PREPOSITIONS | _AUXILIARIES | _PRONOUNS | _FILLERS
+
 # Before a name these make it the name of something else: "New York" is not "York".
 DISTINGUISHING = listed(
     "new north south east west northern southern eastern western upper lower northeast northwest southeast southwest "
@@ -114,8 +118,8 @@ def _singular(word: str) -> str:
 def stem(word: str) -> str:
     """Stem a folded, unaccented word; words outside a-z come back unchanged.
 
-    Plurals, verb endings, adverbs and British or American spelling are
-    levelled. Short words (fewer than four letters) are never cut.
+    Plurals, verb endings, adverbs and British or American spelling are levelled. Short words (fewer than four
+    letters) are never cut.
 
     >>> stem("colours") == stem("color"), stem("rained") == stem("rain")
     (True, True)
@@ -140,9 +144,8 @@ def stem(word: str) -> str:
 class Word:
     """A word: its folded form and the stems under which it is known.
 
-    `alternative` is the stem of the spelling with two letters for an umlaut;
-    for most words both stems are the same. `glyph` marks a character of a
-    script without spaces, which must touch its neighbours.
+    `alternative` is the stem of the spelling with two letters for an umlaut; for most words both stems are the
+    same. `glyph` marks a character of a script without spaces, which must touch its neighbours.
     """
 
     form: str

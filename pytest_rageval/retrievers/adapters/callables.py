@@ -12,9 +12,8 @@ __all__ = ["K_NAMES", "adapt", "has_own", "name_of_k"]
 def has_own(retriever: object, method: str) -> bool:
     """Whether a class that is not the framework's defines this asynchronous method.
 
-    A framework's base class has one for every retriever, which calls the
-    synchronous method: in another thread, where some retrievers must not be
-    used, or in the event loop, where it holds up the others. Such a retriever
+    A framework's base class has one for every retriever, which calls the synchronous method: in another thread,
+    where some retrievers must not be used, or in the event loop, where it holds up the others. Such a retriever
     is rather asked synchronously.
     """
     definers = [definer for definer in type(retriever).__mro__ if method in vars(definer)]
@@ -47,8 +46,8 @@ def adapt(function: Callable[..., Any]) -> Callable[..., Any]:
 
     The query is its first argument. k is, by the first rule that fits:
 
-    1. the second, where that has a name of `K_NAMES`, or is required, or has an integer as its
-       default, or is one of `*args`; so too where nothing is known of the signature;
+    1. the second, where that has a name of `K_NAMES`, or is required, or has an integer as its default, or is
+       one of `*args`; so too where nothing is known of the signature;
     2. a later one with a name of `K_NAMES`, by that name;
     3. not told: the function is asked as it is, and what is beyond k is cut.
 

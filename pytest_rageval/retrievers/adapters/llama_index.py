@@ -1,7 +1,7 @@
 """LlamaIndex: a `BaseRetriever`, or whatever else has `retrieve`.
 
-Its API takes no k. Where the retriever has the setting `similarity_top_k`, a copy is asked that has
-k in it; where it has none, it is asked as it is.
+Its API takes no k. Where the retriever has the setting `similarity_top_k`, a copy is asked that has k in it;
+where it has none, it is asked as it is.
 """
 
 from collections.abc import Callable

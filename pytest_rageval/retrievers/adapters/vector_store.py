@@ -17,8 +17,8 @@ def recognises(retriever: object) -> bool:
 def adapt(retriever: Any) -> Callable[..., Any]:
     """`similarity_search_with_score` where it has one, else `similarity_search`.
 
-    LangChain's base class has one for all stores, which takes `*args` and only
-    raises; one that works names its k.
+    LangChain's base class has one for all stores, which takes `*args` and only raises; one that works names its
+    k.
     """
     scored = getattr(retriever, "similarity_search_with_score", None)
     if callable(scored) and name_of_k(scored) is not None:
