@@ -36,6 +36,27 @@ class Citations:
     hallucinated: tuple[int, ...]
 
 
+# Separators of items: not a comma within 1,000, but a bullet or a number of a list.
+_SEPARATOR: Final = re.compile(
+    r"(?<![0-9]),|,(?![0-9]{3}(?![0-9]))|[;、，；،؛\n]|(?<!\S)(?i:and)(?!\S)|(?m:^)[^\S\n]*(?:[-*•–]|[0-9]{1,3}[.)])(?=\s)"
+)
+MOST_PARTS: Final = 20
+"""Parts that separators may cut one answer into; a runaway output has thousands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The answers that an output lists.
+
+    Attributes:
+        found: the positions, from 0, of the wanted answers that it lists.
+        others: items that are no alias of a wanted answer, in normal form, each once, in their order.
+    """
+
+    found: frozenset[int]
+    others: tuple[str, ...]
+
+
 def cited(answer: str, passages: int) -> Citations:
     """Read the citations of an answer.
 
@@ -80,44 +101,6 @@ def between_citations(answer: str) -> list[str]:
     return _CITATION.split(answer)
 
 
-def _without_space(text: str) -> str:
-    """Strip spaces at the end, but keep a line break: lines are items of a list."""
-    bare = text.rstrip()
-    line = text.rfind("\n", len(bare))
-    return bare if line < 0 else text[: line + 1]
-
-
-def _spanned(first: int, last: int, passages: int) -> Iterator[int]:
-    """The passages of the prompt in a range of numbers, and the ends of the range beyond them."""
-    low, high = min(first, last), max(first, last)
-    if low < 1:
-        yield low
-    yield from range(max(low, 1), min(high, passages) + 1)
-    if high > passages and high > 0:
-        yield high
-
-
-# Separators of items: not a comma within 1,000, but a bullet or a number of a list.
-_SEPARATOR: Final = re.compile(
-    r"(?<![0-9]),|,(?![0-9]{3}(?![0-9]))|[;、，；،؛\n]|(?<!\S)(?i:and)(?!\S)|(?m:^)[^\S\n]*(?:[-*•–]|[0-9]{1,3}[.)])(?=\s)"
-)
-MOST_PARTS: Final = 20
-"""Parts that separators may cut one answer into; a runaway output has thousands."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """The answers that an output lists.
-
-    Attributes:
-        found: the positions, from 0, of the wanted answers that it lists.
-        others: items that are no alias of a wanted answer, in normal form, each once, in their order.
-    """
-
-    found: frozenset[int]
-    others: tuple[str, ...]
-
-
 def listed(output: str, wanted: Sequence[Sequence[str]]) -> Listed:
     """Find the wanted answers in an output that lists answers.
 
@@ -143,6 +126,23 @@ def listed(output: str, wanted: Sequence[Sequence[str]]) -> Listed:
     items = dict.fromkeys(item for part in parts for item in _items(part, answers_of))
     others = tuple(item for item in items if item not in answers_of)
     return Listed(_assigned([answers_of[item] for item in items if item in answers_of]), others)
+
+
+def _spanned(first: int, last: int, passages: int) -> Iterator[int]:
+    """The passages of the prompt in a range of numbers, and the ends of the range beyond them."""
+    low, high = min(first, last), max(first, last)
+    if low < 1:
+        yield low
+    yield from range(max(low, 1), min(high, passages) + 1)
+    if high > passages and high > 0:
+        yield high
+
+
+def _without_space(text: str) -> str:
+    """Strip spaces at the end, but keep a line break: lines are items of a list."""
+    bare = text.rstrip()
+    line = text.rfind("\n", len(bare))
+    return bare if line < 0 else text[: line + 1]
 
 
 def _by_alias(wanted: Sequence[Sequence[str]]) -> Mapping[str, list[int]]:

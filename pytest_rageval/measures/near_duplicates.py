@@ -28,6 +28,43 @@ __all__ = [
 # A mark splits a word here: matches of gold passages by text, and with them labels, rest on these words.
 _WORD: Final = re.compile(rf"[{COMMON_UNSPACED}]|[^\W_{COMMON_UNSPACED}]+")
 
+Runs = frozenset[tuple[str, ...]]
+
+RUN: Final = 3
+"""Words a run."""
+THRESHOLD: Final = 0.35
+FEWEST: Final = 20
+"""Runs that a text counts as at least, next to one that is no shorter than that."""
+
+SAME_QUESTION: Final = 0.6
+"""Of the three-word runs. Questions are short and begin alike, so they share more than passages do: at 0.6 a
+word may differ at an end of a question of six words, or within one of eleven."""
+
+
+class _Groups:
+    """Which of n things belong together, as pairs of them are joined (union-find)."""
+
+    def __init__(self, n: int) -> None:
+        self._parent = list(range(n))
+
+    def of(self, i: int) -> int:
+        """The first of its group."""
+        while self._parent[i] != i:
+            self._parent[i] = self._parent[self._parent[i]]
+            i = self._parent[i]
+        return i
+
+    def join(self, i: int, j: int) -> None:
+        first, second = sorted((self.of(i), self.of(j)))
+        self._parent[second] = first
+
+    def listed(self) -> list[list[int]]:
+        """The groups of more than one."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for i in range(len(self._parent)):
+            found[self.of(i)].append(i)
+        return [group for group in found.values() if len(group) > 1]
+
 
 @lru_cache(maxsize=2048)  # some 10 kB each
 def words(text: str) -> tuple[str, ...]:
@@ -50,15 +87,6 @@ def runs(text: str, length: int) -> frozenset[tuple[str, ...]]:
     """
     said = words(text)
     return frozenset(zip(*(said[first:] for first in range(length)), strict=False))
-
-
-Runs = frozenset[tuple[str, ...]]
-
-RUN: Final = 3
-"""Words a run."""
-THRESHOLD: Final = 0.35
-FEWEST: Final = 20
-"""Runs that a text counts as at least, next to one that is no shorter than that."""
 
 
 def shared_runs(a: str, b: str) -> float:
@@ -112,11 +140,6 @@ def runs_of(text: str) -> Runs:
     return frozenset([said]) if 0 < len(said) < RUN else runs(text, RUN)
 
 
-SAME_QUESTION: Final = 0.6
-"""Of the three-word runs. Questions are short and begin alike, so they share more than passages do: at 0.6 a
-word may differ at an end of a question of six words, or within one of eleven."""
-
-
 def similar_questions(questions: Sequence[str], threshold: float = SAME_QUESTION) -> list[list[int]]:
     """Groups of questions, each of which is a near-duplicate of another of its group (see `near_duplicates`).
 
@@ -151,28 +174,3 @@ def similar_questions(questions: Sequence[str], threshold: float = SAME_QUESTION
                     groups.join(i, group)
             listed[run][groups.of(i)].append(i)
     return groups.listed()
-
-
-class _Groups:
-    """Which of n things belong together, as pairs of them are joined (union-find)."""
-
-    def __init__(self, n: int) -> None:
-        self._parent = list(range(n))
-
-    def of(self, i: int) -> int:
-        """The first of its group."""
-        while self._parent[i] != i:
-            self._parent[i] = self._parent[self._parent[i]]
-            i = self._parent[i]
-        return i
-
-    def join(self, i: int, j: int) -> None:
-        first, second = sorted((self.of(i), self.of(j)))
-        self._parent[second] = first
-
-    def listed(self) -> list[list[int]]:
-        """The groups of more than one."""
-        found: dict[int, list[int]] = defaultdict(list)
-        for i in range(len(self._parent)):
-            found[self.of(i)].append(i)
-        return [group for group in found.values() if len(group) > 1]

@@ -1,4 +1,4 @@
-"""A recorded TREC run as a retriever: what another system retrieved, scored as if it were asked now."""
+"""A recorded TREC run as a retriever: the rankings of another system, scored like live ones."""
 
 import math
 import struct
@@ -25,8 +25,7 @@ class TrecRun:
     Args:
         path: of the run; may be compressed.
         examples: the eval set, whose ids are the run's topics; questions are looked up by it.
-        texts: of the documents by id, where a generator is to read them; a document that is not in it has an
-            empty text.
+        texts: of the documents by id, for a generator; other documents have an empty text.
 
     Raises:
         InputError: the run cannot be read, a line has another form, a document comes twice for a topic, no
@@ -65,7 +64,7 @@ class TrecRun:
             )
 
     def __call__(self, query: str, k: int) -> list[Document]:
-        """The first k documents that the run has for a question.
+        """Return the first k documents of the run for a question.
 
         Raises:
             InputError: no example asks it.
@@ -81,7 +80,7 @@ class TrecRun:
 
 
 def _rankings(path: Path) -> dict[str, list[tuple[float, str]]]:
-    """By topic: scores and documents, best first."""
+    """Scores and documents of each topic, best first."""
     scores: dict[str, dict[str, float]] = {}
     for number, line in lines(path):
         cells = line.split()
@@ -110,13 +109,9 @@ def _rankings(path: Path) -> dict[str, list[tuple[float, str]]]:
 
 
 def _score(cell: str) -> float | None:
-    """The number in single precision, or None where it is none that has a place in an order."""
+    """The number in single precision; None where it is not finite or not a number."""
     try:
-        return _single(float(cell)) if math.isfinite(float(cell)) else None
+        (single,) = struct.unpack("<f", struct.pack("<f", float(cell)))
     except (ValueError, OverflowError):
         return None
-
-
-def _single(number: float) -> float:
-    (single,) = struct.unpack("<f", struct.pack("<f", number))
-    return float(single)
+    return float(single) if math.isfinite(single) else None

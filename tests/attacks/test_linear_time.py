@@ -229,7 +229,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     ),
     "retrievers.words.words": search_words.words,
     "bm25.BM25Retriever": lambda said: bm25.BM25Retriever([f"{said} x", ANSWER])(said, 2),
-    "fusion, the queries that a model wrote": _quietly(lambda said: fusion._queries(said, 4)),
+    "fusion, the queries that a model wrote": _quietly(lambda said: fusion._read_queries(said, 4)),
     "tokens.count_tokens": tokens.count_tokens,
     "reply.well_formed": reply.well_formed,
     "reply.without_reasoning": lambda said: [
