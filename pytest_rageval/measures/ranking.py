@@ -11,8 +11,8 @@ Inputs, for n queries:
 Output: array of n scores in [0, 1]. Aggregate over queries with the mean.
 
 A document of label l counts as `min(l, 1)` where a measure asks whether it is relevant, so integer grades above
-1 are simply relevant, as in trec_eval. An empty ranking scores 0; a ranking shorter than k is not an excuse:
-P@k divides by k.
+1 are simply relevant, as in trec_eval. An empty ranking scores 0. P@k divides by k even where the ranking is
+shorter.
 
 Source: trec_eval 9.0.8 (NIST), whose values these equal on integer labels.
 """
@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MEASURES", "Labels", "f1", "hit", "map_", "mrr", "ndcg", "precision", "recall"]
+__all__ = ["MEASURES", "Labels", "Scores", "hit", "map_", "mrr", "ndcg", "precision", "recall"]
 
 Labels = NDArray[np.float64]
 Scores = NDArray[np.float64]
