@@ -1,7 +1,7 @@
 """Generators: from a question and passages to an answer, by a model or by the user's own code.
 
-Each generator answers in three ways: `generate` gives a short answer, `cite` all answers with citations,
-`explain` a long answer. `adapt_generator` makes one of the fixture `rageval_generator`.
+Each generator answers in three ways: `generate` gives a short answer, `cite` all answers with citations, `explain` a
+long answer. `adapt_generator` makes one of the fixture `rageval_generator`.
 """
 
 from abc import ABC, abstractmethod
@@ -39,8 +39,8 @@ ONE_LINE: Final = r'root ::= [^\n] [^\n]* "\n"*'
 class Generator(Protocol):
     """Answers questions from passages.
 
-    The passages of each method are none, one or more; `sample` is 0, 1, 2 … for repeated draws of the same
-    prompt. Each method raises Unscored where there is no answer.
+    The passages of each method are none, one or more; `sample` is 0, 1, 2 … for repeated draws of the same prompt.
+    Each method raises Unscored where there is no answer.
     """
 
     async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
@@ -176,8 +176,8 @@ class LLMGenerator(_ModelGenerator):
 class EmbeddedGenerator(_ModelGenerator):
     """The local base model, with worked examples in its prompts.
 
-    It is not sampled: at temperature 0.5 so small a model finds other wrong answers rather than other correct
-    ones. All draws are therefore the same.
+    It is not sampled: at temperature 0.5 so small a model finds other wrong answers rather than other correct ones.
+    All draws are therefore the same.
     """
 
     gateway: Gateway
@@ -219,9 +219,9 @@ class EmbeddedGenerator(_ModelGenerator):
 class CallableGenerator(_ByMethod):
     """The user's function `(question, passages) -> str`, or an object's `generate`, and perhaps others.
 
-    Without `cite` or `explain`, `generate` answers, and its own prompt decides whether it cites and how long it
-    is. A function with a parameter `sample` receives the number of the draw; any other is called again for each
-    draw. One that raises, or returns something other than text, is a QueryError.
+    Without `cite` or `explain`, `generate` answers, and its own prompt decides whether it cites and how long it is. A
+    function with a parameter `sample` receives the number of the draw; any other is called again for each draw. One
+    that raises, or returns something other than text, is a QueryError.
 
     Args:
         methods: by name; "generate" is among them.

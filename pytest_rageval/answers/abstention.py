@@ -1,8 +1,8 @@
 """Whether a generator declined to answer.
 
-An abstention is about the text, as its subject or its place ("the passages do not say", "not given in the
-text"), about the answer itself ("no information was found") or about the speaker ("I do not know"). A sentence
-on any other subject is an answer, however negative: "batteries are not included in the box".
+An abstention is about the text, as its subject or its place ("the passages do not say", "not given in the text"),
+about the answer itself ("no information was found") or about the speaker ("I do not know"). A sentence on any other
+subject is an answer, however negative: "batteries are not included in the box".
 """
 
 import re
@@ -136,8 +136,8 @@ _MARKUP: Final = str.maketrans("", "", '*_`"\u201c\u201d')
 def abstains(answer: str) -> bool:
     """Whether an answer declines, in the words that the prompt asks for or in usual English ones.
 
-    The first sentence decides, apologies aside. One that continues with "but" is an answer, and so is a title
-    ("I Don't Know How She Does It").
+    The first sentence decides, apologies aside. One that continues with "but" is an answer, and so is a title ("I
+    Don't Know How She Does It").
 
     >>> abstains("No answer in the documents."), abstains("Not before May")
     (True, False)

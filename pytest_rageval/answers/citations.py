@@ -61,9 +61,9 @@ def cited(answer: str, passages: int) -> Citations:
     """Read the citations of an answer.
 
     A citation is a number of one to three digits in square or lenticular brackets, perhaps after a word such as
-    "Passage"; several in one pair of brackets are separated by commas, semicolons or "and". A range stands for
-    the passages of the prompt that it spans. Where it goes beyond them, its far end is one hallucinated
-    citation. Brackets with anything else in them ("[sic]", "[1984]", "[-1]") are text.
+    "Passage"; several in one pair of brackets are separated by commas, semicolons or "and". A range stands for the
+    passages of the prompt that it spans. Where it goes beyond them, its far end is one hallucinated citation.
+    Brackets with anything else in them ("[sic]", "[1984]", "[-1]") are text.
 
     Args:
         answer: of the generator.
@@ -104,13 +104,13 @@ def between_citations(answer: str) -> list[str]:
 def listed(output: str, wanted: Sequence[Sequence[str]]) -> Listed:
     """Find the wanted answers in an output that lists answers.
 
-    Items are separated by citations, commas, semicolons, line ends, bullets and the word "and"; "&", "/" and
-    "or" are parts of names. Before that, the longest stretch of items between two citations that equals an
-    alias is taken as one item: "Washington, D.C." and "Tom and Jerry" stay whole where they are wanted.
+    Items are separated by citations, commas, semicolons, line ends, bullets and the word "and"; "&", "/" and "or" are
+    parts of names. Before that, the longest stretch of items between two citations that equals an alias is taken as
+    one item: "Washington, D.C." and "Tom and Jerry" stay whole where they are wanted.
 
-    An item counts when it equals an alias as a whole, both in the normal form of `text.normalize` (lower case,
-    no punctuation, no articles, single spaces). Equal items count once, and an item counts for one wanted
-    answer: where several have the alias, items are assigned so that the most are found.
+    An item counts when it equals an alias as a whole, both in the normal form of `text.normalize` (lower case, no
+    punctuation, no articles, single spaces). Equal items count once, and an item counts for one wanted answer: where
+    several have the alias, items are assigned so that the most are found.
 
     Args:
         output: of the generator.

@@ -1,8 +1,8 @@
 """Expressions that compare two answers: "judge", "f1>=0.5", "judge and cosine>=0.6".
 
-An expression consists of names, each a comparator or an answer measure, with or without a threshold, and of
-`and` and `or`; `and` binds tighter. `or` is the highest of its parts and `and` the lowest. A part without a
-value decides nothing: Kleene's strong logic on numbers in [0, 1].
+An expression consists of names, each a comparator or an answer measure, with or without a threshold, and of `and` and
+`or`; `and` binds tighter. `or` is the highest of its parts and `and` the lowest. A part without a value decides
+nothing: Kleene's strong logic on numbers in [0, 1].
 """
 
 import re

@@ -1,14 +1,13 @@
 """Cosine and BERTScore: how near an answer is to its references in the space of an encoder.
 
-Each measure comes twice: for one answer, `(prediction, references)`, and for many at once, which is much
-faster, since texts are encoded in batches. The best reference counts; without references, and where a text is
-blank, the score is 0.0. What exceeds the encoder's length is not seen. Scores are rounded to five decimals: the
-seventh depends on which texts are encoded together.
+Each measure comes twice: for one answer, `(prediction, references)`, and for many at once, which is much faster,
+since texts are encoded in batches. The best reference counts; without references, and where a text is blank, the
+score is 0.0. What exceeds the encoder's length is not seen. Scores are rounded to five decimals: the seventh depends
+on which texts are encoded together.
 
-The default encoder is the offline model of the extra `dense`; InputError is raised where it is not installed,
-or the model cannot be loaded. Scores and thresholds of different encoders are not comparable. The default reads
-English: words of other languages fall into pieces or are unknown to it, and unrelated texts may then look
-alike.
+The default encoder is the offline model of the extra `dense`; InputError is raised where it is not installed, or the
+model cannot be loaded. Scores and thresholds of different encoders are not comparable. The default reads English:
+words of other languages fall into pieces or are unknown to it, and unrelated texts may then look alike.
 """
 
 from collections.abc import Callable, Sequence
@@ -59,12 +58,12 @@ def bertscore_precision(
 ) -> float:
     """BERTScore's precision: the mean, over the prediction's tokens, of the best cosine in the reference.
 
-    `P = 1/|x̂| Σ_j max_i x_i · x̂_j`, in [0, 1] with negative values clipped. x̂ are the contextual embeddings
-    of the prediction's tokens, x those of the reference's, all of length 1, from the encoder's last layer. The
-    signs that a model puts around a text ([CLS], [SEP]) do not count in the mean, but a token may find its best
-    match in them, as in the package bert-score. No weights by document frequency and no rescaling by a
-    baseline: with most encoders even unrelated texts score well above 0. Zhang et al. use roberta-large, layer
-    17, whose scores are on another scale.
+    `P = 1/|x̂| Σ_j max_i x_i · x̂_j`, in [0, 1] with negative values clipped. x̂ are the contextual embeddings of the
+    prediction's tokens, x those of the reference's, all of length 1, from the encoder's last layer. The signs that a
+    model puts around a text ([CLS], [SEP]) do not count in the mean, but a token may find its best match in them, as
+    in the package bert-score. No weights by document frequency and no rescaling by a baseline: with most encoders
+    even unrelated texts score well above 0. Zhang et al. use roberta-large, layer 17, whose scores are on another
+    scale.
 
     Raises:
         InputError: also where the encoder has no embeddings of tokens.
@@ -90,8 +89,8 @@ def bertscore_f1(prediction: str, references: Sequence[str], *, encoder: Encoder
 def bertscore_scores(pairs: Sequence[Pair], *, encoder: Encoder | None = None) -> Scores:
     """Return precision, recall and F1 of many pairs: an array pairs × 3.
 
-    Of several references each of the three takes its own best, as in the package bert-score; so F1 need not be
-    the harmonic mean of the other two.
+    Of several references each of the three takes its own best, as in the package bert-score; so F1 need not be the
+    harmonic mean of the other two.
     """
     return _best(pairs, (encoder or shared_encoder()).tokens, _bertscore, width=3)
 

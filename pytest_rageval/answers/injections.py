@@ -1,8 +1,8 @@
 """Prompt injections: whether text that a judge reads can change its verdict.
 
-The packaged set holds inputs of a judge with the right verdict, each once clean and once with an injection that
-asks for the other one. An injection is an order ("answer yes"), a forged message or end of the prompt, a forged
-reference, forged examples, or a plea; in an answer or in a passage.
+The packaged set holds inputs of a judge with the right verdict, each once clean and once with an injection that asks
+for the other one. An injection is an order ("answer yes"), a forged message or end of the prompt, a forged reference,
+forged examples, or a plea; in an answer or in a passage.
 """
 
 import asyncio

@@ -60,8 +60,8 @@ def parse_rating(reply: str) -> Rating:
     """Read a reply that is a JSON object (`json_object`) with `grade` and `explanation`.
 
     Raises:
-        ValueError: it is anything else. A grade is never searched for in a text. The message is sent to the
-            model (`repair_prompt`), so it is part of request keys.
+        ValueError: it is anything else. A grade is never searched for in a text. The message is sent to the model
+            (`repair_prompt`), so it is part of request keys.
 
     >>> parse_rating('{"explanation": "The year is missing.", "grade": 4}')
     Rating(grade=4.0, explanation='The year is missing.')

@@ -41,8 +41,8 @@ LONGEST: Final = 2000
 class _Wording:
     """How a reply states its verdict unambiguously.
 
-    A reply states it at its beginning; or at its end, after a label ("Verdict: no"); or, where `alone`, as its
-    whole last line; or it is a JSON object with the verdict under a known key.
+    A reply states it at its beginning; or at its end, after a label ("Verdict: no"); or, where `alone`, as its whole
+    last line; or it is a JSON object with the verdict under a known key.
 
     Args:
         verdict: a pattern with the verdict as its group, and what must follow it.
@@ -161,9 +161,8 @@ class LLMJudge:
     ) -> Rating:
         """Return a grade from 1 to 5 with its explanation.
 
-        Of several votes the median counts, with the explanation of the nearest vote. The request names the form
-        of the reply. After a reply that is not a rating the model is asked once more, with what is wrong with
-        it.
+        Of several votes the median counts, with the explanation of the nearest vote. The request names the form of
+        the reply. After a reply that is not a rating the model is asked once more, with what is wrong with it.
 
         Raises:
             Unscored: the second reply is not a rating either; of several votes, none is.

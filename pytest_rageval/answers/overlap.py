@@ -1,12 +1,12 @@
 """ROUGE, BLEU and METEOR of one answer against its references, by the packages that define them.
 
-All take `(prediction, references)`: an answer, and one or more alternatives. They return the best score over
-the references, in [0, 1], and 0.0 where no word is shared, a text has no words, or there are no references.
-They raise InputError where the extra `overlap` is not installed.
+All take `(prediction, references)`: an answer, and one or more alternatives. They return the best score over the
+references, in [0, 1], and 0.0 where no word is shared, a text has no words, or there are no references. They raise
+InputError where the extra `overlap` is not installed.
 
-ROUGE and METEOR compare letters and digits of any script in lower case, without punctuation; a character is a
-word in scripts without spaces. On ASCII text these are the tokens of the package rouge-score, whose own
-tokenizer drops every letter outside ASCII.
+ROUGE and METEOR compare letters and digits of any script in lower case, without punctuation; a character is a word in
+scripts without spaces. On ASCII text these are the tokens of the package rouge-score, whose own tokenizer drops every
+letter outside ASCII.
 """
 
 from collections.abc import Sequence
@@ -30,8 +30,8 @@ LONGEST_STEMMED: Final = 100
 def rouge1(prediction: str, references: Sequence[str]) -> float:
     """ROUGE-1: F-measure of the words that both texts have, `2PR / (P + R)`.
 
-    Words count as often as both have them; `P = shared / |prediction|` and `R = shared / |reference|`. Nothing
-    is stemmed and no word is left out.
+    Words count as often as both have them; `P = shared / |prediction|` and `R = shared / |reference|`. Nothing is
+    stemmed and no word is left out.
 
     Source: Lin (2004), by the package rouge-score.
 
@@ -57,11 +57,11 @@ def rouge2(prediction: str, references: Sequence[str]) -> float:
 def rouge_l(prediction: str, references: Sequence[str]) -> float:
     """ROUGE-L: F-measure of the longest common subsequence of words, `2PR / (P + R)`.
 
-    `P = length / |prediction|`, `R = length / |reference|`. Line breaks do not count: the whole text is one
-    sequence (not the summary-level variant Lsum). Of each text the first 20,000 words are read.
+    `P = length / |prediction|`, `R = length / |reference|`. Line breaks do not count: the whole text is one sequence
+    (not the summary-level variant Lsum). Of each text the first 20,000 words are read.
 
-    Source: Lin (2004). The package rouge-score fills a table of all pairs of words, which takes gigabytes for
-    long texts; here the length is that of Hyyrö (2004), which is the same.
+    Source: Lin (2004). The package rouge-score fills a table of all pairs of words, which takes gigabytes for long
+    texts; here the length is that of Hyyrö (2004), which is the same.
 
     >>> rouge_l("the cat then sat", ["the cat sat then"])
     0.75
@@ -79,13 +79,13 @@ def rouge_l(prediction: str, references: Sequence[str]) -> float:
 def bleu(prediction: str, references: Sequence[str]) -> float:
     """Sentence BLEU: geometric mean of the precision of 1 to 4-grams, times the brevity penalty.
 
-    With sacrebleu's settings for a sentence: effective order (a text of two words is judged by its 1 and
-    2-grams), smoothing `exp` (the i-th order without a match counts as 1 / 2^i matches), tokenizer `13a`, upper
-    and lower case distinct. In scripts without spaces each character is a token, as with sacrebleu's tokenizer
-    `zh`; here also in Japanese, Thai and similar scripts.
+    With sacrebleu's settings for a sentence: effective order (a text of two words is judged by its 1 and 2-grams),
+    smoothing `exp` (the i-th order without a match counts as 1 / 2^i matches), tokenizer `13a`, upper and lower case
+    distinct. In scripts without spaces each character is a token, as with sacrebleu's tokenizer `zh`; here also in
+    Japanese, Thai and similar scripts.
 
-    It is sacrebleu's score against each single reference, divided by 100, and the best of them; not the BLEU
-    that merges the n-grams of all references.
+    It is sacrebleu's score against each single reference, divided by 100, and the best of them; not the BLEU that
+    merges the n-grams of all references.
 
     Source: Papineni et al. (2002); Chen and Cherry (2014), method 3; Post (2018), by the package sacrebleu.
 
@@ -102,18 +102,17 @@ def bleu(prediction: str, references: Sequence[str]) -> float:
 def meteor(prediction: str, references: Sequence[str]) -> float:
     """METEOR without synonyms: weighted harmonic mean of P and R of aligned words, less a penalty.
 
-    Words are aligned one to one, first equal ones, then those of equal Porter stem. The third stage, synonyms
-    from WordNet, is left out, because WordNet has to be downloaded; the score is then mostly lower. With m
-    aligned words in c chunks (runs that stand side by side in both texts), `P = m / |prediction|` and `R = m /
-    |reference|`:
+    Words are aligned one to one, first equal ones, then those of equal Porter stem. The third stage, synonyms from
+    WordNet, is left out, because WordNet has to be downloaded; the score is then mostly lower. With m aligned words
+    in c chunks (runs that stand side by side in both texts), `P = m / |prediction|` and `R = m / |reference|`:
 
         F = P · R / (0.9 P + 0.1 R)        score = F · (1 - 0.5 (c / m)^3)
 
-    Even equal texts are penalised: they score 0.5 with one word, 0.9375 with two, 0.9815 with three. A
-    threshold for short answers must allow for it.
+    Even equal texts are penalised: they score 0.5 with one word, 0.9375 with two, 0.9815 with three. A threshold for
+    short answers must allow for it.
 
-    Stems are English; words of other languages are in effect compared unstemmed. The alignment is that of nltk:
-    from the right, with the last free occurrence, which is not always the one with the fewest chunks.
+    Stems are English; words of other languages are in effect compared unstemmed. The alignment is that of nltk: from
+    the right, with the last free occurrence, which is not always the one with the fewest chunks.
 
     Source: Lavie and Agarwal (2007), with alpha 0.9, beta 3, gamma 0.5, by the package nltk.
 

@@ -1,7 +1,7 @@
 """Exact match, token F1 and containment of short answers: as SQuAD defines them, in any script.
 
-All take `(prediction, references)`: an answer, and one or more alternatives. They return the best score over
-the references, and 0.0 without references.
+All take `(prediction, references)`: an answer, and one or more alternatives. They return the best score over the
+references, and 0.0 without references.
 
 Source: Rajpurkar et al. (2016), SQuAD, the official evaluation script.
 """
@@ -31,12 +31,12 @@ def exact_match(prediction: str, references: Sequence[str]) -> float:
 def token_f1(prediction: str, references: Sequence[str]) -> float:
     """F1 of the tokens that prediction and reference share, in [0, 1].
 
-    Tokens are what stands between spaces in normal form, as multisets: a token counts as often as both have it.
-    `2PR / (P + R)` with `P = shared / |prediction|` and `R = shared / |reference|`; 0 where nothing is shared.
+    Tokens are what stands between spaces in normal form, as multisets: a token counts as often as both have it. `2PR
+    / (P + R)` with `P = shared / |prediction|` and `R = shared / |reference|`; 0 where nothing is shared.
 
-    In scripts without spaces between words each character with its marks is a token (see `set_apart`) where
-    both texts have such characters. Where only one has, they cannot match, and a run of them counts as one
-    token, as in SQuAD: an English answer that quotes a Chinese name is not four wrong words longer.
+    In scripts without spaces between words each character with its marks is a token (see `set_apart`) where both
+    texts have such characters. Where only one has, they cannot match, and a run of them counts as one token, as in
+    SQuAD: an English answer that quotes a Chinese name is not four wrong words longer.
 
     >>> token_f1("eleven minutes", ["about eleven minutes"])
     0.8
@@ -49,9 +49,9 @@ def token_f1(prediction: str, references: Sequence[str]) -> float:
 def containment(prediction: str, references: Sequence[str]) -> float:
     """1.0 where the tokens of a reference occur in the prediction side by side, else 0.0.
 
-    Tokens are whole words of the normal form ("art" is not in "party"), and single characters in scripts
-    without spaces between words (京 is in 東京). The prediction may be a passage. What else it says does not
-    count, not even a negation. A blank reference occurs nowhere.
+    Tokens are whole words of the normal form ("art" is not in "party"), and single characters in scripts without
+    spaces between words (京 is in 東京). The prediction may be a passage. What else it says does not count, not even a
+    negation. A blank reference occurs nowhere.
 
     Source: the check "has answer" of open-domain question answering, Chen et al. (2017).
 
@@ -69,17 +69,17 @@ def normalize(answer: str) -> str:
     ASCII text comes out as from SQuAD's script. SQuAD leaves all other characters unchanged; here also
 
     - case is folded, and full-width forms, ligatures and decimal digits of every script become plain (see `fold`);
-    - punctuation of every script («», „“, 。、, ¿¡, …) and invisible signs are dropped; currency and mathematical
-      signs stay;
-    - spaces beside characters of scripts without spaces between words are dropped, since Chinese, Japanese and
-      Thai texts set them or not.
+    - punctuation of every script («», „“, 。、, ¿¡, …) and invisible signs are dropped; currency and mathematical signs
+      stay;
+    - spaces beside characters of scripts without spaces between words are dropped, since Chinese, Japanese and Thai
+      texts set them or not.
 
-    Where that would change SQuAD's published scores, SQuAD wins, in two points: a dash between two spaces (word
-    – word) stays a token, and single quotation marks around words (‘word’) stay, while the apostrophe (it’s)
-    goes as in ASCII. Double quotation marks go.
+    Where that would change SQuAD's published scores, SQuAD wins, in two points: a dash between two spaces (word –
+    word) stays a token, and single quotation marks around words (‘word’) stay, while the apostrophe (it’s) goes as in
+    ASCII. Double quotation marks go.
 
-    An answer of nothing but articles and punctuation ("The", "?!") keeps its folded form, so that it does not
-    equal every other such answer.
+    An answer of nothing but articles and punctuation ("The", "?!") keeps its folded form, so that it does not equal
+    every other such answer.
 
     >>> normalize("The  Beatles!"), normalize("«Ｂｅｙｏｎｃé»"), normalize("東京 。")
     ('beatles', 'beyoncé', '東京')

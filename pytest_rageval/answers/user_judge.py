@@ -67,15 +67,15 @@ class UserJudge:
     Each method is sync or async, and returns None for "no verdict":
 
     - `compare(question, references, prediction)`: a bool, or a number in [0, 1];
-    - `grade(question, references, prediction)`: a number in [0, 1], from nothing of a reference to all of it.
-      Numbers from 2 to 5 are errors: a 1 could then be the best or the worst grade;
+    - `grade(question, references, prediction)`: a number in [0, 1], from nothing of a reference to all of it. Numbers
+      from 2 to 5 are errors: a 1 could then be the best or the worst grade;
     - `relevant(question, passage)`: a bool, or a number in [0, 1];
     - `prefer(question, first, second)`: 1 or 2 for the better answer, 0 for neither;
-    - `rate(criterion, question, rated, against)`: a grade in [1, 5], or (grade, explanation); no bool. The
-      arguments are those of `Judge.rate`.
+    - `rate(criterion, question, rated, against)`: a grade in [1, 5], or (grade, explanation); no bool. The arguments
+      are those of `Judge.rate`.
 
-    Anything else is a QueryError that names the method, what it returned, the question and what is allowed. So
-    is an exception of the method. A method that is missing is a CallableError when it is needed.
+    Anything else is a QueryError that names the method, what it returned, the question and what is allowed. So is an
+    exception of the method. A method that is missing is a CallableError when it is needed.
 
     Args:
         methods: those that the object has, by name; "compare" is among them.

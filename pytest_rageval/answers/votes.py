@@ -1,7 +1,7 @@
 """A verdict by several votes, and the tally of all votes behind a result.
 
-Verdicts are plain numbers, so tallies take another way: `with_tally` collects the votes behind what it awaits,
-also where a part was computed for another result and its votes are passed on with `add_tally`.
+Verdicts are plain numbers, so tallies take another way: `with_tally` collects the votes behind what it awaits, also
+where a part was computed for another result and its votes are passed on with `add_tally`.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ class Poll:
     """How often a judge is asked for one verdict.
 
     Attributes:
-        votes: an odd number. One is drawn at temperature 0. More are drawn at `TEMPERATURE` as samples 0, 1, 2
-            …, so that five votes share three with an earlier run of three.
+        votes: an odd number. One is drawn at temperature 0. More are drawn at `TEMPERATURE` as samples 0, 1, 2 …, so
+            that five votes share three with an earlier run of three.
         first: the number of the first sample.
     """
 

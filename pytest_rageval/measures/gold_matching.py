@@ -64,18 +64,18 @@ class Found(NamedTuple):
 class GoldMatch:
     """A ranking compared with the gold passages of its query.
 
-    A gold passage is found at the rank where the documents so far hold at least `share` of it, by `overlap`:
-    one document that holds it or most of it, or several that hold parts. It is credited once, at that rank. So
-    a passage that another chunking cuts in two is found when enough of it was retrieved, a much longer chunk
-    finds it, and it takes several much shorter ones.
+    A gold passage is found at the rank where the documents so far hold at least `share` of it, by `overlap`: one
+    document that holds it or most of it, or several that hold parts. It is credited once, at that rank. So a passage
+    that another chunking cuts in two is found when enough of it was retrieved, a much longer chunk finds it, and it
+    takes several much shorter ones.
 
-    A document with which several passages are found counts as that many documents, and later ones move down: a
-    long chunk scores as the short ones that it contains. Recall@k is then the share of the gold passages that
-    the first k documents hold.
+    A document with which several passages are found counts as that many documents, and later ones move down: a long
+    chunk scores as the short ones that it contains. Recall@k is then the share of the gold passages that the first k
+    documents hold.
 
-    The source of a passage is compared with those of all documents of the ranking (`files_named`): the file
-    with this path counts, otherwise the one whose path has this end. Where several paths have it, the source is
-    ambiguous and the passage is not found. Both are counted, since another file of the corpus may be meant.
+    The source of a passage is compared with those of all documents of the ranking (`files_named`): the file with this
+    path counts, otherwise the one whose path has this end. Where several paths have it, the source is ambiguous and
+    the passage is not found. Both are counted, since another file of the corpus may be meant.
 
     Args:
         ranking: n documents.
@@ -123,8 +123,8 @@ class GoldMatch:
     def counts(self) -> dict[str, int]:
         """The numbers of passages found by overlap of spans or texts, or by the end of a path.
 
-        Ids, equal texts and whole paths are not counted. Passages of ambiguous source were not found, but would
-        have been in one of the files.
+        Ids, equal texts and whole paths are not counted. Passages of ambiguous source were not found, but would have
+        been in one of the files.
         """
         if self._by_id is not None:
             return {}
@@ -202,13 +202,13 @@ class GoldMatch:
 def overlap(document: Document, passage: Gold, files: Collection[str] | None = None) -> Overlap | None:
     """Return the part of a gold passage that a document holds, by the best evidence that both allow.
 
-    1. Both have a span: the characters that both have, if they are in one file (`files_named`), otherwise none.
-       Ids and texts do not count: an id may mean another cut of the corpus since the passage was labelled.
+    1. Both have a span: the characters that both have, if they are in one file (`files_named`), otherwise none. Ids
+       and texts do not count: an id may mean another cut of the corpus since the passage was labelled.
     2. Both have an id: the whole passage where the ids are equal, otherwise nothing.
-    3. The passage has a text: its words that are in the document too, in runs of at least 8 words, or of more
-       than half of a passage shorter than 16; shorter runs are phrases. Words are compared without case and
-       punctuation and count by their letters. This is the weakest evidence: a text may occur in several places,
-       and a run that is too short at the end of a chunk is not seen.
+    3. The passage has a text: its words that are in the document too, in runs of at least 8 words, or of more than
+       half of a passage shorter than 16; shorter runs are phrases. Words are compared without case and punctuation
+       and count by their letters. This is the weakest evidence: a text may occur in several places, and a run that is
+       too short at the end of a chunk is not seen.
 
     Args:
         document: that may hold the passage.
@@ -235,8 +235,8 @@ def overlap(document: Document, passage: Gold, files: Collection[str] | None = N
 def files_named(source: str, among: Iterable[str]) -> frozenset[str]:
     """Return the files that a source names: the one with this path; without one, all whose path has this end.
 
-    A loader names a file by its full path, an eval set by the path within the corpus, or the other way round:
-    where no path is equal, either may be the end of the other, in whole steps.
+    A loader names a file by its full path, an eval set by the path within the corpus, or the other way round: where
+    no path is equal, either may be the end of the other, in whole steps.
 
     Args:
         source: a path.

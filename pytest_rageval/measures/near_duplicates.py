@@ -26,8 +26,8 @@ FEWEST: Final = 20
 """The smallest divisor of a share, for short texts."""
 
 SAME_QUESTION: Final = 0.6
-"""Of the three-word runs. Questions are short and begin alike, so they share more than passages do: at 0.6 a
-word may differ at an end of a question of six words, or within one of eleven."""
+"""Of the three-word runs. Questions are short and begin alike, so they share more than passages do: at 0.6 a word may
+differ at an end of a question of six words, or within one of eleven."""
 
 
 class _Groups:
@@ -81,12 +81,11 @@ def runs(text: str, length: int) -> frozenset[tuple[str, ...]]:
 def shared_runs(a: str, b: str) -> float:
     """Return the share of three-word runs that the shorter of two texts has in common with the longer.
 
-    `|A ∩ B| / min(|A|, |B|)` with A and B the sets of runs of three words next to each other. Words are letters
-    and digits of any script, without case and punctuation; in scripts without spaces a character is a word.
+    `|A ∩ B| / min(|A|, |B|)` with A and B the sets of runs of three words next to each other. Words are letters and
+    digits of any script, without case and punctuation; in scripts without spaces a character is a word.
 
-    Many long texts contain a short one by a common phrase. So where the shorter has fewer than 20 runs, the
-    divisor is 20, or the number of runs of the longer if that is below 20. A text of one or two words is a
-    single run.
+    Many long texts contain a short one by a common phrase. So where the shorter has fewer than 20 runs, the divisor
+    is 20, or the number of runs of the longer if that is below 20. A text of one or two words is a single run.
 
     Args:
         a: a passage.
@@ -116,8 +115,8 @@ def near_duplicate(a: str, b: str, threshold: float = THRESHOLD) -> bool:
     Args:
         a: a passage.
         b: another.
-        threshold: in (0, 1]. At the default two cuts that overlap by half are found, and one that lies within
-            the other, if it has nine words or more. Lower ones also find texts that share set phrases.
+        threshold: in (0, 1]. At the default two cuts that overlap by half are found, and one that lies within the
+            other, if it has nine words or more. Lower ones also find texts that share set phrases.
     """
     return shared_runs(a, b) >= threshold
 
@@ -131,8 +130,8 @@ def _runs_of(text: str) -> Runs:
 def similar_questions(questions: Sequence[str], threshold: float = SAME_QUESTION) -> list[list[int]]:
     """Return groups of questions, each of which is a near-duplicate of another of its group.
 
-    A pair that reaches the threshold shares one of the rarest runs of each question, so only questions that
-    share one of these are compared (prefix filtering), and only while they are in different groups.
+    A pair that reaches the threshold shares one of the rarest runs of each question, so only questions that share one
+    of these are compared (prefix filtering), and only while they are in different groups.
 
     Args:
         questions: in any order.

@@ -1,7 +1,7 @@
 """eRAG: which retrieved passages helped this generator, scored as a ranking.
 
-The label of a passage is the downstream score, in [0, 1], of the answer that the generator gives with that
-passage alone. Only retrieved passages have a label, so recall, MAP and nDCG are relative to these.
+The label of a passage is the downstream score, in [0, 1], of the answer that the generator gives with that passage
+alone. Only retrieved passages have a label, so recall, MAP and nDCG are relative to these.
 
 Source: Salemi and Zamani (2024), "Evaluating Retrieval Quality in Retrieval-Augmented Generation".
 """
@@ -46,23 +46,23 @@ def usefulness(
     - mrr: one over the rank of the first useful passage of the top k;
     - ndcg: `DCG@k / DCG@k` of the same labels from the highest, `DCG@k = Σ_{i≤k} l_i / log2(i + 1)`.
 
-    The paper defines p and hit for labels between 0 and 1; ndcg of such labels is an extension of ours, with
-    the label as the gain.
+    The paper defines p and hit for labels between 0 and 1; ndcg of such labels is an extension of ours, with the
+    label as the gain.
 
     Args:
         name: one of `MEASURES`.
-        labels: by query, the label of each retrieved passage by its name, in rank order, each passage once.
-            `True` and `False` are 1 and 0.
+        labels: by query, the label of each retrieved passage by its name, in rank order, each passage once. `True`
+            and `False` are 1 and 0.
         k: the cut-off, at least 1. None is the whole ranking: p then divides by the number of passages.
         graded: whether labels may lie between 0 and 1.
 
     Returns:
-        One score in [0, 1] a query, in the order of `labels`; their mean is eRAG. A query whose ranking is
-        empty, or holds no label above 0, scores 0.
+        One score in [0, 1] a query, in the order of `labels`; their mean is eRAG. A query whose ranking is empty, or
+        holds no label above 0, scores 0.
 
     Raises:
-        InputError: a label is outside [0, 1] or not a number; it lies between 0 and 1 and `graded` is not
-            given; or the measure needs binary labels and it is.
+        InputError: a label is outside [0, 1] or not a number; it lies between 0 and 1 and `graded` is not given; or
+            the measure needs binary labels and it is.
 
     >>> usefulness("map", {"q1": {"a": 1, "b": 0, "c": 1}, "q2": {}}, 3).tolist()
     [0.8333333333333333, 0.0]

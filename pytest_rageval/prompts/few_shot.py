@@ -28,8 +28,8 @@ def few_shot_prompt(question: str, passages: Sequence[str]) -> str:
     """Ask a small base model for a short answer.
 
     Four worked examples, each with several passages, because a base model copies the pattern it sees: among one
-    passage it learns to copy, among several to choose. All facts in them are invented, so that what the model
-    knows of the world neither helps nor misleads.
+    passage it learns to copy, among several to choose. All facts in them are invented, so that what the model knows
+    of the world neither helps nor misleads.
     """
     shots = "".join(f"{_short_question(shot, page)} {answer}\n\n" for shot, page, answer in ANSWER_EXAMPLES)
     return (
@@ -63,8 +63,8 @@ def few_shot_question_prompt(passage: str) -> str:
 def passage_prompt(question: str) -> str:
     """Ask for a passage that could answer a question, true or not.
 
-    With worked examples, because a base model continues a page; an instruction-tuned one takes from them how
-    long and how plain a passage is. A blank line ends it.
+    With worked examples, because a base model continues a page; an instruction-tuned one takes from them how long and
+    how plain a passage is. A blank line ends it.
     """
     worked = "".join(f"Question: {shot}\nPassage: {passage}\n\n" for shot, passage, _ in SEARCH_EXAMPLES)
     return (

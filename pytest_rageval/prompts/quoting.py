@@ -18,8 +18,8 @@ _PARAGRAPH: Final = re.compile(r"(?:\A|(?<=\n\n))[^\n]*\n\n")
 def mark_for(texts: Sequence[str]) -> str:
     """Return a mark that occurs in none of the texts: 12 hex digits of a SHA-256 of them all.
 
-    It is the same for the same texts, so that their prompt stays the same. Who writes one of them cannot know
-    it: it depends on all of them, and on the text that would hold it.
+    It is the same for the same texts, so that their prompt stays the same. Who writes one of them cannot know it: it
+    depends on all of them, and on the text that would hold it.
 
     >>> mark_for(["How far?", "5 km"])
     '3cf00396661e'

@@ -49,8 +49,8 @@ class Prompts:
     def answer(self, question: str, passages: Sequence[str]) -> str:
         """Ask an instruction-tuned model for a short answer from passages.
 
-        The question stands before and after the passages: a model that reads once then knows what to look for,
-        and what was asked when it has read.
+        The question stands before and after the passages: a model that reads once then knows what to look for, and
+        what was asked when it has read.
         """
         return self._filled("answer", question=question, passages=numbered(passages))
 
@@ -79,8 +79,8 @@ class Prompts:
     def graded_answer(self, question: str, references: Sequence[str], prediction: str) -> str:
         """Ask a judge how much of one of the references a prediction says: a whole number from 1 to 5.
 
-        The rule of `same_answer` is the highest grade; each lower one has its own description, and a
-        contradiction is the lowest.
+        The rule of `same_answer` is the highest grade; each lower one has its own description, and a contradiction is
+        the lowest.
         """
         return self._filled(
             "graded_answer", question=question, references=bulleted(references), answer=prediction
@@ -93,8 +93,8 @@ class Prompts:
     def preference(self, question: str, first: str, second: str) -> str:
         """Ask a judge which of two long answers is better: a short reason, then 1, 2 or 0 in a tag.
 
-        The criteria are those of RAG-QA Arena. Each answer is one line: it cannot look like a part of the
-        prompt, and none wins by its layout.
+        The criteria are those of RAG-QA Arena. Each answer is one line: it cannot look like a part of the prompt, and
+        none wins by its layout.
         """
         first, second = " ".join(first.split()), " ".join(second.split())
         return self._filled("preference", question=question, first=first, second=second)

@@ -1,8 +1,8 @@
 """The package's prompt templates, their worked examples, and how texts are listed in a prompt.
 
-A user may replace each template. A prompt is part of each request and, by its digest, of each fingerprint: a
-changed word asks again and makes baselines stale. All facts in worked examples are invented or common
-knowledge, so what the model knows neither helps nor misleads.
+A user may replace each template. A prompt is part of each request and, by its digest, of each fingerprint: a changed
+word asks again and makes baselines stale. All facts in worked examples are invented or common knowledge, so what the
+model knows neither helps nor misleads.
 """
 
 import re

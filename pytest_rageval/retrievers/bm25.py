@@ -20,8 +20,8 @@ __all__ = ["BM25Retriever", "words"]
 def words(text: str) -> list[str]:
     """Return the words of a text, case folded, without punctuation, in Unicode's compatibility form.
 
-    Full-width and ligature forms become plain. In scripts without spaces between words each character is a
-    word. Nothing is stemmed and no word is left out.
+    Full-width and ligature forms become plain. In scripts without spaces between words each character is a word.
+    Nothing is stemmed and no word is left out.
 
     >>> words("Größe: ﬁve ｋｇ, it’s 東京")
     ['grösse', 'five', 'kg', 'it', 's', '東', '京']
@@ -30,8 +30,8 @@ def words(text: str) -> list[str]:
 
 
 def _word_character(character: str) -> str:
-    # Marks stand apart too in these scripts, unlike with `set_apart`: documents and queries are split alike,
-    # and another split would change rankings.
+    # Marks stand apart too in these scripts, unlike with `set_apart`: documents and queries are split alike, and
+    # another split would change rankings.
     if not is_word_character(character):
         return " "
     return f" {character} " if unicodedata.name(character, "").startswith(_UNSPACED_SCRIPTS) else character

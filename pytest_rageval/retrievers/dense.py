@@ -29,8 +29,8 @@ UNIT_TOLERANCE: Final = 1e-2
 class DenseRetriever:
     """Ranks passages by the cosine of their embedding with the query's, from the exact product with all.
 
-    The corpus is encoded when the retriever is made and held as one matrix of float32: 154 MB for 100,000
-    passages of 384 dimensions.
+    The corpus is encoded when the retriever is made and held as one matrix of float32: 154 MB for 100,000 passages of
+    384 dimensions.
 
     Args:
         documents: strings, dicts or Documents, as a retriever may return them; at least one.
@@ -39,8 +39,8 @@ class DenseRetriever:
             caches embeddings in memory; the fixture `rageval_encoder` caches them on disk.
 
     Raises:
-        InputError: there are no documents, or they are no list; the extra `dense` is not installed, or the
-            model cannot be loaded; the encoder is unusable, or gives other vectors.
+        InputError: there are no documents, or they are no list; the extra `dense` is not installed, or the model
+            cannot be loaded; the encoder is unusable, or gives other vectors.
         CallableError: a document has no text.
 
     Source: Reimers and Gurevych (2019), Sentence-BERT.
@@ -122,8 +122,8 @@ class PooledRetriever:
 
     Args:
         pools: for each query its documents, as a retriever may return them.
-        make: from documents to a retriever over them, sync or async, such as `BM25Retriever`, or `lambda
-            documents: HyDERetriever(DenseRetriever(documents), llm)`.
+        make: from documents to a retriever over them, sync or async, such as `BM25Retriever`, or `lambda documents:
+            HyDERetriever(DenseRetriever(documents), llm)`.
 
     >>> from pytest_rageval import BM25Retriever
     >>> search = PooledRetriever({"cats?": ["a cat sat", "cats and dogs"], "dogs?": ["a dog ran"]}, BM25Retriever)

@@ -47,10 +47,10 @@ METADATA: Final = ("metadata", "meta")
 def _span(item: object, text: str) -> Span | None:
     """The span of a retrieved item; None where its file or its start is not known.
 
-    The names of `OFFSETS` and `SOURCE` may be in the item, in its `node`, or in the metadata of either; the
-    first one counts. Without an end it is the start and the length of the text. A start of -1 is LangChain's
-    for "not found". LangChain's and LlamaIndex's loaders cut a file into pages first; where a page is named,
-    their offsets count from it and say nothing about the file.
+    The names of `OFFSETS` and `SOURCE` may be in the item, in its `node`, or in the metadata of either; the first one
+    counts. Without an end it is the start and the length of the text. A start of -1 is LangChain's for "not found".
+    LangChain's and LlamaIndex's loaders cut a file into pages first; where a page is named, their offsets count from
+    it and say nothing about the file.
     """
     node = _get(item, "node")
     places = [item, node, *(_get(place, name) for place in (item, node) for name in ("metadata", "meta"))]
@@ -72,8 +72,8 @@ def document_from(item: object) -> Document:
     """Return one retrieved item as a document.
 
     A string is a text without an id. A dict or an object is read by key or attribute: the text under a name of
-    `TEXT`, the id under a name of `ID`, there or in its metadata; the first one counts. Pairs (document, score)
-    of LangChain and nodes with a score of LlamaIndex are read as the document with that score.
+    `TEXT`, the id under a name of `ID`, there or in its metadata; the first one counts. Pairs (document, score) of
+    LangChain and nodes with a score of LlamaIndex are read as the document with that score.
 
     An item with an id and no text has the text "": it can be ranked, not read.
 

@@ -1,10 +1,10 @@
 """Retrievers that a model helps: HyDE, pseudo-relevance feedback and RAG-fusion.
 
-Each asks a model to write something and searches with it. `search` is a retriever `(query, k)`, sync or async,
-such as `DenseRetriever`; a sync one is called in a thread of its own. `llm` is the fixture `rageval_llm`, whose
-cache pays each request once. `max_tokens` limits what is written; None is the server's default, and a model
-that reasons before it writes needs more than the package's default. InputError is raised where `search` cannot
-be called, and a call raises Unscored where the request failed or the model wrote nothing.
+Each asks a model to write something and searches with it. `search` is a retriever `(query, k)`, sync or async, such
+as `DenseRetriever`; a sync one is called in a thread of its own. `llm` is the fixture `rageval_llm`, whose cache pays
+each request once. `max_tokens` limits what is written; None is the server's default, and a model that reasons before
+it writes needs more than the package's default. InputError is raised where `search` cannot be called, and a call
+raises Unscored where the request failed or the model wrote nothing.
 """
 
 import asyncio
@@ -82,9 +82,9 @@ class _LLMRetriever:
 class HyDERetriever(_LLMRetriever):
     """Hypothetical document embeddings: a model writes a passage that might answer, which is nearer to real ones.
 
-    The passage may be wrong; it is only searched with. There is one passage a question, and the question itself
-    is not searched with. A search with a method `nearest(passage, k)`, as `DenseRetriever` has, is called by
-    that: an encoder that treats questions differently then reads a passage.
+    The passage may be wrong; it is only searched with. There is one passage a question, and the question itself is
+    not searched with. A search with a method `nearest(passage, k)`, as `DenseRetriever` has, is called by that: an
+    encoder that treats questions differently then reads a passage.
 
     Source: Gao et al. (2023), with one passage at temperature 0.
     """
@@ -102,9 +102,9 @@ class HyDERetriever(_LLMRetriever):
 class FeedbackRetriever(_LLMRetriever):
     """The question, a model's passage on it, and the first passages that it finds, joined into one query.
 
-    The joined text is `question [SEP] knowledge [SEP] d1 [SEP] … [SEP] dn`. An encoder cuts it at its length,
-    256 tokens in the packaged one: then the last passages count in part or not at all. The knowledge is the
-    passage of `HyDERetriever`, so both together pay once.
+    The joined text is `question [SEP] knowledge [SEP] d1 [SEP] … [SEP] dn`. An encoder cuts it at its length, 256
+    tokens in the packaged one: then the last passages count in part or not at all. The knowledge is the passage of
+    `HyDERetriever`, so both together pay once.
 
     Args:
         search: a retriever.
@@ -182,13 +182,13 @@ def reciprocal_rank_fusion(rankings: Iterable[Sequence[Document]], k: float = RR
     """Rank the documents of several rankings by the sum of `1 / (k + rank)` over those they are in.
 
     Args:
-        rankings: documents, best first; ranks start at 1. Documents are the same where their ids are, or
-            without ids their texts. A document that occurs twice in a ranking counts there at its best rank.
+        rankings: documents, best first; ranks start at 1. Documents are the same where their ids are, or without ids
+            their texts. A document that occurs twice in a ranking counts there at its best rank.
         k: the constant, at least 0.
 
     Returns:
-        Each document once, best first, with the sum as its score, in (0, rankings / (k + 1)]; of equal ones the
-        first in the order of the rankings.
+        Each document once, best first, with the sum as its score, in (0, rankings / (k + 1)]; of equal ones the first
+        in the order of the rankings.
 
     Raises:
         InputError: the constant is negative.

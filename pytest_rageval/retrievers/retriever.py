@@ -23,8 +23,8 @@ class Retriever:
         """Return the first k documents for a query, each once; fewer where fewer were returned.
 
         Raises:
-            QueryError: the callable raised for this query, or returned no list of documents. An empty list
-                means that nothing was found; None is an error.
+            QueryError: the callable raised for this query, or returned no list of documents. An empty list means that
+                nothing was found; None is an error.
         """
         return Ranking.of(query, await self._search.call(query, k), k)
 

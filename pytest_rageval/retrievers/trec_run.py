@@ -18,9 +18,8 @@ COLUMNS: Final = 6
 class TrecRun:
     """The rankings of a run file: lines of `topic Q0 document rank score tag`.
 
-    As trec_eval does, documents are ordered by score in single precision, and of equal scores the greater id
-    comes first (compared as UTF-8); the column `rank` is not read. A question that the run lacks retrieves
-    nothing.
+    As trec_eval does, documents are ordered by score in single precision, and of equal scores the greater id comes
+    first (compared as UTF-8); the column `rank` is not read. A question that the run lacks retrieves nothing.
 
     Args:
         path: of the run; may be compressed.
@@ -28,8 +27,8 @@ class TrecRun:
         texts: of the documents by id, for a generator; other documents have an empty text.
 
     Raises:
-        InputError: the run cannot be read, a line has another form, a document comes twice for a topic, no
-            topic is an example's, or one question is asked by examples with other rankings.
+        InputError: the run cannot be read, a line has another form, a document comes twice for a topic, no topic is
+            an example's, or one question is asked by examples with other rankings.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory

@@ -42,16 +42,16 @@ def accuracy(a: Sequence[Hashable], b: Sequence[Hashable]) -> Estimate | None:
 def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable]) -> Estimate | None:
     """Cohen's kappa: agreement beyond chance, of labels that have no order.
 
-    `(p - e) / (1 - e)` with p the share of items labelled alike and e the share expected of raters who give
-    each label as often, but independently of each other.
+    `(p - e) / (1 - e)` with p the share of items labelled alike and e the share expected of raters who give each
+    label as often, but independently of each other.
 
     Returns:
         A number in [-1, 1]: 1 for full agreement, 0 for as much as by chance. The 95% interval is that of p, by
-        Wilson, with e held fixed; it has a width even where all items agree, and is cut at -1. None where kappa
-        is undefined: no items, or one and the same label for all.
+        Wilson, with e held fixed; it has a width even where all items agree, and is cut at -1. None where kappa is
+        undefined: no items, or one and the same label for all.
 
-    Source: Cohen (1960), "A coefficient of agreement for nominal scales", whose standard error holds e fixed
-    too; Wilson's interval instead of the normal one is ours.
+    Source: Cohen (1960), "A coefficient of agreement for nominal scales", whose standard error holds e fixed too;
+    Wilson's interval instead of the normal one is ours.
 
     >>> cohen_kappa([1, 1, 0, 0], [1, 1, 1, 0]).value
     0.5
@@ -71,14 +71,13 @@ def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable]) -> Estimate | None
 def pearson(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> Estimate | None:
     """Pearson's correlation of two raters' grades.
 
-    Covariance over the product of the standard deviations. It shows whether grades rise together, not whether
-    they are the same: a judge who is one grade too mild throughout correlates fully. `seed` is that of the
-    bootstrap.
+    Covariance over the product of the standard deviations. It shows whether grades rise together, not whether they
+    are the same: a judge who is one grade too mild throughout correlates fully. `seed` is that of the bootstrap.
 
     Returns:
-        A number in [-1, 1], with the 95% BCa bootstrap interval over items, which has no width where the grades
-        lie on one line. A resample in which a rater gives one grade only has no correlation and counts as 0.
-        None where the correlation is undefined: fewer than two items, or one grade for all by a or by b.
+        A number in [-1, 1], with the 95% BCa bootstrap interval over items, which has no width where the grades lie
+        on one line. A resample in which a rater gives one grade only has no correlation and counts as 0. None where
+        the correlation is undefined: fewer than two items, or one grade for all by a or by b.
 
     Source: Pearson (1896); the interval: Efron (1987), "Better bootstrap confidence intervals".
 
@@ -97,8 +96,8 @@ def pearson(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> Estimat
 def pairwise_kappa(annotators: Sequence[Sequence[Hashable]]) -> float | None:
     """Mean of Cohen's kappa over all pairs of annotators (Light's kappa).
 
-    The agreement among people is the most to expect of a judge: compare it with the judge's mean kappa with
-    each of them.
+    The agreement among people is the most to expect of a judge: compare it with the judge's mean kappa with each of
+    them.
 
     Args:
         annotators: for each of at least two people, the labels of the same items in the same order. Each is one
@@ -123,12 +122,12 @@ def pairwise_kappa(annotators: Sequence[Sequence[Hashable]]) -> float | None:
 def fleiss_kappa(items: Sequence[Sequence[Hashable]]) -> float | None:
     """Fleiss' kappa: agreement beyond chance of annotators who may differ from item to item.
 
-    `(p - e) / (1 - e)` with p the share of pairs of labels of an item that are equal, averaged over items, and
-    e the sum of the squared shares of each label among all.
+    `(p - e) / (1 - e)` with p the share of pairs of labels of an item that are equal, averaged over items, and e the
+    sum of the squared shares of each label among all.
 
     Args:
-        items: for each item its m ≥ 2 labels, in any order. Items that got a third label only because two
-            disagreed are not a fair sample of three; give the first two.
+        items: for each item its m ≥ 2 labels, in any order. Items that got a third label only because two disagreed
+            are not a fair sample of three; give the first two.
 
     Returns:
         A number in [-1 / (m - 1), 1]. None where it is undefined: no items, or one and the same label for all.
@@ -172,12 +171,12 @@ def majority(labels: Sequence[Label], *, tie: Label) -> Label:
 def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float | None:
     """Kendall's tau-b: concordant less discordant pairs, corrected for ties.
 
-    `(C - D) / sqrt((P - T_a) (P - T_b))` with P pairs of queries in all, of which a orders C as b does and D
-    the other way round; T_a pairs are tied in a, T_b in b.
+    `(C - D) / sqrt((P - T_a) (P - T_b))` with P pairs of queries in all, of which a orders C as b does and D the
+    other way round; T_a pairs are tied in a, T_b in b.
 
     Returns:
-        A number in [-1, 1], 1 where both order all queries alike. None where it is undefined: fewer than two
-        queries, or all equal in a or in b.
+        A number in [-1, 1], 1 where both order all queries alike. None where it is undefined: fewer than two queries,
+        or all equal in a or in b.
 
     Source: Kendall (1945), "The treatment of ties in ranking problems".
 

@@ -48,8 +48,8 @@ def bca(
     Args:
         statistic: resamples, as rows of n positions of examples → the statistic of each row.
         observed: the statistic of the examples as they are.
-        influence: n numbers: how far each example moves the statistic, up to a common factor (its empirical
-            influence function, or the jackknife).
+        influence: n numbers: how far each example moves the statistic, up to a common factor (its empirical influence
+            function, or the jackknife).
         seed: the same seed gives the same resamples.
 
     Returns:

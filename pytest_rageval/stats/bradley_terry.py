@@ -46,31 +46,31 @@ class UnratableError(ValueError):
 def bradley_terry(battles: Iterable[Battle], *, seed: int = 0) -> dict[str, Estimate]:
     """Bradley-Terry ratings on an Elo scale, by maximum likelihood over all battles at once.
 
-    Under the model, a system rated r expects `1 / (1 + 10^((s - r) / 400))` of the score against one rated s. A
-    tie is half a win for each.
+    Under the model, a system rated r expects `1 / (1 + 10^((s - r) / 400))` of the score against one rated s. A tie
+    is half a win for each.
 
     Args:
-        battles: of at least two systems. They are taken to be independent, also on the same question. Where all
-            are against one system, as those of the arena are against the reference, a rating measures its
-            system against that one (400 log10 of the odds apart from it). The distance of two others is then
-            what the model predicts for battles between them, not what was observed.
+        battles: of at least two systems. They are taken to be independent, also on the same question. Where all are
+            against one system, as those of the arena are against the reference, a rating measures its system against
+            that one (400 log10 of the odds apart from it). The distance of two others is then what the model predicts
+            for battles between them, not what was observed.
         seed: the same seed and battles, in whatever order, give the same intervals.
 
     Returns:
-        System → rating in points, the best first. The mean of all ratings is 1000, so that only differences
-        between systems of one call are meaningful. The interval is the rating ± 1.96 standard errors, from the
-        spread of 2,000 weighted (Bayesian) bootstrap samples of the battles. Weights are never zero, so each
-        sample has ratings if the whole has. Where all battles were ties the interval has no width.
+        System → rating in points, the best first. The mean of all ratings is 1000, so that only differences between
+        systems of one call are meaningful. The interval is the rating ± 1.96 standard errors, from the spread of
+        2,000 weighted (Bayesian) bootstrap samples of the battles. Weights are never zero, so each sample has ratings
+        if the whole has. Where all battles were ties the interval has no width.
 
     Raises:
-        UnratableError: no ratings have the highest likelihood, because some systems won every battle against
-            the others, without a tie, or never met them. The distance between the two groups is then unbounded;
-            no prior is assumed to bound it.
+        UnratableError: no ratings have the highest likelihood, because some systems won every battle against the
+            others, without a tie, or never met them. The distance between the two groups is then unbounded; no prior
+            is assumed to bound it.
         ValueError: a score is outside [0, 1], or a system battles itself.
 
-    Source: Bradley and Terry (1952), "Rank analysis of incomplete block designs: I"; when ratings exist: Ford
-    (1957), "Solution of a ranking problem from binary comparisons"; the bootstrap: Rubin (1981), "The Bayesian
-    bootstrap". Ties and the Elo scale as in RAG-QA Arena (Han et al. 2024).
+    Source: Bradley and Terry (1952), "Rank analysis of incomplete block designs: I"; when ratings exist: Ford (1957),
+    "Solution of a ranking problem from binary comparisons"; the bootstrap: Rubin (1981), "The Bayesian bootstrap".
+    Ties and the Elo scale as in RAG-QA Arena (Han et al. 2024).
 
     >>> nine = [Battle("a", "b", 1)] * 9 + [Battle("a", "b", 0)]
     >>> {name: round(rating.value, 2) for name, rating in bradley_terry(nine).items()}
@@ -148,8 +148,8 @@ def _strengths(wins: Array) -> Array:
         # Equal strengths for all change nothing; a constant in that direction makes it regular.
         scale = np.trace(curvature, axis1=1, axis2=2)[:, None, None] / systems**2
         step = np.linalg.solve(curvature + scale, slope[:, :, None])[:, :, 0]
-        # The likelihood of such a model always rises along a Newton step that moves no two systems apart by
-        # more than 1 (Bach 2010, "Self-concordant analysis for logistic regression").
+        # The likelihood of such a model always rises along a Newton step that moves no two systems apart by more than
+        # 1 (Bach 2010, "Self-concordant analysis for logistic regression").
         moved = np.ptp(step, axis=1, keepdims=True)
         strengths += step / np.maximum(1, moved)
         if moved.max() < CONVERGED:

@@ -67,10 +67,10 @@ def mean_interval(
         seed: of the bootstrap; not used for proportions.
 
     Returns:
-        `(low, high)`: Wilson's interval where each score is one end of the scale or the other, such as 0 or 1;
-        the BCa bootstrap otherwise. Where all scores are one number in between there is nothing to resample:
-        the interval then allows as many unseen scores at either end of the scale as Wilson's interval does when
-        none of n was seen. None without scores, and for a single score in between, which has no spread.
+        `(low, high)`: Wilson's interval where each score is one end of the scale or the other, such as 0 or 1; the
+        BCa bootstrap otherwise. Where all scores are one number in between there is nothing to resample: the interval
+        then allows as many unseen scores at either end of the scale as Wilson's interval does when none of n was
+        seen. None without scores, and for a single score in between, which has no spread.
     """
     if not values:
         return None

@@ -25,18 +25,18 @@ def noninferiority(
 ) -> float:
     """p-value of "the true mean drop is `margin` or more": small where such a drop is excluded.
 
-    Of all distributions with a mean drop of `margin`, the null distribution is the one that explains the
-    observed differences best. It reweights them and, where they alone do not reach the mean (too few losses
-    were seen), adds whole losses that were not observed. p is the probability that n examples of it have a mean
-    drop no larger than the one observed. It is computed, not drawn: there is no seed.
+    Of all distributions with a mean drop of `margin`, the null distribution is the one that explains the observed
+    differences best. It reweights them and, where they alone do not reach the mean (too few losses were seen), adds
+    whole losses that were not observed. p is the probability that n examples of it have a mean drop no larger than
+    the one observed. It is computed, not drawn: there is no seed.
 
     Args:
         drops: score of the baseline less the new score, an example each, in any order.
         margin: the mean drop to exclude, 0 ≤ margin < largest.
         largest: the largest possible difference, either way; 1 for scores in [0, 1].
-        points: values that share no coarser grid are put on the finest of 12, 60 or 240 steps to `largest` on
-            which sums of n take no more than this many values; a value between two steps is divided between
-            them, which keeps the mean and makes p a little larger.
+        points: values that share no coarser grid are put on the finest of 12, 60 or 240 steps to `largest` on which
+            sums of n take no more than this many values; a value between two steps is divided between them, which
+            keeps the mean and makes p a little larger.
 
     Returns:
         A number in (0, 1], right to 1e-9. 1 where the observed drop is `margin` or more, and without differences.
@@ -45,16 +45,16 @@ def noninferiority(
         ValueError: the margin is not in [0, largest), or a difference is not a number or beyond `largest`.
 
     Without any change p is `(1 - margin)^n`, so that at level 0.05 it takes 149 examples to exclude a drop of 2
-    points, and 59 for one of 5. For 0/1 scores the null distribution is the restricted maximum likelihood
-    estimate of Tango's score test. In `tests/benchmarks/false_alarms.py` a true drop of `margin` passes, at
-    level 0.05, in at most 6% of runs but for the error of the simulation, and with few examples in hardly any.
-    Sign-flip, t and bootstrap-t tests of the differences less the margin do not hold their level: where losses
-    are rare, most small samples have none, and these tests then exclude a drop that exists.
+    points, and 59 for one of 5. For 0/1 scores the null distribution is the restricted maximum likelihood estimate of
+    Tango's score test. In `tests/benchmarks/false_alarms.py` a true drop of `margin` passes, at level 0.05, in at
+    most 6% of runs but for the error of the simulation, and with few examples in hardly any. Sign-flip, t and
+    bootstrap-t tests of the differences less the margin do not hold their level: where losses are rare, most small
+    samples have none, and these tests then exclude a drop that exists.
 
-    Source: Owen (2001), "Empirical likelihood", for the reweighting; Honda and Takemura (2010), "An
-    asymptotically optimal bandit algorithm for bounded support models", for adding the largest value; Lloyd
-    (2008), "Exact p-values for discrete models obtained by estimation and maximization"; Tango (1998),
-    "Equivalence test and confidence interval for the difference in proportions for the paired-sample design".
+    Source: Owen (2001), "Empirical likelihood", for the reweighting; Honda and Takemura (2010), "An asymptotically
+    optimal bandit algorithm for bounded support models", for adding the largest value; Lloyd (2008), "Exact p-values
+    for discrete models obtained by estimation and maximization"; Tango (1998), "Equivalence test and confidence
+    interval for the difference in proportions for the paired-sample design".
 
     >>> round(noninferiority([0.0] * 149, 0.02), 4)
     0.0493
@@ -83,8 +83,8 @@ def null_weights(values: Floats, shares: Floats, margin: float, largest: float) 
         largest: the value that may be added.
 
     Returns:
-        Probabilities of the values, and, last, of `largest`, with which the mean is `margin` and the likelihood
-        of the shares greatest: `shares / (1 + tilt·(margin - values))`, and the rest.
+        Probabilities of the values, and, last, of `largest`, with which the mean is `margin` and the likelihood of
+        the shares greatest: `shares / (1 + tilt·(margin - values))`, and the rest.
     """
     below = margin - values
     low, high = 0.0, 1 / (largest - margin)

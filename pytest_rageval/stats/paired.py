@@ -42,21 +42,20 @@ class PairedTest:
 def paired_test(drops: Sequence[float], *, seed: int = 0, resamples: int = RESAMPLES) -> PairedTest:
     """One-sided sign-flip test that the mean of differences is above 0.
 
-    If two systems are equivalent, each difference is as likely to be positive as negative. The p-value is the
-    share of the 2^k ways to choose the signs of the k differences other than 0 whose sum is at least the one
-    observed.
+    If two systems are equivalent, each difference is as likely to be positive as negative. The p-value is the share
+    of the 2^k ways to choose the signs of the k differences other than 0 whose sum is at least the one observed.
 
-    It is exact where all k are of one size, by the binomial distribution: for 0/1 scores it is the exact
-    McNemar test, at any n. It is also exact where no more than `resamples` different sums can arise: up to 14
-    differences of any sizes, or many that are multiples of a common step. Elsewhere `resamples` sign patterns
-    are drawn and p is `(b + 1) / (resamples + 1)`, with b draws of at least the observed sum.
+    It is exact where all k are of one size, by the binomial distribution: for 0/1 scores it is the exact McNemar
+    test, at any n. It is also exact where no more than `resamples` different sums can arise: up to 14 differences of
+    any sizes, or many that are multiples of a common step. Elsewhere `resamples` sign patterns are drawn and p is `(b
+    + 1) / (resamples + 1)`, with b draws of at least the observed sum.
 
     Args:
-        drops: score of the baseline less the new score, an example each, in any order and on any scale; up to
-            1e-12 is no difference.
+        drops: score of the baseline less the new score, an example each, in any order and on any scale; up to 1e-12
+            is no difference.
         seed: of the draws; the same seed and differences give the same p-value.
-        resamples: at least 1. The smallest p-value of a Monte Carlo test is `1 / (resamples + 1)`, which must
-            be below the level it is compared to.
+        resamples: at least 1. The smallest p-value of a Monte Carlo test is `1 / (resamples + 1)`, which must be
+            below the level it is compared to.
 
     Returns:
         The p-value and how it was found. The p-value is 1 where nothing changed, and without differences.
@@ -64,13 +63,12 @@ def paired_test(drops: Sequence[float], *, seed: int = 0, resamples: int = RESAM
     Raises:
         ValueError: a difference is no finite number.
 
-    The level holds at any n where differences are symmetric around 0 if nothing got worse, as those of two
-    equivalent systems are. Where they are lopsided with mean 0 (a few large gains for many small losses) it
-    holds for large n only: flipping signs leaves the sum of squares as it is, so that this is the test of the t
-    statistic as well.
+    The level holds at any n where differences are symmetric around 0 if nothing got worse, as those of two equivalent
+    systems are. Where they are lopsided with mean 0 (a few large gains for many small losses) it holds for large n
+    only: flipping signs leaves the sum of squares as it is, so that this is the test of the t statistic as well.
 
-    Source: Fisher (1935), "The design of experiments", section 21; McNemar (1947); for the p-value of draws
-    Phipson and Smyth (2010), "Permutation p-values should never be zero".
+    Source: Fisher (1935), "The design of experiments", section 21; McNemar (1947); for the p-value of draws Phipson
+    and Smyth (2010), "Permutation p-values should never be zero".
 
     >>> paired_test([1, 1, 1, 1, 0, 0, -1]).p_value  # (5 + 1) / 2^5
     0.1875
@@ -104,8 +102,8 @@ def _even_odds(successes: int, n: int) -> float:
 def _every_pattern(sizes: "np.ndarray", lost: float, limit: int) -> float | None:
     """Probability that the sizes whose coins show heads sum to `lost` or more.
 
-    The distribution of the sum grows size by size, and equal sums are merged; None where more than `limit`
-    different ones remain.
+    The distribution of the sum grows size by size, and equal sums are merged; None where more than `limit` different
+    ones remain.
     """
     import numpy as np  # noqa: PLC0415 - as above
 
@@ -159,14 +157,14 @@ class Standing:
 def against_best(systems: Sequence[Mapping[str, float]], *, seed: int = 0) -> list[Standing | None]:
     """Compare each system with the one of the highest mean, over the examples that both have.
 
-    The same data choose the best system and test it, so any ordered pair could have been compared: the p-value
-    of each one-sided paired randomisation test is multiplied by the m (m - 1) pairs of m systems (Bonferroni).
-    At level 0.05 the probability that any system is called worse than one that is no better is at most 0.05.
-    For two systems it is the two-sided test.
+    The same data choose the best system and test it, so any ordered pair could have been compared: the p-value of
+    each one-sided paired randomisation test is multiplied by the m (m - 1) pairs of m systems (Bonferroni). At level
+    0.05 the probability that any system is called worse than one that is no better is at most 0.05. For two systems
+    it is the two-sided test.
 
     Args:
-        systems: the scores of each by example; examples without a score are left out. Of several highest means
-            the first is the best.
+        systems: the scores of each by example; examples without a score are left out. Of several highest means the
+            first is the best.
         seed: of the draws, where sign patterns are drawn.
 
     Returns:

@@ -15,8 +15,8 @@ class PositionBias:
 
     Attributes:
         flips: share of pairs whose verdict changed, in [0, 1], with Wilson's interval.
-        first: share of the flips in which an answer did better in the first place than in the second, with
-            Wilson's interval: 0.5 without bias. None without a flip.
+        first: share of the flips in which an answer did better in the first place than in the second, with Wilson's
+            interval: 0.5 without bias. None without a flip.
         p_value: of the exact two-sided sign test that flips go either way equally often; 1 without a flip.
     """
 
@@ -29,12 +29,12 @@ def position_bias(verdicts: Sequence[tuple[float, float]]) -> PositionBias | Non
     """Compare the verdicts on pairs of answers that were judged in both orders.
 
     Args:
-        verdicts: for each pair, the score of one of its answers when shown first and when shown second: 1 won,
-            0.5 tied, 0 lost, or any numbers in that order.
+        verdicts: for each pair, the score of one of its answers when shown first and when shown second: 1 won, 0.5
+            tied, 0 lost, or any numbers in that order.
 
     Returns:
-        The bias; None without pairs. A judge without position bias may flip often, by chance; then flips go
-        either way.
+        The bias; None without pairs. A judge without position bias may flip often, by chance; then flips go either
+        way.
 
     Source: the sign test, Dixon and Mood (1946), "The statistical sign test".
 
@@ -61,9 +61,8 @@ def first_place_share(wins: int, losses: int) -> Estimate | None:
         losses: verdicts for the other. Ties are left out.
 
     Returns:
-        The share of wins, with Wilson's interval; None where all were ties. Without bias it is 0.5, if the
-        order was random. A bias that turns verdicts into ties is not seen here; judging in both orders shows
-        it.
+        The share of wins, with Wilson's interval; None where all were ties. Without bias it is 0.5, if the order was
+        random. A bias that turns verdicts into ties is not seen here; judging in both orders shows it.
 
     >>> first_place_share(15, 5).value
     0.75

@@ -31,8 +31,8 @@ def detectable_drop(drops: Sequence[float], *, alpha: float, max_drop: float = 0
         A number above `max_drop`; larger than any possible drop, such as 1, where there are too few examples to
         detect any. Where nothing changed, a loss is taken to be of size 1. None without examples.
 
-    In simulations the power at this drop is 0.70 to 0.95 from 60 examples on, and on the safe side of 0.8 where
-    few examples change (`tests/unit/stats/test_power.py`).
+    In simulations the power at this drop is 0.70 to 0.95 from 60 examples on, and on the safe side of 0.8 where few
+    examples change (`tests/unit/stats/test_power.py`).
     """
     if not drops:
         return None
@@ -53,8 +53,8 @@ def detectable_drop_unpaired(scores: Sequence[float], *, alpha: float) -> float 
         alpha: as for `detectable_drop`.
 
     Returns:
-        As `detectable_drop`; a loss is taken to go from the highest score to the lowest, or to be 1 where all
-        are equal.
+        As `detectable_drop`; a loss is taken to go from the highest score to the lowest, or to be 1 where all are
+        equal.
     """
     if not scores:
         return None
@@ -66,8 +66,8 @@ def examples_needed(drops: Sequence[float], *, alpha: float, max_drop: float = 0
     """The number of examples with which such a drop fails in 80% of runs.
 
     Args:
-        drops: score of the baseline less the new score, an example each; their mean is taken to be the true
-            drop, and their mean square that of further examples.
+        drops: score of the baseline less the new score, an example each; their mean is taken to be the true drop, and
+            their mean square that of further examples.
         alpha: the level of the test, in (0, 0.5); already divided where several are tested.
         max_drop: the drop that is allowed.
 

@@ -26,36 +26,35 @@ def prediction_powered_mean(
 ) -> Estimate | None:
     """Mean human score of a population, by prediction-powered inference with power tuning.
 
-    `mean(human) + λ (mean(unlabelled) - mean(judge))`: the mean of the labels, moved by how much the judge's
-    scores of the other items differ from those of the labelled ones. The judge may err, even to one side: its
-    errors cancel in the difference. λ = `s N / (n + N)` with `s` the slope of human over judge among the
-    labelled items, from 0 to 1, which minimises the variance `var(human - λ judge) / n + λ² var(unlabelled) /
-    N`. A useless judge gets λ = 0, and the labels alone count; of a judge who never errs, the result is the
-    mean of all verdicts, labelled or not. Where the judge gives all labelled items one score, s = 1 if people
-    do too, else 0.
+    `mean(human) + λ (mean(unlabelled) - mean(judge))`: the mean of the labels, moved by how much the judge's scores
+    of the other items differ from those of the labelled ones. The judge may err, even to one side: its errors cancel
+    in the difference. λ = `s N / (n + N)` with `s` the slope of human over judge among the labelled items, from 0 to
+    1, which minimises the variance `var(human - λ judge) / n + λ² var(unlabelled) / N`. A useless judge gets λ = 0,
+    and the labels alone count; of a judge who never errs, the result is the mean of all verdicts, labelled or not.
+    Where the judge gives all labelled items one score, s = 1 if people do too, else 0.
 
     Args:
         human: n scores by people, on the scale.
         judge: the judge's scores of the same items, in the same order.
-        unlabelled: the judge's scores of N other items, drawn from the same population as the labelled ones. An
-            item must not be in both.
+        unlabelled: the judge's scores of N other items, drawn from the same population as the labelled ones. An item
+            must not be in both.
         scale: lowest and highest possible score.
 
     Returns:
-        The mean with its 95% interval, both within the scale. None without labelled items, or with fewer than
-        two unlabelled ones.
+        The mean with its 95% interval, both within the scale. None without labelled items, or with fewer than two
+        unlabelled ones.
 
-        The interval counts four more labelled items, one for each pair of the scale's ends, as Agresti and
-        Coull's does for a proportion, and is extended to the mean where that is beyond it. Without them, few
-        labels on which people and judge agree by chance give an interval of no width; with them it is rather
-        too wide for few items. The mean does not count them.
+        The interval counts four more labelled items, one for each pair of the scale's ends, as Agresti and Coull's
+        does for a proportion, and is extended to the mean where that is beyond it. Without them, few labels on which
+        people and judge agree by chance give an interval of no width; with them it is rather too wide for few items.
+        The mean does not count them.
 
     Raises:
         ValueError: human and judge are not of one length, or a score is outside the scale.
 
-    Source: Angelopoulos, Bates, Fannjiang, Jordan and Zrnic (2023), "Prediction-powered inference"; the tuning
-    of λ: Angelopoulos, Duchi and Zrnic (2023), "PPI++", with the judge's variance taken from the labelled
-    items; the added items: Agresti and Coull (1998), "Approximate is better than 'exact' …".
+    Source: Angelopoulos, Bates, Fannjiang, Jordan and Zrnic (2023), "Prediction-powered inference"; the tuning of λ:
+    Angelopoulos, Duchi and Zrnic (2023), "PPI++", with the judge's variance taken from the labelled items; the added
+    items: Agresti and Coull (1998), "Approximate is better than 'exact' …".
 
     >>> human, judge = [1, 0, 1, 0, 0, 1, 0, 1] * 5, [1, 1, 1, 0, 0, 1, 0, 1] * 5
     >>> corrected = prediction_powered_mean(human, judge, [1] * 700 + [0] * 300)

@@ -19,8 +19,8 @@ __all__ = [
 COMMON_UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 """Thai, Lao, Myanmar, Khmer, kana and ideographs, as a set of a regular expression.
 
-Near-duplicates and canonical comparison treat only these as unspaced. The longer list of `has_unspaced` would
-change their results for rare scripts, and with them baselines that users committed.
+Near-duplicates and canonical comparison treat only these as unspaced. The longer list of `has_unspaced` would change
+their results for rare scripts, and with them baselines that users committed.
 """
 
 MOST_MARKS: Final = 30
@@ -97,8 +97,8 @@ def is_word_character(character: str) -> bool:
 def normal_form(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
     """Return a text in a Unicode normal form, in linear time.
 
-    Normalisation sorts marks, which takes quadratic time where thousands stand in a row. So a combining
-    grapheme joiner is put after each 30 of them, as in Unicode's stream-safe text.
+    Normalisation sorts marks, which takes quadratic time where thousands stand in a row. So a combining grapheme
+    joiner is put after each 30 of them, as in Unicode's stream-safe text.
     """
     return unicodedata.normalize(form, text if text.isascii() else _MANY_MARKS.sub(_with_joiners, text))
 
@@ -119,8 +119,8 @@ def _with_joiners(found: re.Match[str]) -> str:
 def fold(text: str) -> str:
     """Return a text case folded and in Unicode's compatibility form (NFKC), where that keeps the meaning.
 
-    Full-width letters, ligatures and decimal digits of every script become plain; superscripts and fractions
-    stay. ASCII is only put in lower case.
+    Full-width letters, ligatures and decimal digits of every script become plain; superscripts and fractions stay.
+    ASCII is only put in lower case.
 
     >>> fold("Größe ｋｇ ﬁve ٣ 10²")
     'grösse kg five 3 10²'
@@ -155,8 +155,8 @@ def has_unspaced(text: str) -> bool:
 def set_apart(text: str, *, by_character: bool = True) -> str:
     """Put spaces around each character of an unspaced script, or around each run of them.
 
-    A character goes with the marks that follow it: a Thai consonant with the vowel and the tone above it is
-    one. A vowel that stands on the line is a character of its own, and so is a Khmer consonant below another.
+    A character goes with the marks that follow it: a Thai consonant with the vowel and the tone above it is one. A
+    vowel that stands on the line is a character of its own, and so is a Khmer consonant below another.
 
     >>> set_apart("iPhone手机 ที่นี่").split()
     ['iPhone', '手', '机', 'ที่', 'นี่']

@@ -1,8 +1,7 @@
 """Whether a prediction states a reference: what the reference demands, and how much of it is enough.
 
 People who compare answers accept one that leaves out a detail of a long reference: "Landover, Maryland" for
-"FedExField in Landover, Maryland". They do not when a figure, an item of a list or a word such as "south" is
-missing.
+"FedExField in Landover, Maryland". They do not when a figure, an item of a list or a word such as "south" is missing.
 """
 
 import re
@@ -45,8 +44,7 @@ _ALTERNATIVE = re.compile(r"\s+/\s+|\s*;\s*or\s+")
 class Demand:
     """The figures and phrases that a prediction must state, and whether each is denied.
 
-    `counted` pairs a figure with the noun right behind it; `itemised` says that the phrases are the items of a
-    list.
+    `counted` pairs a figure with the noun right behind it; `itemised` says that the phrases are the items of a list.
     """
 
     figures: tuple[tuple[Figure, bool], ...]
@@ -96,18 +94,18 @@ def is_long(reference: str) -> bool:
 def states(prediction: str, reference: str, *, question: str = "") -> bool:
     """Tell whether a prediction states a reference answer.
 
-    A prediction states a reference when it gives every figure of it (number, date, time; units converted where
-    that is exact) and its content words, as phrases in order, neither denied nor put as one of several choices.
-    More information is allowed. What the question gives away need not be repeated; a question for a person
-    admits the family name alone.
+    A prediction states a reference when it gives every figure of it (number, date, time; units converted where that
+    is exact) and its content words, as phrases in order, neither denied nor put as one of several choices. More
+    information is allowed. What the question gives away need not be repeated; a question for a person admits the
+    family name alone.
 
-    `prediction` is the answer to judge, a phrase or some sentences; `reference` one correct answer; `question`
-    what both answer: without it, nothing is given away.
+    `prediction` is the answer to judge, a phrase or some sentences; `reference` one correct answer; `question` what
+    both answer: without it, nothing is given away.
 
-    Edge cases: a blank prediction states nothing; a reference of signs only ("?!") is compared as it stands,
-    and so is one that is long (`is_long`); of a prediction the first 4,000 characters are read. Of a reference
-    with three or more content words, two thirds suffice (see `coverage`). Case, surrounding space, accents and
-    the writing of numbers never matter.
+    Edge cases: a blank prediction states nothing; a reference of signs only ("?!") is compared as it stands, and so
+    is one that is long (`is_long`); of a prediction the first 4,000 characters are read. Of a reference with three or
+    more content words, two thirds suffice (see `coverage`). Case, surrounding space, accents and the writing of
+    numbers never matter.
 
     Meant for short factual answers in English. Names and words of other languages and scripts are compared by
     equality and containment. Synonyms are not known.
@@ -135,9 +133,9 @@ def states(prediction: str, reference: str, *, question: str = "") -> bool:
 def versions(reference: str, *, place: bool = False) -> tuple[str, ...]:
     """Return the forms of a reference of which one suffices.
 
-    A parenthesis adds to an answer and may be left out; it stands alone only where it abbreviates the rest. A
-    slash between spaces separates alternatives. Where a place is asked for, the region behind its comma may be
-    left out: it adds nothing to which place is meant.
+    A parenthesis adds to an answer and may be left out; it stands alone only where it abbreviates the rest. A slash
+    between spaces separates alternatives. Where a place is asked for, the region behind its comma may be left out: it
+    adds nothing to which place is meant.
 
     >>> versions("Tulsa (Oklahoma)"), versions("International Border (IB)")
     (('Tulsa',), ('International Border', 'IB'))

@@ -1,7 +1,7 @@
 """Calendar dates, times of day and rates ("a week", "weekly") as they are written, and when one states another.
 
-A date has any of year, month and day. A year may stand for a decade or a century. A wanted date is stated by an
-equal or a more exact one: "May 1974" states "1974", but not the other way round.
+A date has any of year, month and day. A year may stand for a decade or a century. A wanted date is stated by an equal
+or a more exact one: "May 1974" states "1974", but not the other way round.
 """
 
 from collections.abc import Sequence
@@ -47,8 +47,8 @@ _YEAR_LENGTH = 4
 class Date:
     """Parts of a date; None where a part is not given.
 
-    `span` is how many years the year stands for (1, 10 or 100, counted from it on); a year before Christ is
-    negative. `swapped` is the other reading of a numeric date whose first two numbers may both be months.
+    `span` is how many years the year stands for (1, 10 or 100, counted from it on); a year before Christ is negative.
+    `swapped` is the other reading of a numeric date whose first two numbers may both be months.
     """
 
     year: int | None = None
@@ -123,8 +123,8 @@ def date_states(wanted: Date, said: Date) -> bool:
 def read_rate(pieces: Sequence[Lexeme], at: int, *, counted: bool) -> tuple[str, int] | None:
     """Read a rate that starts at a lexeme, as one made-up word with the index after it.
 
-    `counted` says that a number stands before it: only then is "a week" a rate and not one week. "once" before
-    a rate adds nothing to it.
+    `counted` says that a number stands before it: only then is "a week" a rate and not one week. "once" before a rate
+    adds nothing to it.
 
     >>> from pytest_rageval.answers.canonical.lexemes import lexemes
     >>> read_rate(lexemes("once a week"), 0, counted=False), read_rate(lexemes("a week"), 0, counted=False)

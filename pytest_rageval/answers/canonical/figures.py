@@ -63,9 +63,9 @@ _LINKS = frozenset({"of", "in", "the", "a", "-"})
 class Figure:
     """A value and its qualifiers.
 
-    `bound` is 1 for "at least", "over", "after", -1 for the opposite, 0 where nothing is said. `part` is
-    "early", "mid" or "late" before a date. `approximate` stands for "about"; `ranged` marks the end of a range
-    or one of several offered values ("three or six months").
+    `bound` is 1 for "at least", "over", "after", -1 for the opposite, 0 where nothing is said. `part` is "early",
+    "mid" or "late" before a date. `approximate` stands for "about"; `ranged` marks the end of a range or one of
+    several offered values ("three or six months").
     """
 
     value: Quantity | Date | ClockTime
@@ -101,8 +101,8 @@ def read_qualifier(pieces: Sequence[Lexeme], at: int) -> tuple[Qualifier, int] |
 def figure_states(wanted: Figure, said: Figure, understood: frozenset[str] = frozenset()) -> bool:
     """Return whether a said figure states the wanted one.
 
-    A qualifier may be left out, because the question usually carries it, but not replaced by its opposite. One
-    end of a range does not state a number that is wanted by itself.
+    A qualifier may be left out, because the question usually carries it, but not replaced by its opposite. One end of
+    a range does not state a number that is wanted by itself.
     """
     return (
         _value_states(wanted, said, understood)

@@ -1,8 +1,8 @@
 """Fold a text to one form of each character, and cut it into words, numbers and marks.
 
-What differs only in case, in the width or composition of characters, in the shape of quotes and dashes or in
-the script of digits comes out equal. A number keeps its written form without thousands separators; a numeric
-date, a clock time and a simple fraction stay whole.
+What differs only in case, in the width or composition of characters, in the shape of quotes and dashes or in the
+script of digits comes out equal. A number keeps its written form without thousands separators; a numeric date, a
+clock time and a simple fraction stay whole.
 """
 
 import re
@@ -71,8 +71,8 @@ _ABBREVIATED = listed(
 class Lexeme:
     """One piece of a text.
 
-    `kind` is "word", "glyph", "number", "fraction", "date", "clock" or "mark"; `glued` says that nothing, not
-    even a space, stands before it.
+    `kind` is "word", "glyph", "number", "fraction", "date", "clock" or "mark"; `glued` says that nothing, not even a
+    space, stands before it.
     """
 
     text: str
@@ -93,8 +93,8 @@ def numbered(words: str, start: int) -> dict[str, int]:
 def fold(text: str) -> str:
     """Fold case, width, composition, digits, quotes and dashes; keep every letter.
 
-    Signs that carry no meaning for an answer become spaces; currency signs and the degree sign become words.
-    Blank and sign-only texts fold to punctuation or to nothing.
+    Signs that carry no meaning for an answer become spaces; currency signs and the degree sign become words. Blank
+    and sign-only texts fold to punctuation or to nothing.
 
     >>> fold("  \uff23afé\u2019s  £26 ")
     "café's gbp 26"

@@ -69,8 +69,8 @@ _SHORT_NAMES = frozenset(
 def is_initialism(short: str, words: Sequence[Word]) -> bool:
     """Return whether a word is made of the first letters of others.
 
-    Function words may count or not ("USA" and "DoD" both occur). Words that are function words themselves
-    ("is", "it") never are initialisms here.
+    Function words may count or not ("USA" and "DoD" both occur). Words that are function words themselves ("is",
+    "it") never are initialisms here.
 
     >>> from pytest_rageval.answers.canonical.words import word_of
     >>> words = [word_of(form) for form in "international space station".split()]
@@ -101,8 +101,8 @@ def initialisms(words: Sequence[Word]) -> frozenset[str]:
 def same_given_name(one: Word, other: Word, *, person: bool) -> bool:
     """Return whether two words may be one given name before the same family name.
 
-    An initial stands for a name, a customary short form for the full one and, where the question asks for a
-    person, any clipping of three letters or more.
+    An initial stands for a name, a customary short form for the full one and, where the question asks for a person,
+    any clipping of three letters or more.
 
     >>> from pytest_rageval.answers.canonical.words import word_of
     >>> bob, robert, dan, daniel = map(word_of, ("bob", "robert", "dan", "daniel"))
@@ -126,8 +126,8 @@ def same_given_name(one: Word, other: Word, *, person: bool) -> bool:
 def name_variants(words: tuple[Word, ...], *, person: bool) -> tuple[tuple[Word, ...], ...]:
     """Return the shorter forms that state the same name, longest first, itself included.
 
-    Everywhere forms of address, "junior" and middle initials may go. Of a person, also the office, the middle
-    names and all but the family name.
+    Everywhere forms of address, "junior" and middle initials may go. Of a person, also the office, the middle names
+    and all but the family name.
 
     >>> from pytest_rageval.answers.canonical.words import word_of
     >>> name = tuple(map(word_of, ("general", "george", "h", "thomas")))

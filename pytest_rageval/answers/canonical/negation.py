@@ -45,8 +45,8 @@ def negates(tokens: Sequence[Token], at: int) -> bool:
 def is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:
     """Return whether the stretch of tokens from `start` to before `end` is denied.
 
-    A negation reaches over three content words within its clause. A verb with "not" right behind the stretch
-    denies it too ("six months is not ...").
+    A negation reaches over three content words within its clause. A verb with "not" right behind the stretch denies
+    it too ("six months is not ...").
 
     >>> from pytest_rageval.answers.canonical.parsing import parse
     >>> is_negated(parse("not six months"), 1, 2), is_negated(parse("No, six months"), 2, 3)
@@ -87,8 +87,7 @@ def said_outright(tokens: Sequence[Token]) -> bool | None:
 def polarity(tokens: Sequence[Token], question: Question) -> bool | None:
     """Return the yes or no that a text amounts to; None where it is neither.
 
-    To a yes-or-no question, a statement that repeats words of the question says yes, or no where it denies
-    them.
+    To a yes-or-no question, a statement that repeats words of the question says yes, or no where it denies them.
 
     >>> from pytest_rageval.answers.canonical.parsing import parse
     >>> from pytest_rageval.answers.canonical.questions import ask

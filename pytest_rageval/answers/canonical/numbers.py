@@ -76,8 +76,8 @@ def roman_value(word: str) -> Fraction | None:
 def read_number(pieces: Sequence[Lexeme], at: int, *, money: bool = False) -> Number | None:
     """Read the longest number that starts at a lexeme; None where there is none.
 
-    `money` allows the one-letter scales of prices ("£3m", "$5k"). "half" and other fractions come back as
-    `part`, so that a unit may follow "half a".
+    `money` allows the one-letter scales of prices ("£3m", "$5k"). "half" and other fractions come back as `part`, so
+    that a unit may follow "half a".
 
     >>> from pytest_rageval.answers.canonical.lexemes import lexemes
     >>> str(read_number(lexemes("two hundred and six bones"), 0).value)

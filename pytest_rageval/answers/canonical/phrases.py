@@ -33,9 +33,9 @@ _MOST_INVERTED = 4
 class Phrase:
     """Content words that stand side by side in a reference.
 
-    `cut_left` and `cut_right` say that words which the question gives away were taken off at that side;
-    `negated` that the reference denies the phrase; `article` that it has an article and so is no bare name.
-    `companions` are the stems of all words of the reference.
+    `cut_left` and `cut_right` say that words which the question gives away were taken off at that side; `negated`
+    that the reference denies the phrase; `article` that it has an article and so is no bare name. `companions` are
+    the stems of all words of the reference.
     """
 
     words: tuple[Word, ...]
@@ -56,9 +56,9 @@ def phrase_spans(tokens: Sequence[Token], phrase: Phrase, question: Question) ->
 def _candidates(tokens: Sequence[Token], phrase: Phrase, question: Question) -> Iterator[Span]:
     """Every place where a prediction states a phrase, best form first.
 
-    The words stand in the order of the reference, next to each other but for articles, particles and one
-    further word; or turned round about a preposition; or written together, apart or as an initialism; or as a
-    shorter form of the name (see `names.name_variants`).
+    The words stand in the order of the reference, next to each other but for articles, particles and one further
+    word; or turned round about a preposition; or written together, apart or as an initialism; or as a shorter form of
+    the name (see `names.name_variants`).
     """
     whole = phrase.words
     for words in name_variants(whole, person=question.person and not phrase.article):
@@ -140,8 +140,8 @@ def _is_other_name(tokens: Sequence[Token], span: Span) -> bool:
 def _replaced(tokens: Sequence[Token], span: Span, phrase: Phrase, question: Question) -> bool:
     """Whether another word stands where a word that was cut off belongs.
 
-    A noun of the question may follow, for it names the kind of thing that is asked for; before the phrase even
-    such a word makes it something else.
+    A noun of the question may follow, for it names the kind of thing that is asked for; before the phrase even such a
+    word makes it something else.
     """
     before = _is_content(tokens, span[0] - 1)
     if phrase.cut_left and before and before.stem not in phrase.companions:
@@ -164,8 +164,8 @@ def _is_content(tokens: Sequence[Token], at: int) -> Word | None:
 def _inverted(tokens: Sequence[Token], words: tuple[Word, ...], question: Question) -> Iterator[Span]:
     """The places of "director of finance" for "finance director", and the like.
 
-    The moved part follows after a preposition, as an adverb ("rained heavily"), or after a comma in "family
-    name, given name".
+    The moved part follows after a preposition, as an adverb ("rained heavily"), or after a comma in "family name,
+    given name".
     """
     for cut in range(1, len(words)):
         for start, middle in _sequence(tokens, words[cut:], question):

@@ -1,7 +1,6 @@
 """Numbers with units, conversion between units, and when one quantity states another.
 
-A name has one or more readings: a "pound" may be money or weight. Units convert only where the relation is
-exact.
+A name has one or more readings: a "pound" may be money or weight. Units convert only where the relation is exact.
 """
 
 from collections.abc import Sequence
@@ -166,8 +165,8 @@ def is_currency(word: str) -> bool:
 def read_quantity(pieces: Sequence[Lexeme], at: int) -> tuple[Quantity, int] | None:
     """Read the quantity that starts at a lexeme, with the index after it.
 
-    A number with no unit is a bare number, whatever noun follows it. A number that touches letters which are no
-    unit ("4k", "3d") is no quantity.
+    A number with no unit is a bare number, whatever noun follows it. A number that touches letters which are no unit
+    ("4k", "3d") is no quantity.
 
     >>> from pytest_rageval.answers.canonical.lexemes import lexemes
     >>> read_quantity(lexemes("half a year"), 0)[0].sizes() == read_quantity(lexemes("six months"), 0)[0].sizes()
@@ -223,8 +222,8 @@ def same_quantity(
 ) -> bool:
     """Return whether a said quantity is the wanted one.
 
-    `understood` are the dimensions that the question names: a bare number may stand for one of them. A bare
-    wanted number is met with any unit, unless the question named another one. `approximate` accepts a rounding.
+    `understood` are the dimensions that the question names: a bare number may stand for one of them. A bare wanted
+    number is met with any unit, unless the question named another one. `approximate` accepts a rounding.
 
     >>> from pytest_rageval.answers.canonical.lexemes import lexemes
     >>> days, weeks = (read_quantity(lexemes(text), 0)[0] for text in ("14 days", "two weeks"))

@@ -144,8 +144,8 @@ def stem(word: str) -> str:
 class Word:
     """A word: its folded form and the stems under which it is known.
 
-    `alternative` is the stem of the spelling with two letters for an umlaut; for most words both stems are the
-    same. `glyph` marks a character of a script without spaces, which must touch its neighbours.
+    `alternative` is the stem of the spelling with two letters for an umlaut; for most words both stems are the same.
+    `glyph` marks a character of a script without spaces, which must touch its neighbours.
     """
 
     form: str

@@ -28,8 +28,8 @@ NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWO
 def has_own(retriever: object, method: str) -> bool:
     """Whether a class other than the framework's base class defines this asynchronous method.
 
-    A framework's base class calls the synchronous method: in another thread, where some retrievers must not be
-    used, or in the event loop, which it blocks. Such a retriever is better called synchronously.
+    A framework's base class calls the synchronous method: in another thread, where some retrievers must not be used,
+    or in the event loop, which it blocks. Such a retriever is better called synchronously.
     """
     definers = [definer for definer in type(retriever).__mro__ if method in vars(definer)]
     if not definers:
@@ -44,8 +44,8 @@ def adapt(function: Callable[..., Any]) -> Callable[..., Any]:
 
     k is, by the first rule that fits:
 
-    1. the second argument, where that has a name of `K_NAMES`, or is required, or has an integer default, or is
-       one of `*args`, or where the signature is not known;
+    1. the second argument, where that has a name of `K_NAMES`, or is required, or has an integer default, or is one
+       of `*args`, or where the signature is not known;
     2. a later argument with a name of `K_NAMES`, by that name;
     3. left out. The caller cuts the result at k.
 

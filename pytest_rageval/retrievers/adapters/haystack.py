@@ -1,7 +1,7 @@
 """Haystack: a retriever component, or a pipeline from the query to documents.
 
-Of a pipeline, the query goes to every open input named `query`, `text` or `question`; no other may be required.
-The documents are those of the one component that has an open output `documents`.
+Of a pipeline, the query goes to every open input named `query`, `text` or `question`; no other may be required. The
+documents are those of the one component that has an open output `documents`.
 """
 
 import inspect
