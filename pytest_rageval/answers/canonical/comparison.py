@@ -5,7 +5,7 @@ People who compare answers accept one that leaves out a detail of a long referen
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -14,10 +14,10 @@ from itertools import pairwise
 from pytest_rageval.answers.canonical.dates import Date
 from pytest_rageval.answers.canonical.figures import Figure, figure_states
 from pytest_rageval.answers.canonical.lexemes import fold
-from pytest_rageval.answers.canonical.names import is_initialism
+from pytest_rageval.answers.canonical.names import initialisms
 from pytest_rageval.answers.canonical.negation import ANSWER_STEMS, is_negated, polarity, said_outright
 from pytest_rageval.answers.canonical.parsing import Mark, Token, parse
-from pytest_rageval.answers.canonical.phrases import Phrase, phrase_spans
+from pytest_rageval.answers.canonical.phrases import Phrase, Span, phrase_spans
 from pytest_rageval.answers.canonical.quantities import Quantity
 from pytest_rageval.answers.canonical.questions import Question, ask
 from pytest_rageval.answers.canonical.words import ARTICLES, DISTINGUISHING, PARTICLES, Word
@@ -55,35 +55,6 @@ class Demand:
     def __bool__(self) -> bool:
         """Whether anything is demanded at all."""
         return bool(self.figures or self.phrases)
-
-
-def mostly_stated(
-    tokens: Sequence[Token],
-    phrases: Sequence[Phrase],
-    stated: Callable[[Phrase], bool],
-    *,
-    itemised: bool,
-) -> bool:
-    """Return whether a prediction states two thirds of at least three content words.
-
-    `stated` decides for one phrase; `itemised` says that the phrases are items of a list, none of which may be
-    missing whole.
-    """
-    total = sum(len(phrase.words) for phrase in phrases)
-    if total < _LEAST_WORDS:
-        return False
-    said = {token.stem for token in tokens if isinstance(token, Word)}
-    # Most predictions share no word with the reference: spare them the search.
-    if sum(word.stem in said for phrase in phrases for word in phrase.words) < LEAST_SHARE * total:
-        return False
-    covered = 0
-    for phrase in phrases:
-        found = next((part for part in (phrase, *_shortened(phrase)) if stated(part)), None)
-        lost = itemised or any(word.form in DISTINGUISHING for word in phrase.words)
-        if found is None and lost:
-            return False
-        covered += len(found.words) if found else 0
-    return covered >= LEAST_SHARE * total
 
 
 def is_long(reference: str) -> bool:
@@ -126,68 +97,7 @@ def states(prediction: str, reference: str, *, question: str = "") -> bool:
         return False
     asked = ask(_beginning(question))
     tokens = parse(_beginning(prediction))[:MOST_SAID]
-    return any(_version_stated(tokens, version, asked) for version in versions(reference, place=asked.place))
-
-
-@lru_cache(maxsize=8192)
-def versions(reference: str, *, place: bool = False) -> tuple[str, ...]:
-    """Return the forms of a reference of which one suffices.
-
-    A parenthesis adds to an answer and may be left out; it stands alone only where it abbreviates the rest. A slash
-    between spaces separates alternatives. Where a place is asked for, the region behind its comma may be left out: it
-    adds nothing to which place is meant.
-
-    >>> versions("Tulsa (Oklahoma)"), versions("International Border (IB)")
-    (('Tulsa',), ('International Border', 'IB'))
-    >>> versions("soccer / football")
-    ('soccer', 'football')
-    >>> versions("Madison, Wisconsin", place=True)
-    ('Madison, Wisconsin', 'Madison')
-    """
-    found: list[str] = []
-    for part in _ALTERNATIVE.split(reference):
-        outside = _PARENTHESIS.sub(" ", part).strip()
-        inside = [text.strip() for text in _PARENTHESIS.findall(part)]
-        if not parse(outside):
-            found.append(part.strip())
-            continue
-        found.append(outside)
-        region = _REGION.match(outside) if place else None
-        if region:
-            found.append(region[1])
-        words = [token for token in parse(outside) if isinstance(token, Word)]
-        found.extend(text for text in inside if is_initialism(fold(text), words))
-    return tuple(dict.fromkeys(found))
-
-
-@lru_cache(maxsize=8192)
-def demands_of(reference: str, question: Question) -> Demand:
-    """Return what a prediction must state to state a reference.
-
-    Words and figures that the question gives away are not demanded, unless nothing else is left or the question
-    offers a choice. A reference made of function words only ("The Who") demands all its words.
-
-    >>> from pytest_rageval.answers.canonical.questions import ask
-    >>> [phrase.words[0].form for phrase in demands_of("the Amazon River", ask("Which river is longest?")).phrases]
-    ['amazon']
-    """
-    tokens = parse(reference)
-    given = frozenset() if question.choice else question.stems
-    if polarity(tokens, question) is not None:
-        # The yes or no is compared by itself; only what it adds is demanded.
-        return _demand(tokens, question, given | ANSWER_STEMS)
-    demand = _demand(tokens, question, given) or _demand(tokens, question, frozenset())
-    return demand or _demand(tokens, question, frozenset(), every=True)
-
-
-def _shortened(phrase: Phrase) -> Iterator[Phrase]:
-    """The beginnings and ends of a phrase, longest first; only so many words may be missing."""
-    words = phrase.words
-    for missing in range(1, min(len(words), _MOST_MISSING + 1)):
-        if not any(word.form in DISTINGUISHING for word in words[-missing:]):
-            yield replace(phrase, words=words[:-missing], cut_right=True)
-        if not any(word.form in DISTINGUISHING for word in words[:missing]):
-            yield replace(phrase, words=words[missing:], cut_left=True)
+    return any(_version_stated(tokens, version, asked) for version in _versions(reference, place=asked.place))
 
 
 def _beginning(text: str) -> str:
@@ -203,77 +113,37 @@ def _version_stated(tokens: Sequence[Token], reference: str, question: Question)
     outright = said_outright(parse(reference)) is not None
     if wanted is not None and (outright or said_outright(tokens) is not None) and said is not wanted:
         return False
-    demand = demands_of(reference, question)
+    demand = _demands_of(reference, question)
     if not demand:
         return wanted is not None and said is wanted
     return (
-        all(_figure_stated(tokens, figure, question, negated=negated) for figure, negated in demand.figures)
+        all(
+            _asserted(tokens, _figure_spans(tokens, figure, question), question, negated=negated)
+            for figure, negated in demand.figures
+        )
         and _phrases_stated(tokens, demand, question)
         and not _miscounts(tokens, demand, question)
     )
 
 
-def _figure_stated(tokens: Sequence[Token], figure: Figure, question: Question, *, negated: bool) -> bool:
-    return any(
-        question.negated or is_negated(tokens, at, at + 1) == negated
-        for at in _figure_places(tokens, figure, question)
-    )
+@lru_cache(maxsize=8192)
+def _demands_of(reference: str, question: Question) -> Demand:
+    """Return what a prediction must state to state a reference.
 
+    Words and figures that the question gives away are not demanded, unless nothing else is left or the question
+    offers a choice. A reference made of function words only ("The Who") demands all its words.
 
-def _figure_places(tokens: Sequence[Token], figure: Figure, question: Question) -> Iterator[int]:
-    wanted = _without_given_parts(_with_counted_unit(figure, question), question)
-    for at, token in enumerate(tokens):
-        if isinstance(token, Figure) and figure_states(wanted, token, question.understood):
-            yield at
-
-
-def _without_given_parts(figure: Figure, question: Question) -> Figure:
-    """Take the parts of a date that the question names, or does not ask for, off the figure."""
-    date = figure.value
-    if not isinstance(date, Date) or date.day is date.month is None:
-        return figure
-    if question.year and date.year is not None:
-        return replace(figure, value=Date(date.year))
-    named = {other.value.year for other in question.figures if isinstance(other.value, Date)}
-    return replace(figure, value=replace(date, year=None, swapped=None)) if date.year in named else figure
-
-
-def _with_counted_unit(figure: Figure, question: Question) -> Figure:
-    """A bare number the unit that the question asks for ("how many kilograms")."""
-    value = figure.value
-    if isinstance(value, Quantity) and not value.units and question.counted:
-        return replace(figure, value=replace(value, units=question.counted))
-    return figure
-
-
-def _phrases_stated(tokens: Sequence[Token], demand: Demand, question: Question) -> bool:
-    def stated(phrase: Phrase) -> bool:
-        return _phrase_stated(tokens, phrase, question)
-
-    if all(map(stated, demand.phrases)):
-        return True
-    # A person's name has its own short forms; a part of it may be someone else.
-    return not question.person and mostly_stated(tokens, demand.phrases, stated, itemised=demand.itemised)
-
-
-def _phrase_stated(tokens: Sequence[Token], phrase: Phrase, question: Question) -> bool:
-    return any(
-        question.negated or is_negated(tokens, *span) == phrase.negated
-        for span in phrase_spans(tokens, phrase, question)
-    )
-
-
-def _miscounts(tokens: Sequence[Token], demand: Demand, question: Question) -> bool:
-    """Whether the prediction counts another number of what the reference counts."""
-    for figure, noun in demand.counted:
-        said = [
-            token
-            for token, following in pairwise(tokens)
-            if isinstance(token, Figure) and isinstance(following, Word) and following.stem == noun
-        ]
-        if said and not any(figure_states(figure, token, question.understood) for token in said):
-            return True
-    return False
+    >>> from pytest_rageval.answers.canonical.questions import ask
+    >>> [phrase.words[0].form for phrase in _demands_of("the Amazon River", ask("Which river is longest?")).phrases]
+    ['amazon']
+    """
+    tokens = parse(reference)
+    given = frozenset() if question.choice else question.stems
+    if polarity(tokens, question) is not None:
+        # The yes or no is compared by itself; only what it adds is demanded.
+        return _demand(tokens, question, given | ANSWER_STEMS)
+    demand = _demand(tokens, question, given) or _demand(tokens, question, frozenset())
+    return demand or _demand(tokens, question, frozenset(), every=True)
 
 
 def _demand(
@@ -348,3 +218,127 @@ def _joins_phrase(tokens: tuple[Token, ...], at: int) -> bool:
         return token.text in {"-", "'", '"', ".", "#"}
     inside = 0 < at < len(tokens) - 1
     return isinstance(token, Word) and (token.form in ARTICLES or (inside and token.form in PARTICLES))
+
+
+def _asserted(tokens: Sequence[Token], spans: Iterable[Span], question: Question, *, negated: bool) -> bool:
+    """Whether any of the spans is denied, or not, as the reference wants it."""
+    return any(question.negated or is_negated(tokens, *span) == negated for span in spans)
+
+
+def _figure_spans(tokens: Sequence[Token], figure: Figure, question: Question) -> Iterator[Span]:
+    wanted = _without_given_parts(_with_counted_unit(figure, question), question)
+    for at, token in enumerate(tokens):
+        if isinstance(token, Figure) and figure_states(wanted, token, question.understood):
+            yield at, at + 1
+
+
+def _without_given_parts(figure: Figure, question: Question) -> Figure:
+    """Remove the parts of a date that the question names, or does not ask for."""
+    date = figure.value
+    if not isinstance(date, Date) or date.day is date.month is None:
+        return figure
+    if question.year and date.year is not None:
+        return replace(figure, value=Date(date.year))
+    named = {other.value.year for other in question.figures if isinstance(other.value, Date)}
+    return replace(figure, value=replace(date, year=None, swapped=None)) if date.year in named else figure
+
+
+def _with_counted_unit(figure: Figure, question: Question) -> Figure:
+    """Add to a bare number the unit that the question asks for ("how many kilograms")."""
+    value = figure.value
+    if isinstance(value, Quantity) and not value.units and question.counted:
+        return replace(figure, value=replace(value, units=question.counted))
+    return figure
+
+
+def _phrases_stated(tokens: Sequence[Token], demand: Demand, question: Question) -> bool:
+    def stated(phrase: Phrase) -> bool:
+        return _asserted(tokens, phrase_spans(tokens, phrase, question), question, negated=phrase.negated)
+
+    if all(map(stated, demand.phrases)):
+        return True
+    # A person's name has its own short forms; a part of it may be someone else.
+    return not question.person and _mostly_stated(tokens, demand.phrases, stated, itemised=demand.itemised)
+
+
+def _mostly_stated(
+    tokens: Sequence[Token],
+    phrases: Sequence[Phrase],
+    stated: Callable[[Phrase], bool],
+    *,
+    itemised: bool,
+) -> bool:
+    """Return whether a prediction states two thirds of at least three content words.
+
+    `stated` decides for one phrase; `itemised` says that the phrases are items of a list, none of which may be
+    missing whole.
+    """
+    total = sum(len(phrase.words) for phrase in phrases)
+    if total < _LEAST_WORDS:
+        return False
+    said = {token.stem for token in tokens if isinstance(token, Word)}
+    # Most predictions share no word with the reference: spare them the search.
+    if sum(word.stem in said for phrase in phrases for word in phrase.words) < LEAST_SHARE * total:
+        return False
+    covered = 0
+    for phrase in phrases:
+        found = next((part for part in (phrase, *_shortened(phrase)) if stated(part)), None)
+        lost = itemised or any(word.form in DISTINGUISHING for word in phrase.words)
+        if found is None and lost:
+            return False
+        covered += len(found.words) if found else 0
+    return covered >= LEAST_SHARE * total
+
+
+def _shortened(phrase: Phrase) -> Iterator[Phrase]:
+    """The beginnings and ends of a phrase, longest first; only so many words may be missing."""
+    words = phrase.words
+    for missing in range(1, min(len(words), _MOST_MISSING + 1)):
+        if not any(word.form in DISTINGUISHING for word in words[-missing:]):
+            yield replace(phrase, words=words[:-missing], cut_right=True)
+        if not any(word.form in DISTINGUISHING for word in words[:missing]):
+            yield replace(phrase, words=words[missing:], cut_left=True)
+
+
+def _miscounts(tokens: Sequence[Token], demand: Demand, question: Question) -> bool:
+    """Whether the prediction counts another number of what the reference counts."""
+    for figure, noun in demand.counted:
+        said = [
+            token
+            for token, following in pairwise(tokens)
+            if isinstance(token, Figure) and isinstance(following, Word) and following.stem == noun
+        ]
+        if said and not any(figure_states(figure, token, question.understood) for token in said):
+            return True
+    return False
+
+
+@lru_cache(maxsize=8192)
+def _versions(reference: str, *, place: bool = False) -> tuple[str, ...]:
+    """Return the forms of a reference of which one suffices.
+
+    A parenthesis adds to an answer and may be left out; it stands alone only where it abbreviates the rest. A slash
+    between spaces separates alternatives. Where a place is asked for, the region behind its comma may be left out: it
+    adds nothing to which place is meant.
+
+    >>> _versions("Tulsa (Oklahoma)"), _versions("International Border (IB)")
+    (('Tulsa',), ('International Border', 'IB'))
+    >>> _versions("soccer / football")
+    ('soccer', 'football')
+    >>> _versions("Madison, Wisconsin", place=True)
+    ('Madison, Wisconsin', 'Madison')
+    """
+    found: list[str] = []
+    for part in _ALTERNATIVE.split(reference):
+        outside = _PARENTHESIS.sub(" ", part).strip()
+        inside = [text.strip() for text in _PARENTHESIS.findall(part)]
+        if not parse(outside):
+            found.append(part.strip())
+            continue
+        found.append(outside)
+        region = _REGION.match(outside) if place else None
+        if region:
+            found.append(region[1])
+        words = [token for token in parse(outside) if isinstance(token, Word)]
+        found.extend(text for text in inside if fold(text) in initialisms(words))
+    return tuple(dict.fromkeys(found))

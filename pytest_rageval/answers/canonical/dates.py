@@ -8,18 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from pytest_rageval.answers.canonical.lexemes import Lexeme, listed, numbered, text_at
+from pytest_rageval.answers.canonical.lexemes import Lexeme, listed, numbered, skip, text_at
 from pytest_rageval.answers.canonical.numbers import read_number
 
-__all__ = [
-    "ClockTime",
-    "Date",
-    "date_states",
-    "read_clock_time",
-    "read_dates",
-    "read_rate",
-    "same_time",
-]
+__all__ = ["ClockTime", "Date", "date_states", "read_clock_time", "read_dates", "read_rate"]
 _MONTHS = numbered(
     "january february march april may june july august september october november december", start=1
 )
@@ -180,16 +172,6 @@ def read_clock_time(pieces: Sequence[Lexeme], at: int) -> tuple[ClockTime, int] 
     return (time, after) if time else None
 
 
-def same_time(wanted: ClockTime, said: ClockTime) -> bool:
-    """Return whether two written times can be the same one.
-
-    >>> nine, evening = ClockTime(frozenset({570, 1290})), ClockTime(frozenset({1290}))
-    >>> same_time(nine, evening), same_time(ClockTime(frozenset({570})), evening)
-    (True, False)
-    """
-    return not wanted.minutes.isdisjoint(said.minutes)
-
-
 def _numeric(text: str) -> Date | None:
     """Read 2017-12-15, 15.12.2017 or 12/15/2017."""
     first, second, third = (int(part) for part in text.replace("/", "-").replace(".", "-").split("-"))
@@ -250,10 +232,7 @@ def _month_day(pieces: Sequence[Lexeme], at: int, day_at: int | None = None) -> 
 
 
 def _then_year(pieces: Sequence[Lexeme], at: int, date: Date) -> tuple[Date, int]:
-    after = at
-    while text_at(pieces, after) in {",", "of", "in"}:
-        after += 1
-    year = _year(pieces, after)
+    year = _year(pieces, skip(pieces, at, {",", "of", "in"}))
     return (replace(date, year=year[0].year), year[1]) if year else (date, at)
 
 
@@ -277,9 +256,7 @@ def _day_month(pieces: Sequence[Lexeme], at: int) -> tuple[Date, int] | None:
     day = _day(pieces, at)
     if day is None:
         return None
-    after = day[1]
-    while text_at(pieces, after) in {"of", "-"}:
-        after += 1
+    after = skip(pieces, day[1], {"of", "-"})
     month = _month(pieces, after)
     return _then_year(pieces, after + 1, Date(month=month, day=day[0])) if month else None
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from pytest_rageval.answers.canonical.dates import ClockTime, Date, date_states, same_time
+from pytest_rageval.answers.canonical.dates import ClockTime, Date, date_states
 from pytest_rageval.answers.canonical.lexemes import Lexeme, text_at
 from pytest_rageval.answers.canonical.quantities import Quantity, same_quantity
 
@@ -127,7 +127,7 @@ def _value_states(wanted: Figure, said: Figure, understood: frozenset[str]) -> b
     if isinstance(wanted.value, Date) and isinstance(said.value, Date):
         return date_states(wanted.value, said.value)
     if isinstance(wanted.value, ClockTime) and isinstance(said.value, ClockTime):
-        return same_time(wanted.value, said.value)
+        return not wanted.value.minutes.isdisjoint(said.value.minutes)
     if isinstance(wanted.value, Quantity) and isinstance(said.value, Date) and wanted.value.units:
         year = _bare_year(said.value)
         return year is not None and same_quantity(

@@ -7,13 +7,13 @@ clock time and a simple fraction stay whole.
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from pytest_rageval.text.tokenize import COMMON_UNSPACED, is_word_character, normal_form
 
-__all__ = ["Lexeme", "expanded", "fold", "lexemes", "listed", "numbered", "text_at", "unaccented"]
+__all__ = ["Lexeme", "expanded", "fold", "lexemes", "listed", "numbered", "skip", "text_at", "unaccented"]
 _QUOTES = dict.fromkeys(map(ord, "\u2018\u2019\u201a\u201b\u02bc\u2032\u0060\u00b4"), "'") | (
     dict.fromkeys(map(ord, "\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb"), '"')
 )
@@ -186,6 +186,13 @@ def lexemes(folded: str) -> list[Lexeme]:
 def text_at(pieces: Sequence[Lexeme], at: int) -> str:
     """Return the text of a lexeme, or nothing beyond either end."""
     return pieces[at].text if 0 <= at < len(pieces) else ""
+
+
+def skip(pieces: Sequence[Lexeme], at: int, words: Container[str]) -> int:
+    """Return the first index from `at` on whose lexeme is none of the words."""
+    while text_at(pieces, at) in words:
+        at += 1
+    return at
 
 
 def _spread_fraction(character: str) -> str:

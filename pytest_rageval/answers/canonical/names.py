@@ -12,7 +12,7 @@ from pytest_rageval.answers.canonical.words import (
     stem,
 )
 
-__all__ = ["ROLES", "TITLES", "initialisms", "is_initialism", "name_variants", "same_given_name"]
+__all__ = ["ROLES", "TITLES", "initialisms", "name_variants", "same_given_name"]
 _SHORTEST, _LONGEST = 2, 7
 
 # Forms of address: left out without loss before any name.
@@ -66,22 +66,10 @@ _SHORT_NAMES = frozenset(
 )
 
 
-def is_initialism(short: str, words: Sequence[Word]) -> bool:
-    """Return whether a word is made of the first letters of others.
-
-    Function words may count or not ("USA" and "DoD" both occur). Words that are function words themselves ("is",
-    "it") never are initialisms here.
-
-    >>> from pytest_rageval.answers.canonical.words import word_of
-    >>> words = [word_of(form) for form in "international space station".split()]
-    >>> is_initialism("iss", words), is_initialism("isa", words)
-    (True, False)
-    """
-    return short in initialisms(words)
-
-
 def initialisms(words: Sequence[Word]) -> frozenset[str]:
-    """Return the initialisms of some words: of all, and of those with content.
+    """Return the initialisms of some words: of all ("DoD"), and of those with content ("USA").
+
+    Function words ("is", "it") are no initialisms.
 
     >>> from pytest_rageval.answers.canonical.words import word_of
     >>> sorted(initialisms([word_of(form) for form in "department of defense".split()]))

@@ -7,7 +7,7 @@ from pytest_rageval.answers.canonical.parsing import Mark, Token
 from pytest_rageval.answers.canonical.questions import Question
 from pytest_rageval.answers.canonical.words import NEGATORS, Word, word_of
 
-__all__ = ["ANSWER_STEMS", "breaks_clause", "is_negated", "negates", "polarity", "said_outright"]
+__all__ = ["ANSWER_STEMS", "is_negated", "polarity", "said_outright"]
 _REACH = 3
 _CLAUSE_ENDS = frozenset(".,;:!?()")
 _CONTRASTS = frozenset({"but", "and", "although", "though", "however", "because", "while"})
@@ -28,20 +28,6 @@ ANSWER_STEMS = frozenset(word_of(form).stem for form in _YES | _NO)
 _POLARITY_REACH = 2
 
 
-def breaks_clause(token: Token) -> bool:
-    """Return whether a negation before a token does not reach behind it."""
-    if isinstance(token, Mark):
-        return token.text in _CLAUSE_ENDS
-    return isinstance(token, Word) and token.form in _CONTRASTS
-
-
-def negates(tokens: Sequence[Token], at: int) -> bool:
-    """Return whether the token at a place denies what follows it."""
-    if _form(tokens, at) in NEGATORS:
-        return _form(tokens, at + 1) not in _ASSERTING
-    return (_form(tokens, at), _form(tokens, at + 1)) in _REPLACING
-
-
 def is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:
     """Return whether the stretch of tokens from `start` to before `end` is denied.
 
@@ -55,12 +41,12 @@ def is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:
     passed = 0
     for at in range(start - 1, -1, -1):
         token = tokens[at]
-        if breaks_clause(token) or passed > _REACH:
+        if _breaks_clause(token) or passed > _REACH:
             break
-        if negates(tokens, at):
+        if _negates(tokens, at):
             return True
         passed += not isinstance(token, Word) or token.content
-    return _form(tokens, end) in _VERBS and _form(tokens, end + 1) == "not" and negates(tokens, end + 1)
+    return _form(tokens, end) in _VERBS and _form(tokens, end + 1) == "not" and _negates(tokens, end + 1)
 
 
 def said_outright(tokens: Sequence[Token]) -> bool | None:
@@ -98,12 +84,26 @@ def polarity(tokens: Sequence[Token], question: Question) -> bool | None:
     outright = said_outright(tokens)
     if outright is not None or not question.polar or question.choice:
         return outright
-    if any(negates(tokens, at) for at in range(len(tokens))):
+    if any(_negates(tokens, at) for at in range(len(tokens))):
         return False
     repeats = any(
         isinstance(token, Word) and token.content and token.stem in question.stems for token in tokens
     )
     return True if repeats else None
+
+
+def _breaks_clause(token: Token) -> bool:
+    """Return whether a negation before a token does not reach behind it."""
+    if isinstance(token, Mark):
+        return token.text in _CLAUSE_ENDS
+    return isinstance(token, Word) and token.form in _CONTRASTS
+
+
+def _negates(tokens: Sequence[Token], at: int) -> bool:
+    """Return whether the token at a place denies what follows it."""
+    if _form(tokens, at) in NEGATORS:
+        return _form(tokens, at + 1) not in _ASSERTING
+    return (_form(tokens, at), _form(tokens, at + 1)) in _REPLACING
 
 
 def _form(tokens: Sequence[Token], at: int) -> str:

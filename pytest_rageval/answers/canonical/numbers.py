@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pytest_rageval.answers.canonical.lexemes import Lexeme, numbered, text_at
+from pytest_rageval.answers.canonical.lexemes import Lexeme, numbered, skip, text_at
 
 __all__ = ["Number", "read_number", "roman_value"]
 _NUMERAL = re.compile(r"(?=[ivx]{2})(x{0,3})(ix|iv|v?i{0,3})")
@@ -126,9 +126,7 @@ def _after_hyphen(pieces: Sequence[Lexeme], at: int) -> int:
 
 def _multiplied(pieces: Sequence[Lexeme], part: Number) -> Number:
     """Read on over "half a million", "half a dozen", "a quarter of a million"."""
-    at = part.end
-    while text_at(pieces, at) in {"of", "a", "an", "-"}:
-        at += 1
+    at = skip(pieces, part.end, {"of", "a", "an", "-"})
     scale = _SCALES.get(text_at(pieces, at))
     return Number(part.value * scale, at + 1) if scale else part
 

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
 from pytest_rageval.answers.canonical.dates import Date, read_clock_time, read_dates, read_rate
-from pytest_rageval.answers.canonical.figures import Figure, Qualifier, read_qualifier
-from pytest_rageval.answers.canonical.lexemes import Lexeme, fold, lexemes, text_at
+from pytest_rageval.answers.canonical.figures import Figure, read_qualifier
+from pytest_rageval.answers.canonical.lexemes import Lexeme, fold, lexemes, skip, text_at
 from pytest_rageval.answers.canonical.numbers import roman_value
 from pytest_rageval.answers.canonical.quantities import Quantity, read_quantity
 from pytest_rageval.answers.canonical.words import ARTICLES, Word, word_of
@@ -125,12 +125,11 @@ def _qualified(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Figure, ...], i
     if qualifier is None:
         return None
     meaning, start = qualifier
-    while text_at(pieces, start) in ARTICLES or text_at(pieces, start) in {"of", "in", "-"}:
-        start += 1
+    start = skip(pieces, start, ARTICLES | {"of", "in", "-"})
     found = _figures(pieces, start) if start < len(pieces) else None
     if found is None and start > 0 and text_at(pieces, start - 1) in ARTICLES:
         found = _figures(pieces, start - 1)
-    return found and (tuple(_with(figure, meaning) for figure in found[0]), found[1])
+    return found and (tuple(replace(figure, **asdict(meaning)) for figure in found[0]), found[1])
 
 
 def _figures(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Figure, ...], int] | None:
@@ -141,17 +140,9 @@ def _figures(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Figure, ...], int
     dates = read_dates(pieces, at)
     quantity = read_quantity(pieces, at)
     # A number of four digits is a year unless a unit or a scale follows it.
-    if dates and not (quantity and quantity[1] > dates[1] and _is_year(dates[0][0])):
+    if dates and not (quantity and quantity[1] > dates[1] and dates[0][0] == Date(dates[0][0].year)):
         return tuple(Figure(date) for date in dates[0]), dates[1]
     return ((Figure(quantity[0]),), quantity[1]) if quantity else None
-
-
-def _is_year(value: object) -> bool:
-    return isinstance(value, Date) and value == Date(value.year)
-
-
-def _with(figure: Figure, meaning: Qualifier) -> Figure:
-    return replace(figure, bound=meaning.bound, part=meaning.part, approximate=meaning.approximate)
 
 
 def _mark_ranges(tokens: list[Token]) -> None:

@@ -8,7 +8,6 @@ from pytest_rageval.answers.canonical.names import (
     ROLES,
     TITLES,
     initialisms,
-    is_initialism,
     name_variants,
     same_given_name,
 )
@@ -217,7 +216,7 @@ def _abbreviated(tokens: Sequence[Token], words: tuple[Word, ...]) -> Iterator[S
         size = len(words[0].form)
         for first in range(len(content) - size + 1):
             run = content[first : first + size]
-            if is_initialism(words[0].form, [token for _, token in run]):
+            if words[0].form in initialisms([token for _, token in run]):
                 yield run[0][0], run[-1][0] + 1
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pytest_rageval.answers.canonical.figures import Figure
 from pytest_rageval.answers.canonical.lexemes import listed
 from pytest_rageval.answers.canonical.names import ROLES
-from pytest_rageval.answers.canonical.parsing import Token, parse
+from pytest_rageval.answers.canonical.parsing import parse
 from pytest_rageval.answers.canonical.quantities import CURRENCIES, Unit, unit_named
 from pytest_rageval.answers.canonical.words import NEGATORS, Word
 
@@ -55,7 +55,7 @@ def ask(text: str) -> Question:
     ['seconds']
     """
     tokens = parse(text)
-    forms = _forms(tokens)
+    forms = [token.form if isinstance(token, Word) else "" for token in tokens]
     words = [token for token in tokens if isinstance(token, Word)]
     return Question(
         stems=frozenset(stem for word in words if word.content for stem in (word.stem, word.alternative)),
@@ -69,10 +69,6 @@ def ask(text: str) -> Question:
         understood=_understood(forms),
         counted=_counted(forms),
     )
-
-
-def _forms(tokens: tuple[Token, ...]) -> list[str]:
-    return [token.form if isinstance(token, Word) else "" for token in tokens]
 
 
 def _asks_person(forms: list[str]) -> bool:
