@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple, Self
 
 from pytest_rageval.errors import Cause, InputError, QueryError, TooManyUnscoredError
 from pytest_rageval.model import Example, Ranking
+from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import UNIT, mean_interval
-from pytest_rageval.stats.votes import Tally
 
 __all__ = ["SCORING", "YES", "Evidence", "Outcome", "Places", "Score", "too_many"]
 

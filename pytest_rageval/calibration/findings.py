@@ -13,7 +13,7 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, LabelledPair, Scale
 from pytest_rageval.scores import YES, Outcome, Score
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, majority, pearson
-from pytest_rageval.stats.estimate import Estimate
+from pytest_rageval.stats.intervals import Estimate
 
 __all__ = ["MEASURES", "Calibration", "CalibrationRuling", "LabelledVerdict", "People", "rule_on"]
 

@@ -32,7 +32,7 @@ from pytest_rageval.answers.judge_protocol import (
     Judge,
     Rating,
 )
-from pytest_rageval.answers.votes import rests_on, tallied
+from pytest_rageval.answers.votes import add_tally, with_tally
 from pytest_rageval.errors import CallableError, NoGroundTruth, UnusableRanking
 from pytest_rageval.generator import Generator
 from pytest_rageval.measures.gold_matching import SHARE
@@ -40,7 +40,7 @@ from pytest_rageval.measures.spec import Spec
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.retrievers.retriever import Retriever
 from pytest_rageval.scores import Outcome
-from pytest_rageval.stats.votes import Tally
+from pytest_rageval.stats.agreement import Tally
 
 __all__ = [
     "NO_GOLD",
@@ -387,10 +387,10 @@ class SingleFlight:
             make: begins it.
         """
         if key not in self._tasks or _may_be_tried_again(self._tasks[key]):
-            self._tasks[key] = asyncio.ensure_future(tallied(make()))
+            self._tasks[key] = asyncio.ensure_future(with_tally(make()))
         # Shielded: a waiter that is cancelled must not cancel the work that others wait for.
         result, votes = await asyncio.shield(cast("asyncio.Future[tuple[T, Tally]]", self._tasks[key]))
-        rests_on(key, votes)
+        add_tally(key, votes)
         return result
 
 

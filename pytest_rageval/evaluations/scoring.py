@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from dataclasses import replace
 from typing import Final
 
-from pytest_rageval.answers.votes import tallied
+from pytest_rageval.answers.votes import with_tally
 from pytest_rageval.errors import CallableError, QueryError, RagevalError, Undefined, Unscored
 from pytest_rageval.evaluations.context import Pipeline, gather_all
 from pytest_rageval.measures.gold_matching import GoldMatch
@@ -81,7 +81,7 @@ async def score_each(
 
     async def outcome(example: Example) -> Outcome:
         try:
-            scored, votes = await tallied(score(example))
+            scored, votes = await with_tally(score(example))
         except QueryError as error:
             return Outcome(example, None, error.reason, failed=error, cause=error.cause)
         except Undefined as undefined:

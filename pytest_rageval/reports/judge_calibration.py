@@ -7,7 +7,7 @@ from pytest_rageval.calibration.findings import Calibration, CalibrationRuling, 
 from pytest_rageval.evalsets.human_labels import LabelledPair, Scale
 from pytest_rageval.reports.layout import aligned, field_lines, wrapped
 from pytest_rageval.reports.notes import short
-from pytest_rageval.stats.estimate import Estimate
+from pytest_rageval.stats.intervals import Estimate
 
 __all__ = [
     "agreement_lines",

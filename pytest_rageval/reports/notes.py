@@ -16,7 +16,7 @@ from pytest_rageval.gate.comparison import DropTest
 from pytest_rageval.gate.verdict import Ruling
 from pytest_rageval.reports.document import ComparisonEntry, ScoreEntry
 from pytest_rageval.scores import Outcome, Score
-from pytest_rageval.stats.votes import Tally
+from pytest_rageval.stats.agreement import Tally
 
 __all__ = [
     "TEXTS",
