@@ -10,16 +10,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Final, Literal, Protocol
+from typing import Literal, Protocol
 
 from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.errors import Unscored
+from pytest_rageval.scores import YES
 from pytest_rageval.stats.intervals import wilson
 
 __all__ = ["FlipRate", "Injection", "Trial", "compare_fences", "flip_rate", "injections", "run_trials"]
-
-YES: Final = 0.5
-"""The lowest verdict that is yes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,14 +68,7 @@ SEMI_GOLD_SAMPLES: Final = 3
 
 
 class ScoreRequest(NamedTuple):
-    """A score as a user asks for it.
-
-    Attributes:
-        spec: its name, such as "recall@5".
-        comparator: how two answers are compared; None for the default comparator.
-        label: how the answer from one passage is compared in eRAG; None for the comparator.
-        order: of the passages in the prompt of Rel'-recall: "rank", or "random".
-    """
+    """A score as a user asks for it, such as "recall@5", with its keywords: see `Terms`."""
 
     spec: str
     comparator: str | None = None
