@@ -131,7 +131,9 @@ class Registry:
                 f"add_score({name!r}): scale={scale!r} must be the lowest and the highest value, such as (0, 1)."
             )
         checked = PluginScore(name, evaluate, scale)
-        score = ScoreDef(name, checked, None if asks is None else frozenset(asks), scale)
+        asked = None if asks is None else frozenset(asks)
+        # Its outcomes may have `Evidence.sizes`, which are pooled.
+        score = ScoreDef(name, checked, asked, scale, notes=rel_prime.pooled_notes)
         _add(self.scores, "score", name, score)
 
     def add_answer_measure(self, name: str, measure: AnswerMeasure) -> None:

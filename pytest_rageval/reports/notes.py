@@ -7,6 +7,7 @@ only some scores have come from the definitions of these scores.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import chain
 from statistics import fmean
 from typing import Any, Final
@@ -53,17 +54,8 @@ def short(rho: float) -> str:
     return text if text.endswith("1.00") else text.replace("0.", ".", 1)
 
 
-def _unscored_text(entry: ScoreEntry) -> str:
+def _reasons_text(key: str, entry: Mapping[str, Any]) -> str:
     """Such as "4 unscored: 4 × no gold passages"."""
-    return _reasons(entry, "unscored")
-
-
-def _undefined_text(entry: ScoreEntry) -> str:
-    """Such as "3 undefined: 3 × nothing was cited"."""
-    return _reasons(entry, "undefined")
-
-
-def _reasons(entry: Mapping[str, Any], key: str) -> str:
     examples = entry.get("examples", ())
     reasons = Counter(" ".join(each[key].split()) for each in examples if each.get(key) is not None)
     if not reasons:
@@ -302,8 +294,8 @@ def _corrected_text(entry: ScoreEntry) -> str:
 
 
 TEXTS: Final = (
-    _unscored_text,
-    _undefined_text,
+    partial(_reasons_text, "unscored"),
+    partial(_reasons_text, "undefined"),
     _baseline_text,
     _slices_text,
     _repeats_text,

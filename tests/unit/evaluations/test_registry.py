@@ -10,6 +10,8 @@ from pytest_rageval.evaluations.registry import METHODS, SCORES, Registry, resol
 from pytest_rageval.measures import passage_labels as usefulness
 from pytest_rageval.measures.ranking import MEASURES
 from pytest_rageval.measures.spec import Spec
+from pytest_rageval.model import Example
+from pytest_rageval.scores import Evidence, Outcome, Score
 
 
 @pytest.mark.parametrize("name", ["recall", "llm_reteval", "answer.rougeL", "arena.win_tie", "relevance.hit"])
@@ -101,6 +103,14 @@ def test_a_score_of_another_plugin_gets_every_word() -> None:
     registry.add_score("house", lambda *_: None)
     wanted = ScoreRequest("house@3", comparator="em", label="f1", order="random")
     assert resolve(wanted, registry.scores)[0].label == "f1"
+
+
+def test_the_sizes_of_an_added_score_are_pooled() -> None:
+    registry = Registry()
+    registry.add_score("house", lambda *_: None)
+    sizes = Evidence(sizes={"relevant": 4, "shown": 2, "found": 1})
+    score = Score("house@3", [Outcome(Example("q", "?"), 0.5, None, sizes)])
+    assert registry.scores["house"].notes(score)["pooled"]["recall_over_rel"] == 0.25
 
 
 @pytest.mark.parametrize(
