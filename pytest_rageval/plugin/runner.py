@@ -122,14 +122,14 @@ class GatePlugin:
 
     def evaluate(self, item: pytest.Item, retriever: object, generator: object, judge: object) -> "Rageval":
         """Evaluate the markers of a test, and return the object that the test receives."""
-        from pytest_rageval.plugin.rageval_fixture import MarkedItem, Rageval  # noqa: PLC0415 - see session
+        from pytest_rageval.plugin.rageval_fixture import Rageval, marked_test  # noqa: PLC0415 - see session
         from pytest_rageval.session import Components  # noqa: PLC0415
         from pytest_rageval.session.evaluated_test import EvaluatedTest  # noqa: PLC0415
 
         test = EvaluatedTest(
             self.session,
             Components(retriever, generator, judge),
-            MarkedItem(item),
+            marked_test(item),
             family_size=self._family_size,
             limit=self._limit,
         )

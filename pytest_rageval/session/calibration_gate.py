@@ -87,8 +87,7 @@ class CalibrationGate:
         return self._calibrated(option, threshold.comparator)
 
     def _calibrated(self, source: str | Path, comparator: str | None) -> Calibration:
-        bases = (self._test.root, self._test.path.parent)
-        labels = self._session.sources.labels(source, bases=bases)
+        labels = self._session.sources.labels(source, bases=self._test.bases)
         return self._session.calibrate(self._components, labels, comparator)
 
     def _record(self, ruling: CalibrationRuling) -> None:
