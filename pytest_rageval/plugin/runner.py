@@ -14,7 +14,7 @@ import pytest
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError, Unscored, places
-from pytest_rageval.plugin.terminal import Progress, failure, print_line, print_lines
+from pytest_rageval.plugin.terminal import Progress, fail_run, failure, print_line, print_lines
 from pytest_rageval.plugin.xdist import plain_nodeid, run_context
 from pytest_rageval.printable import printable
 
@@ -333,8 +333,8 @@ class PlanningPlugin:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail a run whose plan counts too little."""
-        if self._unfinished and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self._unfinished:
+            fail_run(session)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """List the tests that were not planned to their end."""
