@@ -183,8 +183,7 @@ OPTIONS: Final = (
     Option(
         "judge_model",
         str,
-        "model that compares answers; default: the generating one, or a comparison in canonical form "
-        "where that is embedded",
+        "model that compares answers; default: the generating one, or canonical comparison where that is embedded",
         "NAME",
     ),
     Option(
@@ -210,15 +209,14 @@ OPTIONS: Final = (
     Option(
         "comparator",
         str,
-        "how two answers are compared: names of comparators and answer measures with and, or and "
-        "thresholds, such as 'judge or em' or 'f1>=0.5'",
+        "how two answers are compared: names of comparators and answer measures with and, or and thresholds, such as "
+        "'judge or em' or 'f1>=0.5'",
         "EXPRESSION",
     ),
     Option(
         "match_share",
         PART,
-        "share of a gold passage that retrieved documents must contain for it to be found, where it is matched "
-        "by span or text",
+        "share of a gold passage that retrieved documents must contain, where it is matched by span or text",
         "SHARE",
     ),
     Option(
@@ -230,7 +228,7 @@ OPTIONS: Final = (
     Option(
         "concurrency",
         POSITIVE,
-        "most requests in flight from one process to a server; fewer while the server refuses some",
+        "most requests in flight from one process to a server; fewer while it refuses some",
         "N",
     ),
     Option("rpm", RATE, "most requests a minute to a server, over all workers", "N"),
@@ -239,8 +237,8 @@ OPTIONS: Final = (
     Option(
         "retries",
         COUNT,
-        "repeat a request after 408, 409, 5xx, a timeout or a dropped connection at most this often; "
-        "429 and 503 are waited for as long as --rageval-patience says",
+        "repeat a request after 408, 409, 5xx, a timeout or a dropped connection at most this often; 429 and 503 are "
+        "waited for as long as --rageval-patience says",
         "N",
     ),
     Option(
@@ -253,8 +251,7 @@ OPTIONS: Final = (
     Option(
         "threads",
         POSITIVE,
-        "threads that call a synchronous retriever or generator; 1 is the test's own thread, one call "
-        "at a time",
+        "threads that call a synchronous retriever or generator; 1 is the test's own thread, one call at a time",
         "N",
     ),
     Option("cache_dir", Path, "folder of the reply cache; in the root directory by default", "DIR"),
@@ -276,14 +273,11 @@ OPTIONS: Final = (
     Option(
         "prompts",
         Path,
-        "file of prompts for models at a server (TOML), by name, in place of the package's own",
+        "file of prompts for models at a server (TOML), in place of the package's own",
         "FILE",
     ),
     Option(
-        "max_unscored",
-        SHARE,
-        "share of examples without a score above which a score is an error",
-        "SHARE",
+        "max_unscored", SHARE, "share of examples without a score above which a score is an error", "SHARE"
     ),
     Option(
         "baseline",

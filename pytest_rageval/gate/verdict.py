@@ -85,9 +85,7 @@ class Ruling:
 
 
 def rule(score: Score, threshold: Threshold, baseline: BaselineLookup, *, alpha: float) -> Ruling:
-    """Rule on a threshold.
-
-    A slice of which the baseline has no question is new, and has no baseline yet.
+    """Rule on a threshold; a slice of which the baseline has no question has no baseline yet.
 
     Args:
         score: of the whole eval set.
@@ -123,10 +121,19 @@ def _ruled(score: Score, threshold: Threshold, baseline: BaselineLookup, alpha: 
             bounded = replace(bounded, reason=f"{score:.3f} is the new baseline")
         return Ruling(threshold, score, bounded)
     before = None if _is_new(score, baseline.before) else baseline.before
+    drop = None
     try:
         if baseline.missing:
             raise StaleBaselineError(f"{score.name}: {baseline.missing}")
-        drop = None if before is None else _drop_test(score, threshold, baseline, before, alpha)
+        if before is not None:
+            drop = drop_test(
+                compared(score, baseline.fingerprint, before),
+                max_drop=threshold.max_drop,
+                strict=threshold.strict,
+                alpha=alpha,
+                largest=score.scale[1] - score.scale[0],
+                seed=score.seed,
+            )
     except RagevalError as error:
         # A violated bound fails, whatever the baseline.
         bounded = verdict_on(score, replace(threshold, max_drop=None))
@@ -151,19 +158,6 @@ def _is_new(score: Score, before: BaselineScore | None) -> bool:
     )
 
 
-def _drop_test(
-    score: Score, threshold: Threshold, baseline: BaselineLookup, before: BaselineScore, alpha: float
-) -> DropTest:
-    return drop_test(
-        compared(score, baseline.fingerprint, before),
-        max_drop=threshold.max_drop or 0.0,
-        strict=threshold.strict,
-        alpha=alpha,
-        largest=score.scale[1] - score.scale[0],
-        seed=score.seed,
-    )
-
-
 def _values(score: Score, tag: str) -> Sequence[Any]:
     """The values of a tag, in the same order in every process."""
     found: dict[str, Any] = {}
@@ -181,7 +175,7 @@ def _values(score: Score, tag: str) -> Sequence[Any]:
 
 
 def _worst_first(ruling: Ruling) -> tuple[int, float, str]:
-    """Sort key: by verdict, then by how close the mean is to a bound."""
+    """Sort key: the verdict, then how close the mean is to a bound."""
     margin = 0.0
     if ruling.score is not None:
         threshold = ruling.threshold
@@ -201,8 +195,8 @@ def verdict_on(score: Score, threshold: Threshold, drop: DropTest | None = None)
 
     Examples at which the retriever failed count for `min` and `max` with the worst possible score: else
     failing at the questions that it loses would help a retriever. Warnings name bounds that examples
-    without a score could violate, bounds within the spread of repeated runs, and drops that `max_drop` could not see
-    among examples that cannot be compared.
+    without a score could violate, bounds within the spread of repeated runs, and drops that `max_drop`
+    could not see among examples that cannot be compared.
 
     Args:
         score: of the threshold's slice.
@@ -214,12 +208,14 @@ def verdict_on(score: Score, threshold: Threshold, drop: DropTest | None = None)
         `strict` by one that is not excluded. `inconclusive` where a larger drop is not significant.
     """
     verdict = _verdict(score, threshold, drop)
-    failed = verdict.status == "fail"
-    unscored = () if failed else (text for _, text in _beyond(score, threshold, "retriever", "run"))
-    unseen = () if failed else _unseen_drop(score, threshold, drop)
-    powerless = _powerless(drop) if verdict.status == "pass" and not threshold.strict else ()
-    noise = _within_noise(score, threshold, drop)
-    return replace(verdict, warnings=(*verdict.warnings, *unscored, *unseen, *powerless, *noise))
+    warnings = list(verdict.warnings)
+    if verdict.status != "fail":
+        warnings += (text for _, text in _beyond(score, threshold, "retriever", "run"))
+        warnings += _unseen_drop(score, threshold, drop)
+    if verdict.status == "pass" and not threshold.strict:
+        warnings += _powerless(drop)
+    warnings += _within_spread(score, threshold, drop)
+    return replace(verdict, warnings=tuple(warnings))
 
 
 def _verdict(score: Score, threshold: Threshold, drop: DropTest | None) -> Verdict:
@@ -230,8 +226,8 @@ def _verdict(score: Score, threshold: Threshold, drop: DropTest | None) -> Verdi
         violated.append(f"{_digits(score, threshold.min)} is below the minimum {threshold.min:g}")
     if threshold.max is not None and above:
         violated.append(f"{_digits(score, threshold.max)} is above the maximum {threshold.max:g}")
-    beyond = _beyond(score, threshold, "retriever")
-    violated += [text for word, text in beyond if not {"min": below, "max": above}[word]]
+    listed = {"min": below, "max": above}
+    violated += (text for word, text in _beyond(score, threshold, "retriever") if not listed[word])
     dropped = _on_drop(score, threshold, drop)
     if not violated:
         return dropped
@@ -305,7 +301,7 @@ def _on_drop(score: Score, threshold: Threshold, drop: DropTest | None) -> Verdi
     return Verdict("inconclusive", text, (text,))
 
 
-def _within_noise(score: Score, threshold: Threshold, drop: DropTest | None) -> Iterator[str]:
+def _within_spread(score: Score, threshold: Threshold, drop: DropTest | None) -> Iterator[str]:
     """Warnings about bounds that are closer to the mean than the spread of repeated runs."""
     spread = score.spread or 0.0
     now = float(score)
@@ -328,10 +324,9 @@ def _unseen_drop(score: Score, threshold: Threshold, drop: DropTest | None) -> I
         return
     new, lost = drop.comparison.new, [outcome.example.id for outcome in drop.comparison.lost]
     lowest, highest = score.reach
-    width = highest - lowest
     unseen = new + len(lost)
     whole = len(drop.comparison.changes) + unseen
-    if unseen * width <= threshold.max_drop * whole + ROUNDING:
+    if unseen * (highest - lowest) <= threshold.max_drop * whole + ROUNDING:
         return
     text = f"a drop among {unseen} of {whole} examples would not be seen"
     if lost:
@@ -346,10 +341,8 @@ def _unseen_drop(score: Score, threshold: Threshold, drop: DropTest | None) -> I
 
 def _powerless(drop: DropTest | None) -> Iterator[str]:
     """A warning where no drop could fail: the smallest p-value, with all signs equal, is 2^-n."""
-    if drop is None:
-        return
-    n = len(drop.comparison.changes)
-    if 0.5**n > drop.alpha:
+    n = 0 if drop is None else len(drop.comparison.changes)
+    if drop is not None and 0.5**n > drop.alpha:
         needed = ceil(log2(1 / drop.alpha))
         yield (
             f"{n} examples can show no drop, should all of them get worse (p = {0.5**n:.2g} > {drop.alpha:.2g}); "

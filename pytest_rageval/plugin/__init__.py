@@ -99,13 +99,14 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     register(ControllerPlugin(), ControllerPlugin.NAME)
     register(SummaryPlugin(config, settings), SummaryPlugin.NAME)
-    register(CompletenessPlugin(config), CompletenessPlugin.NAME)
+    completeness = CompletenessPlugin(config)
+    register(completeness, CompletenessPlugin.NAME)
     if not (settings.plan or settings.update_baseline):
-        register(MissingTestsPlugin(config, settings), MissingTestsPlugin.NAME)
+        register(MissingTestsPlugin(config, settings, completeness), MissingTestsPlugin.NAME)
     if settings.update_baseline:
-        register(BaselineWriterPlugin(config, settings), BaselineWriterPlugin.NAME)
+        register(BaselineWriterPlugin(config, settings, completeness), BaselineWriterPlugin.NAME)
     if settings.record:
-        register(CassetteWriterPlugin(config, settings), CassetteWriterPlugin.NAME)
+        register(CassetteWriterPlugin(config, settings, completeness), CassetteWriterPlugin.NAME)
 
 
 def _settings(config: pytest.Config) -> Settings:

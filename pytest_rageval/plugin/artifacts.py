@@ -10,7 +10,7 @@ import pytest
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.plugin.runner import GatePlugin
-from pytest_rageval.plugin.terminal import print_lines
+from pytest_rageval.plugin.terminal import fail_run, print_lines
 from pytest_rageval.plugin.xdist import plain_nodeid
 
 if TYPE_CHECKING:
@@ -64,15 +64,6 @@ class CompletenessPlugin(SelectionPlugin):
         self._incomplete = Counter[str]()
         self.crashed = False
         """Whether a worker crashed."""
-
-    @classmethod
-    def of(cls, config: pytest.Config) -> "CompletenessPlugin":
-        """The plugin object of this process."""
-        plugin = config.pluginmanager.get_plugin(cls.NAME)
-        if not isinstance(plugin, cls):
-            message = "the rageval plugin is not active in this process"
-            raise pytest.UsageError(message)
-        return plugin
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a test that was skipped or failed: it may not have asked for all that it uses."""
@@ -139,9 +130,10 @@ class MissingTestsPlugin:
 
     NAME: ClassVar[str] = "rageval-missing"
 
-    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
         self._config = config
         self._settings = settings
+        self._completeness = completeness
         self._compared: dict[str, set[str]] = {}
         self._excused: set[str] = set()
         self._lines: list[str] = []
@@ -172,11 +164,11 @@ class MissingTestsPlugin:
         # Few projects have one, and reading it takes imports.
         if self._config.option.collectonly or not os.path.exists(self._settings.baseline):  # noqa: PTH110 - never raises
             return
-        if CompletenessPlugin.of(self._config).selected(session):
+        if self._completeness.selected(session):
             return
         self._lines = list(self._missing())
-        if self._lines and self._settings.require_baseline and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self._lines and self._settings.require_baseline:
+            fail_run(session)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """List them, also with -q."""
@@ -215,9 +207,10 @@ class CassetteWriterPlugin:
 
     NAME: ClassVar[str] = "rageval-cassette"
 
-    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
         self._config = config
         self._settings = settings
+        self._completeness = completeness
         self._lines: dict[str, str] = {}
         self._notes: list[str] = []
         self._failure = ""
@@ -244,7 +237,7 @@ class CassetteWriterPlugin:
 
         self._lines.update(GatePlugin.of(self._config).recorded())
         used = {key: read_entry(line) for key, line in self._lines.items()}
-        partial = CompletenessPlugin.of(self._config).partial(session)
+        partial = self._completeness.partial(session)
         try:
             kept = read_cassette(path) if path.exists() else {}
             unused = {key: entry for key, entry in kept.items() if key not in used}
@@ -252,8 +245,7 @@ class CassetteWriterPlugin:
             write_cassette(path, [*used.values(), *(() if drop else unused.values())])
         except StoreError as error:
             self._failure = str(error)
-            if session.exitstatus == pytest.ExitCode.OK:
-                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            fail_run(session)
             return
         new = len(used.keys() - kept.keys())
         other = sum(used[key].reply != entry.reply for key, entry in kept.items() if key in used)
@@ -292,9 +284,10 @@ class BaselineWriterPlugin:
 
     NAME: ClassVar[str] = "rageval-baseline"
 
-    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
         self._config = config
         self._settings = settings
+        self._completeness = completeness
         self._entries: dict[str, BaselineEntry] = {}
         self._unfinished: set[str] = set()
         self._failed: dict[str, list[str]] = {}
@@ -324,11 +317,10 @@ class BaselineWriterPlugin:
             self._note = "baseline: nothing to write, no test that ran has a threshold with max_drop"
         else:
             try:
-                self._write(CompletenessPlugin.of(self._config).partial(session))
+                self._write(self._completeness.partial(session))
             except InputError as error:
                 self._failure = str(error)
-                if session.exitstatus == pytest.ExitCode.OK:
-                    session.exitstatus = pytest.ExitCode.TESTS_FAILED
+                fail_run(session)
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if self._config.option.no_summary and reporter is not None:
             # What an update lowers is printed also with --no-summary.

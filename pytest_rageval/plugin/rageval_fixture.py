@@ -14,8 +14,9 @@ from pytest_rageval.plugin.xdist import plain_nodeid
 from pytest_rageval.scores import Score
 from pytest_rageval.session import Session
 from pytest_rageval.session.evaluated_test import EvaluatedTest, OutOfBoundsError
+from pytest_rageval.session.pipelines import MarkedTest
 
-__all__ = ["MarkedItem", "Rageval", "parametrization"]
+__all__ = ["Rageval", "marked_test", "parametrization"]
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -117,26 +118,16 @@ class Rageval:
             self._finished()
 
 
-class MarkedItem:
-    """A pytest item as the session reads it: a `MarkedTest`."""
-
-    def __init__(self, item: pytest.Item) -> None:
-        self._item = item
-        self.nodeid = plain_nodeid(item.nodeid)
-        self.path = Path(item.path)
-        self.root = item.config.rootpath
-
-    def markers(self, name: str) -> list[pytest.Mark]:
-        """The item's markers of this name, the closest first."""
-        return list(self._item.iter_markers(name))
-
-    def collected(self) -> set[str]:
-        """The node ids of all items of the run."""
-        return {plain_nodeid(each.nodeid) for each in self._item.session.items}
-
-    def record_property(self, name: str, value: float) -> None:
-        """Record a number for JUnit reports."""
-        self._item.user_properties.append((name, value))
+def marked_test(item: pytest.Item) -> MarkedTest:
+    """A pytest item as the session reads it."""
+    return MarkedTest(
+        nodeid=plain_nodeid(item.nodeid),
+        path=Path(item.path),
+        root=item.config.rootpath,
+        markers=lambda name: list(item.iter_markers(name)),
+        collected=lambda: {plain_nodeid(each.nodeid) for each in item.session.items},
+        record_property=lambda name, value: item.user_properties.append((name, value)),
+    )
 
 
 def parametrization(item: pytest.Item) -> dict[str, Any]:

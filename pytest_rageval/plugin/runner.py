@@ -14,7 +14,7 @@ import pytest
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError, Unscored, places
-from pytest_rageval.plugin.terminal import Progress, failure, print_line, print_lines
+from pytest_rageval.plugin.terminal import Progress, fail_run, failure, print_line, print_lines
 from pytest_rageval.plugin.xdist import plain_nodeid, run_context
 from pytest_rageval.printable import printable
 
@@ -122,14 +122,14 @@ class GatePlugin:
 
     def evaluate(self, item: pytest.Item, retriever: object, generator: object, judge: object) -> "Rageval":
         """Evaluate the markers of a test, and return the object that the test receives."""
-        from pytest_rageval.plugin.rageval_fixture import MarkedItem, Rageval  # noqa: PLC0415 - see session
+        from pytest_rageval.plugin.rageval_fixture import Rageval, marked_test  # noqa: PLC0415 - see session
         from pytest_rageval.session import Components  # noqa: PLC0415
         from pytest_rageval.session.evaluated_test import EvaluatedTest  # noqa: PLC0415
 
         test = EvaluatedTest(
             self.session,
             Components(retriever, generator, judge),
-            MarkedItem(item),
+            marked_test(item),
             family_size=self._family_size,
             limit=self._limit,
         )
@@ -306,13 +306,10 @@ class PlanningPlugin:
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave out the tests that ask no models."""
-        ours: list[pytest.Item] = []
-        rest: list[pytest.Item] = []
-        for item in items:
-            (ours if OURS & set(getattr(item, "fixturenames", ())) else rest).append(item)
-        if rest:
-            config.hook.pytest_deselected(items=rest)
-            items[:] = ours
+        others = [item for item in items if not _asks(item)]
+        if others:
+            config.hook.pytest_deselected(items=others)
+            items[:] = filter(_asks, items)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -333,8 +330,8 @@ class PlanningPlugin:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail a run whose plan counts too little."""
-        if self._unfinished and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self._unfinished:
+            fail_run(session)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """List the tests that were not planned to their end."""
@@ -344,6 +341,10 @@ class PlanningPlugin:
         tests = f"{n} test{'' if n == 1 else 's'} could not be planned to the end"
         head = f"{tests}; what is asked behind these places is not counted:"
         print_lines(terminalreporter, [head, *(f"  {line}" for line in self._unfinished)], red=True)
+
+
+def _asks(item: pytest.Item) -> bool:
+    return not OURS.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def _ended_early(item: pytest.Item, call: pytest.CallInfo[None]) -> str:
@@ -390,16 +391,15 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _cut(error: BaseException) -> None:
-    here = error.__traceback__
-    if here is not None and _is_ours(here):
+    last = error.__traceback__
+    if _is_ours(last):
         error.__traceback__ = None
         return
-    while here is not None and here.tb_next is not None:
-        if _is_ours(here.tb_next):
-            here.tb_next = None
-            return
-        here = here.tb_next
+    while last is not None:
+        if _is_ours(last.tb_next):
+            last.tb_next = None
+        last = last.tb_next
 
 
-def _is_ours(here: TracebackType) -> bool:
-    return Path(here.tb_frame.f_code.co_filename).is_relative_to(PACKAGE)
+def _is_ours(frame: TracebackType | None) -> bool:
+    return frame is not None and Path(frame.tb_frame.f_code.co_filename).is_relative_to(PACKAGE)

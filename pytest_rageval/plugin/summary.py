@@ -13,7 +13,7 @@ import pytest
 from pytest_rageval.config import Settings
 from pytest_rageval.files import write_whole
 from pytest_rageval.plugin.runner import GatePlugin
-from pytest_rageval.plugin.terminal import print_lines
+from pytest_rageval.plugin.terminal import fail_run, print_lines
 from pytest_rageval.printable import one_line, printable
 
 if TYPE_CHECKING:
@@ -115,8 +115,7 @@ class SummaryPlugin:
             if problem:
                 self._problems.append(f"The report {path} cannot be written: {problem}.")
                 # Else the file of an earlier run would be read as this run's.
-                if session.exitstatus == pytest.ExitCode.OK:
-                    session.exitstatus = pytest.ExitCode.TESTS_FAILED
+                fail_run(session)
             else:
                 self._notes.append(f"report: {path}")
 

@@ -14,7 +14,7 @@ from pytest_rageval.printable import one_line, printable
 if TYPE_CHECKING:
     from pytest_rageval.llm.patience import Wait
 
-__all__ = ["Progress", "failure", "print_line", "print_lines"]
+__all__ = ["Progress", "fail_run", "failure", "print_line", "print_lines"]
 
 DELAY_S: Final = 1.0
 """The line of progress appears after this time."""
@@ -29,6 +29,12 @@ WAIT_S: Final = 10.0
 def failure(text: str) -> BaseException:
     """What `pytest.fail` raises, with this text and without a traceback."""
     return pytest.fail.Exception(printable(text), pytrace=False)
+
+
+def fail_run(session: pytest.Session) -> None:
+    """Make the exit status of a run whose tests passed that of a failed one."""
+    if session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def print_lines(reporter: pytest.TerminalReporter, lines: Iterable[str], **markup: bool) -> None:

@@ -90,8 +90,7 @@ class CalibrationGate:
         return score.verdicts and not threshold.where and threshold.by is None
 
     def _calibrated(self, source: str | Path, comparator: str | None) -> Calibration:
-        bases = (self._test.root, self._test.path.parent)
-        labels = self._session.sources.labels(source, bases=bases)
+        labels = self._session.sources.labels(source, bases=self._test.bases)
         return self._session.calibrate(self._components, labels, comparator)
 
     def _record(self, ruling: CalibrationRuling) -> None:

@@ -3,7 +3,7 @@
 In a plan the same path counts what would be asked, and ends with stubs in place of results.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.evaluations.label_agreement import Agreement, AgreementRequest
 from pytest_rageval.evaluations.score_def import ScoreDef
 from pytest_rageval.evaluations.scoring import uniform_judge
-from pytest_rageval.gate.baseline import WRITE, BaselineEntry, baseline_entry
+from pytest_rageval.gate.baseline import WRITE, baseline_entry
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, Ruling, rule
 from pytest_rageval.model import EvalSet, Ranking
@@ -92,8 +92,7 @@ class EvaluatedTest:
             found = [*map(repr, marker.args), *(f"{k}={v!r}" for k, v in marker.kwargs.items())]
             message = f"{EVALSET} takes one path, found ({', '.join(found)}). Write {form}."
             raise InputError(message)
-        bases = (self._test.root, self._test.path.parent)
-        return self._session.sources.evalset(marker.args[0], bases=bases, words=marker.kwargs)
+        return self._session.sources.evalset(marker.args[0], bases=self._test.bases, words=marker.kwargs)
 
     def evaluate_markers(self) -> list[str]:
         """Evaluate the calibrations and the thresholds of the test's markers, all scores at once.
@@ -180,7 +179,7 @@ class EvaluatedTest:
             results["agreement"] = self._agreements
         if self._baseline_scores:
             failed = filter(None, map(_failed, self._rulings))
-            results["baseline"] = self._baseline_entry()
+            results["baseline"] = baseline_entry(self.evalset.examples, self._baseline_scores)
             results["out_of_bounds"] = sorted({ruling.threshold.name for ruling in failed})
         return results
 
@@ -198,9 +197,9 @@ class EvaluatedTest:
         problems = self._calibration.evaluate()
         if not thresholds:
             return problems
-        requests = list(dict.fromkeys(map(_request, thresholds)))
         if self._session.settings.plan:
-            return [*problems, *map(str, self._plan(thresholds, requests))]
+            return [*problems, *map(str, self._plan(thresholds))]
+        requests = list(dict.fromkeys(map(_request, thresholds)))
         scores = self._session.score(self._components, self.evalset, requests)
         for threshold in thresholds:
             try:
@@ -218,15 +217,18 @@ class EvaluatedTest:
         threshold = self._threshold((spec,), words, optional=True)
         request = _request(threshold)
         if self._session.settings.plan:
-            for error in self._plan([threshold], [request]):
+            for error in self._plan([threshold]):
                 raise error
-            return _slice(self._stub(request), threshold)
+            self.has_stubs = True
+            scale, repeats = self._definition(threshold).scale or UNIT, self._session.settings.repeat - 1
+            return _slice(PlannedScore.over(self.evalset.examples, spec, repeats, scale), threshold)
         score = self._session.score(self._components, self.evalset, [request])[request]
         if not threshold.bounds:
             asked = _slice(score, threshold)
             self._scores.append(asked)
-            entry = score_entry(asked, threshold, None, self._definition(threshold).notes)
-            self._record({**entry, **self._corrected(asked, threshold)})
+            notes = self._definition(threshold).notes
+            corrected = self._calibration.corrected(asked, threshold)
+            self._record({**score_entry(asked, threshold, None, notes), **corrected})
             return asked
         ruling = self._rule(score, threshold, tests=1)
         if ruling.verdict.status == "error":
@@ -242,16 +244,11 @@ class EvaluatedTest:
         threshold.check_scale(self._definition(threshold).scale)
         return threshold
 
-    def _plan(self, thresholds: Iterable[Threshold], requests: Sequence[ScoreRequest]) -> list[RagevalError]:
+    def _plan(self, thresholds: Sequence[Threshold]) -> list[RagevalError]:
         for threshold in thresholds:
             self._calibration.by_option(threshold)
+        requests = list(dict.fromkeys(map(_request, thresholds)))
         return self._session.plan(self._components, self.evalset, requests)
-
-    def _stub(self, request: ScoreRequest) -> Score:
-        self.has_stubs = True
-        scale = self._session.definition(request).scale or UNIT
-        repeats = self._session.settings.repeat - 1
-        return PlannedScore.over(self.evalset.examples, request.spec, repeats, scale)
 
     def _rule(self, score: Score | RagevalError, threshold: Threshold, *, tests: int) -> Ruling:
         """Rule on a threshold, one of so many that share an error rate, and record the ruling."""
@@ -262,11 +259,12 @@ class EvaluatedTest:
         verdict = replace(ruling.verdict, warnings=(*ruling.verdict.warnings, *doubts))
         ruling = replace(ruling, verdict=verdict)
         self._scores.append(score)
-        entry = ruling_entry(ruling, self._definition(threshold).notes)
-        self._record({**entry, **self._corrected(ruling.score, threshold)})
+        corrected = self._calibration.corrected(ruling.score, threshold)
+        self._record({**ruling_entry(ruling, self._definition(threshold).notes), **corrected})
         self._rulings.append(ruling)
         if threshold.max_drop is not None and self._session.settings.update_baseline:
-            self._baseline_scores[threshold.name] = score, self._fingerprint(threshold)
+            fingerprint = self._session.fingerprint(self._components, _request(threshold))
+            self._baseline_scores[threshold.name] = score, fingerprint
         return ruling
 
     def _baseline(self, threshold: Threshold) -> BaselineLookup:
@@ -274,12 +272,12 @@ class EvaluatedTest:
         settings = self._session.settings
         if threshold.max_drop is None or settings.update_baseline:
             return BaselineLookup({}, None, updating=bool(settings.update_baseline))
-        nodeid, name = self._test.nodeid, threshold.name
+        nodeid, name, request = self._test.nodeid, threshold.name, _request(threshold)
         baseline = self._session.baseline
         if baseline.path is None:
             self._check_root()
         before = baseline.before(nodeid, name, self._definition(threshold).scale)
-        now = self._fingerprint(threshold)
+        now = self._session.fingerprint(self._components, request)
         missing = baseline.missing(nodeid, name, self._test.collected()) if before is None else ""
         return BaselineLookup(now, before, required=settings.require_baseline, missing=missing)
 
@@ -297,12 +295,6 @@ class EvaluatedTest:
 
     def _definition(self, threshold: Threshold) -> ScoreDef:
         return self._session.definition(_request(threshold))
-
-    def _fingerprint(self, threshold: Threshold) -> dict[str, Any]:
-        return self._session.fingerprint(self._components, _request(threshold))
-
-    def _corrected(self, score: Score | None, threshold: Threshold) -> Mapping[str, Any]:
-        return self._calibration.corrected(score, threshold)
 
     def _record(self, entry: Mapping[str, Any]) -> None:
         name = f"{entry_name(entry)}{''.join(f' {tag}={value}' for tag, value in entry['where'].items())}"
@@ -322,9 +314,6 @@ class EvaluatedTest:
             return evalset_entry(self.evalset)
         except InputError:
             return None
-
-    def _baseline_entry(self) -> BaselineEntry:
-        return baseline_entry(self.evalset.examples, self._baseline_scores)
 
     def _judge_warning(self) -> str:
         """A warning about a judge that gave one verdict for everything; empty without one."""

@@ -1,7 +1,7 @@
 """What tests are evaluated on: their markers, their eval sets, and the pipelines that they share."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,37 +30,35 @@ class Marker(Protocol):
     """The arguments of a marker."""
 
     @property
-    def args(self) -> tuple[Any, ...]:
-        """Positional arguments."""
+    def args(self) -> tuple[Any, ...]: ...
+    @property
+    def kwargs(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedTest:
+    """A test as the session reads it.
+
+    Attributes:
+        nodeid: its name, equal in all processes of a run.
+        path: its file.
+        root: root directory of the run.
+        markers: returns its markers of a name, the closest first.
+        collected: returns the node ids of all tests of the run.
+        record_property: records a number for JUnit reports.
+    """
+
+    nodeid: str
+    path: Path
+    root: Path
+    markers: Callable[[str], Sequence[Marker]]
+    collected: Callable[[], Collection[str]]
+    record_property: Callable[[str, float], None]
 
     @property
-    def kwargs(self) -> Mapping[str, Any]:
-        """Keyword arguments."""
-
-
-class MarkedTest(Protocol):
-    """What the session reads of a test, and where it records numbers."""
-
-    @property
-    def nodeid(self) -> str:
-        """The test's name, equal in all processes of a run."""
-
-    @property
-    def path(self) -> Path:
-        """The test's file."""
-
-    @property
-    def root(self) -> Path:
-        """The root directory of the run."""
-
-    def markers(self, name: str) -> Sequence[Marker]:
-        """The test's markers of this name, the closest first."""
-
-    def collected(self) -> Collection[str]:
-        """The node ids of all tests of the run."""
-
-    def record_property(self, name: str, value: float) -> None:
-        """Record a number for JUnit reports."""
+    def bases(self) -> tuple[Path, Path]:
+        """The folders in which its relative paths are searched."""
+        return self.root, self.path.parent
 
 
 class Sources:

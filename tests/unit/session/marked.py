@@ -8,6 +8,7 @@ from typing import Any
 from pytest_rageval.model import EvalSet, Example, Gold
 from pytest_rageval.session import Components, Session
 from pytest_rageval.session.evaluated_test import EvaluatedTest
+from pytest_rageval.session.pipelines import MarkedTest
 
 NODEID = "test_it.py::test_gate"
 
@@ -21,31 +22,19 @@ class Mark:
     kwargs: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass
-class FakeTest:
-    """A test of `MarkedTest`'s form; its marks are in the order of the file."""
-
-    root: Path
-    marks: Sequence[Mark]
-    nodeid: str = NODEID
-    properties: list[tuple[str, float]] = field(default_factory=list)
-
-    @property
-    def path(self) -> Path:
-        """The test's file."""
-        return self.root / "tests" / "test_it.py"
-
-    def markers(self, name: str) -> list[Mark]:
-        """The marks of this name, the closest first."""
-        return [mark for mark in reversed(self.marks) if mark.name == name]
-
-    def collected(self) -> set[str]:
-        """The test alone."""
-        return {self.nodeid}
-
-    def record_property(self, name: str, value: float) -> None:
-        """Record a number."""
-        self.properties.append((name, value))
+def marked(
+    root: Path, marks: Sequence[Mark], properties: list[tuple[str, float]] | None = None
+) -> MarkedTest:
+    """A test with these marks, in the order of the file, that records its properties."""
+    recorded = [] if properties is None else properties
+    return MarkedTest(
+        nodeid=NODEID,
+        path=root / "tests" / "test_it.py",
+        root=root,
+        markers=lambda name: [mark for mark in reversed(marks) if mark.name == name],
+        collected=lambda: {NODEID},
+        record_property=lambda name, value: recorded.append((name, value)),
+    )
 
 
 def evalset_of(n: int, **fields: Any) -> EvalSet:
@@ -65,6 +54,9 @@ def evalset_of(n: int, **fields: Any) -> EvalSet:
     )
 
 
+EVALS = Mark("rageval_evalset", (evalset_of(20),))
+
+
 def retriever(*lost: int) -> Callable[[str, int], list[dict[str, str]]]:
     """Finds the gold document of every question except those with these numbers."""
 
@@ -80,11 +72,6 @@ def threshold(spec: str = "recall@1", **words: Any) -> Mark:
     return Mark("rageval_threshold", (spec,), words)
 
 
-def marked(root: Path, *marks: Mark, n: int = 20) -> FakeTest:
-    """A test of n questions with these marks."""
-    return FakeTest(root, [Mark("rageval_evalset", (evalset_of(n),)), *marks])
-
-
 def components(*lost: int) -> Components:
     """A retriever that loses some questions, with a generator and a judge of the user's own."""
     return Components(retriever(*lost), _generate, Judge())
@@ -94,7 +81,7 @@ def evaluated(
     session: Session, root: Path, *marks: Mark, lost: Sequence[int] = (), **words: Any
 ) -> EvaluatedTest:
     """A test of 20 questions with these marks, of a retriever that loses some."""
-    return EvaluatedTest(session, components(*lost), marked(root, *marks), **words)
+    return EvaluatedTest(session, components(*lost), marked(root, [EVALS, *marks]), **words)
 
 
 class Judge:

@@ -14,8 +14,8 @@ from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.session import Session
 from pytest_rageval.session.evaluated_test import EvaluatedTest, OutOfBoundsError
 from tests.unit.session.marked import (
+    EVALS,
     NODEID,
-    FakeTest,
     Mark,
     components,
     evalset_of,
@@ -108,12 +108,12 @@ def test_a_threshold_on_all_values_of_a_tag_has_an_entry_of_its_own(session: Ses
 
 
 def test_a_number_is_recorded_once(session: Session, tmp_path: Path) -> None:
-    fake = marked(tmp_path)
-    test = EvaluatedTest(session, components(0), fake)
+    properties: list[tuple[str, float]] = []
+    test = EvaluatedTest(session, components(0), marked(tmp_path, [EVALS], properties))
     for _ in range(2):
         test.score("recall@1", {})
         test.score("recall@1", {"where": {"topic": "odd"}})
-    assert fake.properties == [("rageval recall@1", 0.95), ("rageval recall@1 topic=odd", 1.0)]
+    assert properties == [("rageval recall@1", 0.95), ("rageval recall@1 topic=odd", 1.0)]
     assert len(test.results()["scores"]) == 2
 
 
@@ -149,7 +149,7 @@ def test_a_bound_of_a_call_is_raised_and_kept(session: Session, tmp_path: Path) 
     ],
 )
 def test_without_an_eval_set(session: Session, tmp_path: Path, marks: list[Mark], found: str) -> None:
-    test = EvaluatedTest(session, components(), FakeTest(tmp_path, [*marks, threshold(min=0.5)]))
+    test = EvaluatedTest(session, components(), marked(tmp_path, [*marks, threshold(min=0.5)]))
     (problem,) = test.evaluate_markers()
     assert found in problem
     assert test.results()["evalset"] is None
