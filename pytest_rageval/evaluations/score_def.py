@@ -28,14 +28,6 @@ def _comparisons(terms: Terms) -> dict[str, str | None]:
     return {"comparator": terms.comparator, **label}
 
 
-def _no_settings(_run: Pipeline, _terms: Terms) -> dict[str, Any]:
-    return {}
-
-
-def _no_notes(_score: Score | None) -> dict[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class ScoreDef:
     """One score, built in or added by a plugin.
@@ -58,9 +50,9 @@ class ScoreDef:
     asks: AbstractSet[str] | None = None
     scale: tuple[float, float] | None = UNIT
     comparisons: Callable[[Terms], Mapping[str, str | None]] = _comparisons
-    settings: Callable[[Pipeline, Terms], Mapping[str, Any]] = _no_settings
+    settings: Callable[[Pipeline, Terms], Mapping[str, Any]] = lambda _run, _terms: {}
     verdicts: bool = False
-    notes: Callable[[Score | None], Mapping[str, Any]] = _no_notes
+    notes: Callable[[Score | None], Mapping[str, Any]] = lambda _score: {}
 
     @property
     def dependencies(self) -> frozenset[str]:
