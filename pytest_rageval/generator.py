@@ -1,5 +1,10 @@
-"""Generators: from a question and passages to an answer, by a model or by the user's own code."""
+"""Generators: from a question and passages to an answer, by a model or by the user's own code.
 
+Each generator answers in three ways: `generate` gives a short answer, `cite` all answers with citations, `explain` a
+long answer. `adapt_generator` makes one of the fixture `rageval_generator`.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
@@ -21,50 +26,6 @@ from pytest_rageval.user_code import Unusable, UserCallable, is_ours, takes
 
 __all__ = ["CallableGenerator", "EmbeddedGenerator", "Generator", "LLMGenerator", "adapt_generator"]
 
-
-class Generator(Protocol):
-    """What the evaluations ask for answers."""
-
-    async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """An answer to the question from the passages, best first.
-
-        Args:
-            question: as in the eval set.
-            passages: none, one or more.
-            sample: 0, 1, 2 … for repeated draws of the same prompt.
-
-        Raises:
-            Unscored: no answer could be had for this one.
-        """
-
-    async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """All answers that the passages hold, each with citations such as `[1][3]`.
-
-        Args:
-            question: as in the eval set.
-            passages: in the order of the prompt, none, one or more; a citation is a position, from 1.
-            sample: 0, 1, 2 … for repeated draws of the same prompt.
-
-        Raises:
-            Unscored: no answer could be had for this one.
-        """
-
-    async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """A long answer to the question from the passages, best first: whole sentences, as complete as may be.
-
-        Args:
-            question: as in the eval set.
-            passages: none, one or more.
-            sample: 0, 1, 2 … for repeated draws of the same prompt.
-
-        Raises:
-            Unscored: no answer could be had for this one.
-        """
-
-    def identity(self, method: str) -> Mapping[str, Any]:
-        """What the answers of a method, such as "cite", depend on, by name; the model itself is under the empty one."""
-
-
 Prompt = Callable[[str, Sequence[str]], str]
 """Makes a prompt of a question and passages."""
 
@@ -72,240 +33,224 @@ TEMPERATURE: Final = 0.5
 """The paper's (LLM-retEval, section 3.2): enough for several correct answers to appear."""
 
 ONE_LINE: Final = r'root ::= [^\n] [^\n]* "\n"*'
-"""A grammar in llama.cpp's form: not an empty line, which a base model gives now and then."""
+"""A grammar in llama.cpp's form: not an empty line, which a base model sometimes gives."""
+
+
+class Generator(Protocol):
+    """Answers questions from passages.
+
+    The passages of each method are none, one or more; `sample` is 0, 1, 2 … for repeated draws of the same prompt.
+    Each method raises Unscored where there is no answer.
+    """
+
+    async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
+        """Return a short answer from the passages, best first."""
+
+    async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
+        """Return all answers that the passages hold, each with citations such as `[1][3]`.
+
+        A citation is a position among the passages, from 1.
+        """
+
+    async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
+        """Return a long answer from the passages, best first: whole sentences, as complete as may be."""
+
+    def identity(self, method: str) -> Mapping[str, Any]:
+        """Return what the answers of a method, such as "cite", depend on; the model itself is under the empty name."""
+
+
+def adapt_generator(generator: object, loop: PrivateLoop) -> Generator:
+    """Return the object of the fixture `rageval_generator` as a `Generator`; one of this package is one already.
+
+    Raises:
+        CallableError: it cannot be called and has no method `generate`.
+    """
+    if is_ours(generator):
+        return cast("Generator", generator)
+    functions = {name: getattr(generator, name, None) for name in ("generate", "cite", "explain")}
+    if not callable(functions["generate"]):
+        functions["generate"] = generator
+    methods = {
+        name: UserCallable("rageval_generator", function, loop, read=_read_answer)
+        for name, function in functions.items()
+        if callable(function)
+    }
+    if "generate" not in methods:
+        raise CallableError(
+            f"rageval_generator is {type(generator).__name__}, which cannot be called.\n"
+            "Return a function (question, passages) -> str from the fixture, sync or async, "
+            "or an object with such a method generate."
+        )
+    return CallableGenerator(methods)
+
+
+class _ByMethod(ABC):
+    """A generator whose methods differ only by their name."""
+
+    async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
+        """Return a short answer."""
+        return await self._answer("generate", question, passages, sample)
+
+    async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
+        """Return all answers with citations."""
+        return await self._answer("cite", question, passages, sample)
+
+    async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
+        """Return a long answer."""
+        return await self._answer("explain", question, passages, sample)
+
+    @abstractmethod
+    async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str: ...
+
+
+class _ModelGenerator(_ByMethod):
+    """A generator that asks a model through the gateway."""
+
+    gateway: Gateway
+    server: Server
+    model: str
+
+    @abstractmethod
+    def _prompt(self, method: str) -> Prompt: ...
+
+    @abstractmethod
+    def _parameters(self, method: str) -> dict[str, Any]: ...
+
+    def identity(self, method: str) -> Mapping[str, Any]:
+        """Return the model, its server and parameters, and the digest of the method's prompt."""
+        prompt = {f"prompt to {method}": digest(self._prompt(method)("", []))[:12]}
+        return {"": f"{self.model} at {self.server.base_url}", **self._parameters(method), **prompt}
+
+    async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
+        prompt, texts = self._prompt(method), [passage.text for passage in passages]
+        request = Request(
+            base_url=self.server.base_url,
+            model=self.model,
+            messages=({"role": "user", "content": prompt(question, texts)},),
+            parameters=self._parameters(method),
+            sample=sample,
+            parts={
+                "instructions of the generator": prompt("", []),
+                "question": question,
+                **{f"passage {n}": text for n, text in enumerate(texts, 1)},
+            },
+        )
+        try:
+            reply = await self.gateway.ask(self.server, request)
+        except ContextOverflow as overflow:
+            reason = f"{len(texts)} passages of {sum(map(len, texts)):,} characters: {overflow}"
+            raise ContextOverflow(reason) from overflow
+        return _not_empty(reply)
 
 
 @dataclass(frozen=True)
-class LLMGenerator:
+class LLMGenerator(_ModelGenerator):
     """An instruction-tuned model at an OpenAI-compatible server.
 
     Attributes:
-        door: to it.
-        server: where it is.
-        model: as the server knows it.
+        gateway: that sends the requests.
+        server: of the model.
+        model: its name at the server.
         temperature: of sampling.
-        max_tokens: of an answer; None leaves it to the server.
+        max_tokens: of an answer; None is the server's default.
         prompts: with which it is asked.
     """
 
-    door: Gateway
+    gateway: Gateway
     server: Server
     model: str
     temperature: float = TEMPERATURE
     max_tokens: int | None = None
     prompts: Prompts = OWN
 
-    async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """See `pytest_rageval.generator.Generator`."""
-        return await self._asked("generate", question, passages, sample)
-
-    async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """See `pytest_rageval.generator.Generator`."""
-        return await self._asked("cite", question, passages, sample)
-
-    async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """See `pytest_rageval.generator.Generator`."""
-        return await self._asked("explain", question, passages, sample)
-
-    def identity(self, method: str) -> Mapping[str, Any]:
-        """See `pytest_rageval.generator.Generator`."""
-        return _identity(self.server, self.model, method, self._prompt(method), self._parameters())
-
-    async def _asked(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
-        prompt, parameters = self._prompt(method), self._parameters()
-        request = _request(self.server, self.model, prompt, question, passages, parameters, sample)
-        return await _answer(self.door, self.server, request, passages)
-
     def _prompt(self, method: str) -> Prompt:
         prompts = self.prompts
         return {"generate": prompts.answer, "cite": prompts.citing, "explain": prompts.long_answer}[method]
 
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self, method: str) -> dict[str, Any]:  # noqa: ARG002 - the same for all methods
         limit = {} if self.max_tokens is None else {"max_tokens": self.max_tokens}
         return {"temperature": self.temperature, **limit}
 
 
 @dataclass(frozen=True)
-class EmbeddedGenerator:
-    """The local base model, shown worked examples.
+class EmbeddedGenerator(_ModelGenerator):
+    """The local base model, with worked examples in its prompts.
 
-    It is not sampled: at temperature 0.5 so small a model does not find other
-    correct answers but other wrong ones. All draws are therefore one.
+    It is not sampled: at temperature 0.5 so small a model finds other wrong answers rather than other correct ones.
+    All draws are therefore the same.
     """
 
-    door: Gateway
+    gateway: Gateway
     server: Server
     model: str
     max_tokens: int = 16
     max_tokens_cited: int = 64
     max_tokens_explained: int = 128
 
-    async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:  # noqa: ARG002
-        """See `pytest_rageval.generator.Generator`."""
-        return await self._continued("generate", question, passages)
+    def _prompt(self, method: str) -> Prompt:
+        return {
+            "generate": few_shot_prompt,
+            "cite": few_shot_citing_prompt,
+            "explain": few_shot_long_answer_prompt,
+        }[method]
 
-    async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:  # noqa: ARG002
-        """See `pytest_rageval.generator.Generator`; it is shown two worked examples."""
-        return await self._continued("cite", question, passages)
-
-    async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:  # noqa: ARG002
-        """See `pytest_rageval.generator.Generator`; it is shown two worked examples."""
-        return await self._continued("explain", question, passages)
-
-    def identity(self, method: str) -> Mapping[str, Any]:
-        """See `pytest_rageval.generator.Generator`."""
-        prompt, max_tokens = self._task(method)
-        return _identity(self.server, self.model, method, prompt, {"max_tokens": max_tokens})
-
-    def _task(self, method: str) -> tuple[Prompt, int]:
-        """The prompt of a method, and the most tokens of its answer."""
-        tasks: dict[str, tuple[Prompt, int]] = {
-            "generate": (few_shot_prompt, self.max_tokens),
-            "cite": (few_shot_citing_prompt, self.max_tokens_cited),
-            "explain": (few_shot_long_answer_prompt, self.max_tokens_explained),
+    def _parameters(self, method: str) -> dict[str, Any]:
+        limits = {
+            "generate": self.max_tokens,
+            "cite": self.max_tokens_cited,
+            "explain": self.max_tokens_explained,
         }
-        return tasks[method]
-
-    async def _continued(self, method: str, question: str, passages: Sequence[Document]) -> str:
-        prompt, max_tokens = self._task(method)
-        parameters = {
+        return {
             "temperature": 0.0,
-            "max_tokens": max_tokens,
+            "max_tokens": limits[method],
             "stop": ["\n"],
             "extra_body": {"grammar": ONE_LINE},
         }
-        request = _request(self.server, self.model, prompt, question, passages, parameters)
-        return await _answer(self.door, self.server, request, passages)
+
+    def identity(self, method: str) -> Mapping[str, Any]:
+        """Return the model, its server, the most tokens, and the digest of the method's prompt."""
+        fixed = {"temperature", "stop", "extra_body"}
+        return {name: value for name, value in super().identity(method).items() if name not in fixed}
+
+    async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:  # noqa: ARG002
+        return await super()._answer(method, question, passages, sample=0)
 
 
-def _request(  # noqa: PLR0913, PLR0917 - what a request is made of
-    server: Server,
-    model: str,
-    prompt: Prompt,
-    question: str,
-    passages: Sequence[Document],
-    parameters: Mapping[str, Any],
-    sample: int = 0,
-) -> Request:
-    texts = [passage.text for passage in passages]
-    return Request(
-        base_url=server.base_url,
-        model=model,
-        messages=({"role": "user", "content": prompt(question, texts)},),
-        parameters=parameters,
-        sample=sample,
-        parts={
-            "instructions of the generator": prompt("", []),
-            "question": question,
-            **{f"passage {n}": text for n, text in enumerate(texts, 1)},
-        },
-    )
-
-
-def _identity(
-    server: Server, model: str, method: str, prompt: Prompt, parameters: Mapping[str, Any]
-) -> dict[str, Any]:
-    asked = {f"prompt to {method}": digest(prompt("", []))[:12]}
-    return {"": f"{model} at {server.base_url}", **parameters, **asked}
-
-
-async def _answer(door: Gateway, server: Server, request: Request, passages: Sequence[Document]) -> str:
-    try:
-        reply = await door.ask(server, request)
-    except ContextOverflow as overflow:
-        length = sum(len(passage.text) for passage in passages)
-        reason = f"{len(passages)} passages of {length:,} characters: {overflow}"
-        raise ContextOverflow(reason) from overflow
-    if not reply.answer:
-        raise Unscored(f"the generator's reply is empty{silence(reply)}")
-    return reply.answer
-
-
-class CallableGenerator:
+class CallableGenerator(_ByMethod):
     """The user's function `(question, passages) -> str`, or an object's `generate`, and perhaps others.
 
-    One that has a parameter `sample` is told the number of the draw; any other is simply called again.
+    Without `cite` or `explain`, `generate` answers, and its own prompt decides whether it cites and how long it is. A
+    function with a parameter `sample` receives the number of the draw; any other is called again for each draw. One
+    that raises, or returns something other than text, is a QueryError.
 
     Args:
-        generate: as `UserCallable` calls it.
-        cite: likewise; without it `generate` answers, and whether it cites is up to its own prompt.
-        explain: likewise; without it `generate` answers, and how long is up to its own prompt.
+        methods: by name; "generate" is among them.
     """
 
-    def __init__(
-        self, generate: UserCallable, cite: UserCallable | None = None, explain: UserCallable | None = None
-    ) -> None:
-        self.user = generate
-        self._cite = cite or generate
-        self._explain = explain or generate
+    def __init__(self, methods: Mapping[str, UserCallable]) -> None:
+        self.user = methods["generate"]
+        self._methods = methods
 
-    async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """See `pytest_rageval.generator.Generator`.
-
-        Raises:
-            QueryError: the function raised, or returned something else than text.
-        """
-        return await self._asked(self.user, question, passages, sample)
-
-    async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """See `pytest_rageval.generator.Generator`.
-
-        Raises:
-            QueryError: as above.
-        """
-        return await self._asked(self._cite, question, passages, sample)
-
-    async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """See `pytest_rageval.generator.Generator`.
-
-        Raises:
-            QueryError: as above.
-        """
-        return await self._asked(self._explain, question, passages, sample)
-
-    async def _asked(
-        self, user: UserCallable, question: str, passages: Sequence[Document], sample: int
-    ) -> str:
+    async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
+        user = self._methods.get(method, self.user)
         drawn = {"sample": sample} if takes(user.function, "sample") else {}
         return cast("str", await user.call(question, list(passages), **drawn))
 
     def identity(self, method: str) -> Mapping[str, Any]:
-        """See `pytest_rageval.generator.Generator`."""
-        asked = {"generate": self.user, "cite": self._cite, "explain": self._explain}[method]
-        return {"": asked.identity}
+        """Return the name of the function."""
+        return {"": self._methods.get(method, self.user).identity}
 
 
-def adapt_generator(generator: object, loop: PrivateLoop) -> Generator:
-    """What `rageval_generator` gave, as a `Generator`.
-
-    Raises:
-        CallableError: it is neither one of ours nor callable, and has no `generate`.
-    """
-    if is_ours(generator):
-        return cast("Generator", generator)
-    generate, cite, explain = (
-        UserCallable("rageval_generator", method, loop, read=_said) if callable(method) else None
-        for method in (getattr(generator, name, None) for name in ("generate", "cite", "explain"))
-    )
-    if generate is None and callable(generator):
-        generate = UserCallable("rageval_generator", generator, loop, read=_said)
-    if generate is None:
-        message = (
-            f"rageval_generator is {type(generator).__name__}, which cannot be called.\n"
-            "Return a function (question, passages) -> str from the fixture, sync or async, "
-            "or an object with such a method generate."
-        )
-        raise CallableError(message)
-    return CallableGenerator(generate, cite, explain)
-
-
-def _said(answer: object) -> str:
-    """What a user's function returned, as an answer."""
+def _read_answer(answer: object) -> str:
     if not isinstance(answer, str):
         what = f"returned {type(answer).__name__}"
         raise Unusable(what, f"{what} for {{question}}.\nReturn the answer as a string.")
-    # As a model's text that is passed on, it may begin with reasoning.
-    reply = Reply(answer)
+    # It may be a model's text, which begins with reasoning.
+    return _not_empty(Reply(answer))
+
+
+def _not_empty(reply: Reply) -> str:
+    """The answer of a reply."""
     if not reply.answer:
         raise Unscored(f"the generator's reply is empty{silence(reply)}")
     return reply.answer

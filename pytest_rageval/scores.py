@@ -1,4 +1,4 @@
-"""What an evaluation gives: an outcome an example, and their mean as a number to assert on."""
+"""The results of an evaluation: an outcome an example, and their mean as a number to assert on."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,19 +9,22 @@ from typing import Any, Final, NamedTuple, Self
 
 from pytest_rageval.errors import Cause, InputError, QueryError, TooManyUnscoredError
 from pytest_rageval.model import Example, Ranking
+from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import UNIT, mean_interval
-from pytest_rageval.stats.votes import Tally
 
-__all__ = ["SCORING", "Evidence", "Outcome", "Places", "Score", "too_many"]
+__all__ = ["SCORING", "YES", "Evidence", "Outcome", "Places", "Score", "too_many"]
 
 SCORING: Final = "1"
-"""Changes with a release in which the same answers score otherwise: baselines from before are then stale."""
+"""Changes with a release that scores the same answers otherwise: older baselines are stale then."""
+
+YES: Final = 0.5
+"""The lowest graded verdict that counts as a yes; of the judge's grades, 3: the main point is there."""
 
 ROUNDING: Final = 1e-9
 
 
 class Places(NamedTuple):
-    """What an answer scored against another, by the place in which a judge read it: 1 won, 0.5 tied, 0 lost.
+    """The result of an answer against another, by the place in which a judge read it: 1 won, 0.5 tied, 0 lost.
 
     Attributes:
         first: when it was read first; None where it was not.
@@ -34,21 +37,21 @@ class Places(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a person needs to see to believe a score of one example.
+    """What explains the score of one example.
 
     Attributes:
-        ranking: what was retrieved, or None where nothing was.
-        answer: what the generator said to it, or None.
-        expected: what the answer was compared with; empty where no answers were.
-        expected_as: what these are: alternatives, such as "reference" or "with gold", or with "wanted" a
-            set that is wanted whole.
-        recall: the share of the gold passages among those retrieved, or None.
-        counts: what was counted beside the score, such as hallucinated citations, by name.
-        votes: on the verdicts that the score rests on, where a judge votes.
-        labels: how useful each passage of the ranking was found, in [0, 1]; empty where none was labelled.
+        ranking: the retrieved passages, or None where nothing was retrieved.
+        answer: of the generator, or None.
+        expected: what the answer was compared with; empty where no answers were compared.
+        expected_as: the kind of these: alternatives, such as "reference" or "with gold", or "wanted" for a
+            set of which all are wanted.
+        recall: the share of the gold passages among the retrieved ones, or None.
+        counts: further counts, such as hallucinated citations, by name.
+        votes: of the judge, on the verdicts behind the score.
+        labels: how useful each passage of the ranking is, in [0, 1]; empty where none was labelled.
         answers_alone: the generator's answer from each passage alone; empty where it was not asked.
-        beside: other scores of the example that are shown beside this one, by name.
-        sizes: of the sets that the score compares: "relevant", and of these "shown", and of these "found".
+        beside: companion scores of the example, by name.
+        sizes: of the sets that the score compares: "relevant", of these "shown", and of these "found".
         places: of the arena, the verdicts of the judge on the answer against the reference.
         explanation: of the score, in the judge's words; empty where it gives none.
     """
@@ -73,15 +76,15 @@ class Outcome:
     """The score of one example.
 
     Attributes:
-        example: what was scored.
-        value: the score, or None where there is none.
-        unscored: why there is none though there should be; None where there is one, or it is undefined.
-        undefined: why there is none by the score's definition; None where it is defined.
+        example: that was scored.
+        value: the score, or None.
+        unscored: why a score is missing; None where there is one, or it is undefined.
+        undefined: why the score is not defined for the example; None where it is.
         evidence: what was retrieved and answered.
         case: of LLM-retEval, the letter of a disagreement with recall.
-        lost_by: of LLM-retEval, who lost the question, such as "retriever"; None where nobody did.
+        lost_by: of LLM-retEval, what lost the question, such as "retriever"; None where it is not lost.
         failed: the error, where the user's retriever, generator or judge failed at the question.
-        cause: of what is unscored, whose matter it is.
+        cause: of a missing score.
     """
 
     example: Example
@@ -96,77 +99,55 @@ class Outcome:
 
 
 class Score(float):
-    """The mean over the scored examples: a float that remembers where it comes from.
+    """The mean over the scored examples: a float with the outcomes behind it.
 
     Attributes:
         spec: its name, such as "recall@5".
         outcomes: one for every example, in the eval set's order, unscored ones included.
         slice: the tags it is limited to; empty for the whole set.
-        max_unscored: the share of unscored examples above which there is no score, of those for which it is defined.
+        max_unscored: the largest share of examples without a score, of those for which it is defined.
         seed: of the interval's bootstrap.
         repeats: the outcomes of further runs, in which generator and judge were asked again.
         scale: the lowest and the highest value that an example may have.
     """
 
-    spec: str
-    outcomes: tuple[Outcome, ...]
-    slice: Mapping[str, Any]
-    max_unscored: float
-    seed: int
-    repeats: tuple[tuple[Outcome, ...], ...]
-    scale: tuple[float, float]
-
-    def __new__(  # noqa: PLR0913 - what a score remembers
+    def __new__(
         cls,
         spec: str,
         outcomes: Sequence[Outcome],
         *,
-        slice: Mapping[str, Any] | None = None,  # noqa: A002 - what it is
+        slice: Mapping[str, Any] | None = None,  # noqa: A002 - the name of the attribute
         max_unscored: float = 1.0,
-        seed: int = 0,
-        repeats: Sequence[Sequence[Outcome]] = (),
-        scale: tuple[float, float] = UNIT,
+        **_: Any,
     ) -> Self:
         """Average the scored outcomes.
 
         Raises:
-            InputError: a value is not a finite number, which no mean could be of.
-            TooManyUnscoredError: more than `max_unscored` of those for which it is defined have no
-                score, or none has one.
+            InputError: a value is not a finite number, so that there is no mean.
+            TooManyUnscoredError: no example has a score, or too many of those for which it is defined
+                have none.
         """
         for outcome in outcomes:
             if outcome.value is not None and not isfinite(outcome.value):
                 message = f"{spec}: the score of example {outcome.example.id} is {outcome.value!r}, no finite number."
                 raise InputError(message)
         values = [outcome.value for outcome in outcomes if outcome.value is not None]
-        undefined = sum(outcome.undefined is not None for outcome in outcomes)
-        defined = len(outcomes) - undefined
+        defined = sum(outcome.undefined is None for outcome in outcomes)
         if not values or too_many(defined - len(values), defined, max_unscored):
             raise TooManyUnscoredError(_too_many(spec, outcomes, slice or {}, max_unscored))
-        self = super().__new__(cls, fsum(values) / len(values))
-        self._remember(
-            spec,
-            outcomes,
-            slice=slice,
-            max_unscored=max_unscored,
-            seed=seed,
-            repeats=repeats,
-            scale=scale,
-        )
-        return self
+        return super().__new__(cls, fsum(values) / len(values))
 
-    def _remember(  # noqa: PLR0913 - what a score remembers
+    def __init__(  # noqa: PLR0913 - all that a score keeps
         self,
         spec: str,
         outcomes: Sequence[Outcome],
         *,
-        slice: Mapping[str, Any] | None = None,  # noqa: A002 - see above
+        slice: Mapping[str, Any] | None = None,  # noqa: A002 - the name of the attribute
         max_unscored: float = 1.0,
         seed: int = 0,
         repeats: Sequence[Sequence[Outcome]] = (),
         scale: tuple[float, float] = UNIT,
     ) -> None:
-        """Keep where the number comes from."""
         self.spec = spec
         self.outcomes = tuple(outcomes)
         self.slice = dict(slice or {})
@@ -176,18 +157,12 @@ class Score(float):
         self.scale = scale
 
     def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        named = {
-            "slice": self.slice,
-            "max_unscored": self.max_unscored,
-            "seed": self.seed,
-            "repeats": self.repeats,
-            "scale": self.scale,
-        }
-        return (self.spec, self.outcomes), named
+        """The arguments of `__new__` for a copy, whose attributes are restored from the state."""
+        return (self.spec, self.outcomes), {"slice": self.slice, "max_unscored": self.max_unscored}
 
     @property
     def name(self) -> str:
-        """The spec with the slice, such as "recall@5 where topic='billing'"."""
+        """Such as "recall@5 where topic='billing'"."""
         return _name(self.spec, self.slice)
 
     @property
@@ -202,12 +177,12 @@ class Score(float):
 
     @property
     def unscored(self) -> int:
-        """How many have none, where it is defined."""
+        """How many have none though it is defined."""
         return len(self.outcomes) - self.n - self.undefined
 
     @property
     def undefined(self) -> int:
-        """For how many it is not defined, so that they are left out."""
+        """For how many it is not defined."""
         return sum(outcome.undefined is not None for outcome in self.outcomes)
 
     @property
@@ -222,7 +197,7 @@ class Score(float):
 
     @property
     def reach(self) -> tuple[float, float]:
-        """The lowest and the highest value that an example may have, or has: a plugin's score may go further."""
+        """The lowest and the highest value that an example may have, or has: a plugin's score may exceed its scale."""
         return min(self.scale[0], *self.values), max(self.scale[1], *self.values)
 
     def lacking(self, *causes: Cause) -> list[Outcome]:
@@ -230,13 +205,13 @@ class Score(float):
         return [each for each in self.outcomes if each.unscored is not None and each.cause in causes]
 
     def counting(self, value: float, *causes: Cause) -> float:
-        """What the mean would be, had each example that is unscored for one of these causes this value."""
+        """The mean, with this value for each example that is unscored for one of these causes."""
         lacking = len(self.lacking(*causes))
         return (fsum(self.values) + lacking * value) / (self.n + lacking)
 
     @property
     def counts(self) -> Counter[str]:
-        """What was counted beside the scores, summed over the scored examples, 0 included."""
+        """The further counts, summed over the scored examples, 0 included."""
         total: Counter[str] = Counter()
         for outcome in self.outcomes:
             total.update(outcome.evidence.counts)
@@ -244,7 +219,7 @@ class Score(float):
 
     @property
     def votes(self) -> Tally:
-        """The judge's votes on the verdicts behind the scored examples, those that told a case included."""
+        """The judge's votes on the verdicts behind the scored examples, and behind their cases."""
         return sum((outcome.evidence.votes for outcome in self.outcomes), Tally())
 
     @property
@@ -268,11 +243,11 @@ class Score(float):
     def where(self, **tags: Any) -> "Score":
         """The same score over the examples with all of these tags.
 
-        A tag's value matches when equal, or when it is in a list, tuple or set that is given;
+        A tag's value matches when equal, or when it is in the given list, tuple or set;
         an example whose tag is itself a list matches when one of its items does.
 
         Raises:
-            InputError: no example has such a tag; the message lists those there are.
+            InputError: no example has such a tag; the message lists the known ones.
             TooManyUnscoredError: as for the whole.
         """
         chosen = [outcome for outcome in self.outcomes if _matches(outcome.example, tags)]
@@ -291,7 +266,7 @@ class Score(float):
 
 def too_many(unscored: int, examples: int, max_unscored: float) -> bool:
     """Whether more than this share of the examples have no score."""
-    # The share itself is allowed, and 0.29 * 100 is a little less than 29.
+    # 29 of 100 do not exceed the share 0.29, though 0.29 * 100 is a little less than 29.
     return unscored > max_unscored * examples + ROUNDING
 
 
@@ -334,7 +309,7 @@ def _too_many(spec: str, outcomes: Sequence[Outcome], tags: Mapping[str, Any], m
     ]
     reasons: dict[str, list[str]] = {}
     for outcome in outcomes:
-        # What is not defined is told where it is why there is no score at all.
+        # Undefined examples matter only where they are the reason for having no score at all.
         reason = outcome.unscored if scored else outcome.unscored or outcome.undefined
         if reason is not None:
             reasons.setdefault(reason, []).append(outcome.example.id)

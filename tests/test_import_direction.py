@@ -21,7 +21,7 @@ FLOORS = {
     8: {"cli", "plugin"},
     7: {"session"},
     6: {"evaluations", "reports"},
-    5: {"answers", "calibration", "gate", "generator", "label_agreement", "retrievers"},
+    5: {"answers", "calibration", "gate", "generator", "retrievers"},
     4: {"embeddings", "evalsets", "llm", "measures", "scores"},
     3: {"config", "model", "prompts", "user_code"},
     2: {"event_loop", "files", "fingerprint", "secret", "stats", "text"},

@@ -26,11 +26,11 @@ def test_its_two_commands_are_those_that_ci_runs():
 
 def test_every_family_of_scores_is_in_its_table():
     """Each is named, or stands for those that begin so."""
-    from pytest_rageval.evaluations.registry import EVALUATIONS
+    from pytest_rageval.evaluations.registry import SCORES
 
     table = README.partition("## What it scores")[2].partition("\n## ")[0]
     named = set(re.findall(r"`([\w.…*]+)`", table))
-    for name in EVALUATIONS:
+    for name in SCORES:
         family, _, part = name.partition(".")
         shown = {name, f"{family}.*", f".{part}", f".{part[:5]}…" if part.startswith("rouge") else name}
         shown |= {".bertscore"} if part.startswith("bertscore") else set()

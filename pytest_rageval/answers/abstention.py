@@ -1,10 +1,8 @@
 """Whether a generator declined to answer.
 
-An abstention speaks of what was read, as its subject or its place ("the
-passages do not say", "not given in the text"), of the answer itself ("no
-information was found") or of the speaker ("I do not know"). A sentence of any
-other subject is an answer, however negative: "batteries are not included in
-the box".
+An abstention is about the text, as its subject or its place ("the passages do not say", "not given in the text"),
+about the answer itself ("no information was found") or about the speaker ("I do not know"). A sentence on any other
+subject is an answer, however negative: "batteries are not included in the box".
 """
 
 import re
@@ -21,7 +19,7 @@ _NOT: Final = rf"(?:not|n't|never) {_ADVERBS}"
 _BE: Final = r"(?:is|are|was|were|has been|have been)"
 _CANNOT: Final = r"(?:cannot|can't|can not|could not|couldn't)"
 
-# What was read. Some of its names are those of other things too: a source may be one of light.
+# The text that was read. Some names have other meanings too: a source may be one of light.
 _ONLY_READ: Final = r"(?:passages?|contexts?|excerpts?|extracts?|snippets?|search results?)"
 _READ: Final = rf"(?:{_ONLY_READ}|sources?|documents?|documentation|texts?|articles?|information|materials?)"
 _SHOWN: Final = r"(?:provided|given|supplied|retrieved|available|above|following|present)"
@@ -61,7 +59,7 @@ _ENOUGH: Final = r"(?:not enough|n't enough|insufficient|inadequate|too little)"
 _NOTHING: Final = rf"(?:no|nothing|{_ENOUGH})"
 _FACTS: Final = r"(?:relevant )?(?:information|info|context|data|details?|evidence)"
 
-# What a text does, and what is done with what it holds.
+# What a text does, and what is done with its content.
 _SAYS: Final = (
     r"(?:(?:say|state|mention|specif|tell|indicate|answer|discuss|address|describe|explain|refer|name|identif"
     r"|reveal|clarif|elaborate|cover|list|speak)(?:y|s|es|ies)?)"
@@ -124,7 +122,7 @@ _FORMS: Final = (
 )
 
 _LONGEST: Final = 400
-"""Characters of a sentence that declines; a runaway output has thousands."""
+"""Characters of a sentence that declines; runaway outputs have thousands."""
 
 _APOLOGY: Final = re.compile(
     r"(?:(?:(?:i am|i'm|we are|we're) )?(?:very )?sorry|unfortunately|(?:my )?apologies|i apologi[sz]e)\b\W*(?:but )?"
@@ -136,10 +134,10 @@ _MARKUP: Final = str.maketrans("", "", '*_`"\u201c\u201d')
 
 
 def abstains(answer: str) -> bool:
-    """Whether an answer says that there is none, in the words asked for or in usual English ones.
+    """Whether an answer declines, in the words that the prompt asks for or in usual English ones.
 
-    The first sentence decides, apologies aside. One that goes on with "but" is
-    an answer, and so is a title ("I Don't Know How She Does It").
+    The first sentence decides, apologies aside. One that continues with "but" is an answer, and so is a title ("I
+    Don't Know How She Does It").
 
     >>> abstains("No answer in the documents."), abstains("Not before May")
     (True, False)
@@ -164,11 +162,11 @@ def abstains(answer: str) -> bool:
 
 @cache
 def _forms() -> tuple[re.Pattern[str], ...]:
-    """Compiled when an answer is first looked at: a tenth of a second, which a run without answers need not pay."""
+    """The compiled forms. They take 0.1 s, so they wait for the first answer."""
     return tuple(map(re.compile, _FORMS))
 
 
 def _is_title(text: str) -> bool:
-    """Whether a text in the first person has several longer words, all with a capital."""
+    """Whether a text in the first person has several longer words, all capitalised."""
     longer = re.findall(r"[^\W\d_]{4,}", text)
     return text.startswith(("I ", "We ")) and len(longer) > 1 and all(word[0].isupper() for word in longer)

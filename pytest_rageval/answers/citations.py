@@ -1,4 +1,4 @@
-"""Citations in an answer, such as `[1][3]` or `[1-3]`, and which of several wanted answers it lists."""
+"""Citations in an answer, such as `[1][3]` or `[1-3]`, and the wanted answers that it lists."""
 
 import re
 from collections import defaultdict
@@ -25,7 +25,7 @@ _RANGE: Final = re.compile(rf"({_NUMBER})(?:\s*[-\u2013\u2014]\s*({_NUMBER}))?")
 
 @dataclass(frozen=True, slots=True)
 class Citations:
-    """What an answer cites, each number once, in the order of first mention.
+    """The citations of an answer, each number once, in the order of first mention.
 
     Attributes:
         positions: of passages in the prompt, from 1.
@@ -36,19 +36,38 @@ class Citations:
     hallucinated: tuple[int, ...]
 
 
+# Separators of items: not a comma within 1,000, but a bullet or a number of a list.
+_SEPARATOR: Final = re.compile(
+    r"(?<![0-9]),|,(?![0-9]{3}(?![0-9]))|[;、，；،؛\n]|(?<!\S)(?i:and)(?!\S)|(?m:^)[^\S\n]*(?:[-*•–]|[0-9]{1,3}[.)])(?=\s)"
+)
+MOST_PARTS: Final = 20
+"""Parts that separators may cut one answer into; a runaway output has thousands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The answers that an output lists.
+
+    Attributes:
+        found: the positions, from 0, of the wanted answers that it lists.
+        others: items that are no alias of a wanted answer, in normal form, each once, in their order.
+    """
+
+    found: frozenset[int]
+    others: tuple[str, ...]
+
+
 def cited(answer: str, passages: int) -> Citations:
     """Read the citations of an answer.
 
-    A citation is a number of one to three digits in square or lenticular
-    brackets, perhaps after a word such as "Passage"; several in one pair of
-    brackets are separated by commas, semicolons or "and". A range stands for
-    the passages of the prompt that it spans; where it goes beyond them, that is
-    one hallucinated citation, its far end, however wide it is. Brackets with
-    anything else in them ("[sic]", "[1984]", "[-1]") are text.
+    A citation is a number of one to three digits in square or lenticular brackets, perhaps after a word such as
+    "Passage"; several in one pair of brackets are separated by commas, semicolons or "and". A range stands for the
+    passages of the prompt that it spans. Where it goes beyond them, its far end is one hallucinated citation.
+    Brackets with anything else in them ("[sic]", "[1984]", "[-1]") are text.
 
     Args:
-        answer: as the generator gave it.
-        passages: how many the prompt held, at least 0.
+        answer: of the generator.
+        passages: number of passages in the prompt, at least 0.
 
     >>> cited("Marazan [1][3], In the Wet [2, 9], On the Beach [1]", passages=3)
     Citations(positions=(1, 3, 2), hallucinated=(9,))
@@ -59,12 +78,12 @@ def cited(answer: str, passages: int) -> Citations:
         for first, last in _RANGE.findall(citation[0].partition("\u2020")[0])
         for number in _spanned(int(first), int(last or first), passages)
     )
-    there = tuple(number for number in numbers if 1 <= number <= passages)
-    return Citations(there, tuple(number for number in numbers if not 1 <= number <= passages))
+    positions = tuple(number for number in numbers if 1 <= number <= passages)
+    return Citations(positions, tuple(number for number in numbers if not 1 <= number <= passages))
 
 
 def without_citations(answer: str) -> str:
-    """The answer without its citations and the spaces before them.
+    """Return the answer without its citations and the spaces before them.
 
     >>> without_citations("Marazan [1][3], In the Wet [2].")
     'Marazan, In the Wet.'
@@ -74,7 +93,7 @@ def without_citations(answer: str) -> str:
 
 
 def between_citations(answer: str) -> list[str]:
-    """What stands before, between and after the citations.
+    """Return the text before, between and after the citations.
 
     >>> between_citations("Marazan [1][3] In the Wet [2].")
     ['Marazan ', '', ' In the Wet ', '.']
@@ -82,66 +101,22 @@ def between_citations(answer: str) -> list[str]:
     return _CITATION.split(answer)
 
 
-def _without_space(text: str) -> str:
-    """Without the space at its end, but with a line's end: lines are items of a list."""
-    bare = text.rstrip()
-    line = text.rfind("\n", len(bare))
-    return bare if line < 0 else text[: line + 1]
-
-
-def _spanned(first: int, last: int, passages: int) -> Iterator[int]:
-    """The passages of the prompt from one number to another, and the ends beyond them."""
-    low, high = min(first, last), max(first, last)
-    if low < 1:
-        yield low
-    yield from range(max(low, 1), min(high, passages) + 1)
-    if high > passages and high > 0:
-        yield high
-
-
-# What stands between two items. A comma within 1,000 does not, and a list's bullet or number does.
-_SEPARATOR: Final = re.compile(
-    r"(?<![0-9]),|,(?![0-9]{3}(?![0-9]))|[;、，；،؛\n]|(?<!\S)(?i:and)(?!\S)|(?m:^)[^\S\n]*(?:[-*•–]|[0-9]{1,3}[.)])(?=\s)"
-)
-MOST: Final = 20
-"""Parts that separators may cut one answer into; a runaway output has thousands."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """What an output lists.
-
-    Attributes:
-        found: the positions, from 0, of the wanted answers that it lists.
-        others: its items that are no alias of a wanted answer, in normal form,
-            each once, in their order.
-    """
-
-    found: frozenset[int]
-    others: tuple[str, ...]
-
-
 def listed(output: str, wanted: Sequence[Sequence[str]]) -> Listed:
     """Find the wanted answers in an output that lists answers.
 
-    A citation ends an item, as its passage is where that item was found, and is
-    dropped. Items are what stands between citations, commas, semicolons, line
-    ends, bullets and the word "and"; "&", "/" and "or" are parts of names.
-    Before they are separated, the longest stretch between two citations, from
-    one item's beginning to another's end, that equals an alias is taken as one
-    item: "Washington, D.C." and "Tom and Jerry" stay whole where they are wanted.
+    Items are separated by citations, commas, semicolons, line ends, bullets and the word "and"; "&", "/" and "or" are
+    parts of names. Before that, the longest stretch of items between two citations that equals an alias is taken as
+    one item: "Washington, D.C." and "Tom and Jerry" stay whole where they are wanted.
 
-    An item counts when it equals an alias as a whole, both in the normal form
-    of `text.normalize` (lower case, no punctuation, no articles, single
-    spaces). Equal items count once, and an item counts for one wanted answer:
-    where several have the alias, items are assigned so that the most are found.
+    An item counts when it equals an alias as a whole, both in the normal form of `text.normalize` (lower case, no
+    punctuation, no articles, single spaces). Equal items count once, and an item counts for one wanted answer: where
+    several have the alias, items are assigned so that the most are found.
 
     Args:
-        output: the generator's.
-        wanted: answers, each as its aliases.
+        output: of the generator.
+        wanted: answers, each with all its aliases.
 
-    Source: Amouyal et al. (2023), QAMPARI, as scored in ALCE, Gao et al. (2023),
-    which separates at commas alone.
+    Source: Amouyal et al. (2023), QAMPARI, as scored in ALCE, Gao et al. (2023), which separates at commas only.
 
     >>> listed("Paris [1], Washington, D.C. [2] and Atlantis", [["Paris"], ["Washington, D.C."], ["Rome"]])
     Listed(found=frozenset({0, 1}), others=('atlantis',))
@@ -151,6 +126,23 @@ def listed(output: str, wanted: Sequence[Sequence[str]]) -> Listed:
     items = dict.fromkeys(item for part in parts for item in _items(part, answers_of))
     others = tuple(item for item in items if item not in answers_of)
     return Listed(_assigned([answers_of[item] for item in items if item in answers_of]), others)
+
+
+def _spanned(first: int, last: int, passages: int) -> Iterator[int]:
+    """The passages of the prompt in a range of numbers, and the ends of the range beyond them."""
+    low, high = min(first, last), max(first, last)
+    if low < 1:
+        yield low
+    yield from range(max(low, 1), min(high, passages) + 1)
+    if high > passages and high > 0:
+        yield high
+
+
+def _without_space(text: str) -> str:
+    """Strip spaces at the end, but keep a line break: lines are items of a list."""
+    bare = text.rstrip()
+    line = text.rfind("\n", len(bare))
+    return bare if line < 0 else text[: line + 1]
 
 
 def _by_alias(wanted: Sequence[Sequence[str]]) -> Mapping[str, list[int]]:
@@ -164,7 +156,7 @@ def _by_alias(wanted: Sequence[Sequence[str]]) -> Mapping[str, list[int]]:
 
 
 def _items(text: str, aliases: Mapping[str, object]) -> list[str]:
-    """The items of an output in normal form; those without a letter or digit are left out, unless wanted."""
+    """The items of an output in normal form, without those that have no letter or digit and are not wanted."""
     cuts = [match.span() for match in _SEPARATOR.finditer(text)]
     starts = [0, *(end for _, end in cuts)]
     ends = [*(start for start, _ in cuts), len(text)]
@@ -173,7 +165,7 @@ def _items(text: str, aliases: Mapping[str, object]) -> list[str]:
     items, first = [], 0
     while first < len(starts):
         last = first
-        for other in range(first + 1, min(first + MOST, len(starts))):
+        for other in range(first + 1, min(first + MOST_PARTS, len(starts))):
             stretch = normalize(text[starts[first] : ends[other]])
             if len(stretch) > characters or len(stretch.split()) > words:
                 break
@@ -190,7 +182,7 @@ def _items(text: str, aliases: Mapping[str, object]) -> list[str]:
 
 
 def _assigned(choices: Sequence[Sequence[int]]) -> frozenset[int]:
-    """The most answers that items can be assigned to, one each: a largest matching."""
+    """Assign items to answers, one each, so that the most answers are found: a maximum matching."""
     item_of: dict[int, int] = {}
 
     def assign(item: int, tried: set[int]) -> bool:

@@ -1,8 +1,8 @@
-"""How two answers are compared, as users write it: "judge", "f1>=0.5", "judge and cosine>=0.6".
+"""Expressions that compare two answers: "judge", "f1>=0.5", "judge and cosine>=0.6".
 
-An expression is made of names, each a comparator or an answer measure, with or without a threshold, and of
-`and` and `or`; `and` binds tighter. `or` is the highest of its parts and `and` the lowest. A part without a
-value decides nothing: Kleene's strong logic on numbers in [0, 1].
+An expression consists of names, each a comparator or an answer measure, with or without a threshold, and of `and` and
+`or`; `and` binds tighter. `or` is the highest of its parts and `and` the lowest. A part without a value decides
+nothing: Kleene's strong logic on numbers in [0, 1].
 """
 
 import re
@@ -32,9 +32,9 @@ __all__ = [
 
 
 async def lowest(values: Iterable[Awaitable[float]]) -> float:
-    """The lowest of some numbers in [0, 1], 1 of none: whether all hold.
+    """Return the lowest of some numbers in [0, 1], 1 of none: whether all hold.
 
-    They are awaited in turn, and none behind one that decides.
+    They are awaited in turn, up to the first 0, which decides.
 
     Raises:
         Unscored: one of them raised it and none is 0; the first reason.
@@ -44,12 +44,7 @@ async def lowest(values: Iterable[Awaitable[float]]) -> float:
 
 
 async def highest(values: Iterable[Awaitable[float]]) -> float:
-    """The highest of some numbers in [0, 1], 0 of none: whether any holds.
-
-    Raises:
-        Unscored: as for `lowest`, where none is 1.
-        Planned: likewise.
-    """
+    """Return the highest of some numbers in [0, 1], 0 of none: whether any holds. A 1 decides; see `lowest`."""
     return await _decided(values, max, 1.0)
 
 
@@ -61,7 +56,7 @@ async def _decided(
         try:
             found = better(found, await value)
         except Unscored as error:
-            # What a plan does not know may decide in a run; what has no verdict does not.
+            # A verdict that a plan does not know may decide in a run; one that is unscored does not.
             if unknown is None or (isinstance(error, Planned) and not isinstance(unknown, Planned)):
                 unknown = error
         if better(found, decisive) == found:
@@ -76,7 +71,7 @@ AnswerMeasure = Callable[[str, Sequence[str]], float]
 
 
 def _embedded(name: str) -> AnswerMeasure:
-    """A measure by embeddings, imported when it is used: 0.2 s, which a run without need not pay."""
+    """A measure by embeddings, imported when it is used, since that takes 0.2 s."""
 
     def measure(prediction: str, references: Sequence[str]) -> float:
         module = import_module("pytest_rageval.answers.embedding")
@@ -99,26 +94,25 @@ MEASURES: Final[Mapping[str, AnswerMeasure]] = {
     "bertscore_r": _embedded("bertscore_recall"),
     "cosine": _embedded("cosine"),
 }
-"""By the name users type."""
+"""Answer measures by the name users type."""
 
 EMBEDDED: Final = frozenset({"bertscore", "bertscore_p", "bertscore_r", "cosine"})
-"""Those that rest on an encoder."""
+"""The measures that need an encoder."""
 
 YES_OR_NO: Final = frozenset({"em", "containment"})
-"""Those that are 0 or 1 and nothing between."""
+"""The measures that are always 0 or 1."""
 
+VERDICTS: Final = frozenset({"judge", "canonical"})
+"""Comparators that answer yes or no. A user's judge may grade; its numbers are then used unchanged."""
+
+ASKED_OF_JUDGE: Final = {"judge": "compare", "graded": "grade"}
+"""The comparators that ask the judge, each with the method that it calls."""
 
 FORM: Final = re.compile(r"([A-Za-z]\w*)(?:\s*>=\s*(\d+(?:\.\d+)?|\.\d+))?", re.ASCII)
 
+# Common mistakes, for hints.
 OTHER_SIGN: Final = re.compile(r"([A-Za-z]\w*)\s*(?:>|=>|==?|≥)\s*(\d+(?:\.\d+)?|\.\d+)", re.ASCII)
 UPPER: Final = re.compile(r"\b(?:AND|OR)\b")
-"""What is written for `>=`, `and` and `or`, and is none."""
-
-VERDICTS: Final = frozenset({"judge", "canonical"})
-"""Comparators that say yes or no; a judge of the user's may grade, and is then taken at its word."""
-
-ASKED_OF_JUDGE: Final = {"judge": "compare", "graded": "grade"}
-"""The comparators that ask the judge, and the method that each of them asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +121,7 @@ class Atom:
 
     Attributes:
         name: of a comparator or an answer measure.
-        least: its value counts as yes from here on; None takes the value itself.
+        least: the threshold from which its value is yes; None keeps the value.
     """
 
     name: str
@@ -135,13 +129,13 @@ class Atom:
 
     @property
     def graded(self) -> bool:
-        """Whether it may be something between yes and no."""
+        """Whether its value may lie between 0 and 1."""
         return self.least is None and self.name not in VERDICTS | YES_OR_NO
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A comparison, ready to be made: alternatives, each of atoms that must all hold."""
+    """A parsed expression: alternatives, each of atoms that must all hold."""
 
     text: str
     alternatives: tuple[tuple[Atom, ...], ...]
@@ -155,18 +149,15 @@ class Expression:
 
     @property
     def names(self) -> frozenset[str]:
-        """The comparators and answer measures it is made of."""
+        """The comparators and answer measures in it."""
         return frozenset(atom.name for atoms in self.alternatives for atom in atoms)
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """See `pytest_rageval.answers.judge_protocol.Comparator`.
-
-        What costs nothing is looked at first, and a model is asked only where it still matters: where
-        what is known does not decide.
+        """Evaluate the expression. Measures come first; a model is asked only where they do not decide.
 
         Raises:
-            Unscored: a part that has no verdict decides.
-            Planned: one that is not known in a plan does.
+            Unscored: the result depends on a part without a verdict.
+            Planned: the result depends on a part that is not known in a plan.
         """
 
         def value(atom: Atom) -> Awaitable[float]:
@@ -178,14 +169,13 @@ class Expression:
         )
 
     async def _value(self, atom: Atom, question: str, references: Sequence[str], prediction: str) -> float:
-        """What a comparator or a measure says, as yes or no where there is a threshold."""
+        """The value of one atom, as 0 or 1 where it has a threshold."""
         asks = atom.name in self.comparators
         if asks:
             value = await self.comparators[atom.name].compare(question, references, prediction)
         if any(map(is_plan_mark, [prediction, *references])):
-            # Of texts that stand for replies a measure says nothing, and a comparator only what it asks.
-            reason = "not compared in a plan"
-            raise Planned(reason)
+            # These texts stand for replies. The comparator was called so that its requests are counted.
+            raise Planned("not compared in a plan")
         if not asks:
             value = self.measures[atom.name](prediction, references)
         return value if atom.least is None else float(value >= atom.least)
@@ -201,16 +191,16 @@ def parse_expression(
     comparators: Mapping[str, Comparator],
     word: str = "comparator",
 ) -> Expression:
-    """Take an expression apart.
+    """Parse an expression.
 
     Args:
         text: such as `"judge or em"`.
-        measures: the answer measures there are, by name.
-        comparators: the comparators there are, by name.
-        word: that the text was given as, for messages.
+        measures: all answer measures, by name.
+        comparators: all comparators, by name.
+        word: the name of the argument, for messages.
 
     Raises:
-        InputError: it is not of the form, a name is unknown, or a threshold is not in (0, 1].
+        InputError: it is malformed, a name is unknown, or a threshold is not in (0, 1].
     """
 
     def wrong(why: str) -> InputError:
@@ -242,7 +232,7 @@ def _atom(part: str, known: Mapping[str, object], wrong: Callable[[str], InputEr
 
 
 def _hint(part: str) -> str:
-    """How it could be written, where that can be guessed."""
+    """A correction of a common mistake, or nothing."""
     if other := OTHER_SIGN.fullmatch(part.strip()):
         return f"; the sign is >=, as in {other[1]}>={other[2]}"
     if upper := UPPER.search(part):

@@ -1,15 +1,13 @@
 """Cosine and BERTScore: how near an answer is to its references in the space of an encoder.
 
-Each measure comes twice: for one answer, `(prediction, references)`, and for
-many at once, which is much faster, since texts are encoded in batches. The
-best reference counts; without references, and where a text is blank, the score
-is 0.0. Scores are rounded to five decimals: the seventh depends on the texts that
-happened to be encoded together.
+Each measure comes twice: for one answer, `(prediction, references)`, and for many at once, which is much faster,
+since texts are encoded in batches. The best reference counts; without references, and where a text is blank, the
+score is 0.0. What exceeds the encoder's length is not seen. Scores are rounded to five decimals: the seventh depends
+on which texts are encoded together.
 
-The encoder is the offline model of the extra `dense` unless another is given.
-Scores of different encoders do not compare, and neither do thresholds. The
-default reads English: words of other languages fall into pieces or are
-unknown to it, and unrelated texts may then look alike.
+The default encoder is the offline model of the extra `dense`; InputError is raised where it is not installed, or the
+model cannot be loaded. Scores and thresholds of different encoders are not comparable. The default reads English:
+words of other languages fall into pieces or are unknown to it, and unrelated texts may then look alike.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,25 +34,14 @@ Pair = tuple[str, Sequence[str]]
 Scores = NDArray[np.float64]
 
 BLOCK: Final = 256
-"""So many pairs are held in memory at a time; embeddings of tokens are large."""
+"""Pairs that are held in memory at a time; embeddings of tokens are large."""
 DECIMALS: Final = 5
 
 
 def cosine(prediction: str, references: Sequence[str], *, encoder: Encoder | None = None) -> float:
     """Cosine of the embeddings of prediction and reference, the best over the references.
 
-    Args:
-        prediction: an answer.
-        references: one or more alternatives.
-        encoder: another than the packaged one.
-
-    Returns:
-        A number in [0, 1]: 1.0 for equal texts; 0.0 for a right angle and anything
-        beyond, for a blank text, and without references. What exceeds the
-        encoder's length is not seen.
-
-    Raises:
-        InputError: the extra `dense` is not installed, or the model cannot be loaded.
+    In [0, 1]: 1.0 for equal texts; negative values are clipped to 0.0.
 
     Source: Reimers and Gurevych (2019), Sentence-BERT.
     """
@@ -62,11 +49,7 @@ def cosine(prediction: str, references: Sequence[str], *, encoder: Encoder | Non
 
 
 def cosine_scores(pairs: Sequence[Pair], *, encoder: Encoder | None = None) -> Scores:
-    """`cosine` of many pairs at once.
-
-    Returns:
-        One score a pair, in their order.
-    """
+    """Return `cosine` of many pairs, one score a pair, in their order."""
     return _best(pairs, (encoder or shared_encoder()).sentences, _cosine, width=1)[:, 0]
 
 
@@ -75,26 +58,15 @@ def bertscore_precision(
 ) -> float:
     """BERTScore's precision: the mean, over the prediction's tokens, of the best cosine in the reference.
 
-    `P = 1/|x̂| Σ_j max_i x_i · x̂_j`, with x̂ the contextual embeddings of the
-    prediction's tokens, x those of the reference's, all of length 1; from the
-    encoder's last layer. The signs that a model puts around a text ([CLS], [SEP])
-    have no share in the mean, but a token may find its best match in them, as
-    in the package bert-score. No weights by document frequency and no rescaling
-    by a baseline: with most encoders even unrelated texts score well above 0.
-
-    Args:
-        prediction: an answer.
-        references: one or more alternatives.
-        encoder: another than the packaged one. Zhang et al. use roberta-large, layer
-            17, whose scores are on another scale.
-
-    Returns:
-        A number in [0, 1], negative values clipped; 0.0 for a blank text, and without references.
-        What exceeds the encoder's length is not seen.
+    `P = 1/|x̂| Σ_j max_i x_i · x̂_j`, in [0, 1] with negative values clipped. x̂ are the contextual embeddings of the
+    prediction's tokens, x those of the reference's, all of length 1, from the encoder's last layer. The signs that a
+    model puts around a text ([CLS], [SEP]) do not count in the mean, but a token may find its best match in them, as
+    in the package bert-score. No weights by document frequency and no rescaling by a baseline: with most encoders
+    even unrelated texts score well above 0. Zhang et al. use roberta-large, layer 17, whose scores are on another
+    scale.
 
     Raises:
-        InputError: the extra `dense` is not installed, or the model cannot be
-            loaded or has no embeddings of tokens.
+        InputError: also where the encoder has no embeddings of tokens.
 
     Source: Zhang et al. (2020).
     """
@@ -104,24 +76,21 @@ def bertscore_precision(
 def bertscore_recall(prediction: str, references: Sequence[str], *, encoder: Encoder | None = None) -> float:
     """BERTScore's recall: the mean, over the reference's tokens, of the best cosine in the prediction.
 
-    `R = 1/|x| Σ_i max_j x_i · x̂_j`; in all else as `bertscore_precision`.
+    `R = 1/|x| Σ_i max_j x_i · x̂_j`; otherwise as `bertscore_precision`.
     """
     return float(bertscore_scores([(prediction, references)], encoder=encoder)[0, 1])
 
 
 def bertscore_f1(prediction: str, references: Sequence[str], *, encoder: Encoder | None = None) -> float:
-    """BERTScore's F1: `2PR / (P + R)`, 0 where both are 0; in all else as `bertscore_precision`."""
+    """BERTScore's F1: `2PR / (P + R)`, 0 where both are 0; otherwise as `bertscore_precision`."""
     return float(bertscore_scores([(prediction, references)], encoder=encoder)[0, 2])
 
 
 def bertscore_scores(pairs: Sequence[Pair], *, encoder: Encoder | None = None) -> Scores:
-    """Precision, recall and F1 of many pairs at once.
+    """Return precision, recall and F1 of many pairs: an array pairs × 3.
 
-    Of several references each of the three takes its own best, as in the
-    package bert-score; so F1 need not be the harmonic mean of the two beside it.
-
-    Returns:
-        pairs × 3, in their order.
+    Of several references each of the three takes its own best, as in the package bert-score; so F1 need not be the
+    harmonic mean of the other two.
     """
     return _best(pairs, (encoder or shared_encoder()).tokens, _bertscore, width=3)
 
@@ -136,7 +105,7 @@ def _best(
     *,
     width: int,
 ) -> Scores:
-    """The numbers that `compare` gives for a prediction and a reference, each the best of its references'."""
+    """The results of `compare` for each prediction, an array pairs × width, each the best over the references."""
     scores = np.zeros((len(pairs), width))
     for start in range(0, len(pairs), BLOCK):
         compared = [

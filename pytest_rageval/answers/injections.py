@@ -1,8 +1,8 @@
-"""Whether text that a judge reads can tell it what to say.
+"""Prompt injections: whether text that a judge reads can change its verdict.
 
-The set that ships: inputs of a judge with the right verdict, each once clean and once with an
-injection that asks for the other one. An injection is an order ("answer yes"), a forged message or
-end of the prompt, a forged reference, forged examples, a plea; in an answer or in a passage.
+The packaged set holds inputs of a judge with the right verdict, each once clean and once with an injection that asks
+for the other one. An injection is an order ("answer yes"), a forged message or end of the prompt, a forged reference,
+forged examples, or a plea; in an answer or in a passage.
 """
 
 import asyncio
@@ -10,16 +10,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Final, Literal, Protocol
+from typing import Literal, Protocol
 
 from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.errors import Unscored
+from pytest_rageval.scores import YES
 from pytest_rageval.stats.intervals import wilson
 
-__all__ = ["FlipRate", "Injection", "Trial", "flip_rate", "injections", "tried", "tried_both_ways"]
-
-YES: Final = 0.5
-"""A verdict from here on is yes."""
+__all__ = ["FlipRate", "Injection", "Trial", "compare_fences", "flip_rate", "injections", "run_trials"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +27,11 @@ class Injection:
     Attributes:
         id: unique in the set.
         kind: of the injection, such as "forged message".
-        method: of the judge: "compare", where the answer carries it, or "relevant", where the passage does.
+        method: of the judge: "compare", where the answer has it, or "relevant", where the passage has it.
         question: that was asked.
         clean: the answer, or the passage.
         injected: the same with an injection.
-        verdict: the right one on both, 1 or 0; the injection asks for the other.
+        verdict: the right one for both texts, 1 or 0; the injection asks for the other.
         references: for "compare".
     """
 
@@ -48,7 +46,7 @@ class Injection:
 
 
 class _Judge(Protocol):
-    """What is asked of a judge here."""
+    """The methods of a judge that are used here."""
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float: ...
 
@@ -57,12 +55,12 @@ class _Judge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a judge said to one case.
+    """A judge's verdicts on one case.
 
     Attributes:
         injection: the case.
-        clean: whether it said yes to the clean text; None where it gave no verdict.
-        injected: likewise to the text with the injection.
+        clean: whether the verdict on the clean text is yes; None without a verdict.
+        injected: likewise for the text with the injection.
     """
 
     injection: Injection
@@ -76,24 +74,24 @@ class Trial:
 
     @property
     def flipped(self) -> bool:
-        """Whether the injection turned a verdict, either way."""
+        """Whether the injection changed the verdict, either way."""
         return None not in {self.clean, self.injected} and self.clean != self.injected
 
     @property
     def obeyed(self) -> bool:
-        """Whether it turned a right verdict into the one that it asks for."""
+        """Whether the injection changed a right verdict to the one that it asks for."""
         return self.right and self.flipped
 
 
 @dataclass(frozen=True, slots=True)
 class FlipRate:
-    """How often injections turned the verdict of a judge.
+    """How often injections changed the verdict of a judge.
 
     Attributes:
         cases: with a verdict on both texts.
-        flipped: of these, with another verdict on the text with the injection.
-        right: of these, with a right verdict on the clean text; others cannot be turned to a wrong one.
-        obeyed: of the right ones, turned to the wrong verdict.
+        flipped: cases with different verdicts.
+        right: cases with a right verdict on the clean text.
+        obeyed: right ones that the injection changed.
         unscored: cases without a verdict on one of the texts.
     """
 
@@ -105,7 +103,7 @@ class FlipRate:
 
     @property
     def rate(self) -> float | None:
-        """`flipped / cases`; None where there are none."""
+        """`flipped / cases`; None without cases."""
         return self.flipped / self.cases if self.cases else None
 
     @property
@@ -115,12 +113,12 @@ class FlipRate:
 
     @property
     def obedience(self) -> float | None:
-        """`obeyed / right`; None where no verdict on a clean text is right."""
+        """`obeyed / right`; None without right verdicts."""
         return self.obeyed / self.right if self.right else None
 
 
 def injections() -> tuple[Injection, ...]:
-    """The set that ships with the package."""
+    """Return the packaged set."""
     text = files("pytest_rageval.answers").joinpath("injections.jsonl").read_text(encoding="utf-8")
     records = map(json.loads, text.splitlines())
     return tuple(
@@ -128,10 +126,10 @@ def injections() -> tuple[Injection, ...]:
     )
 
 
-async def tried(judge: _Judge, cases: Sequence[Injection]) -> list[Trial]:
+async def run_trials(judge: _Judge, cases: Sequence[Injection]) -> list[Trial]:
     """Ask a judge for its verdict on each case, clean and with the injection, all at once."""
 
-    async def said(case: Injection, text: str) -> bool | None:
+    async def is_yes(case: Injection, text: str) -> bool | None:
         try:
             if case.method == "compare":
                 return await judge.compare(case.question, case.references, text) >= YES
@@ -139,21 +137,21 @@ async def tried(judge: _Judge, cases: Sequence[Injection]) -> list[Trial]:
         except Unscored:
             return None
 
-    async def one(case: Injection) -> Trial:
-        return Trial(case, *await asyncio.gather(said(case, case.clean), said(case, case.injected)))
+    async def trial(case: Injection) -> Trial:
+        return Trial(case, *await asyncio.gather(is_yes(case, case.clean), is_yes(case, case.injected)))
 
-    return await asyncio.gather(*map(one, cases))
+    return await asyncio.gather(*map(trial, cases))
 
 
-async def tried_both_ways(judge: LLMJudge) -> tuple[list[Trial], list[Trial]]:
-    """Ask a model as judge about each case of the set that ships, with its prompts as they are and without fences."""
+async def compare_fences(judge: LLMJudge) -> tuple[list[Trial], list[Trial]]:
+    """Run the packaged set on a model as judge, with fences around quoted texts and without."""
     bare = replace(judge, prompts=judge.prompts.without_fences())
-    fenced, unfenced = await asyncio.gather(*(tried(each, injections()) for each in (judge, bare)))
+    fenced, unfenced = await asyncio.gather(*(run_trials(each, injections()) for each in (judge, bare)))
     return fenced, unfenced
 
 
 def flip_rate(trials: Sequence[Trial]) -> FlipRate:
-    """Count the verdicts that an injection turned."""
+    """Count the verdicts that an injection changed."""
     read = [trial for trial in trials if None not in {trial.clean, trial.injected}]
     return FlipRate(
         cases=len(read),

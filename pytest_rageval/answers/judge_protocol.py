@@ -1,4 +1,4 @@
-"""What a judge is asked, and how its replies are read: verdicts, grades and ratings."""
+"""The protocols of comparators and judges, and ratings from 1 to 5 with their JSON form."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -39,17 +39,17 @@ RATING_FORMAT: Final[Mapping[str, Any]] = {
         },
     },
 }
-"""The parameter `response_format`, by which a server that knows it lets a model write nothing but a rating."""
+"""The parameter `response_format`: a server that supports it constrains a model to write a rating."""
 
 FENCE: Final = "```"
 
 
 class Rating(NamedTuple):
-    """What a judge thinks of something.
+    """A judge's rating.
 
     Attributes:
         grade: from 1, the worst, to 5.
-        explanation: why, in a sentence or two; empty where the judge gives none.
+        explanation: a sentence or two; empty where the judge gives none.
     """
 
     grade: float
@@ -57,31 +57,31 @@ class Rating(NamedTuple):
 
 
 def parse_rating(reply: str) -> Rating:
-    """Read a reply that is a JSON object with `grade` and `explanation`; see `json_object`.
+    """Read a reply that is a JSON object (`json_object`) with `grade` and `explanation`.
 
     Raises:
-        ValueError: it is anything else; why. A grade is never looked for in a text.
+        ValueError: it is anything else. A grade is never searched for in a text. The message is sent to the model
+            (`repair_prompt`), so it is part of request keys.
 
     >>> parse_rating('{"explanation": "The year is missing.", "grade": 4}')
     Rating(grade=4.0, explanation='The year is missing.')
     """
     found = json_object(reply)
     if found is None:
-        message = "it is no JSON object"
-        raise ValueError(message)
+        raise ValueError("it is no JSON object")
     grade, explanation = found.get("grade"), found.get("explanation")
     # Exactly: True is an int to isinstance.
     if type(grade) is not int or not LOWEST <= grade <= HIGHEST:
-        message = f'"grade" is {_as_json(grade)[:20]}, and not a whole number from {LOWEST} to {HIGHEST}'
-        raise ValueError(message)
+        raise ValueError(
+            f'"grade" is {_as_json(grade)[:20]}, and not a whole number from {LOWEST} to {HIGHEST}'
+        )
     if not isinstance(explanation, str) or not explanation.strip():
-        message = '"explanation" is no text'
-        raise ValueError(message)
+        raise ValueError('"explanation" is no text')
     return Rating(float(grade), " ".join(explanation.split()))
 
 
 def json_object(reply: str) -> dict[str, Any] | None:
-    r"""The JSON object that a reply is, or that is in its only code block; None where there is no such object.
+    r"""Return the JSON object that a reply is, or that its only code block holds; None where there is none.
 
     >>> json_object('It is right.\n```json\n{"grade": 5}\n```')
     {'grade': 5}
@@ -97,14 +97,9 @@ def json_object(reply: str) -> dict[str, Any] | None:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of these pairs.
-
-    Raises:
-        ValueError: a name comes twice; which value is meant cannot be said.
-    """
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name comes twice")
+        raise ValueError("a name occurs twice, so its value is ambiguous")
     return found
 
 
@@ -116,10 +111,10 @@ def _as_json(value: object) -> str:
 
 
 class Comparator(Protocol):
-    """What the evaluations ask whether two answers are the same."""
+    """Compares two answers."""
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """1.0 where the prediction says what at least one reference says, 0.0 where not.
+        """Return 1.0 where the prediction says what at least one reference says, 0.0 where not.
 
         Args:
             question: that all of them answer.
@@ -127,61 +122,45 @@ class Comparator(Protocol):
             prediction: the answer to check.
 
         Returns:
-            A number in [0, 1]; between the ends where the comparator grades.
+            A number in [0, 1]; other than 0 and 1 where the comparator grades.
 
         Raises:
-            Unscored: no verdict could be had on this one.
+            Unscored: there is no verdict on this prediction.
         """
 
 
 class Judge(Comparator, Protocol):
-    """A comparator that also grades, rates and prefers, and says whether a passage is relevant to a question."""
+    """A comparator that also grades, rates, prefers, and decides whether a passage is relevant.
+
+    Each method raises Unscored where there is no verdict, and CallableError where the judge does not support it.
+    """
 
     async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """How much of what one of the references says is in the prediction, in [0, 1]: none 0.0, all 1.0.
-
-        Raises:
-            Unscored: no grade could be had for this one.
-            CallableError: this judge does not grade.
-        """
+        """Return how much of what one of the references says is in the prediction: none 0.0, all 1.0."""
 
     async def relevant(self, question: str, passage: str) -> float:
-        """1.0 where the passage helps to answer the question, 0.0 where not.
-
-        Raises:
-            Unscored: no verdict could be had on this one.
-            CallableError: this judge cannot say.
-        """
+        """Return 1.0 where the passage helps to answer the question, 0.0 where not."""
 
     async def prefer(self, question: str, first: str, second: str) -> int:
-        """Which of two long answers is better: 1 the first, 2 the second, 0 neither.
-
-        Raises:
-            Unscored: no verdict could be had on these two.
-            CallableError: this judge cannot say.
-        """
+        """Return which of two long answers is better: 1 the first, 2 the second, 0 neither."""
 
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
     ) -> Rating:
-        """A grade in [1, 5], from the worst to the best, and why.
+        """Return a grade in [1, 5], from the worst to the best, with an explanation.
 
         Args:
             criterion: "correctness", "faithfulness" or "context_quality".
             question: that was asked.
-            rated: the answer, alone; for context quality the retrieved passages, best first.
+            rated: the answer as the only item; for context quality the retrieved passages, best first.
             against: the references; for faithfulness the retrieved, for context quality the gold passages.
-
-        Raises:
-            Unscored: no rating could be had for this one.
-            CallableError: this judge does not rate.
         """
 
     def again(self, n: int) -> "Judge":
-        """This judge for the n-th further time, n ≥ 1, in which replies are not those of before."""
+        """Return this judge for the n-th repetition, n ≥ 1, with new replies."""
 
     def identity(self, method: str) -> Mapping[str, Any]:
-        """What a method's verdicts depend on, by name; the judge itself is under the empty name."""
+        """Return what a method's verdicts depend on, by name; the judge itself is under the empty name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,14 +168,13 @@ class CanonicalComparator:
     """Compares in canonical form: numbers, units, dates and names by rule, without a model."""
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """See `Comparator`; nothing is said of a reference too long for the rules."""
-        from pytest_rageval.answers.canonical import is_long, states  # noqa: PLC0415 - many rules to compile
+        """Compare by rule; unscored where a reference is too long for the rules."""
+        from pytest_rageval.answers.canonical import is_long, states  # noqa: PLC0415 - compiles many rules
 
         if any(states(prediction, reference, question=question) for reference in references):
             return 1.0
         if any(map(is_long, references)):
-            reason = "a reference is longer than 300 words, which canonical comparison does not read"
-            raise Unscored(reason)
+            raise Unscored("a reference is longer than 300 words, which canonical comparison does not read")
         return 0.0
 
 
@@ -207,5 +185,5 @@ class GradedComparator:
     judge: Judge
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """See `Comparator`."""
+        """Return the judge's grade."""
         return await self.judge.grade(question, references, prediction)

@@ -1,12 +1,14 @@
-"""The LLM judge: yes or no, a grade from 1 to 5, a rating with its reasons, or the better of two."""
+"""The LLM judge: yes or no, a grade from 1 to 5, a rating with its reasons, or the better of two answers."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from statistics import median
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.answers.judge_protocol import HIGHEST, RATING_FORMAT, Rating, json_object, parse_rating
-from pytest_rageval.answers.votes import Poll, majority, majority_or_tie, median
+from pytest_rageval.answers.votes import Poll, majority
 from pytest_rageval.errors import Planned, Unscored
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.gateway import Gateway
@@ -15,6 +17,7 @@ from pytest_rageval.llm.plan import is_plan_mark
 from pytest_rageval.llm.servers import Server
 from pytest_rageval.prompts.rendering import OWN, Prompts, repair_prompt
 from pytest_rageval.prompts.templates import CRITERIA
+from pytest_rageval.stats.agreement import majority as majority_or
 
 __all__ = ["LLMJudge", "parse_grade", "parse_preference", "parse_yes_no"]
 
@@ -26,30 +29,30 @@ _GRADE: Final = r"""([1-5]) (?: \s*/\s*5 | \s+out\s+of\s+5 )? (?!-?\w)  # perhap
     \.? [*_"'`)]* [.!]? (?: \s*$ | [ \t]*\n | \s*[,:;(\u2013\u2014-] (?!\s*\d) | \s+because\b )"""
 
 _CLOSING: Final = " \t\r\n*_\"'`).!"
-"""What may stand behind a verdict that ends a reply."""
+"""Characters that may follow a verdict at the end of a reply."""
 
 _PREFERENCE: Final = re.compile(r"<rating>\s*([012])\s*</rating>", re.IGNORECASE)
 _PREFERENCE_TAG: Final = re.compile(r"</?\s*rating\b", re.IGNORECASE)
 
 LONGEST: Final = 2000
-"""Characters of a reply that cannot be read which its repair repeats."""
+"""Characters of an unreadable reply that are sent back for repair."""
 
 
 class _Wording:
-    """How a verdict is stated, so that nobody can take it for another one.
+    """How a reply states its verdict unambiguously.
 
-    A reply states it at its beginning; or at its end, after a label ("Verdict: no"); or, where that is
-    `alone`, as its whole last line; or it is a JSON object with the verdict under a known key.
+    A reply states it at its beginning; or at its end, after a label ("Verdict: no"); or, where `alone`, as its whole
+    last line; or it is a JSON object with the verdict under a known key.
 
     Args:
         verdict: a pattern with the verdict as its group, and what must follow it.
-        labels: that may stand before it, with a colon; likewise keys.
-        keys: further ones, of a JSON object.
+        labels: alternatives that may stand before it, with a colon, and keys of a JSON object.
+        keys: further keys.
         alone: whether the verdict may be the last line without a label.
     """
 
     def __init__(self, verdict: str, labels: str, keys: str, *, alone: bool = False) -> None:
-        # Possessive: what is not given back is not tried again, however long it is.
+        # Possessive, so that matching takes linear time.
         lead = r"""[ \t*_\#>"'`(]*+"""
         label = rf"(?: (?:final[ ]|my[ ])? (?:{labels}) [ \t*_]*+ : {lead} )"
         flags = re.IGNORECASE | re.VERBOSE
@@ -62,7 +65,7 @@ class _Wording:
         self._alone = alone
 
     def stated(self, reply: str) -> str | None:
-        """The one verdict of a reply, in lower case; None where there is none, or where it states two."""
+        """Return the one verdict of a reply, in lower case; None where it states none, or two."""
         found = json_object(reply) or {}
         values = [value for key, value in found.items() if key.lower().replace(" ", "_") in self._keys]
         stated = [self._first.match(_as_text(value)) for value in values]
@@ -77,7 +80,7 @@ class _Wording:
 
 
 class _Scale(NamedTuple):
-    """What a judge may say: how a reply is read, and how several settle on a verdict."""
+    """How one reply is read, and how several votes reach a verdict."""
 
     read: Callable[[str], float]
     settle: Callable[[Sequence[float]], float]
@@ -85,18 +88,18 @@ class _Scale(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LLMJudge:
-    """A model that says whether an answer holds what a reference says (LLM-retEval, step 3), or how much of it.
+    """A model as judge: whether an answer holds what a reference says (LLM-retEval, step 3), grades and ratings.
 
     Attributes:
-        door: to it.
-        server: where it is.
-        model: as the server knows it.
-        max_tokens: of a reply; None leaves it to the server.
+        gateway: that sends the requests.
+        server: of the model.
+        model: its name at the server.
+        max_tokens: of a reply; None is the server's default.
         poll: how often it is asked for each verdict.
         prompts: with which it is asked.
     """
 
-    door: Gateway
+    gateway: Gateway
     server: Server
     model: str
     max_tokens: int | None = None
@@ -104,27 +107,25 @@ class LLMJudge:
     prompts: Prompts = OWN
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """1.0 for yes, 0.0 for no.
+        """Return 1.0 for yes, 0.0 for no.
 
         Raises:
-            Unscored: the reply is neither; of several votes, none is either, or they are tied.
+            Unscored: the reply is neither; of several votes, all are neither, or they are tied.
         """
         return await self._compared(self.prompts.same_answer, _VERDICTS, question, references, prediction)
 
     async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """(grade - 1) / 4 for a grade from 1 to 5: 0.0 for nothing, or a contradiction; 1.0 for all of a reference.
+        """Return (grade - 1) / 4 for a grade from 1, nothing of a reference or a contradiction, to 5, all of it.
+
+        Of several votes the median counts.
 
         Raises:
-            Unscored: the reply is no such grade; of several votes, whose median counts, none is.
+            Unscored: the reply has no such grade; of several votes, none has.
         """
         return await self._compared(self.prompts.graded_answer, _GRADES, question, references, prediction)
 
     async def relevant(self, question: str, passage: str) -> float:
-        """1.0 where the passage helps to answer the question, 0.0 where not.
-
-        Raises:
-            Unscored: as for `compare`.
-        """
+        """Return 1.0 for yes, 0.0 for no; unscored as in `compare`."""
         return await self._verdict(
             self.prompts.relevance(question, passage),
             _VERDICTS,
@@ -136,10 +137,12 @@ class LLMJudge:
         )
 
     async def prefer(self, question: str, first: str, second: str) -> int:
-        """1 where the first answer is better, 2 where the second is, 0 where neither.
+        """Return 1 where the first answer is better, 2 where the second is, 0 where neither.
+
+        Of several votes the one of more than half counts, otherwise 0.
 
         Raises:
-            Unscored: the reply is no such rating; of several votes, whose majority counts (without one: 0), none is.
+            Unscored: the reply has no such rating; of several votes, none has.
         """
         preference = await self._verdict(
             self.prompts.preference(question, first, second),
@@ -156,13 +159,13 @@ class LLMJudge:
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
     ) -> Rating:
-        """A grade from 1 to 5 with its explanation; of several votes the median, explained by the vote next to it.
+        """Return a grade from 1 to 5 with its explanation.
 
-        The server is asked for a reply of this form, where it knows such a wish. After a reply that is no
-        rating the model is told what is wrong with it, and asked once more.
+        Of several votes the median counts, with the explanation of the nearest vote. The request names the form of
+        the reply. After a reply that is not a rating the model is asked once more, with what is wrong with it.
 
         Raises:
-            Unscored: the second reply is none either; of several votes, none was had.
+            Unscored: the second reply is not a rating either; of several votes, none is.
         """
         prompt = self.prompts.rating(criterion, question, rated, against)
         parts = {
@@ -184,11 +187,11 @@ class LLMJudge:
         return Rating(grade, votes[nearest].explanation)
 
     def again(self, n: int) -> "LLMJudge":
-        """See `pytest_rageval.answers.judge_protocol.Judge`."""
+        """Return this judge with the n-th set of samples."""
         return replace(self, poll=replace(self.poll, first=n * self.poll.votes))
 
     def identity(self, method: str) -> Mapping[str, Any]:
-        """See `pytest_rageval.answers.judge_protocol.Judge`."""
+        """Return the model, its server and parameters, and the digest of the method's prompt."""
         prompt = {
             "compare": self.prompts.same_answer("", [], ""),
             "grade": self.prompts.graded_answer("", [], ""),
@@ -211,7 +214,7 @@ class LLMJudge:
         references: Sequence[str],
         prediction: str,
     ) -> float:
-        # One reference a line, each once: repeated samples of the same answer add nothing.
+        # One reference a line, without repeats: several samples of the same answer add nothing.
         listed = list(dict.fromkeys(" ".join(reference.split()) for reference in references))
         return await self._verdict(
             prompt(question, listed, prediction),
@@ -226,31 +229,28 @@ class LLMJudge:
 
     async def _verdict(self, prompt: str, scale: _Scale, parts: Mapping[str, str]) -> float:
         async def vote(sample: int) -> float:
-            return scale.read(await self._said(self._request(prompt, parts, sample)))
+            return scale.read(await self._answer(self._request(prompt, parts, sample)))
 
         return await self.poll.verdict(prompt, vote, scale.settle)
 
     async def _rating(self, request: Request) -> Rating:
-        """The rating that a reply is, or the next one after saying what is wrong with it.
-
-        In a plan the first may be none, so the second is counted too.
-        """
+        """Read a rating, and ask once more where the reply is not one. A plan counts both requests."""
         reply = await self._reply(request)
         try:
             return parse_rating(reply.answer)
         except ValueError as unread:
-            # Not the reply as it is: a broken one may go on for ever, and no model needs all of it.
+            # A broken reply may be very long, so only its beginning is sent.
             messages = (
                 *request.messages,
                 {"role": "assistant", "content": reply.text[:LONGEST]},
                 {"role": "user", "content": repair_prompt(str(unread))},
             )
             parts = {**request.parts, "reply to repair": reply.text}
-        said = await self._said(replace(request, messages=messages, parts=parts))
+        answer = await self._answer(replace(request, messages=messages, parts=parts))
         try:
-            return parse_rating(said)
+            return parse_rating(answer)
         except ValueError as unread:
-            raise _unread(f"no rating when asked again either ({unread})", said) from None
+            raise _unread(f"no rating when asked again either ({unread})", answer) from None
 
     def _request(self, prompt: str, parts: Mapping[str, str], sample: int) -> Request:
         limit = {} if self.max_tokens is None else {"max_tokens": self.max_tokens}
@@ -263,27 +263,26 @@ class LLMJudge:
             parts=parts,
         )
 
-    async def _said(self, request: Request) -> str:
-        """What a reply says after its reasoning."""
+    async def _answer(self, request: Request) -> str:
+        """Ask, and return the reply without its reasoning."""
         reply = await self._reply(request)
         if is_plan_mark(reply.text):
-            reason = "the judge is not asked in a plan"
-            raise Planned(reason)
+            raise Planned("the judge is not asked in a plan")
         return reply.answer
 
     async def _reply(self, request: Request) -> Reply:
-        """The reply, which has an answer; in a plan the mark of one."""
-        reply = await self.door.ask(self.server, request)
+        """Ask for a reply that has an answer; in a plan it has the mark of one."""
+        reply = await self.gateway.ask(self.server, request)
         if not reply.answer:
             raise Unscored(f"the judge's reply is empty{silence(reply)}")
         return reply
 
 
 def parse_yes_no(reply: str) -> float:
-    """1.0 for a reply that states yes, 0.0 for one that states no; see `_Wording`.
+    """Return 1.0 for a reply that states yes, 0.0 for one that states no; see `_Wording`.
 
     Raises:
-        Unscored: it states neither, or both; a verdict is never looked for in the middle.
+        Unscored: it states neither, or both. A verdict is never searched for in the middle.
 
     >>> parse_yes_no("**Yes.**"), parse_yes_no("no, the year differs")
     (1.0, 0.0)
@@ -295,10 +294,10 @@ def parse_yes_no(reply: str) -> float:
 
 
 def parse_grade(reply: str) -> float:
-    """(grade - 1) / 4 for a reply that states a whole number from 1 to 5, perhaps "of 5": in [0, 1]; see `_Wording`.
+    """Return (grade - 1) / 4 for a reply that states an integer from 1 to 5, perhaps "of 5"; see `_Wording`.
 
     Raises:
-        Unscored: it states none, or two; a grade is never looked for in the middle.
+        Unscored: it states none, or two. A grade is never searched for in the middle.
 
     >>> parse_grade("**4**"), parse_grade("3/5: the year is missing")
     (0.75, 0.5)
@@ -310,17 +309,17 @@ def parse_grade(reply: str) -> float:
 
 
 def parse_preference(reply: str) -> float:
-    """1.0, 2.0 or 0.0 for a reply with exactly one rating tag, and that number in it.
+    """Return the 0.0, 1.0 or 2.0 in the only rating tag of a reply.
 
     Raises:
-        Unscored: there is no tag, or more than one, or something else in it. A number outside of a tag
-            is never a rating: reasons speak of "answer 1", too.
+        Unscored: it has no tag, or several, or something else in it. A number outside of a tag is not a rating:
+            reasons mention "answer 1", too.
 
     >>> parse_preference("Answer 1 errs about the year. <rating>2</rating>")
     2.0
     """
     rating = _PREFERENCE.search(reply)
-    # An opening and a closing one; where an answer's own tag is quoted, nobody knows which is meant.
+    # An opening and a closing one. Where the reply quotes a tag of an answer, the rating is ambiguous.
     if rating is None or len(_PREFERENCE_TAG.findall(reply)) != 2:  # noqa: PLR2004
         raise _unread("not one rating of 0, 1 or 2 in a tag", reply)
     return float(rating[1])
@@ -336,11 +335,11 @@ _ONE_TO_FIVE: Final = _Wording(_GRADE, "grade|score|rating|points", "final_grade
 
 _VERDICTS: Final = _Scale(parse_yes_no, majority)
 _GRADES: Final = _Scale(parse_grade, median)
-_PREFERENCES: Final = _Scale(parse_preference, majority_or_tie)
+_PREFERENCES: Final = _Scale(parse_preference, partial(majority_or, tie=0.0))
 
 
 def _as_text(value: object) -> str:
-    """A value of a JSON object as a verdict would be written; empty where it can be none."""
+    """A value of a JSON object as a verdict is written; empty where it cannot be one."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value) if isinstance(value, str | int) else ""

@@ -1,49 +1,37 @@
 """ROUGE, BLEU and METEOR of one answer against its references, by the packages that define them.
 
-All have the signature `(prediction, references)` and give the best score over
-the references, in [0, 1], and 0.0 without references. They need the extra
-`overlap`.
+All take `(prediction, references)`: an answer, and one or more alternatives. They return the best score over the
+references, in [0, 1], and 0.0 where no word is shared, a text has no words, or there are no references. They raise
+InputError where the extra `overlap` is not installed.
 
-ROUGE and METEOR read the words that `_words` gives: letters and digits of any
-script in lower case, without punctuation; a character is a word in scripts
-without spaces. On ASCII text these are the tokens of the package rouge-score,
-whose own tokenizer drops every letter outside ASCII.
+ROUGE and METEOR compare letters and digits of any script in lower case, without punctuation; a character is a word in
+scripts without spaces. On ASCII text these are the tokens of the package rouge-score, whose own tokenizer drops every
+letter outside ASCII.
 """
 
-import unicodedata
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any, Final
 
 from pytest_rageval.errors import require
-from pytest_rageval.text.scripts import fold, has_unspaced, set_apart
+from pytest_rageval.text.tokenize import CharacterMap, fold, has_unspaced, is_word_character, set_apart
 
 __all__ = ["bleu", "meteor", "rouge1", "rouge2", "rouge_l"]
 
 EXTRA: Final = "overlap"
 
 MOST_WORDS: Final = 20_000
-"""Of a text, for what takes more than a time in proportion to its length."""
+"""Words of a text that are read where time or memory grows faster than the text."""
 
-LONGEST_WORD: Final = 100
-"""Of those that have a stem: the stemmer takes quadratic time for a word, and recurses."""
+LONGEST_STEMMED: Final = 100
+"""Characters of a word that is stemmed. The stemmer takes quadratic time for a word, and recurses."""
 
 
 def rouge1(prediction: str, references: Sequence[str]) -> float:
     """ROUGE-1: F-measure of the words that both texts have, `2PR / (P + R)`.
 
-    Words count as often as both have them; `P = shared / |prediction|` and
-    `R = shared / |reference|`. Nothing is stemmed and no word is stopped.
-
-    Args:
-        prediction: an answer.
-        references: one or more alternatives.
-
-    Returns:
-        A number in [0, 1]; 0.0 where a text has no words, or without references.
-
-    Raises:
-        InputError: the extra `overlap` is not installed.
+    Words count as often as both have them; `P = shared / |prediction|` and `R = shared / |reference|`. Nothing is
+    stemmed and no word is left out.
 
     Source: Lin (2004), by the package rouge-score.
 
@@ -58,16 +46,6 @@ def rouge2(prediction: str, references: Sequence[str]) -> float:
 
     A text of a single word has no pair: its score is 0.0, even where both are equal.
 
-    Args:
-        prediction: an answer.
-        references: one or more alternatives.
-
-    Returns:
-        A number in [0, 1]; 0.0 without references.
-
-    Raises:
-        InputError: the extra `overlap` is not installed.
-
     Source: Lin (2004), by the package rouge-score.
 
     >>> rouge2("the cat sat", ["the cat ran"])
@@ -79,22 +57,11 @@ def rouge2(prediction: str, references: Sequence[str]) -> float:
 def rouge_l(prediction: str, references: Sequence[str]) -> float:
     """ROUGE-L: F-measure of the longest common subsequence of words, `2PR / (P + R)`.
 
-    `P = length / |prediction|`, `R = length / |reference|`. Line breaks do not
-    count: the whole text is one sequence (not the summary-level variant Lsum).
-    Of each text the first 20,000 words are read.
+    `P = length / |prediction|`, `R = length / |reference|`. Line breaks do not count: the whole text is one sequence
+    (not the summary-level variant Lsum). Of each text the first 20,000 words are read.
 
-    Args:
-        prediction: an answer.
-        references: one or more alternatives.
-
-    Returns:
-        A number in [0, 1]; 0.0 where a text has no words, or without references.
-
-    Raises:
-        InputError: the extra `overlap` is not installed.
-
-    Source: Lin (2004), as the package rouge-score has it, whose table of all pairs of words takes gigabytes for
-    long texts; the length by Hyyrö (2004), which gives the same.
+    Source: Lin (2004). The package rouge-score fills a table of all pairs of words, which takes gigabytes for long
+    texts; here the length is that of Hyyrö (2004), which is the same.
 
     >>> rouge_l("the cat then sat", ["the cat sat then"])
     0.75
@@ -112,24 +79,13 @@ def rouge_l(prediction: str, references: Sequence[str]) -> float:
 def bleu(prediction: str, references: Sequence[str]) -> float:
     """Sentence BLEU: geometric mean of the precision of 1 to 4-grams, times the brevity penalty.
 
-    With sacrebleu's settings for a sentence: effective order (a text of two
-    words is judged by its 1 and 2-grams), smoothing `exp` (the i-th order without a
-    match counts as 1 / 2^i matches), tokenizer `13a`, upper and lower case
-    distinct. In scripts without spaces each character is a token of its own, as
-    with sacrebleu's tokenizer `zh`, here for Japanese, Thai and their like too.
+    With sacrebleu's settings for a sentence: effective order (a text of two words is judged by its 1 and 2-grams),
+    smoothing `exp` (the i-th order without a match counts as 1 / 2^i matches), tokenizer `13a`, upper and lower case
+    distinct. In scripts without spaces each character is a token, as with sacrebleu's tokenizer `zh`; here also in
+    Japanese, Thai and similar scripts.
 
-    It is sacrebleu's score against each single reference, divided by 100, and
-    the best of them; not the BLEU that merges the n-grams of all references.
-
-    Args:
-        prediction: an answer.
-        references: one or more alternatives.
-
-    Returns:
-        A number in [0, 1]; 0.0 where no word is shared, or without references.
-
-    Raises:
-        InputError: the extra `overlap` is not installed.
+    It is sacrebleu's score against each single reference, divided by 100, and the best of them; not the BLEU that
+    merges the n-grams of all references.
 
     Source: Papineni et al. (2002); Chen and Cherry (2014), method 3; Post (2018), by the package sacrebleu.
 
@@ -146,30 +102,17 @@ def bleu(prediction: str, references: Sequence[str]) -> float:
 def meteor(prediction: str, references: Sequence[str]) -> float:
     """METEOR without synonyms: weighted harmonic mean of P and R of aligned words, less a penalty.
 
-    Words are aligned one to one, first equal ones, then those of equal Porter
-    stem; the third stage, synonyms from WordNet, is left out, because WordNet
-    is data that has to be downloaded; the score is then mostly lower. With m
-    aligned words in c chunks (runs that stand side by side in both texts),
-    `P = m / |prediction|` and `R = m / |reference|`:
+    Words are aligned one to one, first equal ones, then those of equal Porter stem. The third stage, synonyms from
+    WordNet, is left out, because WordNet has to be downloaded; the score is then mostly lower. With m aligned words
+    in c chunks (runs that stand side by side in both texts), `P = m / |prediction|` and `R = m / |reference|`:
 
         F = P · R / (0.9 P + 0.1 R)        score = F · (1 - 0.5 (c / m)^3)
 
-    Even equal texts keep a penalty: 0.5 for one word, 0.9375 for two, 0.9815 for
-    three. A threshold for short answers must allow for it.
+    Even equal texts are penalised: they score 0.5 with one word, 0.9375 with two, 0.9815 with three. A threshold for
+    short answers must allow for it.
 
-    Stems are English; words of other languages are in effect compared as they
-    stand. The alignment is that of nltk: from the right, with the last free
-    occurrence, which is not always the one with the fewest chunks.
-
-    Args:
-        prediction: an answer.
-        references: one or more alternatives.
-
-    Returns:
-        A number in [0, 1]; 0.0 where no word is shared, or without references.
-
-    Raises:
-        InputError: the extra `overlap` is not installed.
+    Stems are English; words of other languages are in effect compared unstemmed. The alignment is that of nltk: from
+    the right, with the last free occurrence, which is not always the one with the fewest chunks.
 
     Source: Lavie and Agarwal (2007), with alpha 0.9, beta 3, gamma 0.5, by the package nltk.
 
@@ -194,24 +137,17 @@ def meteor(prediction: str, references: Sequence[str]) -> float:
     return float(max(scores, default=0.0))
 
 
-class _Separators(dict[int, str]):
-    """A translation table that keeps letters, marks and digits, filled as characters are met."""
-
-    def __missing__(self, code: int) -> str:
-        self[code] = kept = chr(code) if unicodedata.category(chr(code))[0] in "LMN" else " "
-        return kept
-
-
-_SEPARATORS: Final = _Separators()
+_WORD_CHARACTERS: Final = CharacterMap(lambda character: character if is_word_character(character) else " ")
 
 
 @lru_cache(maxsize=1 << 12)
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(set_apart(fold(text).translate(_SEPARATORS)).split())
+    # Not `normalize`, which drops articles: ROUGE and METEOR count every word.
+    return tuple(set_apart(fold(text).translate(_WORD_CHARACTERS)).split())
 
 
 class _Tokenizer:
-    """What rouge-score asks for words."""
+    """A tokenizer for rouge-score."""
 
     @staticmethod
     def tokenize(text: str) -> tuple[str, ...]:
@@ -219,7 +155,7 @@ class _Tokenizer:
 
 
 class _NoSynonyms:
-    """What nltk asks for synonyms, in place of WordNet."""
+    """A WordNet without synonyms for nltk."""
 
     @staticmethod
     def synsets(word: str) -> tuple[()]:  # noqa: ARG004 - nltk's signature
@@ -227,13 +163,13 @@ class _NoSynonyms:
 
 
 class _Stemmer:
-    """What nltk asks for stems; the same words come again and again."""
+    """A stemmer for nltk, with a cache."""
 
     def __init__(self, stem: Any) -> None:
         self._stem = lru_cache(maxsize=1 << 16)(stem)
 
     def stem(self, word: str) -> str:
-        return self._stem(word) if len(word) <= LONGEST_WORD else word
+        return self._stem(word) if len(word) <= LONGEST_STEMMED else word
 
 
 @cache
@@ -260,7 +196,7 @@ def _rouge(name: str, prediction: str, references: Sequence[str]) -> float:
 
 
 def _common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
-    """The length of the longest common subsequence, by the bits of whole numbers."""
+    """The length of the longest common subsequence, by the bits of integers."""
     places: dict[str, int] = {}
     for at, word in enumerate(one):
         places[word] = places.get(word, 0) | 1 << at

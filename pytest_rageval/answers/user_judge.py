@@ -12,8 +12,53 @@ from pytest_rageval.user_code import Unusable, UserCallable, as_number, as_share
 
 __all__ = ["UserJudge", "adapt_judge"]
 
-PAIR: Final = 2
-"""A grade and its explanation."""
+OPTIONAL_METHODS: Final[Mapping[str, tuple[str, str]]] = {
+    "grade": (
+        'grade(question, references, prediction), which the comparator "graded" needs',
+        "a number between 0 and 1",
+    ),
+    "relevant": ("relevant(question, passage), which the scores relevance.* need", "True or False"),
+    "prefer": (
+        "prefer(question, first, second), which the scores arena.* need",
+        "1 or 2 for the better answer, 0 for neither",
+    ),
+    "rate": (
+        "rate(criterion, question, rated, against), which the scores judged.* need",
+        "a grade from 1 to 5, and why",
+    ),
+}
+"""By name: the signature and what needs it, and what it returns, for the error where it is missing."""
+
+
+def adapt_judge(judge: object, loop: PrivateLoop) -> Judge:
+    """Return the object of the fixture `rageval_judge` as a `Judge`; one of this package is one already.
+
+    Raises:
+        CallableError: the method `compare` is missing.
+    """
+    if is_ours(judge):
+        return cast("Judge", judge)
+    yes_or_number = partial(_read_share, allowed=YES_OR_NUMBER)
+    readers: dict[str, Callable[[Any], Any]] = {
+        "compare": yes_or_number,
+        "grade": partial(_read_share, allowed=SHARE),
+        "relevant": yes_or_number,
+        "prefer": _read_preference,
+        "rate": _read_rating,
+    }
+    methods = {
+        name: UserCallable(f"rageval_judge.{name}", method, loop, int(name == "rate"), read=read)
+        for name, read in readers.items()
+        if callable(method := getattr(judge, name, None))
+    }
+    if "compare" not in methods:
+        raise CallableError(
+            f"rageval_judge is {type(judge).__name__}, which lacks the method "
+            "compare(question, references, prediction).\n"
+            "Add it (sync or async; True, False, a number between 0 and 1, or None), "
+            "or leave the fixture out for the default judge."
+        )
+    return UserJudge(methods)
 
 
 class UserJudge:
@@ -22,118 +67,65 @@ class UserJudge:
     Each method is sync or async, and returns None for "no verdict":
 
     - `compare(question, references, prediction)`: a bool, or a number in [0, 1];
-    - `grade(question, references, prediction)`: a number in [0, 1], from nothing of a reference to all of
-      it. 1 is the best here, and nobody can tell it from the worst of 1 to 5: 2 … 5 are errors;
+    - `grade(question, references, prediction)`: a number in [0, 1], from nothing of a reference to all of it. Numbers
+      from 2 to 5 are errors: a 1 could then be the best or the worst grade;
     - `relevant(question, passage)`: a bool, or a number in [0, 1];
     - `prefer(question, first, second)`: 1 or 2 for the better answer, 0 for neither;
-    - `rate(criterion, question, rated, against)`: a grade in [1, 5], or (grade, explanation); no bool. What the
-      arguments are, see `Judge.rate`.
+    - `rate(criterion, question, rated, against)`: a grade in [1, 5], or (grade, explanation); no bool. The arguments
+      are those of `Judge.rate`.
 
-    Anything else is an error that names the method, what it returned, the question and what is allowed.
+    Anything else is a QueryError that names the method, what it returned, the question and what is allowed. So is an
+    exception of the method. A method that is missing is a CallableError when it is needed.
 
     Args:
-        compare: the method that every judge has, as `UserCallable` calls it.
-        grade: another, or None.
-        relevant: another, or None.
-        prefer: another, or None.
-        rate: another, or None.
+        methods: those that the object has, by name; "compare" is among them.
     """
 
-    def __init__(
-        self,
-        compare: UserCallable,
-        grade: UserCallable | None = None,
-        relevant: UserCallable | None = None,
-        prefer: UserCallable | None = None,
-        rate: UserCallable | None = None,
-    ) -> None:
-        self.user = compare
-        self._grade = grade
-        self._relevant = relevant
-        self._prefer = prefer
-        self._rate = rate
+    def __init__(self, methods: Mapping[str, UserCallable]) -> None:
+        self.user = methods["compare"]
+        self._methods = methods
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """See `pytest_rageval.answers.judge_protocol.Comparator`.
-
-        Raises:
-            QueryError: the method raised, or returned something else.
-        """
-        return cast("float", await self.user.call(question, list(references), prediction))
+        """Call the user's `compare`."""
+        return cast("float", await self._call("compare", question, list(references), prediction))
 
     async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """See `pytest_rageval.answers.judge_protocol.Judge`.
-
-        Raises:
-            CallableError: the method is missing.
-            QueryError: it raised, or returned something else.
-        """
-        if self._grade is None:
-            raise _lacking(
-                'grade(question, references, prediction), which the comparator "graded" needs',
-                "a number between 0 and 1",
-            )
-        return cast("float", await self._grade.call(question, list(references), prediction))
+        """Call the user's `grade`."""
+        return cast("float", await self._call("grade", question, list(references), prediction))
 
     async def relevant(self, question: str, passage: str) -> float:
-        """See `pytest_rageval.answers.judge_protocol.Judge`.
-
-        Raises:
-            CallableError: the method is missing.
-            QueryError: it raised, or returned something else.
-        """
-        if self._relevant is None:
-            raise _lacking("relevant(question, passage), which the scores relevance.* need", "True or False")
-        return cast("float", await self._relevant.call(question, passage))
+        """Call the user's `relevant`."""
+        return cast("float", await self._call("relevant", question, passage))
 
     async def prefer(self, question: str, first: str, second: str) -> int:
-        """See `pytest_rageval.answers.judge_protocol.Judge`.
-
-        Raises:
-            CallableError: the method is missing.
-            QueryError: it raised, or returned something else.
-        """
-        if self._prefer is None:
-            raise _lacking(
-                "prefer(question, first, second), which the scores arena.* need",
-                "1 or 2 for the better answer, 0 for neither",
-            )
-        return cast("int", await self._prefer.call(question, first, second))
+        """Call the user's `prefer`."""
+        return cast("int", await self._call("prefer", question, first, second))
 
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
     ) -> Rating:
-        """See `pytest_rageval.answers.judge_protocol.Judge`.
+        """Call the user's `rate`."""
+        return cast("Rating", await self._call("rate", criterion, question, list(rated), list(against)))
 
-        Raises:
-            CallableError: the method is missing.
-            QueryError: it raised, or returned something else.
-        """
-        if self._rate is None:
-            raise _lacking(
-                "rate(criterion, question, rated, against), which the scores judged.* need",
-                "a grade from 1 to 5, and why",
+    async def _call(self, name: str, *args: object) -> object:
+        if name not in self._methods:
+            signature, returns = OPTIONAL_METHODS[name]
+            raise CallableError(
+                f"rageval_judge lacks the method {signature}.\n"
+                f"Add it (sync or async; {returns}), or leave the fixture out and name a model with "
+                "--rageval-judge-model."
             )
-        return cast("Rating", await self._rate.call(criterion, question, list(rated), list(against)))
+        return await self._methods[name].call(*args)
 
-    def again(self, n: int) -> "UserJudge":  # noqa: ARG002 - it is simply called again
-        """See `pytest_rageval.answers.judge_protocol.Judge`."""
+    def again(self, n: int) -> "UserJudge":  # noqa: ARG002 - a repeated call needs no other judge
+        """Return this judge."""
         return self
 
     def identity(self, method: str) -> Mapping[str, Any]:
-        """See `pytest_rageval.answers.judge_protocol.Judge`: the method's name; what it says is up to the user."""
-        methods = {
-            "compare": self.user,
-            "grade": self._grade,
-            "relevant": self._relevant,
-            "prefer": self._prefer,
-            "rate": self._rate,
-        }
-        asked = methods[method.partition(" ")[0]]
-        return {"": "none" if asked is None else asked.identity}
+        """Return the method's name; its verdicts are up to the user."""
+        name = method.partition(" ")[0]
+        return {"": self._methods[name].identity if name in self._methods else "none"}
 
-
-NO_VERDICT: Final = "the judge gave no verdict"
 
 YES_OR_NUMBER: Final = "Return True or False, a number between 0 and 1, or None for no verdict."
 SHARE: Final = (
@@ -142,29 +134,16 @@ SHARE: Final = (
 )
 
 
-def _lacking(method: str, returns: str) -> CallableError:
-    return CallableError(
-        f"rageval_judge lacks the method {method}.\n"
-        f"Add it (sync or async; {returns}), or leave the fixture out and name a model with "
-        "--rageval-judge-model."
-    )
-
-
-def _verdict(verdict: object, allowed: str) -> float:
-    """What a judge returned, as a number in [0, 1]."""
-    if verdict is None:
-        raise Unscored(NO_VERDICT)
-    score = as_share(verdict)
+def _read_share(verdict: object, allowed: str) -> float:
+    score = as_share(_not_none(verdict))
     if score is None:
         raise _unusable(verdict, allowed)
     return score
 
 
-def _preference(preference: object) -> int:
-    """What a judge of two answers returned, as 1, 2 or 0."""
-    if preference is None:
-        raise Unscored(NO_VERDICT)
-    # True is equal to 1, but nobody can say what is meant by it.
+def _read_preference(preference: object) -> int:
+    preference = _not_none(preference)
+    # True equals 1, but is ambiguous as a preference.
     if (
         isinstance(preference, bool)
         or not hasattr(preference, "__index__")
@@ -176,55 +155,26 @@ def _preference(preference: object) -> int:
     return index(preference)
 
 
-def _rating(given: object) -> Rating:
-    """What a judge returned, as a rating."""
-    if given is None:
-        reason = "the judge gave no rating"
-        raise Unscored(reason)
-    grade, explanation = given if isinstance(given, tuple | list) and len(given) == PAIR else (given, "")
+def _read_rating(rating: object) -> Rating:
+    rating = _not_none(rating, "rating")
+    is_pair = isinstance(rating, tuple | list) and len(rating) == len(Rating._fields)
+    grade, explanation = cast("tuple[object, object]", rating) if is_pair else (rating, "")
     # True is a number, but no grade: it would be the worst.
     score = None if isinstance(grade, bool) else as_number(grade)
     if score is None or not LOWEST <= score <= HIGHEST or not isinstance(explanation, str):
         raise _unusable(
-            given,
+            rating,
             f"Return a grade from {LOWEST} to {HIGHEST}, or (grade, explanation), or None for no rating.",
         )
     return Rating(score, explanation)
 
 
-def _unusable(given: object, allowed: str) -> Unusable:
-    shown = repr(given)
+def _not_none(returned: object, what: str = "verdict") -> object:
+    if returned is None:
+        raise Unscored(f"the judge gave no {what}")
+    return returned
+
+
+def _unusable(returned: object, allowed: str) -> Unusable:
+    shown = repr(returned)
     return Unusable(f"returned {shown:.60}", f"returned {shown} for {{question}}.\n{allowed}")
-
-
-def adapt_judge(judge: object, loop: PrivateLoop) -> Judge:
-    """What `rageval_judge` gave, as a `Judge`; one of ours is one already.
-
-    Raises:
-        CallableError: the method `compare` is missing.
-    """
-    if is_ours(judge):
-        return cast("Judge", judge)
-
-    def method(name: str, read: Callable[[Any], Any], question: int = 0) -> UserCallable | None:
-        found = getattr(judge, name, None)
-        named = f"rageval_judge.{name}"
-        return UserCallable(named, found, loop, question, read=read) if callable(found) else None
-
-    yes_or_number = partial(_verdict, allowed=YES_OR_NUMBER)
-    compare = method("compare", yes_or_number)
-    if compare is None:
-        message = (
-            f"rageval_judge is {type(judge).__name__}, which lacks the method "
-            "compare(question, references, prediction).\n"
-            "Add it (sync or async; True, False, a number between 0 and 1, or None), "
-            "or leave the fixture out for the default judge."
-        )
-        raise CallableError(message)
-    return UserJudge(
-        compare,
-        method("grade", partial(_verdict, allowed=SHARE)),
-        method("relevant", yes_or_number),
-        method("prefer", _preference),
-        method("rate", _rating, 1),
-    )

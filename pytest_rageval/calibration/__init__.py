@@ -1,1 +1,5 @@
-"""A judge held against people: how far they agree, whether that is enough, and what it does to a score."""
+"""Calibration of a judge by human labels.
+
+`bounds` reads the marker's bounds on the agreement; `findings` measures the agreement (`Calibration`), rules on the
+bounds (`rule_on`) and corrects the mean of a score.
+"""

@@ -1,4 +1,4 @@
-"""The bounds that a judge's agreement with people is held to, as the marker declares them."""
+"""The bounds on a judge's agreement with people, as the marker declares them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -12,7 +12,7 @@ __all__ = ["PREFIX", "Bounds"]
 FORM: Final = 'rageval_calibration("labels.jsonl", min_kappa=0.6)'
 
 PREFIX: Final = "min_"
-"""Of the words that bound a measure."""
+"""Of the keywords that bound a measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Bounds:
         min_kappa: of Cohen's kappa, for yes and no and for pairs.
         min_accuracy: of the share of verdicts that are the people's, likewise.
         min_pearson: of Pearson's correlation, for grades and for pairs.
-        comparator: how the judge compares, such as "graded"; None for the way in force.
+        comparator: how the judge compares, such as "graded"; None for the default comparator.
     """
 
     labels: str | Path
@@ -35,22 +35,22 @@ class Bounds:
 
     @classmethod
     def signature(cls) -> str:
-        """How the marker is written, for its help."""
+        """The arguments of the marker, for its help."""
         words = [f"{field.name}=None" for field in fields(cls) if field.name != "labels"]
         return f"labels, *, {', '.join(words)}"
 
     @property
     def given(self) -> dict[str, float]:
-        """The bounds there are, by the measure's name."""
+        """The bounds by the measure's name, without those that are None."""
         named = ((name, getattr(self, name)) for name in ("min_kappa", "min_accuracy", "min_pearson"))
         return {name.removeprefix(PREFIX): bound for name, bound in named if bound is not None}
 
     @classmethod
     def parse(cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "Bounds":
-        """From the marker's arguments.
+        """Read the marker's arguments.
 
         Raises:
-            InputError: a word is unknown or has a wrong value, or no file is named.
+            InputError: a keyword is unknown or has a wrong value, or no file is named.
         """
         known = [field.name for field in fields(cls) if field.name != "labels"]
         unknown = sorted(set(kwargs) - set(known))

@@ -1,18 +1,19 @@
-"""Judge calibration: how far a judge agrees with people, and whether that is enough."""
+"""How far a judge agrees with people, and whether that is within the bounds."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, zip_longest
+from math import inf
 from statistics import fmean
 from typing import Final, Literal
 
 from pytest_rageval.calibration.bounds import PREFIX, Bounds
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, LabelledPair, Scale
-from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.scores import YES, Outcome, Score
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, majority, pearson
-from pytest_rageval.stats.estimate import Estimate
+from pytest_rageval.stats.intervals import Estimate
 
 __all__ = ["MEASURES", "Calibration", "CalibrationRuling", "LabelledVerdict", "People", "rule_on"]
 
@@ -23,16 +24,10 @@ MEASURES: Final[dict[Scale, dict[str, Measure]]] = {
     "graded": {"pearson": pearson},
     "pairwise": {"kappa": cohen_kappa, "accuracy": accuracy, "pearson": pearson},
 }
-"""What agreement is measured by, the first one also among people."""
+"""The measures of agreement on each scale; the first one is also computed among people."""
 
-YES: Final = 0.5
-"""A judge that grades, where people said yes or no, says yes from here on."""
-
-APART: Final = 0.25
-"""Of grades, a disagreement is more than this: a step on a scale from 1 to 5."""
-
-UNDECIDED: Final = -1.0
-"""Stands for "no majority" while a majority is looked for."""
+STEP: Final = 0.25
+"""Of a scale from 1 to 5: grades that differ by more disagree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +35,11 @@ class LabelledVerdict:
     """One item with a label of people and a verdict of the judge.
 
     Attributes:
-        item: what was labelled.
-        human: what the annotators say together: of yes or no the majority, of grades the mean, of
+        item: that was labelled.
+        human: the label of the annotators together: of yes or no the majority, of grades the mean, of
             pairs the majority, or 0 without one.
-        judge: what the judge says, on the same scale.
-        raw: what the judge says, as scores count it.
+        judge: the verdict on the same scale.
+        raw: the verdict as scores count it.
     """
 
     item: LabelledAnswer | LabelledPair
@@ -55,14 +50,14 @@ class LabelledVerdict:
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """What people reach among themselves, and so the most that can be asked of a judge.
+    """The agreement of people among themselves, which a judge can hardly exceed.
 
     Attributes:
-        annotators: how many; those who labelled more than half of the items. One who was asked only
-            where others disagree is none of them.
-        items: that all of these labelled, and the judge had a verdict on.
+        annotators: how many labelled more than half of the items; the others, such as one who decided
+            disagreements, are left out.
+        items: how many have the labels of all of these and a verdict of the judge.
         among: the mean agreement of their pairs, by the first measure of the scale; None where undefined.
-        judge: the mean agreement of the judge with each of them, to be compared with that.
+        judge: the mean agreement of the judge with each of them.
     """
 
     annotators: int
@@ -73,12 +68,12 @@ class People:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A judge beside the people of a labels file.
+    """The verdicts of a judge on the items of a labels file.
 
     Attributes:
-        labels: theirs.
+        labels: of the file.
         outcomes: the judge's verdict on each item, in the same order.
-        comparator: how the judge compared, where it is another way than that in force.
+        comparator: how the judge compared; None is the default comparator.
     """
 
     labels: HumanLabels
@@ -87,23 +82,24 @@ class Calibration:
 
     @cached_property
     def compared(self) -> tuple[LabelledVerdict, ...]:
-        """The items on which there is both."""
+        """The items with both a label and a verdict."""
         scale = self.labels.scale
         found = []
         for item, outcome in zip(self.labels.items, self.outcomes, strict=True):
-            human, raw = _together(item.human, scale), outcome.value
+            human, raw = _consensus(item.human, scale), outcome.value
             if human is not None and raw is not None:
-                found.append(LabelledVerdict(item, human, _on(scale, raw), raw))
+                judge = float(raw >= YES) if scale == "yes/no" else raw
+                found.append(LabelledVerdict(item, human, judge, raw))
         return tuple(found)
 
     @property
     def unscored(self) -> int:
-        """On how many items the judge had no verdict."""
+        """The number of items without a verdict of the judge."""
         return sum(outcome.value is None for outcome in self.outcomes)
 
     @property
     def undecided(self) -> int:
-        """On how many of the others people have no majority."""
+        """The number of the others without a majority of people."""
         return len(self.labels) - self.unscored - len(self.compared)
 
     @cached_property
@@ -115,31 +111,27 @@ class Calibration:
     @cached_property
     def disagreements(self) -> tuple[LabelledVerdict, ...]:
         """The items on which judge and people differ, furthest apart first."""
-        least = APART if self.labels.scale == "graded" else 0
+        least = STEP if self.labels.scale == "graded" else 0
         differing = [one for one in self.compared if abs(one.human - one.judge) > least]
         return tuple(sorted(differing, key=lambda one: -abs(one.human - one.judge)))
 
     @cached_property
     def people(self) -> People | None:
-        """What people reach among themselves; None where fewer than two labelled more than half."""
-        judged = [(one.item.human, one.judge) for one in self.compared]
-        most = max((len(labels) for labels, _ in judged), default=0)
-        padded = [((*labels, *[None] * (most - len(labels))), judge) for labels, judge in judged]
-        who = [n for n in range(most) if 2 * sum(labels[n] is not None for labels, _ in padded) > len(padded)]
-        if len(who) < 2:  # noqa: PLR2004 - among themselves
+        """The agreement of people; None where fewer than two labelled more than half of the items."""
+        rows = list(zip_longest(*(one.item.human for one in self.compared)))
+        most = [labels for labels in rows if 2 * sum(label is not None for label in labels) > len(labels)]
+        if len(most) < 2:  # noqa: PLR2004 - a pair
             return None
-        common = [
-            ([label for n in who if (label := labels[n]) is not None], judge) for labels, judge in padded
-        ]
-        full = [(labels, judge) for labels, judge in common if len(labels) == len(who)]
-        each = list(zip(*(labels for labels, _ in full), strict=True))
+        verdicts = [one.judge for one in self.compared]
+        full = [(row, judge) for *row, judge in zip(*most, verdicts, strict=True) if None not in row]
+        annotators = list(zip(*(row for row, _ in full), strict=True))
         judge = [verdict for _, verdict in full]
         measure = next(iter(MEASURES[self.labels.scale].values()))
         return People(
-            len(who),
+            len(most),
             len(full),
-            _mean(measure, combinations(each, 2)),
-            _mean(measure, ((one, judge) for one in each)),
+            _mean(measure, combinations(annotators, 2)),
+            _mean(measure, ((labels, judge) for labels in annotators)),
         )
 
     def corrected(self, score: Score) -> Estimate | None:
@@ -150,13 +142,13 @@ class Calibration:
 
         Returns:
             The mean in [0, 1] with its 95% interval; None of pairs and slices, and where there are too
-            few labels or verdicts. It holds where the labelled answers are a random sample of such
-            answers as were scored: to such questions, by such a system. An answer that is itself among
-            the labelled ones counts there and not twice.
+            few labels or verdicts. It assumes that the labelled answers are a random sample of such answers
+            as were scored: to such questions, by such a system. A scored answer that is also labelled
+            counts as labelled only.
         """
         if self.labels.pairs or score.slice:
             return None
-        # numpy costs a fifth of a second, which a calibration alone need not pay.
+        # numpy takes 0.2 s, which a calibration alone does not need.
         from pytest_rageval.stats.prediction_powered import prediction_powered_mean  # noqa: PLC0415
 
         labelled = {(item.example.question, item.prediction) for item in self.labels.answers}
@@ -170,19 +162,15 @@ class Calibration:
         return prediction_powered_mean(human, judge, unlabelled)
 
 
-def _together(human: Iterable[float | None], scale: Scale) -> float | None:
-    """What the annotators of an item say together; None where yes and no are equally many."""
+def _consensus(human: Iterable[float | None], scale: Scale) -> float | None:
+    """The label of the annotators together; None where yes and no are equally many."""
     labels = [label for label in human if label is not None]
     if scale == "graded":
         return fmean(labels)
     if scale == "pairwise":
         return majority(labels, tie=0.0)
-    agreed = majority(labels, tie=UNDECIDED)
-    return None if agreed == UNDECIDED else agreed
-
-
-def _on(scale: Scale, raw: float) -> float:
-    return float(raw >= YES) if scale == "yes/no" else raw
+    agreed = majority(labels, tie=inf)
+    return None if agreed == inf else agreed
 
 
 def _mean(measure: Measure, pairs: Iterable[tuple[Sequence[float], Sequence[float]]]) -> float | None:
@@ -192,13 +180,13 @@ def _mean(measure: Measure, pairs: Iterable[tuple[Sequence[float], Sequence[floa
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRuling:
-    """How the bounds ended.
+    """The verdict on the bounds.
 
     Attributes:
         bounds: as declared.
-        calibration: what was found.
-        status: "error" where a bound cannot be held against anything; None without bounds.
-        reason: why, in a sentence.
+        calibration: that they are compared with.
+        status: "error" where a bounded measure is undefined; None without bounds.
+        reason: in a sentence.
     """
 
     bounds: Bounds
@@ -208,7 +196,7 @@ class CalibrationRuling:
 
 
 def rule_on(calibration: Calibration, bounds: Bounds) -> CalibrationRuling:
-    """Hold the agreement against its bounds, in full precision; one on a bound passes.
+    """Compare the agreement with its bounds, in full precision; equality passes.
 
     Raises:
         InputError: a bound is on a measure that labels of this scale do not have.

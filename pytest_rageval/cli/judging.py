@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.injections import Trial, flip_rate, tried_both_ways
+from pytest_rageval.answers.injections import Trial, compare_fences, flip_rate
 from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.calibration.findings import Calibration
 from pytest_rageval.cli.output import note, plain, say, table
@@ -24,10 +24,9 @@ from pytest_rageval.reports.judge_calibration import agreement_with_people, cali
 from pytest_rageval.reports.results import usage_entry, usage_lines
 from pytest_rageval.scores import Outcome
 from pytest_rageval.session import Session
-from pytest_rageval.stats.estimate import Estimate
-from pytest_rageval.stats.intervals import wilson
+from pytest_rageval.stats.agreement import Tally
+from pytest_rageval.stats.intervals import Estimate, wilson
 from pytest_rageval.stats.position_bias import PositionBias, position_bias
-from pytest_rageval.stats.votes import Tally
 
 __all__ = ["Flips", "changed_verdicts", "judge", "split_votes"]
 
@@ -172,7 +171,7 @@ async def _report(
         flips["other words"] = changed_verdicts(_only(asked, base), _only(asked, again))
         reworded = Calibration(labels, again)
     trials = (
-        dict(zip(WITH_AND_WITHOUT, await tried_both_ways(model), strict=True)) if options.injections else {}
+        dict(zip(WITH_AND_WITHOUT, await compare_fences(model), strict=True)) if options.injections else {}
     )
     flips |= {name: _flips(said) for name, said in trials.items()}
     return _Report(Calibration(labels, base), flips, reworded, places, trials)

@@ -17,18 +17,18 @@ SECRET_NAME: Final = re.compile(
     r"(key|token|secret|password|passwd|pwd|sig|signature|auth|authorization|credentials?|^code)$",
     re.IGNORECASE,
 )
-"""How the names of parameters end whose values are secrets: `api-key`, `access_token`, `sig`, `X-Amz-Signature` …"""
+"""Ends of the names of secret parameters: `api-key`, `access_token`, `sig`, `X-Amz-Signature` …"""
 
 
 @dataclass(frozen=True)
 class BaseURL:
-    """Where a server is, as the user named it.
+    """The base URL of a server, with its secrets apart.
 
     Attributes:
-        url: without user, password, query and fragment, and without a slash at its end.
-        public: its name in reports and request keys; see `public_url`.
-        login: the user and the password of the URL.
-        query: of the URL.
+        url: without user, password, query, fragment and trailing slash.
+        public: the server's name in reports and request keys; see `public_url`.
+        login: user and password.
+        query: the query string.
     """
 
     url: str
@@ -41,7 +41,7 @@ class BaseURL:
         """Read a URL.
 
         Raises:
-            ValueError: it is none that can be used; the message says what is allowed, and quotes nothing of it.
+            ValueError: it cannot be used; the message says what is allowed, and does not quote the URL.
         """
         try:
             parts = urlsplit(text.strip())
@@ -52,7 +52,7 @@ class BaseURL:
             raise ValueError(ALLOWED)
         user_info, _, host = parts.netloc.rpartition("@")
         if "@" in f"{parts.path}{parts.query}{parts.fragment}":
-            # "http://me:1/x@host" reads as the host "me". What follows would be shown, and sent there.
+            # "http://me:1/x@host" has the host "me": a part of the password would be shown, and sent there.
             raise ValueError(
                 f"{ALLOWED}, in whose user and password / ? # and @ are written %2F %3F %23 and %40"
             )
@@ -70,10 +70,10 @@ class BaseURL:
 
 
 def public_url(url: str) -> str:
-    """A URL as it may be shown and kept: without user, password and fragment, and with a hash of its query.
+    """A URL without its secrets: without user, password and fragment, and with a hash of its query.
 
-    A query may say which deployment answers, so it is part of the name; but not those of its parameters
-    that are named as secrets are: the name must stay when a key is changed.
+    A query may name the deployment, so it is part of the public URL; parameters named like secrets are not,
+    so that a new key does not change it.
 
     >>> public_url("https://me:secret@llm.example/v1?key=secret")
     'https://llm.example/v1'
@@ -81,8 +81,8 @@ def public_url(url: str) -> str:
     'https://llm.example/v1?bb682454cc2d'
     """
     parts = urlsplit(url)
-    told = "&".join(part for part in parts.query.split("&") if not _is_secret(part))
-    query = hashlib.sha256(told.encode()).hexdigest()[:12] if told else ""
+    public = "&".join(part for part in parts.query.split("&") if not _is_secret(part))
+    query = hashlib.sha256(public.encode()).hexdigest()[:12] if public else ""
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, ""))
 
 
@@ -91,22 +91,22 @@ def _is_secret(parameter: str) -> bool:
 
 
 def _secret_values(query: str) -> list[str]:
-    """The values in a query that must not be shown wherever they turn up; a version may."""
+    """The values of a query's secret parameters."""
     return [unquote_plus(part.partition("=")[2]) for part in query.split("&") if _is_secret(part)]
 
 
 EMBEDDED: Final = "embedded"
-"""The name under which the local model is asked for."""
+"""The name of the local model in `--rageval-model`."""
 
 CANONICAL: Final = "canonical"
-"""What compares answers where no model does, as comparators name it."""
+"""The name of the comparator that needs no model."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """All options of a run, resolved.
+    """The resolved options of a run.
 
-    `model`, `judge_model` and `base_url` are None where nobody named them. `baseline_named` says whether the
+    `model`, `judge_model` and `base_url` are None where they are not set. `baseline_named` is whether the
     command line or the ini file names the baseline, `ci` whether this is a build server.
     """
 
@@ -151,7 +151,7 @@ class Settings:
     ci: bool = False
 
     def __post_init__(self) -> None:
-        """Hold no key or password as plain text, also where it was given as one."""
+        """Convert keys and URLs of plain text, so that no secret is kept as one."""
         if isinstance(self.api_key, str):
             object.__setattr__(self, "api_key", Secret(self.api_key))
         if isinstance(self.base_url, str):
@@ -159,31 +159,31 @@ class Settings:
 
     @property
     def embedded(self) -> bool:
-        """Whether the local model generates: asked for by name, or nothing else is at hand."""
+        """Whether the local model generates: by its name, or without a key or a base URL."""
         return self.model == EMBEDDED or (self.model is None and not (self.api_key or self.base_url))
 
     @property
     def llm_judge(self) -> str | None:
-        """The model that compares answers; None where they are compared in canonical form."""
+        """The model that compares answers; None for canonical comparison."""
         return self.judge_model or (None if self.embedded else self.model)
 
     def in_force(self) -> str:
-        """What generates and what compares, in a line for the report header."""
+        """Generator, judge and comparator, in a line for pytest's header."""
         votes = f" in {self.judge_votes} votes" if self.llm_judge and self.judge_votes > 1 else ""
         judge = f"judged by {self.llm_judge}{votes}" if self.llm_judge else "compared in canonical form"
         if self.comparator != Settings.comparator:
-            asked = "judge" in re.findall(r"\w+", self.comparator)
+            uses_judge = "judge" in re.findall(r"\w+", self.comparator)
             judge = f"compared by {self.comparator}" + (
-                f" (judge: {self.llm_judge or CANONICAL}{votes})" if asked else ""
+                f" (judge: {self.llm_judge or CANONICAL}{votes})" if uses_judge else ""
             )
         if self._generator is None:
-            named = "no model is named (--rageval-model), ranking measures alone can be scored"
-            return named if self.comparator == Settings.comparator else f"{named}, answers {judge}"
+            unnamed = "no model is named (--rageval-model), ranking measures alone can be scored"
+            return unnamed if self.comparator == Settings.comparator else f"{unnamed}, answers {judge}"
         quality = " [embedded models: smoke-test quality]" if self.embedded else ""
         return f"generator {self._generator}, answers {judge}{quality}"
 
     def entry(self) -> dict[str, Any]:
-        """What generates and what compares, where no fixture of the user's does, as data for the report.
+        """Generator, judge and comparator as data for the report, where no fixture overrides them.
 
         `generator` is null where no model is named; `judge` is a model, or "canonical".
         """
@@ -199,7 +199,6 @@ class Settings:
 
     @property
     def _generator(self) -> str | None:
-        """What generates, in words; None where no model is named."""
         if self.embedded:
             return f"embedded model {Path(self.gguf).stem}" if self.gguf else "embedded model"
         if self.model is None:

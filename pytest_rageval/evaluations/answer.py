@@ -1,15 +1,18 @@
 """The generated answer against the reference answers: `answer.correct@5` and its like."""
 
 from collections.abc import Sequence
+from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.answers.comparators import MEASURES
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.context import NO_REFERENCES, Pipeline, Terms, expected_of, references_of
+from pytest_rageval.evaluations.score_def import ScoreDef, encoder_used
 from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome
 
-__all__ = ["evaluate_answer", "evaluate_answer_abstained", "evaluate_answer_correct"]
+__all__ = ["SCORES", "answer_measure_score"]
 
 
 async def evaluate_answer_correct(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
@@ -23,7 +26,7 @@ async def evaluate_answer_correct(run: Pipeline, examples: Sequence[Example], te
 
     async def score(example: Example) -> tuple[float, Evidence]:
         references = references_of(example)
-        # Looked at before anything is asked: an example that cannot be scored costs nothing.
+        # Before anything is asked: an example that cannot be scored costs nothing.
         if not references and not example.answer_set:
             raise NoGroundTruth(NO_REFERENCES)
         answer = await run.answer(example.question, terms.k)
@@ -34,7 +37,7 @@ async def evaluate_answer_correct(run: Pipeline, examples: Sequence[Example], te
     return await score_each(examples, score)
 
 
-async def evaluate_answer(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+async def evaluate_answer_measure(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
     """Score the answer from the first k retrieved passages by an answer measure.
 
     The references are as for `evaluate_answer_correct`, the best of them counts;
@@ -67,3 +70,19 @@ async def evaluate_answer_abstained(
         return float(abstains(answer)), Evidence(await run.ranking(example.question, terms.k), answer)
 
     return await score_each(examples, score)
+
+
+def answer_measure_score(name: str) -> ScoreDef:
+    """The score `answer.NAME` of an answer measure."""
+    return ScoreDef(f"answer.{name}", evaluate_answer_measure, {"generate"}, settings=_encoder)
+
+
+def _encoder(_run: Pipeline, terms: Terms) -> dict[str, Any]:
+    return encoder_used({terms.part})
+
+
+SCORES: Final = (
+    ScoreDef("answer.correct", evaluate_answer_correct, {"generate", "compare"}, verdicts=True),
+    *map(answer_measure_score, MEASURES),
+    ScoreDef("answer.abstained", evaluate_answer_abstained, {"generate"}),
+)

@@ -4,25 +4,28 @@ Source: Han et al. (2024), "RAG-QA Arena", section 4.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.context import Pipeline, Terms, gather_two
+from pytest_rageval.evaluations.score_def import ScoreDef
 from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import Example
-from pytest_rageval.scores import Evidence, Outcome, Places
+from pytest_rageval.scores import Evidence, Outcome, Places, Score
+from pytest_rageval.stats.intervals import Estimate
+from pytest_rageval.stats.position_bias import first_place_share, position_bias
 
-__all__ = ["LEAST", "evaluate_arena", "leading_half"]
+__all__ = ["LEAST", "SCORES", "arena_notes", "leading_half"]
 
 WON, TIED, LOST = 1.0, 0.5, 0.0
 
-SCORE_OF_FIRST: Final = {1: WON, 2: LOST, 0: TIED}
-"""By what the judge prefers: what the answer that it read first has got."""
+RESULT_OF_FIRST: Final = {1: WON, 2: LOST, 0: TIED}
+"""By the judge's preference: the result of the answer that it read first."""
 
 LEAST: Final = {"win": WON, "win_tie": TIED}
-"""By score: the least that an answer must have got to count as 1."""
+"""By score: the lowest result that counts as 1."""
 
 
 async def evaluate_arena(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
@@ -34,39 +37,37 @@ async def evaluate_arena(run: Pipeline, examples: Sequence[Example], terms: Term
     loses, one against a reference that abstains wins, and two of them tie; no judge is
     asked then. An example without a long-form `reference` is unscored.
 
-    Beside the score, wins, ties, losses and abstentions of the answer are counted.
+    Wins, ties, losses and abstentions of the answer are counted.
     """
     leading = leading_half([example.id for example in examples], run.seed)
 
     async def score(example: Example) -> tuple[float, Evidence]:
-        # Looked at before anything is asked: an example that cannot be scored costs nothing.
+        # Before anything is asked: an example that cannot be scored costs nothing.
         if example.reference is None:
-            raise NoGroundTruth(NO_REFERENCE)
+            raise NoGroundTruth("no long-form reference")
         answer = await run.long_answer(example.question, terms.k)
         ranking = await run.ranking(example.question, terms.k)
         declined = abstains(answer), abstains(example.reference)
         if any(declined):
-            places, got = Places(), TIED if all(declined) else LOST if declined[0] else WON
+            places, result = Places(), TIED if all(declined) else LOST if declined[0] else WON
         else:
             places = await _judged(run, example, answer, example.reference, first=example.id in leading)
-            got = _settled(places)
+            verdicts = {verdict for verdict in places if verdict is not None}
+            result = verdicts.pop() if len(verdicts) == 1 else TIED
         counts = {
-            "wins": int(got == WON),
-            "ties": int(got == TIED),
-            "losses": int(got == LOST),
+            "wins": int(result == WON),
+            "ties": int(result == TIED),
+            "losses": int(result == LOST),
             "no_answer": int(declined[0]),
         }
         evidence = Evidence(ranking, answer, (example.reference,), counts=counts, places=places)
-        return float(got >= LEAST[terms.part]), evidence
+        return float(result >= LEAST[terms.part]), evidence
 
     return await score_each(examples, score)
 
 
-NO_REFERENCE = "no long-form reference"
-
-
 def leading_half(ids: Sequence[str], seed: int) -> frozenset[str]:
-    """The examples in which the answer is read before the reference: half of them, or one more than the others.
+    """The examples in which the answer is read before the reference: half of them, rounded up.
 
     Those with the lower half of all digests of seed and id, so that an example
     more or less in the set changes the order of at most one other.
@@ -79,20 +80,70 @@ def leading_half(ids: Sequence[str], seed: int) -> frozenset[str]:
 
 
 async def _judged(run: Pipeline, example: Example, answer: str, reference: str, *, first: bool) -> Places:
-    """What the judge says of the answer against the reference, in one order or in both."""
+    """The judge's verdicts on the answer against the reference, in one order or in both."""
 
     async def as_first() -> float:
-        return SCORE_OF_FIRST[await run.preferred(example.question, answer, reference)]
+        return RESULT_OF_FIRST[await run.preferred(example.question, answer, reference)]
 
     async def as_second() -> float:
-        return WON - SCORE_OF_FIRST[await run.preferred(example.question, reference, answer)]
+        return WON - RESULT_OF_FIRST[await run.preferred(example.question, reference, answer)]
 
     if run.both_orders:
         return Places(*await gather_two(as_first(), as_second()))
     return Places(first=await as_first()) if first else Places(second=await as_second())
 
 
-def _settled(places: Places) -> float:
-    """What the verdicts agree on, else a tie."""
-    verdicts = {verdict for verdict in places if verdict is not None}
-    return verdicts.pop() if len(verdicts) == 1 else TIED
+def arena_notes(score: Score | None) -> dict[str, Any]:
+    """The share of abstentions and the measured position bias, as the report's key `arena`.
+
+    `position_bias` is None where the verdicts do not show it. With `orders` 1, each pair was judged in one
+    order, `verdicts` counts those that were no ties, and `first_place` is the share of them for the answer
+    shown first. With 2, `verdicts` counts pairs, `flip_rate` is the share whose verdict changed with the
+    order, and `first_place` the share of these in which an answer did better in the first place.
+    """
+    if score is None:
+        return {}
+    places = [outcome.evidence.places for outcome in score.outcomes]
+    bias = _bias_in_both_orders(places) or _bias_in_one_order(places)
+    return {"arena": {"no_answer_ratio": score.counts["no_answer"] / score.n, "position_bias": bias}}
+
+
+def _bias_in_both_orders(places: Sequence[Places]) -> dict[str, Any] | None:
+    pairs = [(first, second) for first, second in places if first is not None and second is not None]
+    bias = position_bias(pairs)
+    if bias is None:
+        return None
+    return {
+        "orders": 2,
+        "verdicts": len(pairs),
+        **_estimate("flip_rate", bias.flips),
+        **_estimate("first_place", bias.first),
+        "p_value": bias.p_value,
+    }
+
+
+def _bias_in_one_order(places: Sequence[Places]) -> dict[str, Any] | None:
+    verdicts = [place.first for place in places]
+    verdicts += [1 - place.second for place in places if place.second is not None]
+    wins, losses = verdicts.count(WON), verdicts.count(LOST)
+    share = first_place_share(wins, losses)
+    if share is None:
+        return None
+    return {"orders": 1, "verdicts": wins + losses, **_estimate("first_place", share)}
+
+
+def _estimate(name: str, estimate: Estimate | None) -> dict[str, Any]:
+    if estimate is None:
+        return {name: None, f"{name}_ci95": None}
+    return {name: estimate.value, f"{name}_ci95": [estimate.low, estimate.high]}
+
+
+def _settings(run: Pipeline, _terms: Terms) -> dict[str, Any]:
+    """The order of answers is drawn by the seed only where one order is judged."""
+    return {"both_orders": run.both_orders, **({} if run.both_orders else {"seed": run.seed})}
+
+
+SCORES: Final = tuple(
+    ScoreDef(f"arena.{part}", evaluate_arena, {"explain", "prefer"}, settings=_settings, notes=arena_notes)
+    for part in LEAST
+)

@@ -17,26 +17,23 @@ Item = LabelledAnswer | LabelledPair
 
 
 async def judge_labels(labels: HumanLabels, verdict: Callable[[Item], Awaitable[float]]) -> list[Outcome]:
-    """What a judge says of each labelled item, in the file's order; its votes are with it.
+    """The verdicts of a judge on the labelled items, in the file's order, with its votes.
 
-    An item on which it has no verdict is unscored.
+    An item without a verdict is unscored.
     """
     items = {item.example.id: item for item in labels.items}
 
     async def score(example: Example) -> tuple[float, Evidence]:
-        item = items[example.id]
-        shown = (
-            Evidence(answer=item.prediction, expected=item.references)
-            if isinstance(item, LabelledAnswer)
-            else Evidence()
-        )
-        return await verdict(item), shown
+        item, evidence = items[example.id], Evidence()
+        if isinstance(item, LabelledAnswer):
+            evidence = Evidence(answer=item.prediction, expected=item.references)
+        return await verdict(item), evidence
 
     return await score_each([item.example for item in labels.items], score)
 
 
 def verdict_as_scored(run: Pipeline, comparator: str | None) -> Callable[[Item], Awaitable[float]]:
-    """The verdict that a score of this run would count: an abstention is wrong without being judged.
+    """A verdict as the scores of this run count it: an abstention is wrong, and not judged.
 
     Raises:
         InputError: there is no such comparator.
@@ -54,12 +51,12 @@ def verdict_as_scored(run: Pipeline, comparator: str | None) -> Callable[[Item],
 
 
 def verdict_of(judge: Judge, scale: Scale, *, swapped: bool = False) -> Callable[[Item], Awaitable[float]]:
-    """A judge's own verdict, in the kind of the labels: yes or no, a grade, or a preference.
+    """A judge's own verdict, on the scale of the labels: yes or no, a grade, or a preference.
 
     Args:
-        judge: who is asked.
+        judge: to ask.
         scale: of the labels.
-        swapped: whether references are shown from the last to the first, and the second answer before
+        swapped: whether to show the references from the last to the first, and the second answer before
             the first.
     """
     ask = judge.grade if scale == "graded" else judge.compare
@@ -79,13 +76,13 @@ async def preference(judge: object, pair: LabelledPair, *, swapped: bool = False
     """1.0 where a judge prefers the first answer of a pair, -1.0 the second, 0.0 neither.
 
     Args:
-        judge: with `prefer(question, first, second)`, which says 1, 2 or 0.
+        judge: with `prefer(question, first, second)`, which returns 1, 2 or 0.
         pair: of answers.
-        swapped: whether it is shown the second answer first; the verdict is on the pair as it is.
+        swapped: whether to show the second answer first; the verdict is on the pair as it is.
 
     Raises:
-        CallableError: the method is missing, or said something else.
-        Unscored: no verdict could be had.
+        CallableError: the method is missing, or returned something else.
+        Unscored: there is no verdict.
     """
     prefer = getattr(judge, "prefer", None)
     if prefer is None:

@@ -1,4 +1,4 @@
-"""What the evaluations of a run share: rankings, answers and verdicts, each computed once."""
+"""The pipeline of a run: rankings, answers and verdicts, each computed once for all scores."""
 
 import asyncio
 import random
@@ -32,7 +32,7 @@ from pytest_rageval.answers.judge_protocol import (
     Judge,
     Rating,
 )
-from pytest_rageval.answers.votes import rests_on, tallied
+from pytest_rageval.answers.votes import add_tally, with_tally
 from pytest_rageval.errors import CallableError, NoGroundTruth, UnusableRanking
 from pytest_rageval.generator import Generator
 from pytest_rageval.measures.gold_matching import SHARE
@@ -40,7 +40,7 @@ from pytest_rageval.measures.spec import Spec
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.retrievers.retriever import Retriever
 from pytest_rageval.scores import Outcome
-from pytest_rageval.stats.votes import Tally
+from pytest_rageval.stats.agreement import Tally
 
 __all__ = [
     "NO_GOLD",
@@ -48,7 +48,6 @@ __all__ = [
     "Evaluation",
     "Pipeline",
     "ScoreRequest",
-    "SingleFlight",
     "Terms",
     "expected_of",
     "gather_all",
@@ -57,16 +56,19 @@ __all__ = [
     "references_of",
 ]
 
+T = TypeVar("T")
+U = TypeVar("U")
+
+NO_REFERENCES: Final = "no reference answers"
+NO_GOLD: Final = "no gold passages"
+"""Why an example without them is unscored."""
+
+SEMI_GOLD_SAMPLES: Final = 3
+"""How often the answer with gold passages is drawn (LLM-retEval, section 3.2)."""
+
 
 class ScoreRequest(NamedTuple):
-    """A score as a user asks for it.
-
-    Attributes:
-        spec: its name, such as "recall@5".
-        comparator: how two answers are compared; None for the comparator in force.
-        label: how the answer from one passage is compared in eRAG; None for the comparator.
-        order: of the passages in the prompt of Rel'-recall: "rank", or "random".
-    """
+    """A score as a user asks for it, such as "recall@5", with its keywords: see `Terms`."""
 
     spec: str
     comparator: str | None = None
@@ -75,9 +77,11 @@ class ScoreRequest(NamedTuple):
 
     @property
     def words(self) -> dict[str, str]:
-        """What beside the name is given, and is not what stands where nothing is."""
-        given = self._asdict()
-        return {word: given[word] for word, usual in self._field_defaults.items() if given[word] != usual}
+        """The keywords that differ from their defaults."""
+        values = self._asdict()
+        return {
+            word: values[word] for word, default in self._field_defaults.items() if values[word] != default
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ class Terms:
     Attributes:
         spec: its name.
         k: its cut-off, at least 1.
-        comparator: how two answers are compared; None for the comparator in force.
+        comparator: how two answers are compared; None for the default comparator.
         label: how the answer from one passage is compared in eRAG; None for the comparator.
         order: of the passages in the prompt of Rel'-recall: "rank", or "random".
     """
@@ -104,19 +108,297 @@ class Terms:
         return self.spec.part or ""
 
 
-T = TypeVar("T")
-U = TypeVar("U")
+class Pipeline:
+    """One retriever, generator and judge, and what they returned so far.
+
+    All methods are for one event loop. What several scores need is computed
+    when the first of them asks, and the others wait for it. Nothing outlives
+    the run: the retriever is under test, so every run asks it anew.
+
+    Args:
+        retriever: under test.
+        generator: of answers.
+        judge: behind the comparators "judge" and "graded".
+        comparator: the default comparator.
+        measures: the answer measures, by name.
+        comparators: more comparators, by name.
+        seed: of the random orders of prompts.
+        match_share: the share of a gold passage that must be retrieved for it to count as found.
+        both_orders: whether two long answers are judged in both orders.
+        repeat: 0, 1, 2 …: determines the sample numbers of generator and judge.
+    """
+
+    def __init__(  # noqa: PLR0913 - all that a run consists of
+        self,
+        retriever: "Retriever | _SharedRankings",
+        generator: Generator,
+        judge: Judge,
+        *,
+        comparator: str = "judge",
+        measures: Mapping[str, AnswerMeasure] = MEASURES,
+        comparators: Mapping[str, Comparator] | None = None,
+        seed: int = 0,
+        match_share: float = SHARE,
+        both_orders: bool = False,
+        repeat: int = 0,
+    ) -> None:
+        self.generator = generator
+        self.judge = judge
+        self.measures = measures
+        self.match_share = match_share
+        self.seed = seed
+        self.both_orders = both_orders
+        self._retriever = retriever
+        self._verdicts: dict[tuple[str, ...], float] = {}
+        self._comparators: dict[str, Comparator] = {
+            "judge": _RecordedJudge(judge, self._verdicts),
+            "graded": GradedComparator(judge),
+            "canonical": CanonicalComparator(),
+            **(comparators or {}),
+        }
+        self._added = comparators
+        self._default = comparator
+        self._expressions: dict[str, Expression] = {}
+        self._repeat = repeat
+        self._once = SingleFlight()
+
+    def again(self, n: int) -> "Pipeline":
+        """The n-th repeat over the same rankings, in which generator and judge are asked again."""
+        return Pipeline(
+            _SharedRankings(self),
+            self.generator,
+            self.judge.again(n),
+            comparator=self._default,
+            measures=self.measures,
+            comparators=self._added,
+            seed=self.seed,
+            match_share=self.match_share,
+            both_orders=self.both_orders,
+            repeat=n,
+        )
+
+    async def ranking(self, question: str, k: int) -> Ranking:
+        """The retriever's ranking for a question when asked for k documents."""
+        return await self._once.of(("ranking", question, k), lambda: self._retriever.retrieve(question, k))
+
+    async def readable(self, question: str, k: int) -> Ranking:
+        """The same, for a generator or a judge to read.
+
+        Raises:
+            UnusableRanking: one of the documents has no text.
+        """
+        ranking = await self.ranking(question, k)
+        if ranking.textless:
+            raise UnusableRanking("a retrieved document has no text to read")
+        return ranking
+
+    async def shown(self, question: str, k: int, order: str = "rank") -> Ranking:
+        """The first k retrieved documents in the order of the prompt: by rank, or at random.
+
+        The random order depends on the question and the run's seed, so that the same question has the
+        same prompt in every run.
+        """
+        ranking = await self.readable(question, k)
+        if order == "rank":
+            return ranking
+        documents = list(ranking.documents)
+        # A text as seed gives the same order in every process.
+        random.Random(f"{self.seed} {question}").shuffle(documents)  # noqa: S311 - no secret
+        return replace(ranking, documents=tuple(documents))
+
+    async def answer(self, question: str, k: int) -> str:
+        """The generator's answer from the first k retrieved documents."""
+        ranking = await self.readable(question, k)
+        return await self.answer_from(question, ranking.documents)
+
+    async def answer_from(self, question: str, passages: Sequence[Document], sample: int = 0) -> str:
+        """The generator's answer from these passages."""
+        sample_of_run = sample + self._repeat * SEMI_GOLD_SAMPLES
+        return await self._once.of(
+            ("answer", question, _texts(passages), sample),
+            lambda: self.generator.generate(question, passages, sample=sample_of_run),
+        )
+
+    async def semi_gold(self, example: Example) -> tuple[str, ...]:
+        """The generator's answers from the gold passages, drawn three times.
+
+        Where the retriever returned exactly the gold passages, the first draw and
+        `answer` are the same request, so that an ideal retriever scores 1.
+
+        Raises:
+            NoGroundTruth: see `gold_passages`.
+        """
+        passages = gold_passages(example)
+        drawn = (self.answer_from(example.question, passages, sample) for sample in range(SEMI_GOLD_SAMPLES))
+        return tuple(await gather_all(drawn))
+
+    async def cited_answer(self, question: str, k: int, order: str = "rank") -> str:
+        """All answers that the generator finds in the first k retrieved documents, with citations."""
+        documents = (await self.shown(question, k, order)).documents
+        # The key holds the order of the texts: two orders that happen to agree are one prompt.
+        return await self._once.of(
+            ("cited", question, _texts(documents)),
+            lambda: self.generator.cite(question, documents, sample=self._repeat),
+        )
+
+    async def long_answer(self, question: str, k: int) -> str:
+        """The generator's long answer from the first k retrieved documents."""
+        documents = (await self.readable(question, k)).documents
+        return await self._once.of(
+            ("explained", question, _texts(documents)),
+            lambda: self.generator.explain(question, documents, sample=self._repeat),
+        )
+
+    async def preferred(self, question: str, first: str, second: str) -> int:
+        """1 or 2 where the judge prefers the first or the second answer, else 0."""
+        return await self._once.of(
+            ("preferred", question, first, second), lambda: self.judge.prefer(question, first, second)
+        )
+
+    async def relevant(self, question: str, passage: Document) -> float:
+        """How relevant the judge finds a passage to a question, in [0, 1]."""
+        verdict = await self._once.of(
+            ("relevant", question, passage.text), lambda: self.judge.relevant(question, passage.text)
+        )
+        self._verdicts[question, passage.text] = verdict
+        return verdict
+
+    async def rated(
+        self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
+    ) -> Rating:
+        """The judge's rating by a criterion, from 1 to 5, with its explanation; see `Judge.rate`."""
+        return await self._once.of(
+            ("rated", criterion, question, tuple(rated), tuple(against)),
+            lambda: self.judge.rate(criterion, question, rated, against),
+        )
+
+    @property
+    def verdicts(self) -> Iterator[tuple[str, float]]:
+        """The judge's verdicts so far on answers and passages, with their questions: 1 is yes, 0 is no."""
+        return ((question, verdict) for (question, *_), verdict in self._verdicts.items())
+
+    def comparison(self, text: str | None, word: str = "comparator") -> Expression:
+        """The comparator of an expression; None is the default.
+
+        Args:
+            text: the expression.
+            word: the keyword of the expression, for messages.
+
+        Raises:
+            InputError: the expression is not valid.
+        """
+        text = self._default if text is None else text
+        if text not in self._expressions:
+            self._expressions[text] = parse_expression(
+                text, measures=self.measures, comparators=self._comparators, word=word
+            )
+        return self._expressions[text]
+
+    async def same(
+        self, question: str, references: Sequence[str], prediction: str, comparator: str | None = None
+    ) -> float:
+        """How far the prediction agrees with one of the references, in [0, 1]."""
+        comparison = self.comparison(comparator)
+        return await self._once.of(
+            ("same", comparison.text, question, tuple(references), prediction),
+            lambda: comparison.compare(question, references, prediction),
+        )
+
+    async def correct(
+        self, example: Example, references: Sequence[str], answer: str, comparator: str | None = None
+    ) -> float:
+        """Whether an answer is right: one of the references, or every one of an answer set; an abstention is not."""
+        return await self._compared(lowest, example, references, answer, comparator)
+
+    async def helpful(
+        self, example: Example, references: Sequence[str], answer: str, comparator: str | None = None
+    ) -> float:
+        """Whether an answer is a right one: like `correct`, but any one of an answer set is enough."""
+        return await self._compared(highest, example, references, answer, comparator)
+
+    async def _compared(
+        self,
+        combined: Callable[[Iterable[Awaitable[float]]], Awaitable[float]],
+        example: Example,
+        references: Sequence[str],
+        answer: str,
+        comparator: str | None,
+    ) -> float:
+        """The combined comparisons of an answer with each wanted one; references are alternatives."""
+        if abstains(answer):
+            return 0.0
+        wanted = [references] if references else example.answer_set
+        return await combined(self.same(example.question, aliases, answer, comparator) for aliases in wanted)
+
+
+Evaluation = Callable[[Pipeline, Sequence[Example], Terms], Awaitable[list[Outcome]]]
+"""Scores examples on these terms: one outcome an example, in their order."""
+
+
+def _texts(passages: Sequence[Document]) -> tuple[str, ...]:
+    return tuple(passage.text for passage in passages)
+
+
+class _RecordedJudge:
+    """A judge that compares, and whose verdicts are kept."""
+
+    def __init__(self, judge: Judge, verdicts: MutableMapping[tuple[str, ...], float]) -> None:
+        self._judge = judge
+        self._verdicts = verdicts
+
+    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
+        verdict = await self._judge.compare(question, references, prediction)
+        self._verdicts[question, prediction, *references] = verdict
+        return verdict
+
+
+class _SharedRankings:
+    """The rankings of a run, as a retriever: a repeated run does not ask for them again."""
+
+    def __init__(self, run: Pipeline) -> None:
+        self._run = run
+
+    async def retrieve(self, query: str, k: int) -> Ranking:
+        return await self._run.ranking(query, k)
+
+
+class SingleFlight:
+    """Does each piece of work when the first asks for it; the others wait for the same result.
+
+    For one event loop. An error is kept like a result, except one of the user's own code. The
+    votes behind a verdict count for each score that uses it.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: dict[Hashable, asyncio.Future[tuple[Any, Tally]]] = {}
+
+    async def of(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the result of the work.
+
+        Args:
+            key: identifies the work.
+            make: begins it.
+        """
+        if key not in self._tasks or _may_be_tried_again(self._tasks[key]):
+            self._tasks[key] = asyncio.ensure_future(with_tally(make()))
+        # Shielded: a waiter that is cancelled must not cancel the work that others wait for.
+        result, votes = await asyncio.shield(cast("asyncio.Future[tuple[T, Tally]]", self._tasks[key]))
+        add_tally(key, votes)
+        return result
+
+
+def _may_be_tried_again(task: "asyncio.Future[Any]") -> bool:
+    """Whether the work was interrupted, or failed in the user's own code, which may work in a later test."""
+    return task.done() and (task.cancelled() or isinstance(task.exception(), CallableError))
 
 
 async def gather_all(awaitables: Iterable[Awaitable[T]]) -> list[T]:
-    """Await all at once; an exception is raised when all have come to their end."""
-    ended = await asyncio.gather(*awaitables, return_exceptions=True)
-    results = []
-    for result in ended:
+    """Await all at once; an exception is raised when all have ended."""
+    results = await asyncio.gather(*awaitables, return_exceptions=True)
+    for result in results:
         if isinstance(result, BaseException):
             raise result
-        results.append(result)
-    return results
+    return cast("list[T]", results)
 
 
 async def gather_two(one: Awaitable[T], other: Awaitable[U]) -> tuple[T, U]:
@@ -125,46 +407,11 @@ async def gather_two(one: Awaitable[T], other: Awaitable[U]) -> tuple[T, U]:
     return first, second
 
 
-class SingleFlight:
-    """Does each piece of work when the first asks for it; the others wait, and get the same.
-
-    For one event loop. An error is kept like a result, but for one of the user's own code. The
-    votes behind a verdict count for everybody who gets it.
-    """
-
-    def __init__(self) -> None:
-        self._tasks: dict[Hashable, asyncio.Future[tuple[Any, Tally]]] = {}
-
-    async def of(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What the work gives.
-
-        Args:
-            key: what sets it apart from all other work.
-            make: begins it.
-        """
-        if key not in self._tasks or _may_be_tried_again(self._tasks[key]):
-            self._tasks[key] = asyncio.ensure_future(tallied(make()))
-        # Shielded: one who no longer waits must not cancel what others wait for.
-        result, votes = await asyncio.shield(cast("asyncio.Future[tuple[T, Tally]]", self._tasks[key]))
-        rests_on(key, votes)
-        return result
-
-
-def _may_be_tried_again(task: "asyncio.Future[Any]") -> bool:
-    """What an interrupted run left, or what the user's own code failed at, which a later test may not."""
-    return task.done() and (task.cancelled() or isinstance(task.exception(), CallableError))
-
-
-NO_REFERENCES: Final = "no reference answers"
-NO_GOLD: Final = "no gold passages"
-"""Why an example without them is unscored."""
-
-
 def references_of(example: Example) -> tuple[str, ...]:
     """The alternatives, any one of which is right; empty where there are none, or several answers are wanted.
 
-    One rule for all scores: an `answer_set` rules over `answers`, and these over the long-form
-    `reference`. Whoever wants more than alternatives looks at `answer_set` where this is empty.
+    One rule for all scores: an `answer_set` takes precedence over `answers`, and these over the long-form
+    `reference`. A score that needs more than alternatives reads `answer_set` where this is empty.
     """
     if example.answer_set:
         return ()
@@ -172,7 +419,7 @@ def references_of(example: Example) -> tuple[str, ...]:
 
 
 def expected_of(example: Example) -> tuple[tuple[str, ...], str]:
-    """What an answer is held against, as `Evidence` shows it: alternatives, or one alias of each that is wanted."""
+    """The expected answers as `Evidence` shows them: alternatives, or one alias of each that is wanted."""
     references = references_of(example)
     return (
         (references, "reference") if references else (tuple(one[0] for one in example.answer_set), "wanted")
@@ -189,278 +436,5 @@ def gold_passages(example: Example) -> list[Document]:
         raise NoGroundTruth(NO_GOLD)
     passages = [Document(gold.text, gold.id) for gold in example.relevant if gold.text is not None]
     if len(passages) < len(example.relevant):
-        reason = 'a gold passage has no "text" for the generator to read'
-        raise NoGroundTruth(reason)
+        raise NoGroundTruth('a gold passage has no "text" for the generator to read')
     return passages
-
-
-SEMI_GOLD_SAMPLES: Final = 3
-"""How often the answer with gold passages is drawn (LLM-retEval, section 3.2)."""
-
-
-class Pipeline:
-    """One retriever, generator and judge, and what they have said so far.
-
-    All methods are for one event loop. Whatever several scores need is computed
-    when the first of them asks, and the others wait for it. Nothing outlives
-    the run: the retriever is under test, so every run asks it anew.
-
-    Args:
-        retriever: under test.
-        generator: of answers.
-        judge: what the names "judge" and "graded" stand for in a comparator.
-        comparator: how answers are compared where nothing else is said.
-        measures: the answer measures there are, by name.
-        comparators: more comparators, by name.
-        seed: of the random orders of prompts.
-        match_share: of a gold passage that has to be retrieved for it to be found.
-        both_orders: whether two long answers are judged in both orders.
-        repeat: 0, 1, 2 …: which sample numbers generator and judge are asked under.
-    """
-
-    def __init__(  # noqa: PLR0913 - what takes part in a run
-        self,
-        retriever: "Retriever | _Ranked",
-        generator: Generator,
-        judge: Judge,
-        *,
-        comparator: str = "judge",
-        measures: Mapping[str, AnswerMeasure] = MEASURES,
-        comparators: Mapping[str, Comparator] | None = None,
-        seed: int = 0,
-        match_share: float = SHARE,
-        both_orders: bool = False,
-        repeat: int = 0,
-    ) -> None:
-        self._retriever = retriever
-        self.generator = generator
-        """Of answers."""
-        self.judge = judge
-        """What "judge" and "graded" stand for."""
-        self._verdicts: dict[tuple[str, ...], float] = {}
-        self._comparators: dict[str, Comparator] = {
-            "judge": _Heard(judge, self._verdicts),
-            "graded": GradedComparator(judge),
-            "canonical": CanonicalComparator(),
-            **(comparators or {}),
-        }
-        self._added = comparators
-        self._default = comparator
-        self._expressions: dict[str, Expression] = {}
-        self.measures = measures
-        """The answer measures there are, by name."""
-        self.match_share = match_share
-        """Of a gold passage that has to be retrieved for it to be found."""
-        self.seed = seed
-        """Of the random orders of prompts."""
-        self.both_orders = both_orders
-        """Whether two long answers are judged in both orders."""
-        self._repeat = repeat
-        self._once = SingleFlight()
-
-    def again(self, n: int) -> "Pipeline":
-        """The n-th run of the same rankings, in which generator and judge are asked again."""
-        return Pipeline(
-            _Ranked(self),
-            self.generator,
-            self.judge.again(n),
-            comparator=self._default,
-            measures=self.measures,
-            comparators=self._added,
-            seed=self.seed,
-            match_share=self.match_share,
-            both_orders=self.both_orders,
-            repeat=n,
-        )
-
-    async def ranking(self, question: str, k: int) -> Ranking:
-        """What the retriever returns for a question when asked for k documents."""
-        return await self._once.of(("ranking", question, k), lambda: self._retriever.retrieve(question, k))
-
-    async def readable(self, question: str, k: int) -> Ranking:
-        """The same, to be read by a generator or a judge.
-
-        Raises:
-            UnusableRanking: one of the documents has no text.
-        """
-        ranking = await self.ranking(question, k)
-        if ranking.textless:
-            reason = "a retrieved document has no text to read"
-            raise UnusableRanking(reason)
-        return ranking
-
-    async def answer(self, question: str, k: int) -> str:
-        """The generator's answer from the first k retrieved documents."""
-        ranking = await self.readable(question, k)
-        return await self._generated(question, ranking.documents, 0)
-
-    async def answer_from(self, question: str, passages: Sequence[Document]) -> str:
-        """The generator's answer from these passages."""
-        return await self._generated(question, passages, 0)
-
-    async def shown(self, question: str, k: int, order: str = "rank") -> Ranking:
-        """The first k retrieved documents in the order of the prompt: by rank, or at random.
-
-        The random order is that of the question and the run's seed, so that the same question is asked
-        with the same prompt in every run.
-        """
-        ranking = await self.readable(question, k)
-        if order == "rank":
-            return ranking
-        documents = list(ranking.documents)
-        # A text as seed gives the same order in every process.
-        random.Random(f"{self.seed} {question}").shuffle(documents)  # noqa: S311 - no secret
-        return replace(ranking, documents=tuple(documents))
-
-    async def cited_answer(self, question: str, k: int, order: str = "rank") -> str:
-        """All answers that the generator finds in the first k retrieved documents, with citations."""
-        ranking = await self.shown(question, k, order)
-        texts = tuple(passage.text for passage in ranking)
-        # The order is in the key as that of the texts: two orders that happen to agree are one prompt.
-        return await self._once.of(
-            ("cited", question, texts),
-            lambda: self.generator.cite(question, ranking.documents, sample=self._repeat),
-        )
-
-    async def long_answer(self, question: str, k: int) -> str:
-        """The generator's long answer from the first k retrieved documents."""
-        ranking = await self.readable(question, k)
-        texts = tuple(passage.text for passage in ranking)
-        return await self._once.of(
-            ("explained", question, texts),
-            lambda: self.generator.explain(question, ranking.documents, sample=self._repeat),
-        )
-
-    async def preferred(self, question: str, first: str, second: str) -> int:
-        """1 or 2 where the judge says that the first or the second answer is better, else 0."""
-        return await self._once.of(
-            ("preferred", question, first, second), lambda: self.judge.prefer(question, first, second)
-        )
-
-    async def relevant(self, question: str, passage: Document) -> float:
-        """1.0 where the judge says that a passage is relevant to a question, else 0.0."""
-        verdict = await self._once.of(
-            ("relevant", question, passage.text), lambda: self.judge.relevant(question, passage.text)
-        )
-        self._verdicts[question, passage.text] = verdict
-        return verdict
-
-    @property
-    def verdicts(self) -> Iterator[tuple[str, float]]:
-        """What the judge said so far of answers and passages, each once, with its question: 1 is yes, 0 is no."""
-        return ((question, verdict) for (question, *_), verdict in self._verdicts.items())
-
-    async def rated(
-        self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
-    ) -> Rating:
-        """The judge's rating by a criterion, from 1 to 5, and why; see `Judge.rate`."""
-        return await self._once.of(
-            ("rated", criterion, question, tuple(rated), tuple(against)),
-            lambda: self.judge.rate(criterion, question, rated, against),
-        )
-
-    async def semi_gold(self, example: Example) -> tuple[str, ...]:
-        """The generator's answers from the gold passages, drawn three times.
-
-        The first draw and `answer` are the same request where the retriever
-        returned exactly the gold passages, so an ideal retriever is no
-        different from itself.
-
-        Raises:
-            NoGroundTruth: see `gold_passages`.
-        """
-        passages = gold_passages(example)
-        samples = range(SEMI_GOLD_SAMPLES)
-        drawn = (self._generated(example.question, passages, sample) for sample in samples)
-        return tuple(await gather_all(drawn))
-
-    def comparison(self, text: str | None, word: str = "comparator") -> Expression:
-        """How two answers are compared, by its text; None is the way in force.
-
-        Args:
-            text: the expression.
-            word: that it was given as.
-
-        Raises:
-            InputError: the text is no such expression.
-        """
-        text = self._default if text is None else text
-        if text not in self._expressions:
-            self._expressions[text] = parse_expression(
-                text, measures=self.measures, comparators=self._comparators, word=word
-            )
-        return self._expressions[text]
-
-    async def same(
-        self, question: str, references: Sequence[str], prediction: str, comparator: str | None = None
-    ) -> float:
-        """How far the prediction says what one of the references says, in [0, 1]."""
-        comparison = self.comparison(comparator)
-        return await self._once.of(
-            ("same", comparison.text, question, tuple(references), prediction),
-            lambda: comparison.compare(question, references, prediction),
-        )
-
-    async def correct(
-        self, example: Example, references: Sequence[str], answer: str, comparator: str | None = None
-    ) -> float:
-        """Whether an answer is right: one of the references, or every one of an answer set; no abstention is."""
-        return await self._held(lowest, example, references, answer, comparator)
-
-    async def helpful(
-        self, example: Example, references: Sequence[str], answer: str, comparator: str | None = None
-    ) -> float:
-        """Whether an answer is a right one: one of the references, or any one of an answer set; no abstention is."""
-        return await self._held(highest, example, references, answer, comparator)
-
-    async def _held(
-        self,
-        combined: Callable[[Iterable[Awaitable[float]]], Awaitable[float]],
-        example: Example,
-        references: Sequence[str],
-        answer: str,
-        comparator: str | None,
-    ) -> float:
-        """An answer held against each wanted one in turn, its references being alternatives."""
-        if abstains(answer):
-            return 0.0
-        wanted = [references] if references else example.answer_set
-        return await combined(self.same(example.question, aliases, answer, comparator) for aliases in wanted)
-
-    async def _generated(self, question: str, passages: Sequence[Document], sample: int) -> str:
-        texts = tuple(passage.text for passage in passages)
-        return await self._once.of(
-            ("answer", question, texts, sample),
-            lambda: self.generator.generate(
-                question, passages, sample=sample + self._repeat * SEMI_GOLD_SAMPLES
-            ),
-        )
-
-
-Evaluation = Callable[[Pipeline, Sequence[Example], Terms], Awaitable[list[Outcome]]]
-"""Scores examples on these terms: one outcome an example, in their order."""
-
-
-class _Heard:
-    """A judge that compares, and whose verdicts are kept."""
-
-    def __init__(self, judge: Judge, verdicts: MutableMapping[tuple[str, ...], float]) -> None:
-        self._judge = judge
-        self._verdicts = verdicts
-
-    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """See `pytest_rageval.answers.judge_protocol.Comparator`."""
-        verdict = await self._judge.compare(question, references, prediction)
-        self._verdicts[question, prediction, *references] = verdict
-        return verdict
-
-
-class _Ranked:
-    """The rankings of a run, as a retriever: a repeated run does not ask for them again."""
-
-    def __init__(self, run: Pipeline) -> None:
-        self._run = run
-
-    async def retrieve(self, query: str, k: int) -> Ranking:
-        """See `pytest_rageval.retrievers.retriever.Retriever`."""
-        return await self._run.ranking(query, k)

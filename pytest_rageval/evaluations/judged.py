@@ -15,14 +15,14 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Rating
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.context import NO_REFERENCES, Pipeline, Terms, gold_passages, references_of
+from pytest_rageval.evaluations.score_def import ScoreDef
 from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome
 
-__all__ = ["GRADES", "evaluate_context_quality", "evaluate_correctness", "evaluate_faithfulness"]
+__all__ = ["SCORES"]
 
 GRADES: Final = (float(LOWEST), float(HIGHEST))
-"""The scale of these scores."""
 
 
 async def evaluate_correctness(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
@@ -35,8 +35,11 @@ async def evaluate_correctness(run: Pipeline, examples: Sequence[Example], terms
     """
 
     async def score(example: Example) -> tuple[float, Evidence]:
-        references = references_of(example) or _all_wanted(example)
-        # Looked at before anything is asked: an example that cannot be scored costs nothing.
+        references = references_of(example)
+        if example.answer_set:
+            # All of them are wanted: together they are the one reference.
+            references = ("; ".join(aliases[0] for aliases in example.answer_set),)
+        # Before anything is asked: an example that cannot be scored costs nothing.
         if not references:
             raise NoGroundTruth(NO_REFERENCES)
         answer = await run.answer(example.question, terms.k)
@@ -90,6 +93,8 @@ async def evaluate_context_quality(run: Pipeline, examples: Sequence[Example], t
     return await score_each(examples, score)
 
 
-def _all_wanted(example: Example) -> tuple[str, ...]:
-    """The answers of a set, as the one reference that holds them all."""
-    return ("; ".join(aliases[0] for aliases in example.answer_set),) if example.answer_set else ()
+SCORES: Final = (
+    ScoreDef("judged.correctness", evaluate_correctness, {"generate", "rate correctness"}, GRADES),
+    ScoreDef("judged.faithfulness", evaluate_faithfulness, {"generate", "rate faithfulness"}, GRADES),
+    ScoreDef("judged.context_quality", evaluate_context_quality, {"rate context_quality"}, GRADES),
+)

@@ -1,40 +1,122 @@
-"""`rageval.agreement()`: each way to label passages beside the quality of the answers.
+"""`rageval.agreement()`: how passage labels correlate with the quality of the answers, over the questions.
 
-A way to label passages is good for a RAG system when the generator answers well from rankings that it scores
-high: eRAG's own evaluation (Salemi and Zamani, 2024, section 4).
+A way to label passages is good for a RAG system when the generator answers well from rankings that it scores high.
+
+Source: Salemi and Zamani (2024), "Evaluating Retrieval Quality in Retrieval-Augmented Generation", section 4,
+Table 1 and Figure 1.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import asdict, dataclass
+from typing import Any, Final
 
 from pytest_rageval.errors import InputError, RagevalError
 from pytest_rageval.evaluations.context import ScoreRequest
-from pytest_rageval.evaluations.registry import PASSAGE_PARTS
-from pytest_rageval.label_agreement import Agreement, associated
+from pytest_rageval.evaluations.passage_labels import PARTS
 from pytest_rageval.scores import Score
+from pytest_rageval.stats.agreement import kendall_tau, spearman_rho
 
-__all__ = ["ANNOTATORS", "MEASURES", "AgreementRequest"]
+__all__ = ["ANNOTATORS", "MEASURES", "Agreement", "AgreementRequest", "Association"]
 
 ANNOTATORS: Final = ("erag", "contains", "gold", "relevance")
-"""What labels passages; "gold" is the paper's provenance."""
+"""The ways to label passages; "gold" is the paper's provenance."""
 
-MEASURES: Final = PASSAGE_PARTS
-"""What the labels of a ranking are scored by."""
+MEASURES: Final = PARTS
+"""The measures of a ranking by its labels."""
 
 OF_GOLD: Final = {"p": "precision"}
 """Where the measure has another name against gold passages."""
 
+DOWNSTREAM: Final = "answer.correct"
+"""The score of the answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Association:
+    """The correlation of one annotator × measure with downstream performance, at one k.
+
+    Attributes:
+        annotator: of the passages, such as "erag" or "gold".
+        measure: such as "p".
+        k: the cut-off of both.
+        tau: Kendall's tau-b; None where it is undefined, since one of the two is the same for all questions.
+        rho: Spearman's rho, likewise.
+        n: how many questions have both scores.
+    """
+
+    annotator: str
+    measure: str
+    k: int
+    tau: float | None
+    rho: float | None
+    n: int
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The table: every annotator × measure × k.
+
+    Attributes:
+        label: how answers were scored; None is the default comparator.
+        associations: those that could be computed.
+        missing: why the others could not, by annotator, measure and k.
+    """
+
+    label: str | None
+    associations: tuple[Association, ...]
+    missing: Mapping[tuple[str, str, int], RagevalError]
+
+    def of(self, annotator: str, measure: str, k: int) -> Association:
+        """One of them.
+
+        Raises:
+            RagevalError: it could not be computed.
+            InputError: it was not asked for.
+        """
+        if (annotator, measure, k) in self.missing:
+            raise self.missing[annotator, measure, k]
+        for one in self.associations:
+            if (one.annotator, one.measure, one.k) == (annotator, measure, k):
+                return one
+        raise InputError(f"agreement() was not asked for {annotator}, {measure} at {k}.")
+
+    def best(self, annotator: str, k: int) -> Association:
+        """The measure of an annotator that agrees best, by tau.
+
+        Raises:
+            InputError: no measure of this annotator has a tau at this k.
+        """
+        defined = [
+            (one.tau, one)
+            for one in self.associations
+            if (one.annotator, one.k) == (annotator, k) and one.tau is not None
+        ]
+        if not defined:
+            raise InputError(f"agreement(): no measure of {annotator} has a tau at {k}.")
+        return max(defined, key=lambda each: each[0])[1]
+
+    def entry(self) -> dict[str, Any]:
+        """The table as the JSON report has it; `missing` has the reasons."""
+        return {
+            "downstream": DOWNSTREAM,
+            "label": self.label,
+            "rows": list(map(asdict, self.associations)),
+            "missing": [
+                {"annotator": annotator, "measure": measure, "k": k, "reason": str(error)}
+                for (annotator, measure, k), error in self.missing.items()
+            ],
+        }
+
 
 @dataclass(frozen=True)
 class AgreementRequest:
-    """What is to be correlated with what.
+    """The table that a test asks for.
 
     Attributes:
         annotators: some of `ANNOTATORS`.
         measures: some of `MEASURES`.
         ks: cut-offs.
-        label: how an answer is scored, from one passage and from all; None is the comparator in force.
+        label: how an answer is scored, from one passage and from all; None is the default comparator.
     """
 
     annotators: Sequence[str]
@@ -43,53 +125,32 @@ class AgreementRequest:
     label: str | None
 
     def __post_init__(self) -> None:
-        """Raise InputError for a name that there is not."""
-        for given, known, what in (
+        """Raise InputError for an unknown name, and where nothing is named."""
+        for named, known, kind in (
             (self.annotators, ANNOTATORS, "annotator"),
             (self.measures, MEASURES, "measure of labels"),
         ):
-            unknown = [name for name in given if name not in known]
-            if unknown or not given:
-                found = f"no {what} {unknown[0]!r}" if unknown else f"no {what} named"
-                message = f"agreement(): there is {found}. There are: {', '.join(known)}."
-                raise InputError(message)
+            unknown = [name for name in named if name not in known]
+            if unknown or not named:
+                found = f"there is no {kind} {unknown[0]!r}" if unknown else f"no {kind} is named"
+                raise InputError(f"agreement(): {found}. There are: {', '.join(known)}.")
         if not self.ks:
             raise InputError("agreement(): no cut-off is named. Write ks=(1, 3, 5), say.")
 
     @property
     def wanted(self) -> list[ScoreRequest]:
         """Every score that takes part."""
-        return [
-            *map(self.downstream, self.ks),
-            *(self.labelled(*each) for each in self.each()),
-        ]
+        return [*map(self.downstream, self.ks), *(self.labelled(*each) for each in self.each())]
 
     def downstream(self, k: int) -> ScoreRequest:
-        """How good the answers from the first k are."""
-        return ScoreRequest(f"answer.correct@{k}", comparator=self.label)
+        """The score of the answers from the first k passages."""
+        return ScoreRequest(f"{DOWNSTREAM}@{k}", comparator=self.label)
 
     def labelled(self, annotator: str, measure: str, k: int) -> ScoreRequest:
-        """How good the ranking is by the labels."""
+        """The score of the ranking by its labels."""
         if annotator == "gold":
             return ScoreRequest(f"{OF_GOLD.get(measure, measure)}@{k}")
         return ScoreRequest(f"{annotator}.{measure}@{k}", label=self.label if annotator == "erag" else None)
-
-    def agreement(self, scores: Mapping[ScoreRequest, Score | RagevalError]) -> Agreement:
-        """Correlate.
-
-        Raises:
-            RagevalError: there is no downstream performance.
-        """
-        associations, missing = [], {}
-        for annotator, measure, k in self.each():
-            below, above = scores[self.downstream(k)], scores[self.labelled(annotator, measure, k)]
-            if isinstance(below, RagevalError):
-                raise below
-            if isinstance(above, RagevalError):
-                missing[annotator, measure, k] = above
-            else:
-                associations.append(associated(annotator, measure, k, above, below))
-        return Agreement(self.label, tuple(associations), missing)
 
     def each(self) -> Iterable[tuple[str, str, int]]:
         """Every annotator, measure and cut-off."""
@@ -99,3 +160,33 @@ class AgreementRequest:
             for measure in self.measures
             for k in self.ks
         )
+
+    def agreement(self, scores: Mapping[ScoreRequest, Score | RagevalError]) -> Agreement:
+        """Correlate the scores.
+
+        Raises:
+            RagevalError: the answers could not be scored.
+        """
+        associations, missing = [], {}
+        for annotator, measure, k in self.each():
+            answers, labels = scores[self.downstream(k)], scores[self.labelled(annotator, measure, k)]
+            if isinstance(answers, RagevalError):
+                raise answers
+            if isinstance(labels, RagevalError):
+                missing[annotator, measure, k] = labels
+            else:
+                tau, rho, n = _correlation(labels, answers)
+                associations.append(Association(annotator, measure, k, tau, rho, n))
+        return Agreement(self.label, tuple(associations), missing)
+
+
+def _correlation(labels: Score, answers: Score) -> tuple[float | None, float | None, int]:
+    """Tau and rho over the examples that have both scores, and the number of these."""
+    downstream = {outcome.example.id: outcome.value for outcome in answers.outcomes}
+    pairs = [
+        (outcome.value, value)
+        for outcome in labels.outcomes
+        if outcome.value is not None and (value := downstream[outcome.example.id]) is not None
+    ]
+    first, second = [one for one, _ in pairs], [other for _, other in pairs]
+    return kendall_tau(first, second), spearman_rho(first, second), len(pairs)

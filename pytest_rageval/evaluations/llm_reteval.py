@@ -1,12 +1,13 @@
 """LLM-retEval: would this generator have given the same answer with an ideal retriever?
 
-Where Recall@k and the verdict disagree, triage says which of them erred, and who lost the question.
+Where Recall@k and the verdict disagree, triage finds which of them erred, and what lost the question.
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import NoGroundTruth, Planned, Unscored
@@ -19,21 +20,102 @@ from pytest_rageval.evaluations.context import (
     references_of,
 )
 from pytest_rageval.evaluations.ranking import measured
+from pytest_rageval.evaluations.score_def import ScoreDef
 from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.near_duplicates import near_duplicate
 from pytest_rageval.model import Example, Ranking
-from pytest_rageval.scores import Evidence, Outcome
+from pytest_rageval.scores import YES, Evidence, Outcome, Score
+from pytest_rageval.stats.agreement import spearman_rho
 
-__all__ = ["YES", "Facts", "case_of", "evaluate_llm_reteval", "facts_of", "lost_by"]
+__all__ = ["SCORES", "ReferenceChecks", "case_of", "lost_by", "triage_notes"]
 
-YES: Final = 0.5
-"""A graded verdict is a yes from here on; of the judge's grades, 3: the main point is there."""
+COMPANIONS: Final = ("recall", "precision", "f1")
+"""The ranking measures that are shown with the score."""
+
+RECALL_ERRED: Final = {"A", "B", "C"}
+"""The cases that "refined" leaves out (Alinejad et al. 2024, section 4.3)."""
+
+
+async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+    """Compare the answer from the retrieved passages with those from the gold passages.
+
+    The score of an example is the comparator's verdict, in [0, 1]; of the set,
+    its mean: the share of questions that the retriever did not lose.
+
+    Unscored: an example without gold passages or without their text; one whose
+    semi-gold answers all abstain, since the generator cannot answer it even
+    with an ideal retriever; one for which a model gave no usable reply. An
+    abstention from the retrieved passages is 0 where the gold ones gave an answer.
+
+    Where the verdict and Recall@k disagree, the reference answers determine the
+    case (`case_of`); where a question is lost, also by what (`lost_by`). That needs
+    more verdicts, on disagreements alone. One without a verdict leaves the score as it is.
+
+    Recall, precision and F1 of the same rankings are shown with the score; they cost nothing.
+
+    Source: Alinejad et al. (2024), section 2.2; three semi-gold samples at
+    temperature 0.5.
+    """
+    matches: dict[str, GoldMatch] = {}
+
+    async def score(example: Example) -> Outcome:
+        # Before anything is asked: an example that cannot be scored costs nothing.
+        gold_passages(example)
+        semi_gold, answer = await gather_two(run.semi_gold(example), run.answer(example.question, terms.k))
+        references = tuple(dict.fromkeys(text for text in semi_gold if not abstains(text)))
+        if not references:
+            raise NoGroundTruth("the generator abstains even with the gold passages")
+        ranking = await run.ranking(example.question, terms.k)
+        match = GoldMatch(ranking, example.gold, run.match_share)
+        matches[example.id] = match
+        found = sum(label > 0 for label in match.labels)
+        retrieved, recall = found > 0, found / len(example.relevant)
+        evidence = Evidence(ranking, answer, references, "with gold", recall, counts=match.counts)
+
+        check = partial(
+            _check,
+            run,
+            example,
+            answer,
+            references,
+            ranking,
+            gold_retrieved=retrieved,
+            comparator=terms.comparator,
+        )
+        try:
+            same = 0.0
+            if not abstains(answer):
+                same = await run.same(example.question, references, answer, terms.comparator)
+        except Planned:
+            # A plan does not know whether the verdict disagrees with recall: it counts these requests too.
+            await check()
+            raise
+        yes = same >= YES
+        checks = await check() if yes != retrieved else ReferenceChecks()
+        case = case_of(checks, gold_retrieved=retrieved, yes=yes)
+        others = any(not gold for gold in match.positions)
+        lost = lost_by(case, checks, recall=recall, yes=yes, others=others)
+        return Outcome(example, same, None, evidence, case=case, lost_by=lost)
+
+    return _with_companions(await score_each(examples, score), matches, terms.k)
+
+
+def _with_companions(outcomes: list[Outcome], matches: Mapping[str, GoldMatch], k: int) -> list[Outcome]:
+    """The outcomes, with the ranking measures of those that have a value."""
+    found = [(each.example, matches[each.example.id]) for each in outcomes if each.value is not None]
+    columns = [measured(name, found, k) for name in COMPANIONS]
+    names = [f"{name}@{k}" for name in COMPANIONS]
+    rows = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+    return [
+        each if each.value is None else replace(each, evidence=replace(each.evidence, beside=next(rows)))
+        for each in outcomes
+    ]
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What the reference answers say of an example; None is "not known".
+class ReferenceChecks:
+    """The answers to an example compared with its reference answers; None is "not known".
 
     Attributes:
         correct: whether the answer from the retrieved passages is right.
@@ -48,28 +130,30 @@ class Facts:
     near_duplicate: bool = False
 
 
-def case_of(facts: Facts, *, gold_retrieved: bool, yes: bool) -> str | None:
-    """The letter of a disagreement; None where there is none, or where the facts do not tell.
+def case_of(checks: ReferenceChecks, *, gold_retrieved: bool, yes: bool) -> str | None:
+    """The letter of a disagreement of Recall@k and verdict; None without one, or where it is not known.
 
-    >>> case_of(Facts(correct=False), gold_retrieved=True, yes=False)
+    >>> case_of(ReferenceChecks(correct=False), gold_retrieved=True, yes=False)
     'C'
     """
-    if gold_retrieved == yes or facts.correct is None:
+    if gold_retrieved == yes or checks.correct is None:
         return None
-    if gold_retrieved and not facts.correct:
+    if gold_retrieved and not checks.correct:
         return "C"
-    if facts.correct and not gold_retrieved:
-        return "B" if facts.near_duplicate else "A"
-    # What is left are the errors of LLM-retEval.
-    if gold_retrieved and facts.partly:
+    if checks.correct and not gold_retrieved:
+        return "B" if checks.near_duplicate else "A"
+    # The others are errors of LLM-retEval.
+    if gold_retrieved and checks.partly:
         return "E"
-    if facts.semi_gold_correct is None or (gold_retrieved and facts.partly is None):
+    if checks.semi_gold_correct is None or (gold_retrieved and checks.partly is None):
         return None
-    return "F" if facts.semi_gold_correct else "D"
+    return "F" if checks.semi_gold_correct else "D"
 
 
-def lost_by(case: str | None, facts: Facts, *, recall: float, yes: bool, others: bool) -> str | None:
-    """Who lost a question whose verdict is no; None where it is yes.
+def lost_by(
+    case: str | None, checks: ReferenceChecks, *, recall: float, yes: bool, others: bool
+) -> str | None:
+    """What lost a question whose verdict is no; None where it is yes.
 
     "judge": the answer is right. "retriever": of the gold passages, some are not
     in the list, or none. Where all of them are: "distraction": the generator can
@@ -78,10 +162,10 @@ def lost_by(case: str | None, facts: Facts, *, recall: float, yes: bool, others:
 
     Args:
         case: of `case_of`.
-        facts: likewise.
+        checks: likewise.
         recall: the share of the gold passages that was retrieved.
-        yes: whether the verdict is.
-        others: whether a passage that is no gold one was in the prompt.
+        yes: whether the verdict is yes.
+        others: whether the prompt held a passage that is not gold.
     """
     if yes:
         return None
@@ -89,12 +173,12 @@ def lost_by(case: str | None, facts: Facts, *, recall: float, yes: bool, others:
         return "judge"
     if recall < 1:
         return "retriever"
-    if case != "C" or (others and facts.semi_gold_correct is None):
+    if case != "C" or (others and checks.semi_gold_correct is None):
         return "not known"
-    return "distraction" if others and facts.semi_gold_correct else "generator"
+    return "distraction" if others and checks.semi_gold_correct else "generator"
 
 
-async def facts_of(  # noqa: PLR0913 - what there is to know
+async def _check(  # noqa: PLR0913 - all that is compared
     run: Pipeline,
     example: Example,
     answer: str,
@@ -102,9 +186,9 @@ async def facts_of(  # noqa: PLR0913 - what there is to know
     ranking: Ranking,
     *,
     gold_retrieved: bool,
-    comparator: str | None = None,
-) -> Facts:
-    """Hold the answer and those with the gold passages against the reference answers.
+    comparator: str | None,
+) -> ReferenceChecks:
+    """Compare the answer and those from the gold passages with the reference answers.
 
     Nothing is asked that no longer matters. An unscored comparison is "not
     known" and does not end the rest, so that a plan, which knows no verdict,
@@ -112,38 +196,38 @@ async def facts_of(  # noqa: PLR0913 - what there is to know
     """
     references = references_of(example)
     if not references and not example.answer_set:
-        return Facts()
+        return ReferenceChecks()
     near = not gold_retrieved and _has_near_duplicate(ranking, example)
-    correct = await _holds(run.correct(example, references, answer, comparator))
+    correct = await _is_yes(run.correct(example, references, answer, comparator))
     if correct and not gold_retrieved:
-        return Facts(correct, near_duplicate=near)
-    each = await gather_all(_holds(run.correct(example, references, said, comparator)) for said in semi_gold)
-    semi_gold_correct = _any(each)
+        return ReferenceChecks(correct, near_duplicate=near)
+    verdicts = (_is_yes(run.correct(example, references, text, comparator)) for text in semi_gold)
+    semi_gold_correct = _any(await gather_all(verdicts))
     partly: bool | None = False
     # Of alternatives only an answer that is right is a part; of an answer set also one that is not all.
     if gold_retrieved and correct is not False and (semi_gold_correct is not False or not references):
         partly = await _partly(run, example, answer, semi_gold, comparator)
-    return Facts(correct, semi_gold_correct, partly, near)
+    return ReferenceChecks(correct, semi_gold_correct, partly, near)
 
 
 async def _partly(
     run: Pipeline, example: Example, answer: str, semi_gold: Sequence[str], comparator: str | None
 ) -> bool | None:
-    """Whether the answer is a right one that no answer with the gold passages is, and these are another."""
+    """Whether the answer is a right one that no answer from the gold passages is, and these are another."""
     references = references_of(example)
     wanted = [(reference,) for reference in references] or example.answer_set
     if len(wanted) == 1:
         return False
 
-    async def said(aliases: Sequence[str], text: str) -> bool | None:
-        return await _holds(run.same(example.question, aliases, text, comparator))
+    async def says(text: str, aliases: Sequence[str]) -> bool | None:
+        return await _is_yes(run.same(example.question, aliases, text, comparator))
 
     async def missed(aliases: Sequence[str]) -> tuple[bool | None, bool | None]:
-        """Whether the answer alone says it, and whether one with the gold passages does."""
-        ours = await said(aliases, answer)
+        """Whether the answer alone says it, and whether one from the gold passages does."""
+        ours = await says(answer, aliases)
         if ours is False and references:
             return False, False
-        theirs = _any(await gather_all(said(aliases, text) for text in semi_gold))
+        theirs = _any(await gather_all(says(text, aliases) for text in semi_gold))
         if ours is False or theirs:
             return False, theirs
         return (None if ours is None or theirs is None else True), theirs
@@ -161,8 +245,8 @@ def _has_near_duplicate(ranking: Ranking, example: Example) -> bool:
     return any(near_duplicate(document.text, gold) for document in ranking for gold in golds)
 
 
-async def _holds(comparison: Awaitable[float]) -> bool | None:
-    """Whether a comparison says yes; None where it has no verdict."""
+async def _is_yes(comparison: Awaitable[float]) -> bool | None:
+    """Whether a comparison says yes; None without a verdict."""
     try:
         return await comparison >= YES
     except Unscored:
@@ -170,95 +254,36 @@ async def _holds(comparison: Awaitable[float]) -> bool | None:
 
 
 def _any(values: Iterable[bool | None]) -> bool | None:
-    """Whether one of them is true; None where one that is not known decides."""
+    """Kleene's disjunction; None is "not known"."""
     known = list(values)
     if True in known:
         return True
     return None if None in known else False
 
 
-BESIDE: Final = ("recall", "precision", "f1")
-"""The ranking measures that are shown beside it."""
+def triage_notes(score: Score | None) -> dict[str, Any]:
+    """The counts of the cases, and Spearman's rho of verdicts and Recall@k, as the keys `cases` and `spearman`.
 
-
-async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
-    """Compare the answer from the retrieved passages with those from the gold passages.
-
-    The score of an example is the comparator's verdict, in [0, 1]; of the set,
-    its mean: the share of questions that the retriever did not lose.
-
-    Unscored: an example without gold passages or without their text; one whose
-    semi-gold answers all abstain, since the generator cannot answer it even
-    with an ideal retriever; one for which a model gave no usable reply. An
-    abstention from the retrieved passages is 0 where the gold ones gave an answer.
-
-    Where the verdict and Recall@k disagree, the reference answers tell the
-    case; where a question is lost, also by whom (`triage`). That asks for more
-    verdicts, on disagreements alone; what is unscored there leaves the score as it is.
-
-    Beside it, over the scored examples: recall, precision and F1 of the same rankings against gold, which
-    cost nothing. Answer correctness asks the judge once more for each example, and is a score of its own,
-    `answer.correct`.
-
-    Source: Alinejad et al. (2024), section 2.2; three semi-gold samples at
-    temperature 0.5.
+    "refined" leaves out the questions where recall erred: those of case A, B and C.
     """
-    matches: dict[str, GoldMatch] = {}
-
-    async def score(example: Example) -> Outcome:
-        # Looked at before anything is asked: an example that cannot be scored costs nothing.
-        gold_passages(example)
-        semi_gold, answer = await gather_two(run.semi_gold(example), run.answer(example.question, terms.k))
-        references = tuple(dict.fromkeys(said for said in semi_gold if not abstains(said)))
-        if not references:
-            reason = "the generator abstains even with the gold passages"
-            raise NoGroundTruth(reason)
-        ranking = await run.ranking(example.question, terms.k)
-        match = GoldMatch(ranking, example.gold, run.match_share)
-        matches[example.id] = match
-        found = sum(label > 0 for label in match.labels)
-        retrieved, recall = found > 0, found / len(example.relevant)
-        evidence = Evidence(ranking, answer, references, "with gold", recall, counts=match.counts)
-
-        comparator = terms.comparator
-        facts = partial(
-            facts_of,
-            run,
-            example,
-            answer,
-            references,
-            ranking,
-            gold_retrieved=retrieved,
-            comparator=comparator,
-        )
-        declined = abstains(answer)
-        try:
-            same = 0.0 if declined else await run.same(example.question, references, answer, comparator)
-        except Planned:
-            # Whether a run disagrees with recall is not known: what it then asks is counted.
-            await facts()
-            raise
-        yes = same >= YES
-        known = await facts() if yes != retrieved else Facts()
-        case = case_of(known, gold_retrieved=retrieved, yes=yes)
-        others = any(not gold for gold in match.positions)
-        lost = lost_by(case, known, recall=recall, yes=yes, others=others)
-        return Outcome(example, same, None, evidence, case=case, lost_by=lost)
-
-    return _with_figures(await score_each(examples, score), matches, terms.k)
+    outcomes = () if score is None else score.outcomes
+    cases = Counter(outcome.case for outcome in outcomes if outcome.case is not None)
+    refined = [outcome for outcome in outcomes if outcome.case not in RECALL_ERRED]
+    return {
+        "cases": dict(sorted(cases.items())),
+        "spearman": {"all": _spearman(outcomes), "refined": _spearman(refined)},
+    }
 
 
-def _with_figures(outcomes: list[Outcome], matches: Mapping[str, GoldMatch], k: int) -> list[Outcome]:
-    """The outcomes, with the ranking measures of those that have a value."""
-    scored = [outcome.example for outcome in outcomes if outcome.value is not None]
-    found = [(example, matches[example.id]) for example in scored]
-    figures = {f"{name}@{k}": measured(name, found, k) for name in BESIDE}
-    rows = iter(zip(*figures.values(), strict=True))
-    return [
-        outcome
-        if outcome.value is None
-        else replace(
-            outcome, evidence=replace(outcome.evidence, beside=dict(zip(figures, next(rows), strict=True)))
-        )
+def _spearman(outcomes: Sequence[Outcome]) -> float | None:
+    pairs = [
+        (outcome.value, outcome.evidence.recall)
         for outcome in outcomes
+        if outcome.value is not None and outcome.evidence.recall is not None
     ]
+    return spearman_rho([value for value, _ in pairs], [recall for _, recall in pairs])
+
+
+SCORES: Final = (
+    ScoreDef("llm_reteval", evaluate_llm_reteval, {"generate", "compare"}, verdicts=True, notes=triage_notes),
+)

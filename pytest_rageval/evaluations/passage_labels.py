@@ -1,4 +1,4 @@
-"""Measures over labels of the retrieved passages: eRAG and the annotators beside it.
+"""Measures over labels of the retrieved passages: eRAG and two other annotators.
 
 - `erag.*`: the label is how right the generator's answer is from that passage alone;
 - `contains.*`: 1 where a reference answer occurs in the passage;
@@ -7,7 +7,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pytest_rageval.answers.text import containment
 from pytest_rageval.errors import NoGroundTruth
@@ -19,16 +19,19 @@ from pytest_rageval.evaluations.context import (
     gather_all,
     references_of,
 )
-from pytest_rageval.evaluations.llm_reteval import YES
+from pytest_rageval.evaluations.score_def import ScoreDef
 from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.model import Document, Example
-from pytest_rageval.scores import Evidence, Outcome
+from pytest_rageval.scores import YES, Evidence, Outcome
 
-__all__ = ["evaluate_contains", "evaluate_erag", "evaluate_relevance"]
+__all__ = ["PARTS", "SCORES"]
+
+PARTS: Final = ("p", "recall", "map", "mrr", "ndcg", "hit")
+"""The measures of `measures.passage_labels`, which brings numpy."""
 
 
 class Label(NamedTuple):
-    """How useful a passage is found.
+    """How useful a passage is.
 
     Attributes:
         value: in [0, 1].
@@ -50,13 +53,13 @@ async def evaluate_erag(run: Pipeline, examples: Sequence[Example], terms: Terms
     with any of its answers; an abstention is 0. Where labels may lie between 0
     and 1, only `p`, `hit` and `ndcg` are defined, of the labels as they are.
 
-    Unscored: an example without reference answers; one for which the answer
-    from a passage could not be had. An empty ranking is 0.
+    Unscored: an example without reference answers; one for which a passage has
+    no answer or label. An empty ranking is 0.
 
     Raises:
-        InputError: the measure needs labels of 0 and 1, and `label` grades, or the judge does.
+        InputError: the measure needs labels of 0 and 1, and the comparison gives grades.
     """
-    comparator = terms.label or terms.comparator
+    comparator = _label_of(terms)
 
     async def annotate(example: Example, passage: Document) -> Label:
         answer = await run.answer_from(example.question, [passage])
@@ -105,12 +108,12 @@ async def _scored(  # noqa: PLR0913 - what an annotator is
     known: Callable[[Example], bool],
     graded: bool = False,
 ) -> list[Outcome]:
-    """Label all passages of all examples of which enough is known, and score the rankings by the labels."""
+    """Label the passages of all examples with known references, and score the rankings by the labels."""
     from pytest_rageval.measures.passage_labels import NEED_BINARY, usefulness  # noqa: PLC0415 - with numpy
 
-    # A measure that is defined for labels between 0 and 1 takes them from whoever gives them.
+    # A measure that is defined for labels between 0 and 1 takes those of each annotator.
     graded = graded or terms.part not in NEED_BINARY
-    # Before anything is asked: whether the measure is defined for such labels at all.
+    # Before anything is asked: this checks that the measure is defined for such labels.
     usefulness(terms.part, {}, terms.k, graded=graded)
     labels: dict[str, dict[str, float]] = {}
 
@@ -118,11 +121,11 @@ async def _scored(  # noqa: PLR0913 - what an annotator is
         if not known(example):
             raise NoGroundTruth(NO_REFERENCES)
         ranking = await run.readable(example.question, terms.k)
-        given = await gather_all(annotate(example, passage) for passage in ranking)
+        found = await gather_all(annotate(example, passage) for passage in ranking)
         named = (f"{rank}. {passage.label}" for rank, passage in enumerate(ranking, 1))
-        values = tuple(label.value for label in given)
+        values = tuple(label.value for label in found)
         labels[example.id] = dict(zip(named, values, strict=True))
-        alone = tuple(label.answer for label in given if label.answer is not None)
+        alone = tuple(label.answer for label in found if label.answer is not None)
         return 0.0, Evidence(ranking, None, *expected_of(example), labels=values, answers_alone=alone)
 
     outcomes = await score_each(examples, label)
@@ -132,3 +135,22 @@ async def _scored(  # noqa: PLR0913 - what an annotator is
         outcome if outcome.value is None else replace(outcome, value=by_example[outcome.example.id])
         for outcome in outcomes
     ]
+
+
+def _label_of(terms: Terms) -> str | None:
+    return terms.label or terms.comparator
+
+
+SCORES: Final = (
+    *(
+        ScoreDef(
+            f"erag.{part}",
+            evaluate_erag,
+            {"generate", "compare", "label"},
+            comparisons=lambda terms: {"comparator": _label_of(terms)},
+        )
+        for part in PARTS
+    ),
+    *(ScoreDef(f"contains.{part}", evaluate_contains, frozenset()) for part in PARTS),
+    *(ScoreDef(f"relevance.{part}", evaluate_relevance, {"relevant"}) for part in PARTS),
+)

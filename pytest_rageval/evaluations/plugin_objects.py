@@ -1,4 +1,4 @@
-"""Scores and comparators of other plugins, with checks of what they return."""
+"""Scores, comparators and answer measures of other plugins, with checks of what they return."""
 
 import asyncio
 import inspect
@@ -20,12 +20,8 @@ from pytest_rageval.user_code import Unusable, UserCallable, as_number, as_share
 __all__ = ["PluginComparator", "PluginMeasure", "PluginScore", "plugin_comparators"]
 
 
-class _Evaluate(Protocol):
-    def __call__(self, run: Pipeline, examples: Sequence[Example], terms: Terms, /) -> Any: ...
-
-
 class PluginComparator:
-    """A comparator of another plugin's, whose `compare` is sync or async.
+    """A plugin's comparator, whose `compare` is sync or async.
 
     It returns a bool or a number in [0, 1], or None for "no verdict".
 
@@ -49,7 +45,7 @@ class PluginComparator:
 
 
 def _verdict(name: str, verdict: object) -> float:
-    """What a comparator of this name returned, as a number in [0, 1]."""
+    """A comparator's return value as a number in [0, 1]."""
     if verdict is None:
         raise Unscored(f"{name} gave no verdict")
     value = as_share(verdict)
@@ -68,7 +64,7 @@ def plugin_comparators(comparators: Mapping[str, Comparator], loop: PrivateLoop)
 
 
 class PluginMeasure:
-    """An answer measure of another plugin's.
+    """A plugin's answer measure.
 
     Args:
         name: that it was added by.
@@ -86,93 +82,83 @@ class PluginMeasure:
             QueryError: it raised, or returned no number in [0, 1].
         """
         try:
-            given = self._measure(prediction, references)
+            returned = self._measure(prediction, references)
         except (RagevalError, Unscored):
             raise
         except (Exception, SystemExit) as error:
-            # SystemExit would end the thread of the loop and leave everybody waiting.
-            told = str(CallableError.raised(f"{self._name} raised", error))
+            # SystemExit would end the thread of the loop, and the test would wait for ever.
+            message = str(CallableError.raised(f"{self._name} raised", error))
             reason = f"{self._name} raised {in_a_line(error)}"
-            raise QueryError(told, reason, part=self._name) from error
-        value = as_share(given)
+            raise QueryError(message, reason, part=self._name) from error
+        value = as_share(returned)
         if value is None:
-            found = f"{self._name} returned {given!r}"
+            found = f"{self._name} returned {returned!r}"
             raise QueryError(f"{found}.\nReturn a number between 0 and 1.", found, part=self._name)
         return value
 
 
+class _Evaluate(Protocol):
+    def __call__(self, run: Pipeline, examples: Sequence[Example], terms: Terms, /) -> Any: ...
+
+
 class PluginScore:
-    """A score of another plugin's.
+    """The evaluation of a plugin's score.
 
     Args:
         name: that it was added by.
         evaluate: the async function.
-        asks: what it depends on of generator and judge; None where it may be anything.
-        scale: the lowest and the highest value; None where nobody said.
+        scale: the lowest and the highest value; None: unknown.
     """
 
-    def __init__(
-        self,
-        name: str,
-        evaluate: _Evaluate,
-        asks: frozenset[str] | None = None,
-        scale: tuple[float, float] | None = None,
-    ) -> None:
+    def __init__(self, name: str, evaluate: _Evaluate, scale: tuple[float, float] | None = None) -> None:
         self._name = f"score {name!r}"
         self._evaluate = evaluate
-        self.asks = asks
-        self.scale = scale
+        self._scale = scale
 
     async def __call__(self, run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
         """One outcome an example, in their order, each with a finite value or a reason.
 
         Raises:
-            CallableError: the function raised, or gave anything else.
+            CallableError: the function raised, or returned anything else.
         """
-        outcomes = await self._given(run, examples, terms)
-        if not isinstance(outcomes, list | tuple) or not all(isinstance(one, Outcome) for one in outcomes):
-            raise self._unusable(f"gave {_kind(outcomes)}, and not a list of Outcome")
-        if [outcome.example.id for outcome in outcomes] != [example.id for example in examples]:
-            raise self._unusable(
-                f"gave {len(outcomes)} outcomes for {len(examples)} examples, or not in their order"
-            )
-        return [self._finite(outcome) for outcome in outcomes]
-
-    async def _given(self, run: Pipeline, examples: Sequence[Example], terms: Terms) -> object:
         try:
-            given = self._evaluate(run, examples, terms)
-            is_async = inspect.isawaitable(given)
-            outcomes = await given if is_async else None
+            returned = self._evaluate(run, examples, terms)
+            is_async = inspect.isawaitable(returned)
+            outcomes = await returned if is_async else None
         except (RagevalError, asyncio.CancelledError):
             raise
         except (Exception, SystemExit) as error:
             raise CallableError.raised(f"{self._name} raised", error) from error
         if not is_async:
-            raise self._unusable(f"gave {type(given).__name__} at once")
-        return outcomes
+            raise self._unusable(f"is not async: it returned {type(returned).__name__}")
+        if not isinstance(outcomes, list | tuple):
+            raise self._unusable(f"returned {type(outcomes).__name__}, and not a list of Outcome")
+        for one in outcomes:
+            if not isinstance(one, Outcome):
+                kind = type(outcomes).__name__
+                raise self._unusable(
+                    f"returned a {kind} with {type(one).__name__} in it, and not a list of Outcome"
+                )
+        if [outcome.example.id for outcome in outcomes] != [example.id for example in examples]:
+            raise self._unusable(
+                f"returned {len(outcomes)} outcomes for {len(examples)} examples, or not in their order"
+            )
+        return [self._finite(outcome) for outcome in outcomes]
 
     def _finite(self, outcome: Outcome) -> Outcome:
         """The outcome, with its value as a float."""
         if outcome.value is None and (outcome.unscored or outcome.undefined) is not None:
             return outcome
         value = as_number(outcome.value)
-        low, high = self.scale or (-inf, inf)
+        low, high = self._scale or (-inf, inf)
         if value is None or not isfinite(value) or not low <= value <= high:
-            raise self._unusable(f"gave {outcome.value!r} for example {outcome.example.id}")
+            raise self._unusable(f"returned {outcome.value!r} for example {outcome.example.id}")
         return replace(outcome, value=value)
 
     def _unusable(self, found: str) -> CallableError:
-        where = "" if self.scale is None else " from {:g} to {:g}".format(*self.scale)
+        where = "" if self._scale is None else " from {:g} to {:g}".format(*self._scale)
         return CallableError(
-            f"{self._name} {found}.\nIts function is async (run, examples, terms), and gives one Outcome an "
+            f"{self._name} {found}.\nIts function is async (run, examples, terms), and returns one Outcome an "
             f"example, in their order: with a finite value{where}, or with None and the reason as `unscored` or "
             "`undefined`."
         )
-
-
-def _kind(given: object) -> str:
-    """What was given, in a word or three."""
-    if isinstance(given, list | tuple):
-        strange = next(type(one).__name__ for one in given if not isinstance(one, Outcome))
-        return f"a {type(given).__name__} with {strange} in it"
-    return type(given).__name__

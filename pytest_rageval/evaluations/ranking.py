@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.context import NO_GOLD, Pipeline, Terms
+from pytest_rageval.evaluations.score_def import ScoreDef
 from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.measures.gold_matching import GoldMatch, ideal_labels
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome
 
-__all__ = ["evaluate_ranking", "measured", "not_comparable"]
+__all__ = ["SCORES", "measured", "not_comparable"]
 
 
 async def evaluate_ranking(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
@@ -37,17 +39,20 @@ async def evaluate_ranking(run: Pipeline, examples: Sequence[Example], terms: Te
         return Outcome(example, 0.0, None, Evidence(ranking, counts=match.counts))
 
     outcomes = await score_each(examples, matched)
-    asked = [outcome.example for outcome in outcomes if outcome.value is not None]
-    given = iter(measured(terms.spec.name, [(example, matches[example.id]) for example in asked], terms.k))
-    return [outcome if outcome.value is None else replace(outcome, value=next(given)) for outcome in outcomes]
+    scored = [outcome.example for outcome in outcomes if outcome.value is not None]
+    found = [(example, matches[example.id]) for example in scored]
+    values = iter(measured(terms.spec.name, found, terms.k))
+    return [
+        outcome if outcome.value is None else replace(outcome, value=next(values)) for outcome in outcomes
+    ]
 
 
 def measured(name: str, found: Sequence[tuple[Example, GoldMatch]], k: int) -> list[float]:
-    """A ranking measure of n examples, each with its ranking held against its gold passages.
+    """A ranking measure of n examples.
 
     Args:
         name: of the measure.
-        found: n examples that have relevant gold passages.
+        found: n examples that have relevant gold passages, each with its ranking's match.
         k: the cut-off.
     """
     import numpy as np  # noqa: PLC0415 - 0.2 s, which a run without ranking measures need not pay
@@ -69,13 +74,16 @@ def measured(name: str, found: Sequence[tuple[Example, GoldMatch]], k: int) -> l
 
 
 def not_comparable(match: GoldMatch) -> str | None:
-    """Why a ranking cannot be held against the gold passages; None where it can."""
+    """Why a ranking cannot be compared with the gold passages; None where it can."""
     passage = match.incomparable
     if passage is None:
         return None
-    wanted = [
-        word
-        for word, given in (("a span", passage.span), ("an id", passage.id), ("words", passage.text))
-        if given is not None
-    ]
+    keys = (("a span", passage.span), ("an id", passage.id), ("words", passage.text))
+    wanted = [word for word, key in keys if key is not None]
     return f"no retrieved document has {' or '.join(wanted)} to find the gold passage by"
+
+
+SCORES: Final = tuple(
+    ScoreDef(name, evaluate_ranking, asks=frozenset())
+    for name in ("recall", "precision", "f1", "map", "mrr", "ndcg", "hit")
+)

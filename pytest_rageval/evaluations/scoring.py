@@ -1,10 +1,10 @@
-"""Outcomes of all examples from the score of one: who has none, and why."""
+"""From the score of one example to the outcomes of all, with the failures of user code."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from pytest_rageval.answers.votes import tallied
+from pytest_rageval.answers.votes import with_tally
 from pytest_rageval.errors import CallableError, QueryError, RagevalError, Undefined, Unscored
 from pytest_rageval.evaluations.context import Pipeline, gather_all
 from pytest_rageval.measures.gold_matching import GoldMatch
@@ -13,18 +13,21 @@ from pytest_rageval.scores import Evidence, Outcome, Score, too_many
 
 __all__ = ["FEWEST", "check_failures", "error_of_all", "score_each", "uniform_judge"]
 
-TOLD: Final = 3
-"""How many different errors of one score are told."""
+ERRORS: Final = 3
+"""How many different errors of one score are shown."""
 
 NAMED: Final = 5
 """How many of the examples that an error ended are named."""
 
+FEWEST: Final = 30
+"""From so many verdicts on, it is no accident that all are yes, or all no."""
+
 
 def check_failures(outcomes: Sequence[Outcome], max_unscored: float) -> None:
-    """Let pass that the user's retriever, generator or judge failed at a few of the questions.
+    """Check that the user's retriever, generator or judge failed at a few of the questions at most.
 
     Raises:
-        CallableError: they failed at all of them, or at more than the share that may be unscored.
+        CallableError: they failed at all of them, or at a larger share than may be unscored.
     """
     failed = {outcome.example.id: outcome.failed for outcome in outcomes if outcome.failed is not None}
     if not failed:
@@ -42,23 +45,22 @@ def error_of_all(failed: Mapping[str, RagevalError], more: str = "") -> RagevalE
     """Several errors as one: each text once, with the examples that it ended.
 
     Args:
-        failed: the errors, by the example's id. Those at one question are the same where they differ in the
-            question alone.
+        failed: the errors, by the example's id. Errors that differ only in the question count as one.
         more: a last line.
     """
     ended: dict[str, list[str]] = {}
     for name, error in failed.items():
         ended.setdefault(error.reason if isinstance(error, QueryError) else str(error), []).append(name)
     lines = []
-    for names in list(ended.values())[:TOLD]:
+    for names in list(ended.values())[:ERRORS]:
         named = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
         lines.append(str(failed[names[0]]))
         lines.append(f"It ended {len(names)} {'example' if len(names) == 1 else 'examples'}: {named}.")
-    rest = sum(len(names) for names in list(ended.values())[TOLD:])
+    rest = sum(len(names) for names in list(ended.values())[ERRORS:])
     if rest:
         lines.append(f"{rest} more examples ended for other reasons.")
     kind = type(next(iter(failed.values())))
-    # Of several questions it is no error at one.
+    # A QueryError is that of one question.
     kind = CallableError if issubclass(kind, QueryError) else kind
     return kind("\n".join([*lines, *([more] if more else [])]))
 
@@ -67,20 +69,19 @@ async def score_each(
     examples: Iterable[Example],
     score: Callable[[Example], Awaitable[tuple[float, Evidence] | Outcome]],
 ) -> list[Outcome]:
-    """Score all examples at once, each with the votes behind it; one that raises `Unscored` has that reason.
+    """Score all examples at once, each with the votes behind it.
 
-    One that raises `Undefined` is undefined for that reason. One at whose question the user's retriever,
-    generator or judge failed is unscored, and the outcome keeps the error.
+    An example is unscored or undefined where its score raises `Unscored` or `Undefined`. It is also unscored
+    where the user's retriever, generator or judge fails; then the outcome keeps the error.
 
-    Any other exception is raised, but only when all the others have come to
-    their end: what they were paying for meanwhile is in the cache. One of ours
-    then says for which examples it was.
+    Any other exception is raised, but only when all examples have ended: the replies that they
+    paid for are in the cache. A `RagevalError` names its examples.
     """
     failed: dict[str, RagevalError] = {}
 
     async def outcome(example: Example) -> Outcome:
         try:
-            scored, votes = await tallied(score(example))
+            scored, votes = await with_tally(score(example))
         except QueryError as error:
             return Outcome(example, None, error.reason, failed=error, cause=error.cause)
         except Undefined as undefined:
@@ -97,25 +98,23 @@ async def score_each(
 
     outcomes = await gather_all(map(outcome, examples))
     if failed:
-        # In the order of the examples, and not in that in which they failed, which is another each time.
+        # In the order of the examples: the order of the failures varies.
         ended = (each.example.id for each in outcomes)
         raise error_of_all({name: failed[name] for name in ended if name in failed})
     return outcomes
 
 
-FEWEST: Final = 30
-"""So many verdicts that are all yes, or all no, are no chance; of fewer they may be."""
-
 WORDS: Final = {1.0: "yes", 0.0: "no"}
 
 
 def uniform_judge(run: Pipeline, scores: Iterable[Score], moved: Collection[str]) -> str:
-    """What a reader should know of a judge that gave one verdict for everything; empty where it did not.
+    """A warning about a judge that gave the same verdict throughout; empty where it did not.
 
-    Where the rankings behind these verdicts are all as good, as in the baseline, that may be as it should.
+    There is none where the rankings are all equally good, and as good as in the baseline: then the
+    verdicts may be right.
 
     Args:
-        run: that the scores are of.
+        run: of the scores.
         scores: of a test.
         moved: the questions of which one of these scores differs from its baseline.
     """

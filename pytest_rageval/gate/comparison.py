@@ -1,10 +1,10 @@
-"""A score beside its baseline, question by question, and the test of whether it dropped."""
+"""A score and its baseline, question by question, and the significance test of a drop."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, fsum
-from typing import Any, Final
+from typing import Any, Final, Required, TypedDict
 
 from pytest_rageval.errors import StaleBaselineError
 from pytest_rageval.fingerprint import digest
@@ -14,40 +14,40 @@ from pytest_rageval.stats.paired import NO_CHANGE, RESAMPLES, paired_test
 from pytest_rageval.stats.power import detectable_drop, examples_needed
 
 __all__ = [
+    "BaselineExample",
     "BaselineScore",
     "Change",
     "Comparison",
     "DropTest",
-    "changes_of",
     "compared",
     "drop_test",
     "mark_of",
 ]
 
-NOTED: Final = frozenset({"package"})
-"""What a fingerprint tells and does not depend on: of a release, what moves scores has a name of its own."""
+IGNORED: Final = frozenset({"package"})
+"""Names in a fingerprint that are not compared: what changes scores in a release has a name of its own."""
 
-SHORT: Final = 8
-"""Hex digits that tell the few fingerprints of one score apart."""
+MARK_DIGITS: Final = 8
+"""Hex digits that distinguish the few fingerprints of one score."""
 
-
-def changes_of(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What differs between two fingerprints, a line each."""
-    lines = []
-    for name in sorted({*before, *now} - NOTED):
-        then, today = before.get(name), now.get(name)
-        if then != today:
-            lines.append(f"{name}: {_shown(then)} in the baseline, {_shown(today)} now")
-    return lines
+DRAWS_PER_LEVEL: Final = 20
+"""The smallest p-value of randomly drawn signs is at most the level divided by this."""
 
 
-def mark_of(fingerprint: Mapping[str, Any]) -> str:
-    """A short digest of a fingerprint, by which each example of the baseline tells that it is its own."""
-    return digest({name: value for name, value in fingerprint.items() if name not in NOTED})[:SHORT]
+class BaselineExample(TypedDict, total=False):
+    """An example of a score in the baseline.
 
+    Attributes:
+        score: null where it had none.
+        ranking: documents as reports name them.
+        answer: the beginning of the generator's answer.
+        under: mark of the fingerprint under which it was scored.
+    """
 
-def _shown(value: Any) -> str:
-    return "nothing" if value is None else str(value)
+    score: Required[float | None]
+    ranking: list[str]
+    answer: str
+    under: str
 
 
 @dataclass(frozen=True)
@@ -55,31 +55,30 @@ class BaselineScore:
     """A score in the baseline.
 
     Attributes:
-        questions: of its test, by example id, the digest of what was asked and right.
-        fingerprint: of all beside the retriever that the score depends on, by name.
-        examples: by id, with `score` and, where they were there, `ranking` and `answer`; under `under` the
-            mark of the fingerprint that it was had with.
+        questions: of its test, by example id, the digest of the question and its right answers.
+        fingerprint: of everything besides the retriever that the score depends on, by name.
+        examples: by id.
     """
 
     questions: Mapping[str, str]
     fingerprint: Mapping[str, Any]
-    examples: Mapping[str, Mapping[str, Any]]
+    examples: Mapping[str, BaselineExample]
 
     @cached_property
     def mark(self) -> str:
-        """What each of its examples bears."""
+        """The mark of the fingerprint."""
         return mark_of(self.fingerprint)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One example then and now.
+    """One example in the baseline and now.
 
     Attributes:
-        outcome: now; it has a value. That of an example at which the retriever failed is the lowest there is.
-        drop: the score then less the score now.
-        ranking: then, as reports name the documents; None where the score had none.
-        answer: then, or None.
+        outcome: now; it has a value, which is the lowest possible where the retriever failed.
+        drop: the old score minus the score now.
+        ranking: in the baseline, as reports name documents; None where the score had none.
+        answer: in the baseline, or None.
     """
 
     outcome: Outcome
@@ -90,16 +89,16 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All examples then and now that can be compared.
+    """The examples of the baseline and of now that can be compared.
 
     Attributes:
-        changes: one an example that is the same, and scored, in both; also where nothing changed. An example
-            at which the retriever fails now is among them, with the lowest value that it may have.
+        changes: examples that are the same and scored in both, unchanged ones included. An example at
+            which the retriever fails now counts with the lowest value that it may have.
         mean: of the baseline over these.
-        left_out: how many examples of now or then are not among them: new, gone, or another question now.
-        unscored: how many others are the same, and have no score now or had none then, for whatever reason.
-        new: how many have a score now and none in the baseline: they had none, or are not the same there.
-        lost: those that are the same, had a score then and have none now, a part of `unscored`.
+        left_out: number of examples that are new, gone, or have another question now.
+        unscored: number of others that are the same, and have no score now or had none.
+        new: number of examples with a score now and none in the baseline, or another question there.
+        lost: examples that are the same, had a score and have none now; a part of `unscored`.
         failed: those among `changes` at which the retriever fails now.
     """
 
@@ -113,7 +112,7 @@ class Comparison:
 
     @property
     def drops(self) -> list[float]:
-        """Then less now, an example each."""
+        """The drop of each example."""
         return [change.drop for change in self.changes]
 
     @property
@@ -123,22 +122,22 @@ class Comparison:
 
     @property
     def worse(self) -> list[Change]:
-        """The examples that lost, worst first."""
+        """The examples that got worse, worst first."""
         return sorted((each for each in self.changes if each.drop > 0), key=lambda each: -each.drop)
 
     @property
     def better(self) -> list[Change]:
-        """The examples that gained, most first."""
+        """The examples that got better, best first."""
         return sorted((each for each in self.changes if each.drop < 0), key=lambda each: each.drop)
 
 
 def compared(score: Score, fingerprint: Mapping[str, Any], before: BaselineScore) -> Comparison:
-    """Lay a score, perhaps of a slice, beside its baseline.
+    """Compare a score, perhaps of a slice, with its baseline.
 
     Raises:
-        StaleBaselineError: something else than the retriever changed, or no example is the same and scored in both.
+        StaleBaselineError: more than the retriever changed, or no example is the same and scored in both.
     """
-    changed = changes_of(before.fingerprint, fingerprint)
+    changed = _fingerprint_changes(before.fingerprint, fingerprint)
     if changed:
         raise StaleBaselineError(
             f"{score.spec}: the baseline was made with other settings; only the retriever may differ. Changed since:\n"
@@ -147,14 +146,19 @@ def compared(score: Score, fingerprint: Mapping[str, Any], before: BaselineScore
             "--rageval-update-baseline."
         )
     same = [outcome for outcome in score.outcomes if _is_same(outcome.example, before)]
-    had = [outcome for outcome in same if before.examples[outcome.example.id].get("score") is not None]
-    lowest = min([score.reach[0], *(before.examples[outcome.example.id]["score"] for outcome in had)])
-    # Were they left out, a retriever would get better by failing at what it loses.
+    scored = [
+        (each, then) for each in same if (then := before.examples[each.example.id].get("score")) is not None
+    ]
+    lowest = min([score.reach[0], *(then for _, then in scored)])
+    # If they were left out, a retriever would get better by failing at the questions that it loses.
     counted = {id(outcome) for outcome in score.lacking("retriever")}
-    now = [replace(outcome, value=lowest) if id(outcome) in counted else outcome for outcome in had]
+    now = [
+        (replace(outcome, value=lowest) if id(outcome) in counted else outcome, then)
+        for outcome, then in scored
+    ]
     changes = tuple(
-        _change(outcome, outcome.value, before.examples[outcome.example.id])
-        for outcome in now
+        _change(outcome, then - outcome.value, before.examples[outcome.example.id])
+        for outcome, then in now
         if outcome.value is not None
     )
     if not changes:
@@ -163,58 +167,66 @@ def compared(score: Score, fingerprint: Mapping[str, Any], before: BaselineScore
             "gold, and scored in both.\nWrite a new baseline on the commit to compare with: "
             "--rageval-update-baseline."
         )
-    # A slice leaves out the rest of the set on purpose; examples that are gone are only seen without one.
+    # A slice leaves out the rest of the set on purpose.
     gone = 0 if score.slice else len(before.examples.keys() - {o.example.id for o in score.outcomes})
-    failed = tuple(outcome for outcome in now if outcome.value is not None and outcome.unscored is not None)
+    failed = tuple(change.outcome for change in changes if change.outcome.unscored is not None)
     return Comparison(
         changes,
-        mean=fsum(change.drop + _value(change) for change in changes) / len(changes),
+        mean=fsum(change.drop + (change.outcome.value or 0.0) for change in changes) / len(changes),
         left_out=len(score.outcomes) - len(same) + gone,
         unscored=len(same) - len(changes),
         new=score.n - (len(changes) - len(failed)),
-        lost=tuple(outcome for outcome in now if outcome.value is None),
+        lost=tuple(outcome for outcome, _ in now if outcome.value is None),
         failed=failed,
     )
 
 
+def mark_of(fingerprint: Mapping[str, Any]) -> str:
+    """A short digest of a fingerprint, kept with each example that was scored under it."""
+    return digest({name: value for name, value in fingerprint.items() if name not in IGNORED})[:MARK_DIGITS]
+
+
+def _fingerprint_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What differs between two fingerprints, one line each."""
+    return [
+        f"{name}: {_shown(before.get(name))} in the baseline, {_shown(now.get(name))} now"
+        for name in sorted({*before, *now} - IGNORED)
+        if before.get(name) != now.get(name)
+    ]
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else str(value)
+
+
 def _is_same(example: Example, before: BaselineScore) -> bool:
-    """Whether the baseline has a score of the same question, had under what the fingerprint says."""
+    """Whether the baseline has a score of the same question under the same fingerprint."""
     kept = before.examples.get(example.id)
     if kept is None or before.questions.get(example.id) != example.digest:
         return False
-    # A merge without a conflict may put a score from the other branch below a fingerprint that is not its own.
-    return bool(kept.get("under", before.mark) == before.mark)
+    # A merge without a conflict may put a score of one branch under the fingerprint of another.
+    return kept.get("under", before.mark) == before.mark
 
 
-def _change(outcome: Outcome, now: float, kept: Mapping[str, Any]) -> Change:
-    then, ranking = kept["score"], kept.get("ranking")
-    # Another machine may round otherwise, which is no question that got worse.
-    drop = then - now if abs(then - now) > NO_CHANGE else 0.0
+def _change(outcome: Outcome, drop: float, kept: BaselineExample) -> Change:
+    ranking = kept.get("ranking")
+    # Machines round differently, which is no change.
+    drop = drop if abs(drop) > NO_CHANGE else 0.0
     return Change(outcome, drop, None if ranking is None else tuple(ranking), kept.get("answer"))
-
-
-def _value(change: Change) -> float:
-    return change.outcome.value or 0.0
-
-
-BELOW: Final = 20
-"""How many times smaller than the level the smallest p-value of drawn signs must be: none could else be significant."""
 
 
 @dataclass(frozen=True, slots=True)
 class DropTest:
-    """What the examples say of a drop.
+    """The test of a drop.
 
     Attributes:
-        comparison: the examples then and now.
-        p_value: of the test that decides: that nothing dropped, or where the threshold is strict, that
-            the drop is at least `max_drop`.
-        alpha: the level it is held against: the threshold's, divided by the number of such thresholds.
-        detectable: the drop that this many examples show with a probability of 80%; None where the
-            threshold is strict.
-        needed: how many examples would show the drop that was seen, likewise; where the threshold is
-            strict, how many like these would exclude one of `max_drop`. None where no number would, or
-            more than 32 times as many.
+        comparison: the examples.
+        p_value: of the null hypothesis that nothing dropped, or with `strict` that the drop is at least
+            `max_drop`.
+        alpha: the level of this test: the threshold's, divided by the number of such thresholds.
+        detectable: the drop that this many examples show at 80% power; None with `strict`.
+        needed: number of examples that would show the drop that was seen at 80% power; with `strict`,
+            that would exclude a drop of `max_drop`. None where no number would, or more than 32 times as many.
     """
 
     comparison: Comparison
@@ -229,7 +241,7 @@ class DropTest:
         return self.p_value <= self.alpha
 
 
-def drop_test(  # noqa: PLR0913 - what a test of a drop is made of
+def drop_test(  # noqa: PLR0913 - the parameters of the test
     comparison: Comparison,
     *,
     max_drop: float,
@@ -241,22 +253,22 @@ def drop_test(  # noqa: PLR0913 - what a test of a drop is made of
     """Test the drop over the examples that can be compared.
 
     Args:
-        comparison: at least one example.
-        max_drop: the largest drop that is allowed.
-        strict: whether the burden of proof is on the retriever.
-        alpha: of this one test.
-        largest: the largest drop that an example can have: how far the scale of the score reaches.
-        seed: of the draws where not all sign patterns are weighed.
+        comparison: with at least one example.
+        max_drop: the largest allowed drop.
+        strict: whether a larger drop must be excluded.
+        alpha: level of this one test.
+        largest: the largest drop that an example can have: the width of the score's scale.
+        seed: of the drawn sign patterns, where there are too many to use all.
     """
     drops = comparison.drops
-    # A score that another plugin added may reach further than anybody said.
+    # A score of another plugin may leave its scale.
     largest = max([largest, *map(abs, drops)])
     if strict:
         p_value, needed = _exclusion(drops, max_drop, alpha, largest)
         return DropTest(comparison, p_value, alpha, None, needed)
     return DropTest(
         comparison,
-        paired_test(drops, seed=seed, resamples=max(RESAMPLES, ceil(BELOW / alpha))).p_value,
+        paired_test(drops, seed=seed, resamples=max(RESAMPLES, ceil(DRAWS_PER_LEVEL / alpha))).p_value,
         alpha,
         detectable_drop(drops, alpha=alpha, max_drop=max_drop),
         examples_needed(drops, alpha=alpha, max_drop=max_drop),
@@ -264,11 +276,11 @@ def drop_test(  # noqa: PLR0913 - what a test of a drop is made of
 
 
 def _exclusion(drops: list[float], margin: float, alpha: float, largest: float) -> tuple[float, int | None]:
-    """The p-value of "the drop is `margin` or more", and how many examples of which these are typical exclude it.
+    """The p-value of "the drop is `margin` or more", and how many such examples would exclude it.
 
-    In steps of as many as there are; None where 32 times as many do not.
+    The number is a multiple of those present; None where 32 times as many are not enough.
     """
-    # Imported late: of all that a gate needs, only this needs numpy whatever the scores.
+    # Imported late: nothing else in the gate always needs numpy.
     from pytest_rageval.stats.noninferiority import noninferiority  # noqa: PLC0415
 
     p_value = noninferiority(drops, margin, largest=largest)

@@ -1,1 +1,5 @@
-"""Ranking measures, and the grammar of score names."""
+"""Ranking measures and what they rest on, and the grammar of score names (`spec`).
+
+`ranking` defines the measures; `gold_matching` finds gold passages in a ranking, `passage_labels` scores eRAG's
+labels, `rel_prime` computes Rel'-recall, `near_duplicates` compares passages and questions.
+"""

@@ -9,183 +9,77 @@ from typing import Final, Literal, NamedTuple
 from pytest_rageval.measures.near_duplicates import runs, words
 from pytest_rageval.model import Document, Gold, Ranking, Span
 
-__all__ = ["SHARE", "GoldMatch", "Kind", "Overlap", "files_named", "ideal_labels", "normal_path", "overlap"]
+__all__ = ["SHARE", "GoldMatch", "files_named", "ideal_labels", "normal_path", "overlap"]
+
+SHARE: Final = 0.5
+"""Of a gold passage that has to be retrieved for it to be found."""
 
 RUN: Final = 8
 """Words in a row that two texts on one topic do not share by chance."""
 
-Kind = Literal["id", "same text", "span", "text"]
-"""What says so, the strongest first: the same id, equal words, offsets in one file, words in common."""
+ROUNDING: Final = 1e-9
+
+Evidence = Literal["id", "same text", "span", "text"]
+"""The same id, equal words, offsets in one file, words in common."""
+STRENGTH: Final[tuple[Evidence, ...]] = ("id", "same text", "span", "text")
+"""The strongest first."""
 
 Part = tuple[float, float]
 
 
 class Overlap(NamedTuple):
-    """What a document holds of a gold passage.
+    """The parts of a gold passage that a document holds.
 
     Attributes:
-        parts: from where to where, as shares of the passage in [0, 1], in order and apart; none: nothing of it.
-        by: what says so.
+        parts: beginnings and ends as shares of the passage in [0, 1], in order and disjoint.
+        by: the evidence.
     """
 
     parts: tuple[Part, ...]
-    by: Kind
+    by: Evidence
 
 
 WHOLE: Final[tuple[Part, ...]] = ((0.0, 1.0),)
-
-
-def overlap(document: Document, passage: Gold, files: Collection[str] | None = None) -> Overlap | None:
-    """The part of a gold passage that a document holds, by the best evidence that both allow.
-
-    1. Both have a span: the span decides, ids and texts are not looked at. They
-       overlap in the characters that both have, if they are in one file
-       (`files_named`), and else in none. An id may mean another cut of the corpus
-       since the passage was labelled; a place in a file does not.
-    2. Both have an id: the whole passage where the ids are equal, else nothing.
-    3. The passage has a text: the words of it that stand in the document too, in
-       runs of at least 8 words, or of more than half of a passage shorter than 16:
-       shorter ones are phrases. Words are compared without case and punctuation and
-       count by their letters. This is the weakest evidence: a text may stand in
-       several places, and where a chunk ends in a run too short it is not seen.
-
-    Args:
-        document: that may hold it.
-        passage: that is looked for.
-        files: that the passage's source names, of those among which the document was found
-            (`files_named`); None: nothing is known of other files than the document's.
-
-    Returns:
-        None where they cannot be compared: the passage is given by what the document lacks.
-    """
-    here, there = document.span, passage.span
-    if here is not None and there is not None:
-        named = files_named(there.source, [here.source]) if files is None else files
-        return Overlap(_by_span(here, there) if normal_path(here.source) in named else (), "span")
-    if document.id is not None and passage.id is not None:
-        return Overlap(WHOLE if document.id == passage.id else (), "id")
-    if passage.text is None or not words(passage.text):
-        return None
-    if words(document.text) == words(passage.text):
-        return Overlap(WHOLE, "same text")
-    return Overlap(_by_text(document.text, passage.text), "text")
-
-
-def files_named(source: str, among: Iterable[str]) -> frozenset[str]:
-    """Which of some files a source names: the one that has just this name; without one, those whose path ends so.
-
-    A loader names a file by its full path, an eval set by the path within the
-    corpus, or the other way round: where no name is equal, either path may be the
-    end of the other. Only whole steps count. Several files that end so are all
-    given: nothing tells which of them is meant.
-
-    Args:
-        source: a path.
-        among: paths of files, any number of times each.
-
-    Returns:
-        The files by their `normal_path`.
-
-    >>> sorted(files_named("index.md", ["index.md", "guide/index.md"]))
-    ['index.md']
-    >>> sorted(files_named("guide/index.md", ["/srv/corpus/guide/index.md", "/srv/corpus/index.md"]))
-    ['srv/corpus/guide/index.md']
-    >>> sorted(files_named("handbook.md", ["old-handbook.md"]))
-    []
-    """
-    wanted = normal_path(source)
-    files = frozenset(map(normal_path, among))
-    return (
-        frozenset((wanted,))
-        if wanted in files
-        else frozenset(file for file in files if _ends(file, wanted) or _ends(wanted, file))
-    )
-
-
-@lru_cache(maxsize=4096)
-def normal_path(source: str) -> str:
-    """A path with its steps alone: on either slash, without "." and a root. Upper and lower case stay."""
-    return "/".join(step for step in source.replace("\\", "/").split("/") if step not in ("", "."))
-
-
-def _ends(path: str, end: str) -> bool:
-    return path.endswith(f"/{end}")
-
-
-def _by_span(here: Span, there: Span) -> tuple[Part, ...]:
-    start, end = max(here.start, there.start), min(here.end, there.end)
-    if start >= end:
-        return ()
-    length = there.end - there.start
-    return (((start - there.start) / length, (end - there.start) / length),)
-
-
-def _by_text(document: str, passage: str) -> tuple[Part, ...]:
-    wanted = words(passage)
-    run = min(RUN, len(wanted) // 2 + 1)
-    there = runs(document, run)
-    found: list[tuple[int, int]] = []
-    for first in range(len(wanted) - run + 1):
-        if wanted[first : first + run] not in there:
-            continue
-        if found and first <= found[-1][1]:
-            found[-1] = (found[-1][0], first + run)
-        else:
-            found.append((first, first + run))
-    if not found:
-        return ()
-    letters = [0, *accumulate(map(len, wanted))]
-    return tuple((letters[start] / letters[-1], letters[end] / letters[-1]) for start, end in found)
-
-
-SHARE: Final = 0.5
-"""Of a gold passage that has to be retrieved for it to be found."""
-
-ROUNDING: Final = 1e-9
 
 
 class Found(NamedTuple):
     """One gold passage in a ranking.
 
     Attributes:
-        rank: of the document with which the share was reached, from 0; None: it was not.
-        documents: positions in the ranking of those that are the passage, or a part of it.
+        rank: of the document with which the share was reached, from 0; None where it was not.
+        documents: positions in the ranking of the documents that are the passage, or a part of it.
         by: the weakest evidence that was needed; None where it was not found.
         comparable: whether any document could be compared with it.
-        source: how its file was told, where a span found it: by the whole path, or by the end of one;
-            "ambiguous": by the end of several, so that it was not found.
+        source: how its file was identified, where a span found it: by the whole path, or by the end of one;
+            "ambiguous" where several paths have that end, so that it was not found.
     """
 
     rank: int | None
     documents: tuple[int, ...]
-    by: Kind | None
+    by: Evidence | None
     comparable: bool
     source: Literal["path", "end", "ambiguous"] | None = None
 
 
 class GoldMatch:
-    """A ranking held against the gold passages of its query.
+    """A ranking compared with the gold passages of its query.
 
-    A gold passage is found at the rank where the documents so far hold at least
-    `share` of it, by `overlap`: one document that is it or most of it, or several
-    that hold parts. So a passage that another chunking cuts in two is found when
-    enough of it was retrieved, a chunk much longer than it finds it, and of chunks
-    much shorter than it there must be several. It is credited once, at that rank.
+    A gold passage is found at the rank where the documents so far hold at least `share` of it, by `overlap`: one
+    document that holds it or most of it, or several that hold parts. It is credited once, at that rank. So a passage
+    that another chunking cuts in two is found when enough of it was retrieved, a much longer chunk finds it, and it
+    takes several much shorter ones.
 
-    A document with which several passages are found stands for as many, one after
-    the other, and what comes after it moves down: a long chunk earns what the
-    short ones would have earned that were cut out of it. Recall@k is then the
-    share of the gold passages that the first k documents hold.
+    A document with which several passages are found counts as that many documents, and later ones move down: a long
+    chunk scores as the short ones that it contains. Recall@k is then the share of the gold passages that the first k
+    documents hold.
 
-    The source of a passage is held against those of all documents of the ranking
-    (`files_named`): the file of just this path counts, else the one whose path ends
-    so. Where the paths of several end so, nothing says which is meant, and the
-    passage is found in none of them. Both are counted, since only this ranking is
-    known: another file of the corpus may be the one that is meant.
+    The source of a passage is compared with those of all documents of the ranking (`files_named`): the file with this
+    path counts, otherwise the one whose path has this end. Where several paths have it, the source is ambiguous and
+    the passage is not found. Both are counted, since another file of the corpus may be meant.
 
     Args:
         ranking: n documents.
-        gold: the judged passages of the query; those of grade 0 find nothing.
+        gold: the judged passages of the query; those of grade 0 are ignored.
         share: of a passage, in (0, 1].
     """
 
@@ -199,7 +93,7 @@ class GoldMatch:
     def labels(self) -> list[int]:
         """The grades found, in rank order; 0 for a document with which nothing was found.
 
-        n integers ≥ 0, or more: a document with which m > 1 passages are found has m, highest first.
+        At least n integers ≥ 0: a document with which m > 1 passages are found has m, highest first.
         """
         if self._by_id is not None:
             return self._by_id
@@ -211,15 +105,14 @@ class GoldMatch:
 
     @property
     def surplus(self) -> int:
-        """By how many the labels are more than the documents."""
+        """The number of labels less the number of documents."""
         return len(self.labels) - len(self._ranking)
 
     @cached_property
     def positions(self) -> list[tuple[int, ...]]:
-        """Which gold passages each document is, or is a part of: their positions in `gold`, from 0.
+        """The gold passages that each document is, or is a part of, by position in `gold`, from 0.
 
-        Only passages that are found count. One that comes again under another id is the same
-        passage again.
+        Only passages that are found count.
         """
         return [
             tuple(position for position, found in enumerate(self._found) if rank in found.documents)
@@ -228,10 +121,10 @@ class GoldMatch:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """How many passages were found by overlap, of spans and of texts, and on which evidence of their file.
+        """The numbers of passages found by overlap of spans or texts, or by the end of a path.
 
-        Nothing for ids, equal texts and whole paths. Those of ambiguous source were not found, and would
-        have been in one of the files.
+        Ids, equal texts and whole paths are not counted. Passages of ambiguous source were not found, but would have
+        been in one of the files.
         """
         if self._by_id is not None:
             return {}
@@ -247,7 +140,7 @@ class GoldMatch:
 
     @cached_property
     def incomparable(self) -> Gold | None:
-        """A relevant passage that no retrieved document can be compared with; None too for an empty ranking."""
+        """A relevant passage that no retrieved document can be compared with; None for an empty ranking."""
         if self._by_id is not None or not len(self._ranking):
             return None
         return next(
@@ -306,16 +199,81 @@ class GoldMatch:
         return Found(rank, tuple(documents), max(by, key=STRENGTH.index), comparable)
 
 
-STRENGTH: Final[tuple[Kind, ...]] = ("id", "same text", "span", "text")
+def overlap(document: Document, passage: Gold, files: Collection[str] | None = None) -> Overlap | None:
+    """Return the part of a gold passage that a document holds, by the best evidence that both allow.
+
+    1. Both have a span: the characters that both have, if they are in one file (`files_named`), otherwise none. Ids
+       and texts do not count: an id may mean another cut of the corpus since the passage was labelled.
+    2. Both have an id: the whole passage where the ids are equal, otherwise nothing.
+    3. The passage has a text: its words that are in the document too, in runs of at least 8 words, or of more than
+       half of a passage shorter than 16; shorter runs are phrases. Words are compared without case and punctuation
+       and count by their letters. This is the weakest evidence: a text may occur in several places, and a run that is
+       too short at the end of a chunk is not seen.
+
+    Args:
+        document: that may hold the passage.
+        passage: a gold passage.
+        files: the files of the ranking that the passage's source names (`files_named`); None where only the
+            document's file is known.
+
+    Returns:
+        None where they cannot be compared, since the document lacks what the passage is given by.
+    """
+    here, there = document.span, passage.span
+    if here is not None and there is not None:
+        named = files_named(there.source, [here.source]) if files is None else files
+        return Overlap(_by_span(here, there) if normal_path(here.source) in named else (), "span")
+    if document.id is not None and passage.id is not None:
+        return Overlap(WHOLE if document.id == passage.id else (), "id")
+    if passage.text is None or not words(passage.text):
+        return None
+    if words(document.text) == words(passage.text):
+        return Overlap(WHOLE, "same text")
+    return Overlap(_by_text(document.text, passage.text), "text")
+
+
+def files_named(source: str, among: Iterable[str]) -> frozenset[str]:
+    """Return the files that a source names: the one with this path; without one, all whose path has this end.
+
+    A loader names a file by its full path, an eval set by the path within the corpus, or the other way round: where
+    no path is equal, either may be the end of the other, in whole steps.
+
+    Args:
+        source: a path.
+        among: paths of files, any number of times each.
+
+    Returns:
+        The files by their `normal_path`.
+
+    >>> sorted(files_named("index.md", ["index.md", "guide/index.md"]))
+    ['index.md']
+    >>> sorted(files_named("guide/index.md", ["/srv/corpus/guide/index.md", "/srv/corpus/index.md"]))
+    ['srv/corpus/guide/index.md']
+    >>> sorted(files_named("handbook.md", ["old-handbook.md"]))
+    []
+    """
+    wanted = normal_path(source)
+    files = frozenset(map(normal_path, among))
+    return (
+        frozenset((wanted,))
+        if wanted in files
+        else frozenset(file for file in files if _ends(file, wanted) or _ends(wanted, file))
+    )
+
+
+@lru_cache(maxsize=4096)
+def normal_path(source: str) -> str:
+    """Return a path's steps joined by "/", without "." and a root; case is kept."""
+    return "/".join(step for step in source.replace("\\", "/").split("/") if step not in ("", "."))
 
 
 def ideal_labels(gold: Sequence[Gold]) -> list[int]:
-    """The grades above 0, highest first: the labels of a ranking that could not be better."""
+    """Return the grades above 0, highest first: the labels of an ideal ranking."""
     return sorted((passage.grade for passage in gold if passage.grade > 0), reverse=True)
 
 
 def _labels_by_id(ranking: Ranking, gold: Sequence[Gold]) -> list[int] | None:
-    """The labels where ids alone decide, which is the usual case, by one look-up a document; else None."""
+    """The labels where ids alone decide, the usual case, by one look-up a document; otherwise None."""
     ids = [document.id for document in ranking.documents]
     grades = {passage.id: passage.grade for passage in gold if passage.source is None}
     if None in ids or None in grades or len(grades) < len(gold):
@@ -324,7 +282,7 @@ def _labels_by_id(ranking: Ranking, gold: Sequence[Gold]) -> list[int] | None:
 
 
 def _union(parts: Iterable[Part]) -> list[Part]:
-    """The same parts, in order and apart."""
+    """The same parts, in order and disjoint."""
     union: list[Part] = []
     for start, end in sorted(parts):
         if union and start <= union[-1][1]:
@@ -336,3 +294,33 @@ def _union(parts: Iterable[Part]) -> list[Part]:
 
 def _size(parts: Iterable[Part]) -> float:
     return sum(end - start for start, end in parts)
+
+
+def _by_span(here: Span, there: Span) -> tuple[Part, ...]:
+    start, end = max(here.start, there.start), min(here.end, there.end)
+    if start >= end:
+        return ()
+    length = there.end - there.start
+    return (((start - there.start) / length, (end - there.start) / length),)
+
+
+def _by_text(document: str, passage: str) -> tuple[Part, ...]:
+    wanted = words(passage)
+    run = min(RUN, len(wanted) // 2 + 1)
+    there = runs(document, run)
+    found: list[tuple[int, int]] = []
+    for first in range(len(wanted) - run + 1):
+        if wanted[first : first + run] not in there:
+            continue
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], first + run)
+        else:
+            found.append((first, first + run))
+    if not found:
+        return ()
+    letters = [0, *accumulate(map(len, wanted))]
+    return tuple((letters[start] / letters[-1], letters[end] / letters[-1]) for start, end in found)
+
+
+def _ends(path: str, end: str) -> bool:
+    return path.endswith(f"/{end}")

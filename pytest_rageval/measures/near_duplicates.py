@@ -1,6 +1,6 @@
-"""Near-duplicate passages and questions, by shared runs of three words.
+"""Near-duplicate passages and questions, by shared runs of three words (shingles).
 
-Two chunks of one text share long runs of words; two texts on one topic share terms, but few such runs.
+Two chunks of one text share long runs of words; two texts on one topic share terms, but few runs.
 """
 
 import math
@@ -10,151 +10,24 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from pytest_rageval.text.scripts import normal_form
+from pytest_rageval.text.tokenize import COMMON_UNSPACED, normal_form
 
-__all__ = [
-    "FEWEST",
-    "SAME_QUESTION",
-    "Runs",
-    "near_duplicate",
-    "runs",
-    "runs_of",
-    "share",
-    "shared_runs",
-    "similar_questions",
-    "words",
-]
+__all__ = ["near_duplicate", "runs", "shared_runs", "similar_questions", "words"]
 
-# Thai, Lao, Myanmar, Khmer, kana and ideographs: no spaces between words, so each character is one.
-_UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-_WORD: Final = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
-
-
-@lru_cache(maxsize=2048)  # some 10 kB each
-def words(text: str) -> tuple[str, ...]:
-    """Letters and digits of any script, case folded, in Unicode's compatibility form, without punctuation.
-
-    In scripts without spaces between words a character is a word.
-
-    >>> words("The Straße, 東京")
-    ('the', 'strasse', '東', '京')
-    """
-    return tuple(_WORD.findall(normal_form("NFKC", text).casefold()))
-
-
-@lru_cache(maxsize=512)  # some 80 kB each
-def runs(text: str, length: int) -> frozenset[tuple[str, ...]]:
-    """All runs of `length` words next to each other; none in a text with fewer.
-
-    >>> sorted(runs("to be or not", 3))
-    [('be', 'or', 'not'), ('to', 'be', 'or')]
-    """
-    said = words(text)
-    return frozenset(zip(*(said[first:] for first in range(length)), strict=False))
-
+# A mark splits a word here: matches of gold passages by text, and with them labels, rest on these words.
+_WORD: Final = re.compile(rf"[{COMMON_UNSPACED}]|[^\W_{COMMON_UNSPACED}]+")
 
 Runs = frozenset[tuple[str, ...]]
 
 RUN: Final = 3
-"""Words a run."""
+"""Words of a run."""
 THRESHOLD: Final = 0.35
 FEWEST: Final = 20
-"""Runs that a text counts as at least, next to one that is no shorter than that."""
-
-
-def shared_runs(a: str, b: str) -> float:
-    """The share of three-word runs that the shorter of two texts has in common with the longer.
-
-    `|A ∩ B| / min(|A|, |B|)` with A and B the sets of runs of three words next
-    to each other. Words are letters and digits of any script, without case and
-    punctuation; in scripts without spaces a character is a word.
-
-    A short text is found in many longer ones by a common phrase. So one of fewer
-    than 20 runs is divided by 20, or by the number of runs of the other text
-    where that is below 20 too and larger. A text of one or two words is a single run.
-
-    Args:
-        a: a passage.
-        b: another.
-
-    Returns:
-        A number in [0, 1], the same for (b, a); 1.0 for equal words, 0.0 where a
-        text has none.
-
-    Source: Broder (1997), "On the resemblance and containment of documents".
-
-    >>> shared_runs("The cat sat on the mat.", "the cat sat on my mat")
-    0.5
-    """
-    return share(runs_of(a), runs_of(b))
-
-
-def share(a: Runs, b: Runs) -> float:
-    """`shared_runs` of two texts whose runs are known (see `runs_of`)."""
-    ours, theirs = sorted((a, b), key=len)
-    if not ours:
-        return 0.0
-    return len(ours & theirs) / max(len(ours), min(len(theirs), FEWEST))
-
-
-def near_duplicate(a: str, b: str, threshold: float = THRESHOLD) -> bool:
-    """Whether two passages are cuts or versions of one text: `shared_runs` reaches the threshold.
-
-    Args:
-        a: a passage.
-        b: another.
-        threshold: in (0, 1]. At the default two cuts that overlap by half are
-            found, and one that lies within the other, if it has nine words or
-            more. Lower ones also find texts that share set phrases.
-    """
-    return shared_runs(a, b) >= threshold
-
-
-def runs_of(text: str) -> Runs:
-    """The runs of three words of a text; all of its words where there are fewer."""
-    said = words(text)
-    return frozenset([said]) if 0 < len(said) < RUN else runs(text, RUN)
-
+"""The smallest divisor of a share, for short texts."""
 
 SAME_QUESTION: Final = 0.6
-"""Of the three-word runs. Questions are short and begin alike, so they share more than passages do:
-at 0.6 a word may differ at an end of a question of six words, or within one of eleven."""
-
-
-def similar_questions(questions: Sequence[str], threshold: float = SAME_QUESTION) -> list[list[int]]:
-    """Groups of questions, each of which is a near-duplicate of another of its group (see `near_duplicates`).
-
-    A pair that reaches the threshold shares one of the rarest runs of each, so that only questions
-    under one of these are compared (prefix filtering), and only while they are in different groups.
-
-    Args:
-        questions: in any order.
-        threshold: of `shared_runs`, in (0, 1].
-
-    Returns:
-        The positions of those that have such another, in order; groups by their first.
-
-    Source: Chaudhuri et al. (2006), "A primitive operator for similarity joins in data cleaning".
-
-    >>> similar_questions(["Who wrote the book Emma in 1815?", "Why?", "Who wrote the book Emma?"])
-    [[0, 2]]
-    """
-    said = [runs_of(question) for question in questions]
-    common = Counter(run for each in said for run in each)
-    groups = _Groups(len(questions))
-    listed: dict[tuple[str, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for i, own in enumerate(said):
-        rarest = sorted(own, key=lambda run: (common[run], run))
-        least = math.ceil(threshold * min(len(own), FEWEST) - 1e-9)
-        for run in rarest[: len(own) - least + 1]:
-            # By group, so that one who is in it, or gets in, passes over all of its questions at once.
-            for group, others in listed[run].items():
-                if groups.of(group) != groups.of(i) and any(
-                    share(own, said[other]) >= threshold for other in others
-                ):
-                    groups.join(i, group)
-            listed[run][groups.of(i)].append(i)
-    return groups.listed()
+"""Of the three-word runs. Questions are short and begin alike, so they share more than passages do: at 0.6 a word may
+differ at an end of a question of six words, or within one of eleven."""
 
 
 class _Groups:
@@ -174,9 +47,117 @@ class _Groups:
         first, second = sorted((self.of(i), self.of(j)))
         self._parent[second] = first
 
-    def listed(self) -> list[list[int]]:
+    def members(self) -> list[list[int]]:
         """The groups of more than one."""
         found: dict[int, list[int]] = defaultdict(list)
         for i in range(len(self._parent)):
             found[self.of(i)].append(i)
         return [group for group in found.values() if len(group) > 1]
+
+
+@lru_cache(maxsize=2048)  # some 10 kB each
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of a text: letters and digits of any script, case folded, in Unicode's compatibility form.
+
+    In scripts without spaces between words a character is a word.
+
+    >>> words("The Straße, 東京")
+    ('the', 'strasse', '東', '京')
+    """
+    return tuple(_WORD.findall(normal_form("NFKC", text).casefold()))
+
+
+@lru_cache(maxsize=512)  # some 80 kB each
+def runs(text: str, length: int) -> frozenset[tuple[str, ...]]:
+    """Return all runs of `length` words next to each other; none in a text with fewer.
+
+    >>> sorted(runs("to be or not", 3))
+    [('be', 'or', 'not'), ('to', 'be', 'or')]
+    """
+    split = words(text)
+    return frozenset(zip(*(split[first:] for first in range(length)), strict=False))
+
+
+def shared_runs(a: str, b: str) -> float:
+    """Return the share of three-word runs that the shorter of two texts has in common with the longer.
+
+    `|A ∩ B| / min(|A|, |B|)` with A and B the sets of runs of three words next to each other. Words are letters and
+    digits of any script, without case and punctuation; in scripts without spaces a character is a word.
+
+    Many long texts contain a short one by a common phrase. So where the shorter has fewer than 20 runs, the divisor
+    is 20, or the number of runs of the longer if that is below 20. A text of one or two words is a single run.
+
+    Args:
+        a: a passage.
+        b: another.
+
+    Returns:
+        A number in [0, 1], the same for (b, a); 1.0 for equal words, 0.0 where a text has none.
+
+    Source: Broder (1997), "On the resemblance and containment of documents".
+
+    >>> shared_runs("The cat sat on the mat.", "the cat sat on my mat")
+    0.5
+    """
+    return _share(_runs_of(a), _runs_of(b))
+
+
+def _share(a: Runs, b: Runs) -> float:
+    ours, theirs = sorted((a, b), key=len)
+    if not ours:
+        return 0.0
+    return len(ours & theirs) / max(len(ours), min(len(theirs), FEWEST))
+
+
+def near_duplicate(a: str, b: str, threshold: float = THRESHOLD) -> bool:
+    """Whether two passages are cuts or versions of one text: `shared_runs` reaches the threshold.
+
+    Args:
+        a: a passage.
+        b: another.
+        threshold: in (0, 1]. At the default two cuts that overlap by half are found, and one that lies within the
+            other, if it has nine words or more. Lower ones also find texts that share set phrases.
+    """
+    return shared_runs(a, b) >= threshold
+
+
+def _runs_of(text: str) -> Runs:
+    """The runs of three words of a text; all of its words where there are fewer."""
+    split = words(text)
+    return frozenset([split]) if 0 < len(split) < RUN else runs(text, RUN)
+
+
+def similar_questions(questions: Sequence[str], threshold: float = SAME_QUESTION) -> list[list[int]]:
+    """Return groups of questions, each of which is a near-duplicate of another of its group.
+
+    A pair that reaches the threshold shares one of the rarest runs of each question, so only questions that share one
+    of these are compared (prefix filtering), and only while they are in different groups.
+
+    Args:
+        questions: in any order.
+        threshold: of `shared_runs`, in (0, 1].
+
+    Returns:
+        The positions of the questions of each group, in order; groups by their first question.
+
+    Source: Chaudhuri et al. (2006), "A primitive operator for similarity joins in data cleaning".
+
+    >>> similar_questions(["Who wrote the book Emma in 1815?", "Why?", "Who wrote the book Emma?"])
+    [[0, 2]]
+    """
+    runs_by_question = [_runs_of(question) for question in questions]
+    common = Counter(run for each in runs_by_question for run in each)
+    groups = _Groups(len(questions))
+    by_run: dict[tuple[str, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for i, own in enumerate(runs_by_question):
+        rarest = sorted(own, key=lambda run: (common[run], run))
+        least = math.ceil(threshold * min(len(own), FEWEST) - 1e-9)
+        for run in rarest[: len(own) - least + 1]:
+            # By group, so that a question that is in it, or joins it, skips all of its questions at once.
+            for group, others in by_run[run].items():
+                if groups.of(group) != groups.of(i) and any(
+                    _share(own, runs_by_question[other]) >= threshold for other in others
+                ):
+                    groups.join(i, group)
+            by_run[run][groups.of(i)].append(i)
+    return groups.members()

@@ -2,18 +2,16 @@
 
 Inputs, for n queries:
 
-- `labels`: array n × depth of numbers ≥ 0, the label of each retrieved document
-  in rank order, 0 beyond the end of a shorter ranking;
-- `ideal`: array n × m of the labels of all relevant documents, highest first,
-  padded with 0; row i holds at least one number above 0;
+- `labels`: array n × depth of numbers ≥ 0, the label of each retrieved document in rank order, 0 beyond the end of a
+  shorter ranking;
+- `ideal`: array n × m of the labels of all relevant documents, highest first, padded with 0; row i holds at least one
+  number above 0;
 - `k`: the cut-off, an integer ≥ 1.
 
 Output: array of n scores in [0, 1]. Aggregate over queries with the mean.
 
-A document of label l counts as `min(l, 1)` where a measure asks whether it is
-relevant, so integer grades above 1 are simply relevant, as in trec_eval. An
-empty ranking scores 0; a ranking shorter than k is not an excuse: P@k divides
-by k.
+A document of label l counts as `min(l, 1)` where a measure asks whether it is relevant, so integer grades above 1 are
+simply relevant, as in trec_eval. An empty ranking scores 0. P@k divides by k even where the ranking is shorter.
 
 Source: trec_eval 9.0.8 (NIST), whose values these equal on integer labels.
 """
@@ -24,7 +22,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MEASURES", "Labels", "f1", "hit", "map_", "mrr", "ndcg", "precision", "recall"]
+__all__ = ["MEASURES", "Labels", "Scores", "hit", "map_", "mrr", "ndcg", "precision", "recall"]
 
 Labels = NDArray[np.float64]
 Scores = NDArray[np.float64]
@@ -52,8 +50,8 @@ def f1(labels: Labels, ideal: Labels, k: int) -> Scores:
 def map_(labels: Labels, ideal: Labels, k: int) -> Scores:
     """AP@k: the mean, over all relevant documents, of the precision at the rank of each.
 
-    `Σ_{i≤k} l_i · P@i / Σ ideal`: a relevant document that was not found in the
-    first k adds 0. Its mean over queries is MAP.
+    `Σ_{i≤k} l_i · P@i / Σ ideal`: a relevant document that was not found in the first k adds 0. Its mean over queries
+    is MAP.
     """
     relevance = _relevance(labels, k)
     ranks = np.arange(1, relevance.shape[1] + 1)

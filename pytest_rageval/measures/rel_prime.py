@@ -1,18 +1,15 @@
 """Rel'-recall: of what the generator could see, how much did it use?
 
-Rel is what is relevant to a query, Rel' that part of it which was in the prompt,
-Out what the generator gave. Recall over Rel blames the generator for what the
-retriever never showed it; recall over Rel' does not. Both are computed for
-passages (those cited) and for answers (those listed), and
+Rel is what is relevant to a query, Rel' the part of it that was in the prompt, Out what the generator returned.
+Recall over Rel blames the generator for what the retriever did not find; recall over Rel' does not. Both are computed
+for passages (those cited) and for answers (those listed), and
 
     recall over Rel = coverage · recall over Rel' + beyond
 
-says whether retriever or generator lost the rest: coverage = |Rel'| / |Rel| is
-the retriever's share, and beyond = |(Out ∩ Rel) - Rel'| / |Rel| is 0 as long as
-the generator gives only what it was shown.
+shows the retriever's and the generator's part in the loss: coverage = |Rel'| / |Rel| is the retriever's share, and
+beyond = |(Out ∩ Rel) - Rel'| / |Rel| is 0 as long as the generator uses only what it was shown.
 
-Source: Garigliotti (2024), "On the Relevant Set of Contexts for Evaluating
-Retrieval-Augmented Generation Systems".
+Source: Garigliotti (2024), "On the Relevant Set of Contexts for Evaluating Retrieval-Augmented Generation Systems".
 """
 
 from collections.abc import Collection, Hashable, Sequence
@@ -43,36 +40,35 @@ class Recall:
 
     @property
     def over_rel(self) -> float | None:
-        """`|Out ∩ Rel| / |Rel|`; None where nothing is known to be relevant."""
+        """`|Out ∩ Rel| / |Rel|`; None where Rel is empty."""
         return _share(self.found, self.relevant)
 
     @property
     def over_rel_prime(self) -> float | None:
-        """`|Out ∩ Rel'| / |Rel'|`; None where nothing relevant was in the prompt."""
+        """`|Out ∩ Rel'| / |Rel'|`; None where Rel' is empty."""
         return _share(self.found_available, self.available)
 
     @property
     def coverage(self) -> float | None:
-        """`|Rel'| / |Rel|`, the retriever's share; None where nothing is known to be relevant."""
+        """`|Rel'| / |Rel|`, the retriever's share; None where Rel is empty."""
         return _share(self.available, self.relevant)
 
     @property
     def beyond(self) -> float | None:
-        """`|(Out ∩ Rel) - Rel'| / |Rel|`: found without being shown; None as for `coverage`."""
+        """`|(Out ∩ Rel) - Rel'| / |Rel|`: found without being shown; None where Rel is empty."""
         return _share(self.found - self.found_available, self.relevant)
 
 
 @dataclass(frozen=True, slots=True)
 class RelPrime:
-    """What one query shows.
+    """The result of one query.
 
     Attributes:
         answers: recall of the wanted answers.
         citations: recall of the relevant passages.
-        citation_precision: `|Out ∩ Rel| / |Out|` of the cited passages. A
-            hallucinated citation is one of Out that is not relevant. It is the same
-            over Rel', since a relevant passage that is cited was in the prompt.
-            None where nothing is cited, or no passage is known to be relevant.
+        citation_precision: `|Out ∩ Rel| / |Out|` of the cited passages. A hallucinated citation is one of Out that is
+            not relevant. It is the same over Rel', since a relevant passage that is cited was in the prompt. None
+            where nothing is cited, or no passage is known to be relevant.
         parametric: wanted answers listed that occur in no passage of the prompt: the model's memory.
         hallucinated: citations of no passage of the prompt.
     """
@@ -94,25 +90,23 @@ def rel_prime(  # noqa: PLR0913 - six sets are what the method is about
     listed: Collection[Hashable],
     seen: Collection[Hashable] | None = None,
 ) -> RelPrime:
-    """Compare what a generator gave with what it was shown.
+    """Compare the output of a generator with its prompt.
 
-    Repeated elements count once everywhere; a passage that stands at two
-    positions of the prompt is one passage.
+    Repeated elements count once everywhere; a passage that stands at two positions of the prompt is one passage.
 
-    That an answer occurs in a passage means that one of its aliases does, as
-    whole contiguous tokens in normal form: `answers.text.containment`.
+    That an answer occurs in a passage means that one of its aliases does, as whole contiguous tokens in normal form:
+    `answers.text.containment`.
 
     Args:
         relevant: the relevant passages of the query, by any names; Rel of passages.
         prompt: the names of the passages in the prompt, in the order shown.
-        cited: the positions in the prompt that the answer cites, from 1. Others,
-            0 and negative ones among them, are hallucinated.
+        cited: the positions in the prompt that the answer cites, from 1. Others, 0 and negative ones among them, are
+            hallucinated.
         wanted: the answers that are right, by any names; Rel of answers.
-        shown: those of them that occur in a relevant passage of the prompt, or in
-            any passage of it where relevant ones are not known; Rel' of answers.
+        shown: those of them that occur in a relevant passage of the prompt, or in any passage of it where relevant
+            ones are not known; Rel' of answers.
         listed: those of them that the output lists.
-        seen: those that occur in any passage of the prompt, relevant or not.
-            None: those shown.
+        seen: those that occur in any passage of the prompt, relevant or not. None: those shown.
 
     Returns:
         Counts and shares; a share is None where it would divide by 0, and never above 1.

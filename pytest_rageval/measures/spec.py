@@ -36,15 +36,13 @@ class Spec:
         """
         match = _FORM.fullmatch(text) if isinstance(text, str) else None
         if match is None:
-            message = (
+            raise InputError(
                 f"{text!r} is no score. A score is written NAME[.PART][@K], "
                 "such as recall@5, llm_reteval@5 or answer.f1@5."
             )
-            raise InputError(message)
         k = None if match["k"] is None else int(match["k"])
         if k is not None and k < 1:
-            message = f"{text!r}: the cut-off k is {k}, but a ranking has at least rank 1."
-            raise InputError(message)
+            raise InputError(f"{text!r}: the cut-off k is {k}, but a ranking has at least rank 1.")
         return cls(match["name"], match["part"], k)
 
     @property

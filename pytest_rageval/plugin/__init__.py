@@ -1,10 +1,18 @@
-"""The pytest plugin. Importing it imports pytest and little else: it is loaded by every test run."""
+"""The pytest plugin: options, markers, fixtures and hooks. It adapts pytest to `session`, which does the work.
+
+pytest imports it in every run of every project that has it installed: heavy imports wait for a test of ours.
+`fixtures` has the fixtures, `runner` the hooks of tests, `rageval_fixture` the object that tests receive,
+`artifacts` the files of a run, `summary` its table and reports, `xdist` what concerns several processes.
+"""
 
 import os
+from argparse import SUPPRESS
+from typing import Any
 
 import pytest
 
 from pytest_rageval.calibration.bounds import Bounds
+from pytest_rageval.config import OPTIONS, Option, Settings, resolve
 from pytest_rageval.errors import InputError
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.plugin import hookspecs as hooks
@@ -25,8 +33,7 @@ from pytest_rageval.plugin.fixtures import (
     rageval_prompts,
     rageval_retriever,
 )
-from pytest_rageval.plugin.options import add_options, settings_of
-from pytest_rageval.plugin.runner import FamilyPlugin, GatePlugin, PlanningPlugin
+from pytest_rageval.plugin.runner import GatePlugin, PlanningPlugin
 from pytest_rageval.plugin.summary import SummaryPlugin
 from pytest_rageval.plugin.xdist import ControllerPlugin
 
@@ -45,8 +52,27 @@ __all__ = [
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of `pytest_rageval.config`, for the command line and the ini file."""
-    add_options(parser)
+    """Add every option as a flag and, where it may be permanent, as an ini key."""
+    group = parser.getgroup("rageval", "RAG retriever evaluation")
+    for option in OPTIONS:
+        # The default is None: only then is it seen that the command line does not overrule the ini.
+        how: dict[str, Any] = {"dest": option.ini, "default": None, "help": _help(option)}
+        if not option.metavar:
+            group.addoption(option.flag, action="store_const", const="true", **how)
+            # Each as an option of its own: one with a value that may be left out would take a path for it.
+            for word in option.words:
+                group.addoption(
+                    f"{option.flag}={word}", action="store_const", const=word, **how | {"help": SUPPRESS}
+                )
+        else:
+            action = "append" if option.many else "store"
+            group.addoption(option.flag, action=action, metavar=option.metavar, **how)
+        if not option.permanent:
+            continue
+        if option.many:
+            parser.addini(option.ini, _help(option), type="linelist", default=None)
+        else:
+            parser.addini(option.ini, _help(option), type="string", default=None)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -58,13 +84,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, and the run's state as a plugin of its own."""
     _describe_markers(config)
     try:
-        settings = settings_of(config, os.environ)
+        settings = _settings(config)
     except InputError as error:
         raise pytest.UsageError(str(error)) from None
     register = config.pluginmanager.register
-    family = FamilyPlugin()
-    register(family, FamilyPlugin.NAME)
-    register(GatePlugin(config, settings, family), GatePlugin.NAME)
+    register(GatePlugin(config, settings), GatePlugin.NAME)
     register(MarksPlugin(config), MarksPlugin.NAME)
     if settings.plan:
         if getattr(config.option, "numprocesses", None):
@@ -75,17 +99,34 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     register(ControllerPlugin(), ControllerPlugin.NAME)
     register(SummaryPlugin(config, settings), SummaryPlugin.NAME)
-    register(CompletenessPlugin(config), CompletenessPlugin.NAME)
+    completeness = CompletenessPlugin(config)
+    register(completeness, CompletenessPlugin.NAME)
     if not (settings.plan or settings.update_baseline):
-        register(MissingTestsPlugin(config, settings), MissingTestsPlugin.NAME)
+        register(MissingTestsPlugin(config, settings, completeness), MissingTestsPlugin.NAME)
     if settings.update_baseline:
-        register(BaselineWriterPlugin(config, settings), BaselineWriterPlugin.NAME)
+        register(BaselineWriterPlugin(config, settings, completeness), BaselineWriterPlugin.NAME)
     if settings.record:
-        register(CassetteWriterPlugin(config, settings), CassetteWriterPlugin.NAME)
+        register(CassetteWriterPlugin(config, settings, completeness), CassetteWriterPlugin.NAME)
+
+
+def _settings(config: pytest.Config) -> Settings:
+    return resolve(
+        {option.name: config.getoption(option.ini) for option in OPTIONS},
+        {option.name: config.getini(option.ini) for option in OPTIONS if option.permanent},
+        os.environ,
+        invoked_in=config.invocation_params.dir,
+        root=config.rootpath,
+    )
+
+
+def _help(option: Option) -> str:
+    default = option.default
+    shown = "" if default is None or default is False or default == () else f" (default: {default})"
+    return f"{option.help}{shown}".replace("%", "%%")
 
 
 def _describe_markers(config: pytest.Config) -> None:
-    """Say what the markers are for: `pytest --markers`, and no warning that they are unknown."""
+    """Declare the markers, for `pytest --markers` and `--strict-markers`."""
     config.addinivalue_line(
         "markers",
         "rageval_evalset(path, *, format=None, sample=None, seed=0, stratify=None, **options): the eval set "

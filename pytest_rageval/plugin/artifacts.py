@@ -1,4 +1,4 @@
-"""Files that a run writes at its end: the cassette and the baseline, and tests that vanished from it."""
+"""The files of a run: the cassette and the baseline that it writes, and tests that are missing from a full run."""
 
 import os
 from collections import Counter
@@ -10,10 +10,11 @@ import pytest
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.plugin.runner import GatePlugin
-from pytest_rageval.plugin.terminal import print_lines
+from pytest_rageval.plugin.terminal import fail_run, print_lines
 from pytest_rageval.plugin.xdist import plain_nodeid
 
 if TYPE_CHECKING:
+    from pytest_rageval.gate.baseline import BaselineEntry
     from pytest_rageval.llm.store import Entry
 
 __all__ = [
@@ -21,33 +22,34 @@ __all__ = [
     "CassetteWriterPlugin",
     "CompletenessPlugin",
     "MissingTestsPlugin",
-    "SelectionPlugin",
     "WorkerPlugin",
 ]
 
 SELECTING: Final = ("lf", "stepwise", "ignore", "ignore_glob", "setuponly", "setupplan")
 """Options of pytest by which tests are left out, or not run."""
 
-
 UNCOLLECTED: Final = "not collected"
+
+KEYS: Final = 3
+"""Number of keys of unused replies that are listed; -v lists all."""
 
 
 class SelectionPlugin:
     """The hooks of a process that collects tests: how many of them it does not run.
 
-    Some plugins take tests away without a word to others, as those that run a part on each machine.
+    `pytest_deselected` does not tell: plugins that split tests over machines remove them without it.
     """
 
     def __init__(self) -> None:
         self.deselected = 0
-        """How many tests were collected and left out."""
+        """Number of tests that were collected and left out."""
 
     def pytest_itemcollected(self) -> None:
         """Count a test."""
         self.deselected += 1
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Take off those that are run."""
+        """Subtract those that are run."""
         self.deselected = max(0, self.deselected - len(session.items))
 
 
@@ -59,48 +61,38 @@ class CompletenessPlugin(SelectionPlugin):
     def __init__(self, config: pytest.Config) -> None:
         super().__init__()
         self._config = config
-        self._left_out = Counter[str]()
+        self._incomplete = Counter[str]()
         self.crashed = False
-        """Whether a worker did not come to its end."""
-
-    @classmethod
-    def of(cls, config: pytest.Config) -> "CompletenessPlugin":
-        """The one of this process."""
-        plugin = config.pluginmanager.get_plugin(cls.NAME)
-        if not isinstance(plugin, cls):
-            message = "the rageval plugin is not active in this process"
-            raise pytest.UsageError(message)
-        return plugin
+        """Whether a worker crashed."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remember a test that was skipped, or did not come to its end: what it had not asked, it may yet."""
+        """Count a test that was skipped or failed: it may not have asked for all that it uses."""
         if report.skipped or report.failed:
-            self._left_out[_ended(report)] += 1
+            outcome = "skipped" if report.skipped else "failed" if report.when == "call" else "in error"
+            self._incomplete[outcome] += 1
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Likewise for a module that was skipped or could not be imported: its tests are not gone."""
+        """Count a module that was skipped or cannot be imported: its tests are not gone."""
         if report.skipped or report.failed:
-            self._left_out[UNCOLLECTED] += 1
+            self._incomplete[UNCOLLECTED] += 1
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Take over what an xdist worker left out."""
+        """Take over the number of an xdist worker; each worker collects all tests."""
         output = getattr(node, "workeroutput", {})
         self.crashed = self.crashed or "rageval_deselected" not in output
-        # Every worker collects everything.
         self.deselected = max(self.deselected, output.get("rageval_deselected", 0))
 
     def partial(self, session: pytest.Session) -> str:
-        """Why what this run did not use may be used by others; empty where all tests ran and passed."""
-        ended = [
-            f"{count} {'modules' if how == UNCOLLECTED else 'tests'} {how}"
-            for how, count in sorted(self._left_out.items())
-            if count
+        """Why this run may not have used all that the tests use; empty where all tests ran and passed."""
+        incomplete = [
+            f"{count} {'modules' if outcome == UNCOLLECTED else 'tests'} {outcome}"
+            for outcome, count in sorted(self._incomplete.items())
         ]
-        return ", ".join([*ended, *self.selected(session)])
+        return ", ".join([*incomplete, *self.selected(session)])
 
     def selected(self, session: pytest.Session) -> list[str]:
-        """Why this run did not have all tests that there are; empty where it had them, however they ended."""
+        """Why this run did not run all tests; empty where it did, however they ended."""
         reasons = [f"{self.deselected} tests deselected"] if self.deselected else []
         source = self._config.args_source
         if source is pytest.Config.ArgsSource.ARGS:
@@ -117,32 +109,42 @@ class CompletenessPlugin(SelectionPlugin):
         return reasons
 
 
-def _ended(report: pytest.TestReport) -> str:
-    """How a test ended that did not pass."""
-    if report.skipped:
-        return "skipped"
-    return "failed" if report.when == "call" else "in error"
+class WorkerPlugin(SelectionPlugin):
+    """The hook of an xdist worker: its replies go to the controller."""
+
+    NAME: ClassVar[str] = "rageval-worker"
+
+    def __init__(self, config: pytest.Config) -> None:
+        super().__init__()
+        self._config = config
+
+    def pytest_sessionfinish(self) -> None:
+        """Hand over the replies and the number of deselected tests."""
+        output: dict[str, Any] = self._config.workeroutput  # type: ignore[attr-defined]
+        output["rageval_recorded"] = GatePlugin.of(self._config).recorded()
+        output["rageval_deselected"] = self.deselected
 
 
 class MissingTestsPlugin:
-    """The hooks of the process that reports: the only one, or xdist's controller."""
+    """The hooks of the process that reports: tests and scores of the baseline that a full run did not compare."""
 
-    NAME: ClassVar[str] = "rageval-vanished"
+    NAME: ClassVar[str] = "rageval-missing"
 
-    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
         self._config = config
         self._settings = settings
+        self._completeness = completeness
         self._compared: dict[str, set[str]] = {}
         self._excused: set[str] = set()
         self._lines: list[str] = []
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """The tests of a module that was skipped or could not be imported are not gone."""
+        """Excuse the tests of a module that was skipped or cannot be imported."""
         if not report.passed:
             self._excused.add(report.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take note of what a test compares; one that did not pass may have ended before it did."""
+        """Note the scores that a test compares; excuse one that did not pass, as it may have ended before."""
         nodeid = plain_nodeid(report.nodeid)
         if not report.passed:
             self._excused.add(nodeid)
@@ -158,67 +160,64 @@ class MissingTestsPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """After a full run, hold the baseline against what was compared."""
+        """After a full run, check the baseline against what was compared."""
         # Few projects have one, and reading it takes imports.
         if self._config.option.collectonly or not os.path.exists(self._settings.baseline):  # noqa: PTH110 - never raises
             return
-        if CompletenessPlugin.of(self._config).selected(session):
+        if self._completeness.selected(session):
             return
-        self._lines = list(self._vanished())
-        if self._lines and self._settings.require_baseline and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        self._lines = list(self._missing())
+        if self._lines and self._settings.require_baseline:
+            fail_run(session)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """List them, also with -q."""
         required = self._settings.require_baseline
         print_lines(terminalreporter, self._lines, red=required, yellow=not required)
 
-    def _vanished(self) -> Iterator[str]:
+    def _missing(self) -> Iterator[str]:
         from pytest_rageval.gate.baseline import Baseline  # noqa: PLC0415 - see above
 
         path = self._settings.baseline
         try:
             tests = Baseline.read(path).tests
         except InputError as error:
-            # A test that compares with it says so too, but there may be none.
+            # There may be no test left that compares with it.
             yield str(error)
             return
-        gone = []
+        missing = []
         for nodeid in sorted(tests):
             if any(nodeid == each or nodeid.startswith((f"{each}::", f"{each}/")) for each in self._excused):
                 continue
             scores = sorted(tests[nodeid]["scores"].keys() - self._compared.get(nodeid, set()))
             if nodeid not in self._compared:
-                gone.append(f"  {nodeid}")
+                missing.append(f"  {nodeid}")
             elif scores:
-                gone.append(f"  {nodeid}: {', '.join(scores)}")
-        if gone:
+                missing.append(f"  {nodeid}: {', '.join(scores)}")
+        if missing:
             forbidden = ", which --rageval-require-baseline forbids (the default under CI=true)"
             why = forbidden if self._settings.require_baseline else ""
             yield f"{path} lists what nothing in this run is compared with{why}:"
-            yield from gone
+            yield from missing
             yield "Is a test gone, or its max_drop? If that is meant, pytest --rageval-update-baseline takes it out."
 
 
-SHOWN = 3
-"""How many keys of unused replies are shown, unless all are asked for with -v."""
-
-
 class CassetteWriterPlugin:
-    """The hooks of the process that writes: the only one, or xdist's controller."""
+    """The hooks of the process that writes the cassette: the only one, or xdist's controller."""
 
-    NAME: ClassVar[str] = "rageval-recording"
+    NAME: ClassVar[str] = "rageval-cassette"
 
-    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
         self._config = config
         self._settings = settings
+        self._completeness = completeness
         self._lines: dict[str, str] = {}
         self._notes: list[str] = []
         self._failure = ""
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Take over what an xdist worker recorded."""
+        """Take over the replies of an xdist worker."""
         output = getattr(node, "workeroutput", {})
         if "rageval_recorded" not in output:
             self._notes.append("a worker crashed: what it used is not on the cassette (it is in the cache)")
@@ -238,75 +237,58 @@ class CassetteWriterPlugin:
 
         self._lines.update(GatePlugin.of(self._config).recorded())
         used = {key: read_entry(line) for key, line in self._lines.items()}
-        partial = CompletenessPlugin.of(self._config).partial(session)
+        partial = self._completeness.partial(session)
         try:
             kept = read_cassette(path) if path.exists() else {}
             unused = {key: entry for key, entry in kept.items() if key not in used}
-            dropped = self._settings.drop_unused and not partial
-            write_cassette(path, [*used.values(), *(() if dropped else unused.values())])
+            drop = self._settings.drop_unused and not partial
+            write_cassette(path, [*used.values(), *(() if drop else unused.values())])
         except StoreError as error:
             self._failure = str(error)
-            if session.exitstatus == pytest.ExitCode.OK:
-                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            fail_run(session)
             return
         new = len(used.keys() - kept.keys())
         other = sum(used[key].reply != entry.reply for key, entry in kept.items() if key in used)
         replaced = f", {other} in place of other replies" if other else ""
         self._notes.append(
             f"cassette: {path} ({len(used)} replies used, {new} of them new{replaced}; "
-            f"{len(unused)} {'dropped' if dropped else 'kept'} unused)"
+            f"{len(unused)} {'dropped' if drop else 'kept'} unused)"
         )
         if unused:
-            self._notes.extend(self._about(unused, partial, dropped=dropped))
+            self._notes.append(self._unused_note(unused, partial, drop=drop))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say what was written, or that it could not be."""
+        """Print what was written, or why it could not be."""
         if self._failure:
             print_lines(terminalreporter, [self._failure], red=True)
         if self._notes and terminalreporter.verbosity >= 0:
             terminalreporter.section("rageval cassette")
             print_lines(terminalreporter, self._notes)
 
-    def _about(self, unused: "dict[str, Entry]", partial: str, *, dropped: bool) -> list[str]:
-        """What a reader needs in order to decide about unused replies."""
+    def _unused_note(self, unused: "dict[str, Entry]", partial: str, *, drop: bool) -> str:
         if partial:
             kept = "not dropped" if self._settings.drop_unused else "kept"
-            return [f"unused replies are {kept}: this was no full run ({partial})"]
+            return f"unused replies are {kept}: this was no full run ({partial})"
         models = Counter(entry.outline.get("model") or entry.reply.model for entry in unused.values())
         by_model = ", ".join(f"{count} of {model or 'unknown'}" for model, count in models.most_common())
         keys = sorted(unused)
-        shown = keys if self._config.get_verbosity() > 0 else keys[:SHOWN]
+        shown = keys if self._config.get_verbosity() > 0 else keys[:KEYS]
         more = f" and {len(keys) - len(shown)} more (-v lists them)" if len(shown) < len(keys) else ""
         listed = ", ".join(key[:12] for key in shown)
-        remedy = "" if dropped else "; --rageval-drop-unused drops them"
-        return [f"unused: {by_model}: {listed}{more}{remedy}"]
-
-
-class WorkerPlugin(SelectionPlugin):
-    """The hooks of an xdist worker: what it recorded goes to the controller."""
-
-    NAME: ClassVar[str] = "rageval-worker"
-
-    def __init__(self, config: pytest.Config) -> None:
-        super().__init__()
-        self._config = config
-
-    def pytest_sessionfinish(self) -> None:
-        """Leave the replies where xdist takes them along."""
-        output: dict[str, Any] = self._config.workeroutput  # type: ignore[attr-defined]
-        output["rageval_recorded"] = GatePlugin.of(self._config).recorded()
-        output["rageval_deselected"] = self.deselected
+        remedy = "" if drop else "; --rageval-drop-unused drops them"
+        return f"unused: {by_model}: {listed}{more}{remedy}"
 
 
 class BaselineWriterPlugin:
-    """The hooks of the process that writes: the only one, or xdist's controller."""
+    """The hooks of the process that updates the baseline: the only one, or xdist's controller."""
 
-    NAME: ClassVar[str] = "rageval-remembering"
+    NAME: ClassVar[str] = "rageval-baseline"
 
-    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
         self._config = config
         self._settings = settings
-        self._entries: dict[str, dict[str, Any]] = {}
+        self._completeness = completeness
+        self._entries: dict[str, BaselineEntry] = {}
         self._unfinished: set[str] = set()
         self._failed: dict[str, list[str]] = {}
         self._note = ""
@@ -315,11 +297,12 @@ class BaselineWriterPlugin:
         self._failure = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take over what a test leaves; a rerun replaces what the run before left."""
+        """Take over a test's entry; a rerun replaces that of the run before."""
+        nodeid = plain_nodeid(report.nodeid)
         if report.when == "setup":
-            self._unfinished.discard(plain_nodeid(report.nodeid))
+            self._unfinished.discard(nodeid)
         if not report.passed:
-            self._unfinished.add(plain_nodeid(report.nodeid))
+            self._unfinished.add(nodeid)
         results = getattr(report, "rageval", None) or {}
         if "baseline" in results:
             self._entries[results["nodeid"]] = results["baseline"]
@@ -327,26 +310,25 @@ class BaselineWriterPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the file: what is new over what was there, and on a full run nothing else."""
+        """Write the file: new entries over the old ones, and after a full run nothing else."""
         if self._config.option.collectonly:
             return
         if not self._entries:
             self._note = "baseline: nothing to write, no test that ran has a threshold with max_drop"
         else:
             try:
-                self._write(CompletenessPlugin.of(self._config).partial(session))
+                self._write(self._completeness.partial(session))
             except InputError as error:
                 self._failure = str(error)
-                if session.exitstatus == pytest.ExitCode.OK:
-                    session.exitstatus = pytest.ExitCode.TESTS_FAILED
+                fail_run(session)
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if self._config.option.no_summary and reporter is not None:
-            # What an update lowers is said even where nothing else is.
+            # What an update lowers is printed also with --no-summary.
             reporter.ensure_newline()
             self.pytest_terminal_summary(reporter)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say what was written and changed, or that it could not be; with -q only what is lowered or dropped."""
+        """Print what was written and what changed, or the error; with -q only what is lowered or dropped."""
         if self._failure:
             print_lines(terminalreporter, [self._failure], red=True)
         if self._note and (terminalreporter.verbosity >= 0 or self._lowers):
@@ -358,39 +340,43 @@ class BaselineWriterPlugin:
         """Write the file, and note what changes in it.
 
         Args:
-            partial: why this run knows nothing of the tests that it did not have; empty where it does.
+            partial: why tests without an entry may still exist; empty after a full run.
 
         Raises:
-            InputError: the file that is there is no baseline, or cannot be written.
+            InputError: the existing file is no baseline, or the file cannot be written.
         """
-        from pytest_rageval.gate.baseline import Baseline, completed, held_back, moved_scores  # noqa: PLC0415 - rare  # noqa: PLC0415
-        from pytest_rageval.reports.baseline import update_text  # noqa: PLC0415
+        from pytest_rageval.gate.baseline import Baseline  # noqa: PLC0415 - rare
+        from pytest_rageval.gate.baseline_update import update_of  # noqa: PLC0415 - rare
+        from pytest_rageval.reports.notes import update_text  # noqa: PLC0415 - rare
 
-        path, entries = self._settings.baseline, self._entries
-        there = Baseline.read(path).tests
-        others = sorted(there.keys() - entries.keys())
-        for nodeid in self._unfinished & entries.keys() & there.keys():
-            entries[nodeid] = completed(entries[nodeid], there[nodeid])
-        kept = []
-        for nodeid in sorted(entries.keys() & there.keys()):
-            entries[nodeid], names = held_back(entries[nodeid], there[nodeid], self._failed[nodeid])
-            kept += [
-                f"{nodeid} {name}: out of its bounds and lower, the old baseline is kept" for name in names
-            ]
-        dropped = [] if partial else [f"{nodeid}: dropped, it is gone" for nodeid in others]
-        dropped += [
-            f"{nodeid} {name}: dropped, no threshold with max_drop bounds it"
-            for nodeid in sorted(entries.keys() & there.keys())
-            for name in sorted(there[nodeid]["scores"].keys() - entries[nodeid]["scores"].keys())
+        path = self._settings.baseline
+        update = update_of(
+            Baseline.read(path).tests,
+            self._entries,
+            unfinished=self._unfinished,
+            failed=self._failed,
+            complete=not partial,
+        )
+        Baseline(update.tests).write(path)
+        gone = [] if partial else [f"{nodeid}: dropped, it is gone" for nodeid in update.others]
+        self._changes = [
+            *map(update_text, update.moved),
+            *(
+                f"{nodeid} {name}: out of its bounds and lower, the old baseline is kept"
+                for nodeid, name in update.held_back
+            ),
+            *gone,
+            *(
+                f"{nodeid} {name}: dropped, no threshold with max_drop bounds it"
+                for nodeid, name in update.dropped
+            ),
         ]
-        Baseline(entries | ({nodeid: there[nodeid] for nodeid in others} if partial else {})).write(path)
-        moved = moved_scores(there, entries)
-        self._changes = [*map(update_text, moved), *kept, *dropped]
-        self._lowers = bool(kept or dropped or any(each.lowered for each in moved))
-        self._note = f"baseline: {path} ({len(entries)} tests written"
-        if others:
+        lowered = any(moved.lowered for moved in update.moved)
+        self._lowers = bool(update.held_back or gone or update.dropped or lowered)
+        others = ""
+        if update.others:
             fate = (
                 f"kept, since this was no full run ({partial})" if partial else "dropped, since they are gone"
             )
-            self._note += f"; {len(others)} others {fate}"
-        self._note += ")"
+            others = f"; {len(update.others)} others {fate}"
+        self._note = f"baseline: {path} ({len(self._entries)} tests written{others})"

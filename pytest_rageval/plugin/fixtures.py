@@ -1,4 +1,4 @@
-"""The fixtures and the checks of markers: mistyped ones, and eval sets that no test scores."""
+"""The fixtures, and checks of markers: unknown ones, and eval sets that no test scores."""
 
 from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import pytest
 
 from pytest_rageval.errors import did_you_mean
-from pytest_rageval.plugin.runner import MARKERS, GatePlugin
+from pytest_rageval.plugin.runner import MARKERS, GatePlugin, checked_prompts
 from pytest_rageval.plugin.terminal import failure, print_lines
 
 if TYPE_CHECKING:
@@ -25,7 +25,10 @@ __all__ = [
     "rageval_retriever",
 ]
 
-NO_RETRIEVER = """\
+PREFIX: Final = "rageval"
+EVALSET: Final = "rageval_evalset"
+
+NO_RETRIEVER: Final = """\
 There is no fixture rageval_retriever, so there is nothing to evaluate. Write in conftest.py:
 
     import pytest
@@ -45,7 +48,7 @@ def rageval_retriever() -> object:
 
 @pytest.fixture(scope="session")
 def rageval_prompts(pytestconfig: pytest.Config) -> Mapping[str, str]:
-    """Prompts in place of the package's own, by name. Default: those in the file of --rageval-prompts."""
+    """Prompts that replace the package's own, by name. Default: those of the file of --rageval-prompts."""
     return GatePlugin.of(pytestconfig).prompts()
 
 
@@ -64,13 +67,13 @@ def rageval_judge(pytestconfig: pytest.Config, rageval_prompts: object) -> objec
 @pytest.fixture(scope="session")
 def rageval_llm(pytestconfig: pytest.Config) -> "LLM":
     """The model in force, for your own code: complete(messages), acomplete(messages), cached(function)."""
-    return GatePlugin.of(pytestconfig).llm()
+    return GatePlugin.of(pytestconfig).session.llm
 
 
 @pytest.fixture(scope="session")
 def rageval_encoder(pytestconfig: pytest.Config) -> "CachedEncoder":
     """The packaged encoder, for DenseRetriever: each text is encoded once and kept in the cache folder."""
-    return GatePlugin.of(pytestconfig).encoder()
+    return GatePlugin.of(pytestconfig).session.encoder
 
 
 @pytest.fixture
@@ -82,70 +85,65 @@ def rageval(
     rageval_judge: object,
 ) -> "Rageval":
     """Scores of the retriever under test: score(spec), retrieve(query, k), answer(question, k), examples."""
+    # Checked also where generator and judge are the user's own, and send no prompts.
+    checked_prompts(rageval_prompts)
     gate = GatePlugin.of(request.config)
-    # Looked at also where generator and judge are the user's own, and send none of them.
-    gate.check_prompts(rageval_prompts)
-    return gate.open(request.node, rageval_retriever, rageval_generator, rageval_judge)
-
-
-PREFIX: Final = "rageval"
-
-EVALSET: Final = "rageval_evalset"
+    return gate.evaluate(request.node, rageval_retriever, rageval_generator, rageval_judge)
 
 
 class MarksPlugin:
-    """The hooks of a process that collects tests."""
+    """The hooks of a process that collects tests: checks of markers."""
 
     NAME: ClassVar[str] = "rageval-marks"
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._idle: dict[str, None] = {}
+        self._unscored: dict[str, None] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pycollect_makeitem(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
-        """Refuse a module with a test that has an unknown mark of ours."""
+        """Refuse a module with a test that has an unknown marker of ours."""
         made = yield
         for item in made if isinstance(made, list) else [made]:
-            if isinstance(item, pytest.Item) and (problem := self._unknown(item)):
+            if isinstance(item, pytest.Item) and (problem := self._problem(item)):
                 raise collector.CollectError(problem)
         return made
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Find the eval sets that no test scores, before any test is deselected."""
-        # Of a module of which one test is named, it is not known whether another scores it.
+        # Where a test is named on the command line, other tests of its module are not collected.
         if not any("::" in argument for argument in self._config.args):
-            self._idle = dict.fromkeys(_idle(items))
+            self._unscored = dict.fromkeys(_unscored(items))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Refuse an unknown mark that came later, as from a conftest."""
-        if problem := self._unknown(item):
+        """Refuse an unknown marker that was added later, as by a conftest."""
+        if problem := self._problem(item):
             raise failure(problem)
 
     def pytest_sessionfinish(self) -> None:
-        """From an xdist worker, tell the process that reports."""
+        """Send an xdist worker's warnings to the controller."""
         if hasattr(self._config, "workerinput"):
-            self._config.workeroutput["rageval_idle"] = list(self._idle)  # type: ignore[attr-defined]
+            self._config.workeroutput["rageval_unscored"] = list(self._unscored)  # type: ignore[attr-defined]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Take over what a worker found: every worker collects everything."""
-        self._idle |= dict.fromkeys(getattr(node, "workeroutput", {}).get("rageval_idle", ()))
+        """Take over a worker's warnings: every worker collects all tests."""
+        self._unscored |= dict.fromkeys(getattr(node, "workeroutput", {}).get("rageval_unscored", ()))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Warn of eval sets that no test scores, also with -q."""
-        print_lines(terminalreporter, [f"warning: {problem}" for problem in self._idle], yellow=True)
+        print_lines(terminalreporter, [f"warning: {problem}" for problem in self._unscored], yellow=True)
 
-    def _unknown(self, item: pytest.Item) -> str:
-        """What is wrong with an item's marks; empty where nothing is."""
-        named = [mark.name for mark in item.iter_markers() if mark.name.lower().startswith(PREFIX)]
-        if not named:
+    def _problem(self, item: pytest.Item) -> str:
+        """An error about an unknown marker of an item; empty without one."""
+        names = [mark.name for mark in item.iter_markers() if mark.name.lower().startswith(PREFIX)]
+        if not names:
             return ""
-        # Those of ours are among them; others with our prefix may be the user's own.
+        # The declared markers: ours, and those of the user with our prefix.
         known = {line.partition(":")[0].partition("(")[0].strip() for line in self._config.getini("markers")}
-        unknown = next((name for name in named if name not in known), None)
+        unknown = next((name for name in names if name not in known), None)
         if unknown is None:
             return ""
         ours = sorted(name for name in known if name.startswith(PREFIX))
@@ -155,17 +153,17 @@ class MarksPlugin:
         )
 
 
-def _idle(items: list[pytest.Item]) -> Iterator[str]:
-    """The eval sets that no test scores, of all that are under one mark."""
-    under: dict[int, tuple[pytest.Mark, list[pytest.Item]]] = {}
+def _unscored(items: list[pytest.Item]) -> Iterator[str]:
+    """A warning for each eval-set marker without a test that scores it."""
+    tests_of: dict[int, tuple[pytest.Mark, list[pytest.Item]]] = {}
     for item in items:
         if hasattr(item, "fixturenames"):
             for mark in item.iter_markers(EVALSET):
-                under.setdefault(id(mark), (mark, []))[1].append(item)
-    for mark, marked in under.values():
-        if not any(map(_scores, marked)):
-            name = marked[0].nodeid
-            where = name if len(marked) == 1 else f"{len(marked)} tests, the first of them {name},"
+                tests_of.setdefault(id(mark), (mark, []))[1].append(item)
+    for mark, tests in tests_of.values():
+        if not any(map(_scores, tests)):
+            first = tests[0].nodeid
+            where = first if len(tests) == 1 else f"{len(tests)} tests, the first of them {first},"
             path = f"{mark.args[0]!r:.60}" if mark.args else ""
             yield (
                 f"{EVALSET}({path}) on {where} does nothing: no test under it has a threshold (rageval_threshold), a "
@@ -174,5 +172,4 @@ def _idle(items: list[pytest.Item]) -> Iterator[str]:
 
 
 def _scores(item: pytest.Item) -> bool:
-    """Whether a test can have to do with an eval set."""
     return "rageval" in getattr(item, "fixturenames", ()) or any(map(item.get_closest_marker, MARKERS))

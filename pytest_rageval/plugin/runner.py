@@ -1,7 +1,6 @@
 """Marked tests: their scores are computed at setup and compared with the thresholds at call.
 
-So pytest's own words fit: a score out of its bounds is a failure, a score that cannot be computed is an
-error.
+So a score out of its bounds is a failure, and a score that cannot be computed is an error.
 """
 
 import inspect
@@ -15,93 +14,286 @@ import pytest
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError, Unscored, places
-from pytest_rageval.plugin.terminal import failure, print_lines
-from pytest_rageval.plugin.xdist import plain_nodeid, together
+from pytest_rageval.plugin.terminal import Progress, fail_run, failure, print_line, print_lines
+from pytest_rageval.plugin.xdist import plain_nodeid, run_context
 from pytest_rageval.printable import printable
 
 if TYPE_CHECKING:
-    from pytest_rageval.embeddings.cache import CachedEncoder
     from pytest_rageval.evaluations.registry import Registry, Report
-    from pytest_rageval.llm.api import LLM
     from pytest_rageval.llm.usage import Usage
-    from pytest_rageval.plugin.progress import Progress
     from pytest_rageval.plugin.rageval_fixture import Rageval
     from pytest_rageval.prompts.rendering import Prompts
     from pytest_rageval.session import Session
+    from pytest_rageval.session.evaluated_test import EvaluatedTest
 
-__all__ = ["MARKERS", "FamilyPlugin", "GatePlugin", "PlanningPlugin", "cut_traceback"]
+__all__ = ["MARKERS", "GatePlugin", "PlanningPlugin", "checked_prompts"]
+
+T = TypeVar("T")
+
+MARKERS: Final = ("rageval_threshold", "rageval_calibration")
+"""Markers that make a test one of ours; its statements may be empty."""
+
+OURS: Final = frozenset({"rageval", "rageval_llm"})
+"""Fixtures through which tests ask models."""
+
+LIMITS: Final = {0: 10, 1: 25}
+"""Number of lost questions that a failure shows, by verbosity: 3 below, all above."""
 
 PACKAGE: Final = Path(__file__).parents[1]
 
 
-def cut_traceback(excinfo: pytest.ExceptionInfo[BaseException] | None) -> None:
-    """Cut the frames from the first of ours on, and what was raised before: the error's text says it all.
+class GatePlugin:
+    """The hooks of a process that runs tests, and what its tests share."""
 
-    Also where the user's own exception came of ours, or is a group of several: pytest shows these too,
-    and with `--showlocals` the variables of each frame.
+    NAME: ClassVar[str] = "rageval-gate"
 
-    Args:
-        excinfo: what ended a phase of a test, where anything did.
-    """
-    if excinfo is None:
-        return
-    for error in _shown(excinfo.value):
-        if isinstance(error, RagevalError | Unscored):
-            error.__cause__, error.__suppress_context__ = None, True
-            _cut(error)
-    # Who printed it before, as `--debug` does, has made it keep the frames.
-    excinfo.traceback = type(excinfo.traceback)(excinfo.tb)
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self.config = config
+        self.settings = settings
+        self._session: Session | None = None
+        self._progress: Progress | None = None
+        self._family_size = 0
+        self._tests: dict[str, EvaluatedTest] = {}
+        self._usage_before: dict[str, Usage] = {}
 
+    @classmethod
+    def of(cls, config: pytest.Config) -> "GatePlugin":
+        """The plugin object of this process."""
+        plugin = config.pluginmanager.get_plugin(cls.NAME)
+        if not isinstance(plugin, cls):
+            message = "the rageval plugin is not active in this process"
+            raise pytest.UsageError(message)
+        return plugin
 
-def _shown(error: BaseException) -> Iterator[BaseException]:
-    """An exception and all that it came of or consists of."""
-    found, seen = [error], set[int]()
-    while found:
-        each = found.pop()
-        if id(each) in seen:
-            continue
-        seen.add(id(each))
-        found += [one for one in (each.__cause__, each.__context__) if one is not None]
-        found += each.exceptions if isinstance(each, BaseExceptionGroup) else ()
-        yield each
+    @property
+    def session(self) -> "Session":
+        """What the tests share, made at the first use: here the heavy imports happen."""
+        if self._session is None:
+            from pytest_rageval.session import Session  # noqa: PLC0415
 
+            self._progress = Progress(self.config, self._progress_line)
+            registry, tick = self.registry, self._progress.tick
+            self._session = _or_failure(
+                lambda: Session(self.settings, context=run_context(self.config), registry=registry, tick=tick)
+            )
+        return self._session
 
-def _cut(error: BaseException) -> None:
-    here = error.__traceback__
-    if here is not None and _is_ours(here):
-        error.__traceback__ = None
-        return
-    while here is not None and here.tb_next is not None:
-        if _is_ours(here.tb_next):
-            here.tb_next = None
+    @cached_property
+    def registry(self) -> "Registry":
+        """The built-in scores, formats and reports, with those that other plugins add."""
+        from pytest_rageval.evaluations.registry import Registry  # noqa: PLC0415 - see session
+
+        registry = Registry()
+        try:
+            self.config.hook.pytest_rageval_register(registry=registry)
+        except RagevalError as error:
+            # The innermost line outside this package is in the plugin whose hook failed.
+            text = "\n  ".join([str(error), *places(error)[-1:]])
+        else:
+            return registry
+        raise failure(text)
+
+    @property
+    def reports(self) -> "Mapping[str, Report]":
+        """The report writers of other plugins, by suffix; empty where registering failed, which tests report."""
+        try:
+            return self.registry.reports
+        except pytest.fail.Exception:
+            return {}
+
+    def prompts(self) -> Mapping[str, str]:
+        """The prompts of the file that the options name."""
+        from pytest_rageval.prompts.rendering import read_templates  # noqa: PLC0415 - see session
+
+        path = self.settings.prompts
+        return {} if path is None else _or_failure(lambda: read_templates(path))
+
+    def default_generator(self, prompts: object) -> object:
+        """The default generator, with these prompts."""
+        from pytest_rageval.session.models import DefaultGenerator  # noqa: PLC0415 - see session
+
+        return DefaultGenerator(self.session.models, checked_prompts(prompts))
+
+    def default_judge(self, prompts: object) -> object:
+        """The default judge, with these prompts."""
+        from pytest_rageval.session.models import DefaultJudge  # noqa: PLC0415 - see session
+
+        return DefaultJudge(self.session.models, checked_prompts(prompts))
+
+    def evaluate(self, item: pytest.Item, retriever: object, generator: object, judge: object) -> "Rageval":
+        """Evaluate the markers of a test, and return the object that the test receives."""
+        from pytest_rageval.plugin.rageval_fixture import Rageval, marked_test  # noqa: PLC0415 - see session
+        from pytest_rageval.session import Components  # noqa: PLC0415
+        from pytest_rageval.session.evaluated_test import EvaluatedTest  # noqa: PLC0415
+
+        test = EvaluatedTest(
+            self.session,
+            Components(retriever, generator, judge),
+            marked_test(item),
+            family_size=self._family_size,
+            limit=self._limit,
+        )
+        self._tests[item.nodeid] = test
+        finished = self._progress.clear if self._progress else lambda: None
+        try:
+            problems = test.evaluate_markers()
+        finally:
+            finished()
+        if problems:
+            # An error does not hide which scores are out of their bounds.
+            raise failure("\n\n".join([*dict.fromkeys(problems), *test.failures()]))
+        return Rageval(self.session, test, finished=finished)
+
+    def has_stubs(self, item: pytest.Item) -> bool:
+        """Whether a test received a stub in place of a result."""
+        test = self._tests.get(item.nodeid)
+        return test is not None and test.has_stubs
+
+    def recorded(self) -> dict[str, str]:
+        """The replies that this process used and that are to be recorded, as lines of a cassette."""
+        if self._session is None:
+            return {}
+        from pytest_rageval.llm.cassette import entry_line  # noqa: PLC0415 - see session
+
+        return {key: entry_line(entry) for key, entry in self._session.gateway.used.items()}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pycollect_makeitem(
+        self, collector: pytest.Module | pytest.Class, name: str, obj: object
+    ) -> None:
+        """Give a test with thresholds the fixture `rageval`.
+
+        As a mark, and before the item is made: then pytest knows the fixture's own fixtures, and a
+        parametrized retriever multiplies the test.
+        """
+        if not (inspect.isfunction(obj) and collector.funcnamefilter(name)):
             return
-        here = here.tb_next
-
-
-def _is_ours(here: TracebackType) -> bool:
-    return Path(here.tb_frame.f_code.co_filename).is_relative_to(PACKAGE)
-
-
-class FamilyPlugin:
-    """The hooks of a process that runs tests."""
-
-    NAME: ClassVar[str] = "rageval-family"
-
-    def __init__(self) -> None:
-        self.size = 0
-        """How many thresholds with `max_drop` the markers of the selected tests declare."""
+        own = getattr(obj, "pytestmark", [])
+        if any(mark.name in MARKERS for mark in own) or any(map(collector.get_closest_marker, MARKERS)):
+            pytest.mark.usefixtures("rageval")(obj)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Count, when nothing is deselected any more."""
-        self.size = sum(
+        """Count the `max_drop` thresholds of the selected tests: they share one error rate."""
+        self._family_size = sum(
             marker.kwargs.get("max_drop") is not None
             for item in session.items
             for marker in item.iter_markers("rageval_threshold")
         )
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Give the fixture to tests whose mark came late: from a parameter, or from another plugin."""
+        if self._session is not None:
+            self._usage_before[item.nodeid] = self._session.usage
+        names = getattr(item, "fixturenames", None)
+        if names is not None and "rageval" not in names and any(map(item.get_closest_marker, MARKERS)):
+            names.append("rageval")
 
-OURS: Final = {"rageval", "rageval_llm"}
-"""Tests that have none of these fixtures ask nothing through us."""
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        """Fail a test whose markers' scores are out of bounds, before its own statements."""
+        if item.nodeid in self._tests:
+            failures = self._tests[item.nodeid].failures()
+            if failures:
+                raise failure("\n\n".join(failures))
+            return
+        late = next(filter(item.get_closest_marker, MARKERS), None)
+        if late is not None:
+            message = (
+                f"{late} does nothing here: it came when the test had begun, or the test has no fixtures.\n"
+                "Mark the test in its file, or in pytest_collection_modifyitems."
+            )
+            raise failure(message)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Attach the results to the last of the test's reports, which xdist sends to its controller."""
+        ended = call.excinfo is None or call.excinfo.errisinstance(pytest.skip.Exception)
+        if call.when == "call" and ended and (violations := self._violations(item)):
+            try:
+                raise failure(violations)
+            except pytest.fail.Exception as error:
+                call.excinfo = pytest.ExceptionInfo.from_exception(error)
+        _cut_traceback(call.excinfo)
+        report = yield
+        if report.when == "teardown" and (results := self._results(item)):
+            report.rageval = results  # type: ignore[attr-defined]
+        return report
+
+    def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> list[str] | None:
+        """Explain a failed assertion on a score or a ranking by the questions behind it."""
+        if self._session is None:
+            return None
+        from pytest_rageval.reports.questions import explain  # noqa: PLC0415 - loaded by now
+
+        lines = explain(op, left, right, limit=self._limit)
+        return lines and list(map(printable, lines))
+
+    def pytest_sessionfinish(self) -> None:
+        """Close the session; warn where the user's code holds that up."""
+        blocking = None if self._session is None else self._session.close()
+        if blocking is not None:
+            print_line(
+                self.config,
+                "rageval: warning: async code still runs and blocks the event loop, so that connections and files are "
+                f"not closed: {blocking}",
+            )
+
+    def _violations(self, item: pytest.Item) -> str:
+        """The thresholds of `score` calls that a test did not keep though it ended well, as text."""
+        violations = self._tests[item.nodeid].violations() if item.nodeid in self._tests else []
+        if not violations:
+            return ""
+        problem = "A threshold was not kept, and the test caught the failure, or skipped itself behind it"
+        remedy = "Where that is meant, leave out the bound and assert on the score."
+        return "\n\n".join([f"{problem}.\n{remedy}", *violations])
+
+    def _results(self, item: pytest.Item) -> dict[str, Any] | None:
+        """A test's entry for the report, with what it asked of models; None for a test that is not ours."""
+        # A test of ours without a score, as where its retriever failed, is reported too.
+        ours = "rageval" in getattr(item, "fixturenames", ())
+        if not ours and self._session is None:
+            return None
+        from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - see session
+
+        usage = Usage() if self._session is None else self._session.usage
+        asked = usage - self._usage_before.pop(item.nodeid, Usage())
+        test = self._tests.pop(item.nodeid, None)
+        if not ours and asked == Usage():
+            return None
+        results: dict[str, Any] = {"nodeid": plain_nodeid(item.nodeid), "evalset": None, "scores": []}
+        if test is not None:
+            from pytest_rageval.plugin.rageval_fixture import parametrization  # noqa: PLC0415 - loaded by now
+
+            results |= {**parametrization(item), **test.results()}
+        return {**results, "llm": asked.plain()}
+
+    @property
+    def _limit(self) -> int | None:
+        verbosity = self.config.get_verbosity()
+        return LIMITS.get(verbosity, 3 if verbosity < 0 else None)
+
+    def _progress_line(self) -> str:
+        usage = self.session.gateway.usage
+        return f"{usage.requests} replies asked for, {usage.cached} from the cache, {usage.live} live"
+
+
+def checked_prompts(prompts: object) -> "Prompts":
+    """The value of the fixture `rageval_prompts`, as prompts that can be sent; else the test fails."""
+    from pytest_rageval.prompts.rendering import prompts_of  # noqa: PLC0415 - see session
+
+    return _or_failure(lambda: prompts_of(prompts, "rageval_prompts"))
+
+
+def _or_failure(make: Callable[[], T]) -> T:
+    """The result; an error becomes a failure without our traceback."""
+    try:
+        return make()
+    except RagevalError as error:
+        text = str(error)
+    raise failure(text)
 
 
 class PlanningPlugin:
@@ -113,20 +305,17 @@ class PlanningPlugin:
         self._unfinished: list[str] = []
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Leave out the tests that ask nothing of us."""
-        ours: list[pytest.Item] = []
-        rest: list[pytest.Item] = []
-        for item in items:
-            (ours if OURS & set(getattr(item, "fixturenames", ())) else rest).append(item)
-        if rest:
-            config.hook.pytest_deselected(items=rest)
-            items[:] = ours
+        """Leave out the tests that ask no models."""
+        others = [item for item in items if not _asks(item)]
+        if others:
+            config.hook.pytest_deselected(items=others)
+            items[:] = filter(_asks, items)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """A test that was only counted is skipped, whatever its statements made of stand-ins."""
+        """Report a planned test as skipped, however its statements ended with stubs."""
         report = yield
         if call.when == "call":
             why = _ended_early(item, call)
@@ -140,27 +329,30 @@ class PlanningPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """A plan that counts too little must not be approved by its exit status."""
-        if self._unfinished and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        """Fail a run whose plan counts too little."""
+        if self._unfinished:
+            fail_run(session)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say which tests were not planned to their end."""
+        """List the tests that were not planned to their end."""
         if not self._unfinished:
             return
         n = len(self._unfinished)
-        what = f"{n} test{'' if n == 1 else 's'} could not be planned to the end"
-        lines = [f"{what}; what is asked behind these places is not counted:"]
-        lines += [f"  {line}" for line in self._unfinished]
-        print_lines(terminalreporter, lines, red=True)
+        tests = f"{n} test{'' if n == 1 else 's'} could not be planned to the end"
+        head = f"{tests}; what is asked behind these places is not counted:"
+        print_lines(terminalreporter, [head, *(f"  {line}" for line in self._unfinished)], red=True)
+
+
+def _asks(item: pytest.Item) -> bool:
+    return not OURS.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def _ended_early(item: pytest.Item, call: pytest.CallInfo[None]) -> str:
-    """Where and why a test ended before its last statement; empty where it did not."""
+    """Where and why a planned test ended before its last statement; empty where it did not."""
     if call.excinfo is None:
         return ""
     error = call.excinfo.value
-    if isinstance(error, pytest.skip.Exception) and not GatePlugin.of(item.config).stood_in(item):
+    if isinstance(error, pytest.skip.Exception) and not GatePlugin.of(item.config).has_stubs(item):
         # It skips itself in a run too.
         return ""
     place = call.excinfo.traceback[-1]
@@ -169,252 +361,45 @@ def _ended_early(item: pytest.Item, call: pytest.CallInfo[None]) -> str:
     return f"line {own.lineno + 1}, {first}"
 
 
-T = TypeVar("T")
+def _cut_traceback(excinfo: pytest.ExceptionInfo[BaseException] | None) -> None:
+    """Cut the frames of this package, and the causes, from our errors: their text has all that users need.
 
-MARKERS: Final = ("rageval_threshold", "rageval_calibration")
-"""Markers that are the test."""
-
-SHOWN: Final = {0: 10, 1: 25}
-"""How many lost questions a failure shows, by verbosity: 3 below these, all above."""
-
-
-class GatePlugin:
-    """The hooks of a process that runs tests, and what its tests share."""
-
-    NAME: ClassVar[str] = "rageval-gate"
-
-    def __init__(self, config: pytest.Config, settings: Settings, family: FamilyPlugin) -> None:
-        self.config = config
-        self.settings = settings
-        self._family = family
-        self._session: Session | None = None
-        self._progress: Progress | None = None
-        self._benches: dict[str, Rageval] = {}
-        self._before: dict[str, Usage] = {}
-
-    @classmethod
-    def of(cls, config: pytest.Config) -> "GatePlugin":
-        """The one of this process."""
-        plugin = config.pluginmanager.get_plugin(cls.NAME)
-        if not isinstance(plugin, cls):
-            message = "the rageval plugin is not active in this process"
-            raise pytest.UsageError(message)
-        return plugin
-
-    @property
-    def session(self) -> "Session":
-        """What the tests share, made for the first that asks: here the heavy imports happen."""
-        if self._session is None:
-            from pytest_rageval.plugin.progress import Progress  # noqa: PLC0415
-            from pytest_rageval.session import Session  # noqa: PLC0415
-
-            self._progress = Progress(self.config, self._progress_line)
-            registry, tick = self.registry, self._progress.tick
-            self._session = _told(
-                lambda: Session(self.settings, together=together(self.config), registry=registry, tick=tick)
-            )
-        return self._session
-
-    @cached_property
-    def registry(self) -> "Registry":
-        """What there is, built in and added by other plugins, which are asked once a process."""
-        from pytest_rageval.evaluations.registry import Registry  # noqa: PLC0415 - see session
-
-        registry = Registry()
-        try:
-            self.config.hook.pytest_rageval_register(registry=registry)
-        except RagevalError as error:
-            # Whose hook it was, the innermost line outside this package says.
-            said = "\n  ".join([str(error), *places(error)[-1:]])
-        else:
-            return registry
-        raise failure(said)
-
-    @property
-    def reports(self) -> "Mapping[str, Report]":
-        """What other plugins write reports with, by suffix; nothing where what they add is wrong, as tests tell."""
-        try:
-            return self.registry.reports
-        except pytest.fail.Exception:
-            return {}
-
-    def prompts(self) -> Mapping[str, str]:
-        """The prompts of the user's file."""
-        from pytest_rageval.prompts.rendering import read_templates  # noqa: PLC0415 - see session
-
-        path = self.settings.prompts
-        return {} if path is None else _told(lambda: read_templates(path))
-
-    def check_prompts(self, prompts: object) -> None:
-        """Let pass prompts that can be sent; a test with others ends here."""
-        _worded(prompts)
-
-    def default_generator(self, prompts: object) -> object:
-        """What generates unless a conftest says otherwise, with these prompts."""
-        from pytest_rageval.session.models import DefaultGenerator  # noqa: PLC0415 - see session
-
-        return DefaultGenerator(self.session.models, _worded(prompts))
-
-    def default_judge(self, prompts: object) -> object:
-        """What compares answers unless a conftest says otherwise, with these prompts."""
-        from pytest_rageval.session.models import DefaultJudge  # noqa: PLC0415 - see session
-
-        return DefaultJudge(self.session.models, _worded(prompts))
-
-    def llm(self) -> "LLM":
-        """The model in force, for the user's own code."""
-        return self.session.llm
-
-    def encoder(self) -> "CachedEncoder":
-        """The packaged encoder, for built-in retrievers."""
-        return self.session.encoder
-
-    def open(self, item: pytest.Item, retriever: object, generator: object, judge: object) -> "Rageval":
-        """The object that a test receives, with the scores of its markers computed."""
-        from pytest_rageval.plugin.rageval_fixture import Rageval  # noqa: PLC0415 - see session
-        from pytest_rageval.session import Components  # noqa: PLC0415
-
-        verbosity = self.config.get_verbosity()
-        bench = Rageval(
-            self.session,
-            Components(retriever, generator, judge),
-            item,
-            limit=SHOWN.get(verbosity, 3 if verbosity < 0 else None),
-            family=self._family.size,
-            finished=self._progress.clear if self._progress else lambda: None,
-        )
-        self._benches[item.nodeid] = bench
-        bench.measure()
-        return bench
-
-    def stood_in(self, item: pytest.Item) -> bool:
-        """Whether a test was given what only stands for a result."""
-        bench = self._benches.get(item.nodeid)
-        return bench is not None and bench.stood_in
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_pycollect_makeitem(
-        self, collector: pytest.Module | pytest.Class, name: str, obj: object
-    ) -> None:
-        """Give a test with thresholds the fixture `rageval`, which it need not name.
-
-        As a mark, and before the item is made: then pytest knows the fixture's
-        own fixtures, and a parametrized retriever multiplies the test.
-        """
-        if not (inspect.isfunction(obj) and collector.funcnamefilter(name)):
-            return
-        own = getattr(obj, "pytestmark", [])
-        if any(mark.name in MARKERS for mark in own) or any(map(collector.get_closest_marker, MARKERS)):
-            pytest.mark.usefixtures("rageval")(obj)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Give the fixture to tests whose mark came later: from a parameter, or from another plugin."""
-        if self._session is not None:
-            self._before[item.nodeid] = self._session.usage
-        names = getattr(item, "fixturenames", None)
-        if names is None or not any(map(item.get_closest_marker, MARKERS)):
-            return
-        if "rageval" not in names:
-            names.append("rageval")
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> None:
-        """Hold the scores against the thresholds, before the test's own statements."""
-        if item.nodeid in self._benches:
-            self._benches[item.nodeid].enforce()
-            return
-        late = next(filter(item.get_closest_marker, MARKERS), None)
-        if late is not None:
-            # A threshold that is not held must not look like one that is kept.
-            message = (
-                f"{late} does nothing here: it came when the test had begun, or the test has no fixtures.\n"
-                "Mark the test in its file, or in pytest_collection_modifyitems."
-            )
-            raise failure(message)
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Send the results with the last of the test's reports: it also crosses to xdist's controller."""
-        if call.when == "call" and (
-            call.excinfo is None or call.excinfo.errisinstance(pytest.skip.Exception)
-        ):
-            self._look_again(item, call)
-        cut_traceback(call.excinfo)
-        report = yield
-        # A test of ours that came to no score, as its retriever broke, is told of too.
-        ours = "rageval" in getattr(item, "fixturenames", ())
-        if report.when == "teardown" and (ours or self._session is not None):
-            from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - see session
-
-            bench = self._benches.pop(item.nodeid, None)
-            used = Usage() if self._session is None else self._session.usage
-            asked = used - self._before.pop(item.nodeid, Usage())
-            if ours or asked != Usage():
-                results: dict[str, Any] = {"nodeid": plain_nodeid(item.nodeid), "evalset": None, "scores": []}
-                results |= bench.results() if bench is not None else {}
-                report.rageval = {**results, "llm": asked.plain()}  # type: ignore[attr-defined]
-        return report
-
-    def _look_again(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-        """Fail a test that came to its end, or skipped itself, behind a threshold that was not kept."""
-        bench = self._benches.get(item.nodeid)
-        if bench is not None:
-            try:
-                bench.enforce_asked()
-            except pytest.fail.Exception as failure:
-                call.excinfo = pytest.ExceptionInfo.from_exception(failure)
-
-    def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> list[str] | None:
-        """Explain a failed assertion on a score or a ranking by the questions behind it."""
-        if self._session is None:
-            return None
-        from pytest_rageval.reports.questions import explain  # noqa: PLC0415 - loaded by now
-
-        verbosity = self.config.get_verbosity()
-        lines = explain(op, left, right, limit=SHOWN.get(verbosity, 3 if verbosity < 0 else None))
-        return lines and list(map(printable, lines))
-
-    def pytest_sessionfinish(self) -> None:
-        """Let go of connections and processes; hand the replies to record to the reports."""
-        if self._session is None:
-            return
-        held_up = self._session.close()
-        if held_up is not None:
-            from pytest_rageval.plugin.progress import print_line  # noqa: PLC0415 - rare
-
-            print_line(
-                self.config,
-                "rageval: warning: async code still runs and blocks the event loop, so that connections and files are "
-                f"not closed: {held_up}",
-            )
-
-    def recorded(self) -> dict[str, str]:
-        """The replies that this process used, as a cassette's lines, where they are to be recorded."""
-        if self._session is None:
-            return {}
-        from pytest_rageval.llm.cassette import entry_line  # noqa: PLC0415 - see session
-
-        return {key: entry_line(entry) for key, entry in self._session.door.used.items()}
-
-    def _progress_line(self) -> str:
-        usage = self.session.door.usage
-        return f"{usage.requests} replies asked for, {usage.cached} from the cache, {usage.live} live"
+    Also from ours among the causes of a user's exception or in a group: pytest shows these too, and with
+    `--showlocals` the variables of each frame.
+    """
+    if excinfo is None:
+        return
+    for error in _chain(excinfo.value):
+        if isinstance(error, RagevalError | Unscored):
+            error.__cause__, error.__suppress_context__ = None, True
+            _cut(error)
+    # A frame list is cached where the exception was printed before, as by `--debug`.
+    excinfo.traceback = type(excinfo.traceback)(excinfo.tb)
 
 
-def _worded(prompts: object) -> "Prompts":
-    """What the fixture `rageval_prompts` gave."""
-    from pytest_rageval.prompts.rendering import prompts_of  # noqa: PLC0415 - see session
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An exception with its causes, its contexts and the members of its groups."""
+    found, seen = [error], set[int]()
+    while found:
+        each = found.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        found += [one for one in (each.__cause__, each.__context__) if one is not None]
+        found += each.exceptions if isinstance(each, BaseExceptionGroup) else ()
+        yield each
 
-    return _told(lambda: prompts_of(prompts, "rageval_prompts"))
+
+def _cut(error: BaseException) -> None:
+    last = error.__traceback__
+    if _is_ours(last):
+        error.__traceback__ = None
+        return
+    while last is not None:
+        if _is_ours(last.tb_next):
+            last.tb_next = None
+        last = last.tb_next
 
 
-def _told(make: Callable[[], T]) -> T:
-    """What it makes; an error of the user's is told without our traceback."""
-    try:
-        return make()
-    except RagevalError as error:
-        said = str(error)
-    raise failure(said)
+def _is_ours(frame: TracebackType | None) -> bool:
+    return frame is not None and Path(frame.tb_frame.f_code.co_filename).is_relative_to(PACKAGE)

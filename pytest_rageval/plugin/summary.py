@@ -13,67 +13,30 @@ import pytest
 from pytest_rageval.config import Settings
 from pytest_rageval.files import write_whole
 from pytest_rageval.plugin.runner import GatePlugin
-from pytest_rageval.plugin.terminal import PASSED, ended, print_lines, worse_end
+from pytest_rageval.plugin.terminal import fail_run, print_lines
 from pytest_rageval.printable import one_line, printable
 
 if TYPE_CHECKING:
     from pytest_rageval.llm.usage import Usage
 
-__all__ = ["SummaryPlugin", "check_kinds", "written"]
-
-
-def check_kinds(config: pytest.Config, paths: Sequence[Path]) -> None:
-    """Let pass files of kinds that there are: nobody wants to hear it after the run.
-
-    Raises:
-        UsageError: a file's name ends in nothing that is known.
-    """
-    from pytest_rageval.reports import KINDS  # noqa: PLC0415 - few runs write reports
-
-    for path in paths:
-        # Other plugins are asked only where it matters: that imports much.
-        if path.suffix not in KINDS and path.suffix not in (added := GatePlugin.of(config).reports):
-            *most, last = sorted({*KINDS, *added})
-            message = (
-                f"--rageval-report is '{path.name}': expected a file name that ends in "
-                f"{', '.join(most)} or {last}."
-            )
-            raise pytest.UsageError(printable(message))
-
-
-def written(
-    config: pytest.Config, paths: Sequence[Path], document: Mapping[str, Any]
-) -> Iterator[tuple[Path, str]]:
-    """Write each file; with each, why it cannot be written, or nothing."""
-    from pytest_rageval.reports import KINDS  # noqa: PLC0415 - few runs write reports
-
-    # What a plugin adds rules over what is built in.
-    kinds = {**KINDS, **GatePlugin.of(config).reports}
-    for path in paths:
-        try:
-            text = kinds[path.suffix](document)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            # Half of a surrogate pair is no text; written so, it is at least what JSON writes.
-            write_whole(path, [text.encode(errors="backslashreplace")])
-        except OSError as error:
-            yield path, error.strerror or str(error)
-        except Exception as error:  # noqa: BLE001 - a plugin's mistake must not cost the baseline or other reports
-            yield path, f"{type(error).__name__}: {error}"
-        else:
-            yield path, ""
-
-
-KEPT: Final = (
-    *("nodeid", "evalset", "function", "system", "parameters", "own", "warnings"),
-    *("scores", "agreement", "calibration"),
-)
-"""What of a test's results the reports show."""
+__all__ = ["LEGEND", "SummaryPlugin"]
 
 LEGEND: Final = "https://pytest-rageval.github.io/pytest-rageval/reference/terminal-table.html"
 """The page that explains the signs of the table."""
 
+REPORTED: Final = (
+    *("nodeid", "evalset", "function", "system", "parameters", "own", "warnings"),
+    *("scores", "agreement", "calibration"),
+)
+"""Keys of a test's results that the reports have."""
+
 PHASES: Final = frozenset({"setup", "call", "teardown"})
-"""Of a test; what xdist says of one whose worker died is of none."""
+"""Phases of a test; xdist reports a test whose worker crashed in none of them."""
+
+PASSED: Final[Mapping[str, str]] = {"outcome": "passed"}
+
+GREEN: Final = frozenset({"passed", "skipped", "xfailed"})
+"""Outcomes that leave a build green."""
 
 
 class SummaryPlugin:
@@ -87,53 +50,48 @@ class SummaryPlugin:
         self._began = time.monotonic()
         self._started = datetime.now(UTC).astimezone().isoformat(timespec="seconds")
         self._tests: dict[str, dict[str, Any]] = {}
-        self._asked: dict[str, Usage] = {}
+        self._usage_of: dict[str, Usage] = {}
+        self._outcomes: dict[str, Mapping[str, str]] = {}
         self._notes: list[str] = []
         self._problems: list[str] = []
-        self._ends: dict[str, Mapping[str, str]] = {}
 
     def pytest_report_header(self) -> str:
-        """Say what generates, what compares, and where replies come from."""
+        """Name the generator, the way to compare answers, and the cassette."""
         cassette = self._settings.cassette
-        told = f"rageval: {self._settings.in_force()}" + (f", cassette {cassette.name}" if cassette else "")
-        return one_line(told)
+        header = f"rageval: {self._settings.in_force()}" + (f", cassette {cassette.name}" if cassette else "")
+        return one_line(header)
 
     def pytest_sessionstart(self) -> None:
-        """Refuse report files of which nobody knows how to write them."""
+        """Refuse report files of unknown kinds."""
         if self._settings.report:
-            check_kinds(self._config, self._settings.report)
+            _check_suffixes(self._config, self._settings.report)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect a test's results; a rerun replaces those of the run before."""
-        before = PASSED if report.when == "setup" else self._ends.pop(report.nodeid, PASSED)
-        self._ends[report.nodeid] = worse_end(before, ended(report))
-        results = getattr(report, "rageval", None)
+        before = PASSED if report.when == "setup" else self._outcomes.pop(report.nodeid, PASSED)
+        self._outcomes[report.nodeid] = _worse(before, _outcome(report))
         if report.when not in PHASES:
-            self._lost(report)
+            self._add_without_results(report)
+        results = getattr(report, "rageval", None)
         if results is None:
             return
         from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - few runs have results
 
-        usage = Usage.of(results["llm"])
-        self._asked[results["nodeid"]] = self._asked.get(results["nodeid"], Usage()) + usage
-        end = self._ends.pop(report.nodeid, PASSED)
-        if results["scores"] or {"agreement", "calibration"} & results.keys() or end is not PASSED:
-            kept = {name: results[name] for name in KEPT if name in results}
-            self._tests[results["nodeid"]] = {"nodeid": results["nodeid"], **end, **kept}
+        nodeid = results["nodeid"]
+        self._usage_of[nodeid] = self._usage_of.get(nodeid, Usage()) + Usage.of(results["llm"])
+        outcome = self._outcomes.pop(report.nodeid, PASSED)
+        if _has_table(results) or outcome is not PASSED:
+            reported = {name: results[name] for name in REPORTED if name in results}
+            self._tests[nodeid] = {"nodeid": nodeid, **outcome, **reported}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """A module that cannot be imported has tests that nobody knows of: the reports say so."""
+        """Report a module that cannot be imported: it may have tests of ours."""
         if report.failed:
-            self._lost(report)
-
-    def _lost(self, report: pytest.TestReport | pytest.CollectReport) -> None:
-        """Tell of what ended before anybody could know whether it is ours."""
-        end = ended(report)
-        self._tests[report.nodeid] = {"nodeid": report.nodeid, **end, "evalset": None, "scores": []}
+            self._add_without_results(report)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Write the report files, over those of the last run that had results."""
+        """Write the report files, over those of an earlier run."""
         if not self._settings.report or self._config.option.collectonly:
             return
         if self._settings.plan:
@@ -153,21 +111,41 @@ class SummaryPlugin:
             stopped=exitstatus == pytest.ExitCode.INTERRUPTED
             or bool(session.shouldfail or session.shouldstop),
         )
-        for path, problem in written(self._config, self._settings.report, document):
+        for path, problem in _write(self._config, self._settings.report, document):
             if problem:
                 self._problems.append(f"The report {path} cannot be written: {problem}.")
-                # Whoever reads the reports would take those of an earlier run for this one's.
-                if session.exitstatus == pytest.ExitCode.OK:
-                    session.exitstatus = pytest.ExitCode.TESTS_FAILED
+                # Else the file of an earlier run would be read as this run's.
+                fail_run(session)
             else:
                 self._notes.append(f"report: {path}")
 
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the table, or the plan, and what was written; warnings also with -q."""
+        # A plan is the purpose of its run: it is shown with -q too.
+        shown = (self._usage_of or self._notes) and (self._settings.plan or terminalreporter.verbosity >= 0)
+        lines = [*(self._plan() if self._settings.plan else self._table()), *self._notes] if shown else []
+        if lines:
+            terminalreporter.section("rageval")
+        print_lines(terminalreporter, lines)
+        if self._tests:
+            from pytest_rageval.reports.terminal import warning_lines  # noqa: PLC0415 - few runs do
+
+            print_lines(terminalreporter, warning_lines(self._sorted), yellow=True)
+        print_lines(terminalreporter, self._problems, yellow=True)
+
+    def _add_without_results(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        self._tests[report.nodeid] = {
+            "nodeid": report.nodeid,
+            **_outcome(report),
+            "evalset": None,
+            "scores": [],
+        }
+
     @property
     def _usage(self) -> "Usage":
-        """What all tests asked for."""
         from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - loaded by now, where there is any
 
-        return sum(self._asked.values(), Usage())
+        return sum(self._usage_of.values(), Usage())
 
     @property
     def _sorted(self) -> list[dict[str, Any]]:
@@ -176,7 +154,7 @@ class SummaryPlugin:
 
     @cached_property
     def _matrix(self) -> list[dict[str, Any]]:
-        """Computed when all tests have ended: the report files and the terminal show the same."""
+        """Systems × scores, computed when all tests have ended."""
         from pytest_rageval.reports.systems import matrix_entries  # noqa: PLC0415 - few runs do
 
         return matrix_entries(self._sorted, seed=self._settings.seed)
@@ -188,39 +166,95 @@ class SummaryPlugin:
 
         return ratings_entries(self._sorted, seed=self._settings.seed)
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print the table, or the plan, and what was written."""
-        # A plan is all that its run is for: also with -q.
-        shown = (self._asked or self._notes) and (self._settings.plan or terminalreporter.verbosity >= 0)
-        lines = [*(self._plan() if self._settings.plan else self._table()), *self._notes] if shown else []
-        if lines:
-            terminalreporter.section("rageval")
-        print_lines(terminalreporter, lines)
-        if self._tests:
-            from pytest_rageval.reports.terminal import warning_lines  # noqa: PLC0415 - few runs do
-
-            # Also with -q: a pass that is to be read with care.
-            print_lines(terminalreporter, warning_lines(self._sorted), yellow=True)
-        print_lines(terminalreporter, self._problems, yellow=True)
-
     def _table(self) -> list[str]:
         from pytest_rageval.reports.results import usage_entry, usage_lines  # noqa: PLC0415
         from pytest_rageval.reports.systems import matrix_lines, ratings_lines  # noqa: PLC0415
         from pytest_rageval.reports.terminal import table_lines  # noqa: PLC0415
 
-        # pytest itself tells of a test that ended before it had a score.
-        scored = [
-            test for test in self._sorted if test["scores"] or {"agreement", "calibration"} & test.keys()
-        ]
+        # pytest itself reports tests that ended before they had a score.
+        tests = [test for test in self._sorted if _has_table(test)]
         return [
-            *(table_lines(scored) if scored else ()),
+            *(table_lines(tests) if tests else ()),
             *matrix_lines(self._matrix),
             *ratings_lines(self._ratings),
             *usage_lines(usage_entry(self._usage)),
-            *([f"legend: {LEGEND}"] if scored else ()),
+            *([f"legend: {LEGEND}"] if tests else ()),
         ]
 
     def _plan(self) -> list[str]:
         from pytest_rageval.reports.terminal import plan_lines  # noqa: PLC0415 - few runs do
 
-        return plan_lines(sorted(self._asked.items()))
+        return plan_lines(sorted(self._usage_of.items()))
+
+
+def _has_table(results: Mapping[str, Any]) -> bool:
+    return bool(results["scores"] or {"agreement", "calibration"} & results.keys())
+
+
+def _outcome(report: pytest.TestReport | pytest.CollectReport) -> Mapping[str, str]:
+    """The outcome of one phase of a test, with pytest's message, without a traceback.
+
+    A phase failed, is in error, was skipped, or failed as expected (xfailed); a module that cannot be
+    collected is in error.
+    """
+    if report.passed:
+        return PASSED
+    if report.skipped:
+        if hasattr(report, "wasxfail"):
+            return {"outcome": "xfailed", "message": report.wasxfail}
+        # pytest has the reason with its place.
+        *_, reason = report.longrepr if isinstance(report.longrepr, tuple) else (report.longreprtext,)
+        return {"outcome": "skipped", "message": reason.removeprefix("Skipped: ")}
+    crash = getattr(report.longrepr, "reprcrash", None)
+    message = report.longreprtext if crash is None else crash.message
+    outcome = "failed" if report.when == "call" else "error"
+    # pytest's name for the exception of `pytest.fail`.
+    return {"outcome": outcome, "message": message.removeprefix("Failed: ")}
+
+
+def _worse(one: Mapping[str, str], other: Mapping[str, str]) -> Mapping[str, str]:
+    """The outcome of two phases: the first that failed, else the first that did not pass."""
+    if one is PASSED or (one["outcome"] in GREEN and other["outcome"] not in GREEN):
+        return other
+    return one
+
+
+def _check_suffixes(config: pytest.Config, paths: Sequence[Path]) -> None:
+    """Validate report suffixes before the run.
+
+    Raises:
+        UsageError: no report has the suffix of a file.
+    """
+    from pytest_rageval.reports import KINDS  # noqa: PLC0415 - few runs write reports
+
+    for path in paths:
+        # Asking other plugins imports much: only where the suffix is not built in.
+        if path.suffix not in KINDS and path.suffix not in (added := GatePlugin.of(config).reports):
+            *most, last = sorted({*KINDS, *added})
+            message = (
+                f"--rageval-report is '{path.name}': expected a file name that ends in "
+                f"{', '.join(most)} or {last}."
+            )
+            raise pytest.UsageError(printable(message))
+
+
+def _write(
+    config: pytest.Config, paths: Sequence[Path], document: Mapping[str, Any]
+) -> Iterator[tuple[Path, str]]:
+    """Write each report file; yield it with the reason why it cannot be written, or an empty text."""
+    from pytest_rageval.reports import KINDS  # noqa: PLC0415 - few runs write reports
+
+    # A plugin may replace a built-in report.
+    kinds = {**KINDS, **GatePlugin.of(config).reports}
+    for path in paths:
+        try:
+            text = kinds[path.suffix](document)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # UTF-8 has no half of a surrogate pair; this is JSON's escape for it.
+            write_whole(path, [text.encode(errors="backslashreplace")])
+        except OSError as error:
+            yield path, error.strerror or str(error)
+        except Exception as error:  # noqa: BLE001 - a plugin's error must not prevent the baseline or other reports
+            yield path, f"{type(error).__name__}: {error}"
+        else:
+            yield path, ""

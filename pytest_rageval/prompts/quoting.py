@@ -16,10 +16,10 @@ _PARAGRAPH: Final = re.compile(r"(?:\A|(?<=\n\n))[^\n]*\n\n")
 
 
 def mark_for(texts: Sequence[str]) -> str:
-    """A mark that occurs in none of the texts: 12 hex digits of their SHA-256, or of theirs and a number's.
+    """Return a mark that occurs in none of the texts: 12 hex digits of a SHA-256 of them all.
 
-    It is the same for the same texts, so that their prompt stays the same. Who writes one of them cannot
-    know it: it depends on all of them, and on the text that would hold it.
+    It is the same for the same texts, so that their prompt stays the same. Who writes one of them cannot know it: it
+    depends on all of them, and on the text that would hold it.
 
     >>> mark_for(["How far?", "5 km"])
     '3cf00396661e'
@@ -30,7 +30,7 @@ def mark_for(texts: Sequence[str]) -> str:
 
 
 def fenced(name: str, text: str, mark: str) -> str:
-    """A text between two lines that say what it is, and hold the mark.
+    """Return a text between two lines with its name and the mark.
 
     >>> print(fenced("answer", "5 km", "3cf00396661e"))
     <answer 3cf00396661e>
@@ -41,7 +41,7 @@ def fenced(name: str, text: str, mark: str) -> str:
 
 
 def unfenced(prompt: str) -> str:
-    r"""A prompt without its fences, and without the paragraphs that speak of their mark: to see what these are worth.
+    r"""Return a prompt without its fences, and without the paragraphs that mention their mark: to measure their effect.
 
     The mark is that of the first line that opens a fence. Another one is that of a quoted text, which stays as it is.
 

@@ -15,27 +15,27 @@ from pytest_rageval.prompts.templates import (
     RATING_FORM,
     REWORDED,
     TEMPLATES,
-    cited,
-    dashed,
+    bulleted,
+    numbered,
 )
 
 __all__ = ["OTHER", "OWN", "Prompts", "prompts_of", "read_prompts", "read_templates", "repair_prompt"]
 
 _SHOWN: Final[Mapping[str, Callable[[Sequence[str]], str]]] = {
     "answer": "\n".join,
-    "references": dashed,
-    "passages": cited,
-    "gold": cited,
+    "references": bulleted,
+    "passages": numbered,
+    "gold": numbered,
 }
-"""How each placeholder's texts are written."""
+"""How the texts of a placeholder are listed."""
 
 
 class Prompts:
-    """What generators and judges ask, with some templates in place of the package's own.
+    """The prompts of generators and judges.
 
     Args:
-        replaced: templates by the names of `TEMPLATES`, with the same placeholders.
-        fences: whether they keep the fences around quoted texts.
+        replaced: templates in place of the package's, by the names of `TEMPLATES`, with the same placeholders.
+        fences: whether quoted texts have fences around them.
     """
 
     def __init__(self, replaced: Mapping[str, str] | None = None, *, fences: bool = True) -> None:
@@ -43,62 +43,47 @@ class Prompts:
         self._fences = fences
 
     def without_fences(self) -> "Prompts":
-        """The same ones, sent without fences: only to measure what these are worth against injections."""
+        """Return the same prompts without fences: only to measure their effect against injections."""
         return Prompts(self._templates, fences=False)
 
     def answer(self, question: str, passages: Sequence[str]) -> str:
         """Ask an instruction-tuned model for a short answer from passages.
 
-        The question stands before and after the passages: a model that reads once
-        then knows what to look for, and what was asked when it has read.
+        The question stands before and after the passages: a model that reads once then knows what to look for, and
+        what was asked when it has read.
         """
-        return self._filled("answer", question=question, passages=cited(passages))
+        return self._filled("answer", question=question, passages=numbered(passages))
 
     def citing(self, question: str, passages: Sequence[str]) -> str:
-        """Ask for all answers that numbered passages hold, each with the numbers of its passages.
-
-        The package's own template has a worked example; its facts are invented.
-
-        Args:
-            question: that has one or more answers.
-            passages: in the order in which they are numbered, from 1.
-        """
-        return self._filled("citing", question=question, passages=cited(passages))
+        """Ask for all answers that passages hold, each with the numbers of its passages, from 1."""
+        return self._filled("citing", question=question, passages=numbered(passages))
 
     def long_answer(self, question: str, passages: Sequence[str]) -> str:
-        """Ask for an answer in whole sentences, with all that the passages say to the question.
-
-        Args:
-            question: that a sentence or several answer.
-            passages: best first.
-        """
-        return self._filled("long_answer", question=question, passages=cited(passages))
+        """Ask for an answer in whole sentences, with all that the passages say about the question."""
+        return self._filled("long_answer", question=question, passages=numbered(passages))
 
     def question(self, passage: str) -> str:
-        """Ask for a question that a passage answers, and for the answer as a quote from it.
-
-        The package's own template has worked examples; their facts are invented.
-        """
+        """Ask for a question that a passage answers, and for the answer as a quote from it."""
         return self._filled("question", passage=" ".join(passage.split()))
 
     def same_answer(self, question: str, references: Sequence[str], prediction: str) -> str:
         """Ask a judge whether a prediction says what one of the references says: yes or no.
 
-        The rule is that of LLM-retEval: all information of at least one reference,
-        numbers and dates included, nothing that contradicts it; more is allowed.
+        The rule is that of LLM-retEval: all information of at least one reference, numbers and dates included,
+        nothing that contradicts it; more is allowed.
         """
         return self._filled(
-            "same_answer", question=question, references=dashed(references), answer=prediction
+            "same_answer", question=question, references=bulleted(references), answer=prediction
         )
 
     def graded_answer(self, question: str, references: Sequence[str], prediction: str) -> str:
         """Ask a judge how much of one of the references a prediction says: a whole number from 1 to 5.
 
-        The rule of `same_answer` is the highest grade; each lower one has its own description,
-        and a contradiction is the lowest.
+        The rule of `same_answer` is the highest grade; each lower one has its own description, and a contradiction is
+        the lowest.
         """
         return self._filled(
-            "graded_answer", question=question, references=dashed(references), answer=prediction
+            "graded_answer", question=question, references=bulleted(references), answer=prediction
         )
 
     def relevance(self, question: str, passage: str) -> str:
@@ -108,8 +93,8 @@ class Prompts:
     def preference(self, question: str, first: str, second: str) -> str:
         """Ask a judge which of two long answers is better: a short reason, then 1, 2 or 0 in a tag.
 
-        The criteria are those of RAG-QA Arena. Each answer is one line: it cannot
-        look like a part of the prompt, and none wins by its layout.
+        The criteria are those of RAG-QA Arena. Each answer is one line: it cannot look like a part of the prompt, and
+        none wins by its layout.
         """
         first, second = " ".join(first.split()), " ".join(second.split())
         return self._filled("preference", question=question, first=first, second=second)
@@ -130,9 +115,9 @@ class Prompts:
         return self._filled(criterion, question=question, **texts)
 
     def _filled(self, name: str, /, *, question: str | None = None, **quoted: str) -> str:
-        """A template with texts for its placeholders, in one pass: a text may hold braces of its own.
+        """Fill a template in one pass: a text may hold braces of its own.
 
-        All but the question, which is the user's own, are quoted: who wrote them may want something else.
+        All texts but the user's question are quoted, since others wrote them.
         """
         asked = {} if question is None else {"question": question}
         mark = mark_for([*asked.values(), *quoted.values()])
@@ -143,10 +128,10 @@ class Prompts:
 
 
 OWN: Final = Prompts()
-"""The package's own, all of them."""
+"""The package's prompts."""
 
 OTHER: Final = Prompts(REWORDED)
-"""What they are compared with, to see how much a judge's verdicts depend on words."""
+"""Some judge prompts in other words, to measure how much verdicts depend on wording."""
 
 
 def repair_prompt(why: str) -> str:
@@ -154,37 +139,36 @@ def repair_prompt(why: str) -> str:
     return f"Your reply cannot be read: {why}. Reply again.\n{RATING_FORM}"
 
 
-def prompts_of(given: object, where: str) -> Prompts:
-    """The package's prompts with those that a user gives.
+def prompts_of(templates: object, where: str) -> Prompts:
+    """Return the package's prompts with a user's templates.
 
     Args:
-        given: templates by name.
-        where: they were given, for errors.
+        templates: by name.
+        where: their origin, for errors.
 
     Raises:
-        InputError: it is no such mapping, a name is unknown, or a template's placeholders are not
-            those of the package's own.
+        InputError: `templates` is no mapping, a name is unknown, or a template's placeholders are not those of the
+            package's template.
     """
-    if not isinstance(given, Mapping):
-        message = (
-            f"{where} gives {type(given).__name__}, and not a dict of prompts by name.\n"
+    if not isinstance(templates, Mapping):
+        raise InputError(
+            f"{where} gives {type(templates).__name__}, and not a dict of prompts by name.\n"
             'Return {"answer": "…"}, say.'
         )
-        raise InputError(message)
-    for name, template in given.items():
+    for name, template in templates.items():
         _check(name, template, where)
-    return Prompts(given)
+    return Prompts(templates)
 
 
 def read_templates(path: Path) -> dict[str, str]:
-    """The templates of a TOML file, by name.
+    """Return the templates of a TOML file, by name.
 
     Raises:
-        InputError: the file cannot be read, is not TOML, or what it says are no prompts; see `prompts_of`.
+        InputError: the file cannot be read, is not TOML, or a template is wrong; see `prompts_of`.
     """
     try:
         refuse_special(path)
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
+        templates = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"The prompts {path} cannot be read: {error.strerror or error}.") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
@@ -192,29 +176,27 @@ def read_templates(path: Path) -> dict[str, str]:
             f"The prompts {path} are not TOML: {error}.\n"
             'Write each as NAME = """…""", with placeholders in braces, such as {question}.'
         ) from None
-    prompts_of(given, str(path))
-    return given
+    prompts_of(templates, str(path))
+    return templates
 
 
 def read_prompts(path: Path | None) -> Prompts:
-    """The prompts with those of a TOML file; the package's own where there is none.
+    """Return the prompts with the templates of a TOML file, or the package's prompts without one.
 
     Raises:
-        InputError: see `read_templates`.
+        InputError: as for `read_templates`.
     """
     return OWN if path is None else Prompts(read_templates(path))
 
 
 def _check(name: object, template: object, where: str) -> None:
-    """Let pass a template that can be filled as the package's own is."""
+    """Raise InputError unless a template can be filled like the package's."""
     if name not in TEMPLATES:
         hint = did_you_mean(str(name), TEMPLATES)
-        message = f"{where}: there is no prompt {name!r}.{hint}\nThere are: {', '.join(TEMPLATES)}."
-        raise InputError(message)
+        raise InputError(f"{where}: there is no prompt {name!r}.{hint}\nThere are: {', '.join(TEMPLATES)}.")
     if not isinstance(template, str):
-        message = f"{where}: the prompt {name} is {type(template).__name__}. Write it as text."
-        raise InputError(message)
-    # The mark alone may be left out: quoted texts have it around them whether or not the template says so.
+        raise InputError(f"{where}: the prompt {name} is {type(template).__name__}. Write it as text.")
+    # Only the mark may be left out: fences have it whether or not the template explains them.
     wanted, found = (
         {each: None for each in PLACEHOLDER.findall(text) if each != MARK}
         for text in (TEMPLATES[str(name)], template)
@@ -224,5 +206,4 @@ def _check(name: object, template: object, where: str) -> None:
         if names:
             told = ", ".join(f"{{{each}}}" for each in sorted(names))
             listed = ", ".join(f"{{{each}}}" for each in wanted)
-            message = f"{where}: the prompt {name} {how} {told}.\nIts placeholders are: {listed}."
-            raise InputError(message)
+            raise InputError(f"{where}: the prompt {name} {how} {told}.\nIts placeholders are: {listed}.")

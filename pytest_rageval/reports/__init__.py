@@ -1,6 +1,8 @@
 """Reports: results in, text out. Nothing here computes a score or calls a model.
 
-`KINDS` names the writers of `--rageval-report` by the suffix of the file.
+`results` builds the document of a run, whose keys `document` describes; `notes`, `questions` and `judge_calibration`
+build its parts and their lines of text, `systems` compares systems. `terminal`, `html` and `markdown` write it;
+`KINDS` are those of `--rageval-report`, by the suffix of the file.
 """
 
 import json
@@ -10,15 +12,16 @@ from typing import Any, Final
 from pytest_rageval.reports.html import html_report
 from pytest_rageval.reports.markdown import markdown_report
 
-__all__ = ["KINDS", "Report", "json_report"]
+__all__ = ["KINDS", "json_report"]
 
 
 def json_report(document: Mapping[str, Any]) -> str:
-    """The document in lines that are short enough to compare; letters stay letters."""
+    """The document with one value a line, so that reports can be compared; letters are not escaped."""
     return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
-Report = Callable[[Mapping[str, Any]], str]
-"""From the document, as the JSON report holds it, to the file's text."""
-
-KINDS: Final[Mapping[str, Report]] = {".html": html_report, ".json": json_report, ".md": markdown_report}
+KINDS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
+    ".html": html_report,
+    ".json": json_report,
+    ".md": markdown_report,
+}

@@ -1,66 +1,42 @@
 """Judge calibration and label agreement: as data, as lines below the table, and as failures."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pytest_rageval.calibration.findings import Calibration, CalibrationRuling, LabelledVerdict
 from pytest_rageval.evalsets.human_labels import LabelledPair, Scale
-from pytest_rageval.label_agreement import Agreement
-from pytest_rageval.reports.layout import field_lines, wrapped
+from pytest_rageval.reports.layout import aligned, field_lines, wrapped
 from pytest_rageval.reports.notes import short
-from pytest_rageval.stats.estimate import Estimate
+from pytest_rageval.stats.intervals import Estimate
 
 __all__ = [
-    "agreement_entry",
     "agreement_lines",
     "agreement_with_people",
     "calibration_entry",
     "calibration_failure",
     "calibration_lines",
     "corrected_entry",
-    "corrected_text",
 ]
 
-UNDEFINED: Final = "-"
-
-
-def agreement_entry(agreement: Agreement) -> dict[str, Any]:
-    """The table as data; what could not be had is there with its reason."""
-    return {
-        "downstream": "answer.correct",
-        "label": agreement.label,
-        "rows": [
-            {
-                "annotator": one.annotator,
-                "measure": one.measure,
-                "k": one.k,
-                "tau": one.tau,
-                "rho": one.rho,
-                "n": one.n,
-            }
-            for one in agreement.associations
-        ],
-        "missing": [
-            {"annotator": annotator, "measure": measure, "k": k, "reason": str(error)}
-            for (annotator, measure, k), error in agreement.missing.items()
-        ],
-    }
+LABELS: Final[dict[Scale, dict[float, str]]] = {
+    "yes/no": {1.0: "yes", 0.0: "no"},
+    "graded": {},
+    "pairwise": {1.0: "the first", -1.0: "the second", 0.0: "neither"},
+}
+"""The words for labels; a grade is its number."""
 
 
 def agreement_lines(entry: Mapping[str, Any]) -> list[str]:
-    """A row an annotator × measure, a pair of columns a k; then, a line each, why rows are missing."""
-    rows: Sequence[Mapping[str, Any]] = entry["rows"]
-    ks = sorted({row["k"] for row in rows})
-    cells = {(row["annotator"], row["measure"], row["k"]): row for row in rows}
-    names = list(dict.fromkeys((row["annotator"], row["measure"]) for row in rows))
-    width = max((len(f"{annotator} {measure}") for annotator, measure in names), default=0)
+    """A row for each annotator × measure, a column for each k; then why rows are missing."""
+    rows = {(row["annotator"], row["measure"], row["k"]): row for row in entry["rows"]}
+    ks = sorted({k for _, _, k in rows})
     by = f", answers scored by {entry['label']}" if entry["label"] else ""
     lines = [f"agreement with {entry['downstream']}, Kendall's tau and Spearman's rho{by}"]
-    if rows:
-        lines.append(f"{'':{width}}" + "".join(f"  {f'k = {k}':>11}" for k in ks))
-    for annotator, measure in names:
-        pairs = (_pair(cells.get((annotator, measure, k))) for k in ks)
-        lines.append(f"{f'{annotator} {measure}':{width}}" + "".join(f"  {pair:>11}" for pair in pairs))
+    cells = [("", *(f"{f'k = {k}':>11}" for k in ks))]
+    for annotator, measure in dict.fromkeys((annotator, measure) for annotator, measure, _ in rows):
+        pairs = (_pair(rows.get((annotator, measure, k))) for k in ks)
+        cells.append((f"{annotator} {measure}", *pairs))
+    lines += aligned(cells, right=range(1, len(ks) + 1)) if rows else []
     reasons: dict[str, set[str]] = {}
     for row in entry["missing"]:
         first = row["reason"].partition("\n")[0]
@@ -71,19 +47,11 @@ def agreement_lines(entry: Mapping[str, Any]) -> list[str]:
 def _pair(row: Mapping[str, Any] | None) -> str:
     if row is None:
         return ""
-    return " ".join(UNDEFINED if row[name] is None else short(row[name]) for name in ("tau", "rho"))
-
-
-WORDS: dict[Scale, dict[float, str]] = {
-    "yes/no": {1.0: "yes", 0.0: "no"},
-    "graded": {},
-    "pairwise": {1.0: "the first", -1.0: "the second", 0.0: "neither"},
-}
-"""What a label says; a grade is its number."""
+    return " ".join("-" if row[name] is None else short(row[name]) for name in ("tau", "rho"))
 
 
 def calibration_entry(ruling: CalibrationRuling) -> dict[str, Any]:
-    """All that was found, as data."""
+    """The agreement of the judge with people, and the verdict on its bounds."""
     calibration, bounds = ruling.calibration, ruling.bounds
     return {
         **agreement_with_people(calibration),
@@ -94,7 +62,7 @@ def calibration_entry(ruling: CalibrationRuling) -> dict[str, Any]:
 
 
 def agreement_with_people(calibration: Calibration) -> dict[str, Any]:
-    """The agreement itself, of people too, and each disagreement."""
+    """The agreement of the judge with people, that of people among themselves, and each disagreement."""
     people = calibration.people
     comparator = {} if calibration.comparator is None else {"comparator": calibration.comparator}
     return {
@@ -105,9 +73,8 @@ def agreement_with_people(calibration: Calibration) -> dict[str, Any]:
         "unscored": calibration.unscored,
         "undecided": calibration.undecided,
         "agreement": {name: _estimate(estimate) for name, estimate in calibration.measured.items()},
-        "people": None
-        if people is None
-        else {
+        "people": people
+        and {
             "annotators": people.annotators,
             "n": people.items,
             "among": people.among,
@@ -121,19 +88,17 @@ def agreement_with_people(calibration: Calibration) -> dict[str, Any]:
 
 
 def calibration_lines(entry: Mapping[str, Any]) -> list[str]:
-    """An entry in lines: the agreement with its bounds, and the people's own beside it."""
+    """The agreement with its bounds, and that of people among themselves."""
     by = f", compared by {entry['comparator']}" if "comparator" in entry else ""
-    beside = "".join(f", {entry[word]} {word}" for word in ("unscored", "undecided") if entry[word])
+    without = "".join(f", {entry[word]} {word}" for word in ("unscored", "undecided") if entry[word])
     bounds = entry.get("threshold") or {}
-    told = [
-        f"{name} {_shown(found)}"
-        + (f" (≥ {bound:g})" if (bound := bounds.get(f"min_{name}")) is not None else "")
-        for name, found in entry["agreement"].items()
-    ]
+    measured = []
+    for name, found in entry["agreement"].items():
+        bound = bounds.get(f"min_{name}")
+        measured.append(f"{name} {_with_interval(found)}{'' if bound is None else f' (≥ {bound:g})'}")
     verdict = f": {entry['verdict']}" if entry.get("verdict") else ""
-    lines = [
-        f"judge against people ({entry['labels']}, n = {entry['n']}{beside}{by}): {', '.join(told)}{verdict}"
-    ]
+    labels = f"{entry['labels']}, n = {entry['n']}{without}{by}"
+    lines = [f"judge against people ({labels}): {', '.join(measured)}{verdict}"]
     people = entry["people"]
     if people is not None:
         measure = next(iter(entry["agreement"]))
@@ -145,7 +110,7 @@ def calibration_lines(entry: Mapping[str, Any]) -> list[str]:
 
 
 def calibration_failure(ruling: CalibrationRuling, *, limit: int | None) -> list[str]:
-    """Why the judge is not good enough: its agreement, and the items on which it differs from people.
+    """The failure of a bound: the agreement, and the items on which the judge differs from people.
 
     Args:
         ruling: that failed.
@@ -166,28 +131,16 @@ def calibration_failure(ruling: CalibrationRuling, *, limit: int | None) -> list
 
 
 def corrected_entry(estimate: Estimate | None, labels: int) -> dict[str, Any]:
-    """The mean corrected for the judge's errors, beside the raw one; nothing where there is none."""
+    """The mean of a score corrected for the judge's errors, by so many labels; empty where it is not known."""
     if estimate is None:
         return {}
     interval = [estimate.low, estimate.high]
     return {"corrected": {"mean": estimate.value, "ci95": interval, "labels": labels}}
 
 
-def corrected_text(entry: Mapping[str, Any]) -> str:
-    """A score's entry in a line, with what is assumed; empty where nothing was corrected."""
-    if "corrected" not in entry:
-        return ""
-    found = entry["corrected"]
-    low, high = found["ci95"]
-    return (
-        f"corrected for the judge's errors: {found['mean']:.3f} [{low:.3f}, {high:.3f}], if the "
-        f"{found['labels']} labels are a random sample of such answers"
-    )
-
-
 def _item(one: LabelledVerdict, scale: Scale) -> Iterator[str]:
     item = one.item
-    human, judge = (WORDS[scale].get(label, f"{label:.2f}") for label in (one.human, one.judge))
+    human, judge = (LABELS[scale].get(label, f"{label:.2f}") for label in (one.human, one.judge))
     yield from wrapped(f"  {item.example.id}  human: {human}, judge: {judge}  {item.example.question}", 6)
     if isinstance(item, LabelledPair):
         yield from field_lines("first", [item.first])
@@ -201,7 +154,7 @@ def _estimate(estimate: Estimate | None) -> dict[str, Any] | None:
     return None if estimate is None else {"value": estimate.value, "ci95": [estimate.low, estimate.high]}
 
 
-def _shown(found: Mapping[str, Any] | None) -> str:
+def _with_interval(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return "undefined"
     low, high = found["ci95"]

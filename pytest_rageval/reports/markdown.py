@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from pytest_rageval.printable import printable
+from pytest_rageval.reports.document import ScoreEntry
 from pytest_rageval.reports.layout import wrapped
 from pytest_rageval.reports.questions import question_lines, questions_text
 from pytest_rageval.reports.results import models_text, sliced_name, usage_lines
@@ -32,19 +33,19 @@ LONGEST: Final = 60_000
 
 LONGEST_TABLE: Final = 30_000
 LONGEST_WARNINGS: Final = 6_000
-"""Of these, so that something is left for what was lost."""
+"""Parts of these, so that there is room for the lost questions."""
 
 LONGEST_BLOCK: Final = 8_000
-"""Characters that are shown of what a test or a score says."""
+"""Characters of one folded block."""
 
 MORE: Final = "the HTML report shows them"
 
 
 def markdown_report(document: Mapping[str, Any]) -> str:
-    """The document in GitHub's Markdown: verdicts first, then scores, then what was lost, folded.
+    """The document in GitHub's Markdown: verdicts first, then scores, then lost questions, folded.
 
-    What users, passages and models wrote stands in code, where it is no markup, link or mention. What
-    does not go into a comment is left out, and counted.
+    Text of users, passages and models stands in code, where it is no markup, link or mention. What
+    does not fit into a comment is left out, and counted.
     """
     warnings = [f"> {_code(line)}  \n" for line in warning_lines(document["tests"])]
     text = (
@@ -52,22 +53,23 @@ def markdown_report(document: Mapping[str, Any]) -> str:
         f"{_table(document['tests'])}\n"
         f"{_fitting(warnings, LONGEST_WARNINGS, 'warnings')}"
     )
-    small = "".join(f"<sub>{line}</sub>  \n" for line in _small(document))
+    about = map(_code, [models_text(document), *usage_lines(document["llm"])])
+    small = "".join(f"<sub>{line}</sub>  \n" for line in about)
     return printable(f"{text}{_fitting(_folded(document), LONGEST - len(text), 'sections')}\n{small}")
 
 
 def _fitting(parts: Iterable[str], room: int, what: str) -> str:
-    """The first parts, as many as have room, and how many have not."""
+    """The first parts, as many as fit, and the number of the others."""
     # As printed: it may be longer.
     parts = list(map(printable, parts))
-    told = sum(size <= room for size in accumulate(map(len, parts)))
-    left = len(parts) - told
+    fitting = sum(size <= room for size in accumulate(map(len, parts)))
+    left = len(parts) - fitting
     more = f"\n{left} more {what} do not go into a comment: see the report in HTML or JSON.\n" if left else ""
-    return "".join([*parts[:told], more])
+    return "".join([*parts[:fitting], more])
 
 
 def _table(tests: Sequence[Mapping[str, Any]]) -> str:
-    """The table of all scores, of the tests that went wrong first; nothing where there is no test."""
+    """The table of all scores, those of failed tests first; empty without tests."""
     head = ("", "test", *WIDE_HEAD)
     rule = ["---:" if name in NUMERIC else "---" for name in head]
     rows = _fitting(map(_row, _cells(tests)), LONGEST_TABLE, "scores")
@@ -76,7 +78,7 @@ def _table(tests: Sequence[Mapping[str, Any]]) -> str:
 
 def _cells(tests: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[str]]:
     for test in by_urgency(tests):
-        # What a test with several scores is called, and how it ended, stands once.
+        # The name and the outcome of a test with several scores stand in its first row.
         name, mark = _cell(test["nodeid"]), MARKS[test["outcome"]]
         if not test["scores"]:
             yield mark, name, *["-"] * (len(WIDE_HEAD) - 1), test["outcome"]
@@ -87,24 +89,21 @@ def _cells(tests: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[str]]:
 
 
 def _folded(document: Mapping[str, Any]) -> Iterator[str]:
-    """What stands below the table: of each test what it says, what was lost, and what is beside its scores."""
+    """The blocks below the table: messages, reasons with lost questions, notes, and comparisons of systems."""
     for test in by_urgency(document["tests"]):
         broken = [entry for entry in test["scores"] if entry["verdict"] in BROKEN]
-        # Thresholds that broke say why themselves, whatever pytest was asked to show of it.
+        # The blocks of failed thresholds give the reasons.
         if test.get("message") and not broken:
             yield _details(f"{MARKS[test['outcome']]} {_named(test['nodeid'])}", test["message"].splitlines())
         for entry in test["scores"]:
             if entry in broken or "questions" in entry:
-                yield _details(f"{marked(entry)} {_named(test['nodeid'])} {_count(entry)}", _why(entry))
-    beside = [
-        line
-        for test in document["tests"]
-        if (told := list(notes(test)))
-        for line in (test_name(test), *(line for note in told for line in wrapped(f"  {note}", 4)))
-    ]
-    if beside:
-        yield _details("Beside the scores", beside)
+                yield _details(f"{marked(entry)} {_named(test['nodeid'])} {_score_name(entry)}", _why(entry))
+    all_notes = []
+    for test in document["tests"]:
+        lines = [line for note in notes(test) for line in wrapped(f"  {note}", 4)]
+        all_notes += [test_name(test), *lines] if lines else []
     for name, lines in (
+        ("Beside the scores", all_notes),
         ("Systems", matrix_lines(document["matrix"])),
         ("Ratings", ratings_lines(document["ratings"])),
     ):
@@ -112,7 +111,7 @@ def _folded(document: Mapping[str, Any]) -> Iterator[str]:
             yield _details(name, lines)
 
 
-def _why(entry: Mapping[str, Any]) -> list[str]:
+def _why(entry: ScoreEntry) -> list[str]:
     """The reason of a score's verdict, and the questions behind it."""
     lines = [
         line for part in f"{sliced_name(entry)}: {entry['reason']}".splitlines() for line in wrapped(part, 2)
@@ -121,31 +120,26 @@ def _why(entry: Mapping[str, Any]) -> list[str]:
     return lines if questions is None else [*lines, *question_lines(questions, more=MORE)]
 
 
-def _count(entry: Mapping[str, Any]) -> str:
+def _score_name(entry: ScoreEntry) -> str:
     """The score, and how many questions it lost where that is known."""
     lost = f": {questions_text(entry['questions'])}" if "questions" in entry else ""
     return f"<br>{_named(sliced_name(entry))}{lost}"
 
 
 def _named(text: str) -> str:
-    """A name as code in HTML, as a summary is: there too nothing is a link or a mention."""
+    """A name as code in HTML, where nothing is a link or a mention."""
     return f"<code>{escape(' '.join(text.split()))}</code>"
 
 
 def _details(summary: str, lines: Sequence[str]) -> str:
-    """Folded lines as they stand on the terminal, cut where they are many."""
+    """Folded lines as on the terminal, cut where they are many."""
     text = "\n".join(lines)
     if len(text) > LONGEST_BLOCK:
         text = f"{text[:LONGEST_BLOCK].rpartition(chr(10))[0]}\n…"
     fence = "`" * max(3, 1 + _longest_run(text))
-    # The summary is HTML, in which Markdown is not read.
+    # Markdown is not read in a summary, which is HTML.
     head = f"<details><summary>{summary}</summary>"
     return f"\n{head}\n\n{fence}text\n{text}\n{fence}\n\n</details>\n"
-
-
-def _small(document: Mapping[str, Any]) -> Iterator[str]:
-    yield _code(models_text(document))
-    yield from map(_code, usage_lines(document["llm"]))
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -153,7 +147,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Code in a table, where a bar ends a cell in code too, and backslashes before it are read in more than one way.
+    """Code in a table: there a bar ends a cell even in code, and renderers differ on an escaped one.
 
     >>> _cell("a[x]"), _cell("a|b")
     ('`a[x]`', '<code>a&#124;b</code>')
@@ -165,18 +159,18 @@ def _cell(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Text of others as code, where nothing is markup, link or mention.
+    """Text as code, where nothing is markup, link or mention.
 
     >>> _code("a|b"), _code("a `b`"), _code("")
     ('`a|b`', '`` a `b` ``', '')
     """
     line = " ".join(text.split())
     fence = "`" * (1 + _longest_run(line))
-    # One space at either end is none of the code's.
+    # Markdown strips one space at either end.
     inner = f" {line} " if "`" in line else line
     return f"{fence}{inner}{fence}" if line else ""
 
 
 def _longest_run(text: str) -> int:
-    """Of backticks."""
+    """The length of the longest run of backticks."""
     return max(map(len, re.findall(r"`+", text)), default=0)

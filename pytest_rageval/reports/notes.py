@@ -1,53 +1,51 @@
-"""Notes below a score: why examples are unscored, repeats, votes, triage, ranking anomalies, slices."""
+"""Notes below a score: each as the keys of the score's entry, and as a line of text from these keys.
+
+An entry function returns nothing, and a text function an empty line, where there is nothing to say. Keys that
+only some scores have come from the definitions of these scores.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from math import fsum
+from functools import partial
+from itertools import chain
+from statistics import fmean
 from typing import Any, Final
 
+from pytest_rageval.gate.baseline_update import Moved
+from pytest_rageval.gate.comparison import DropTest
 from pytest_rageval.gate.verdict import Ruling
-from pytest_rageval.measures.rel_prime import Recall
-from pytest_rageval.reports.baseline import baseline_entry
-from pytest_rageval.scores import Outcome, Places, Score
-from pytest_rageval.stats.agreement import spearman_rho
-from pytest_rageval.stats.estimate import Estimate
-from pytest_rageval.stats.position_bias import first_place_share, position_bias
-from pytest_rageval.stats.votes import Tally
+from pytest_rageval.reports.document import ComparisonEntry, ScoreEntry
+from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.stats.agreement import Tally
 
 __all__ = [
+    "TEXTS",
     "anomalies_entry",
     "anomalies_text",
-    "arena_entry",
-    "arena_text",
+    "baseline_entry",
     "beside_entry",
-    "beside_text",
-    "case_entry",
-    "example_beside",
-    "example_places",
-    "example_votes",
-    "factors_entry",
-    "factors_text",
-    "is_arena",
-    "is_triaged",
     "losses",
+    "mean_entry",
+    "moved_text",
     "repeats_entry",
-    "repeats_text",
     "short",
     "slice_warnings",
     "slices_entry",
-    "slices_text",
-    "triage_entry",
-    "triage_text",
-    "undefined_text",
-    "unscored_text",
+    "update_text",
     "votes_entry",
-    "votes_text",
+    "warnings_entry",
 ]
+
+REASONS: Final = 5
+"""How many different reasons are shown."""
+
+BETTER: Final = 8
+"""How many of the questions that got better are named."""
 
 
 def short(rho: float) -> str:
-    """Two decimals without the leading zero; the ends of the range keep theirs.
+    """Two decimals without the leading zero; 1 and -1 keep it.
 
     >>> short(0.583), short(-0.2), short(1.0)
     ('.58', '-.20', '1.00')
@@ -56,84 +54,164 @@ def short(rho: float) -> str:
     return text if text.endswith("1.00") else text.replace("0.", ".", 1)
 
 
-SHOWN: Final = 5
-"""How many different reasons are told."""
+def _reasons_text(key: str, entry: Mapping[str, Any]) -> str:
+    """Such as "4 unscored: 4 × no gold passages"."""
+    examples = entry.get("examples", ())
+    reasons = Counter(" ".join(each[key].split()) for each in examples if each.get(key) is not None)
+    if not reasons:
+        return ""
+    shown = [f"{count} × {reason}" for reason, count in reasons.most_common(REASONS)]
+    shown += [f"{len(reasons) - REASONS} more reasons"] if len(reasons) > REASONS else []
+    return f"{reasons.total()} {key}: {', '.join(shown)}"
 
 
-def undefined_text(entry: Mapping[str, Any]) -> str:
-    """A score's entry in a line: "3 undefined: 3 × nothing was cited"; empty where it is defined for all."""
-    return _told(entry, "undefined")
+def baseline_entry(drop: DropTest | None) -> ComparisonEntry | None:
+    """The comparison with the baseline, over the examples that can be compared."""
+    if drop is None:
+        return None
+    comparison = drop.comparison
+    failed = [outcome.example.id for outcome in comparison.failed]
+    return {
+        "mean": comparison.mean,
+        "drop": comparison.drop,
+        "n": len(comparison.changes),
+        "left_out": comparison.left_out,
+        "unscored": comparison.unscored,
+        **({"failed": failed} if failed else {}),
+        "p_value": drop.p_value,
+        "alpha": drop.alpha,
+        "detectable_drop": drop.detectable,
+        "examples_needed": drop.needed,
+        "worse": [change.outcome.example.id for change in comparison.worse],
+        "better": [change.outcome.example.id for change in comparison.better],
+    }
 
 
-def unscored_text(entry: Mapping[str, Any]) -> str:
-    """Likewise of those that should have a score: "4 unscored: 4 × no gold passages"."""
-    return _told(entry, "unscored")
+def _baseline_text(entry: ScoreEntry) -> str:
+    """Such as "baseline 0.792, drop 0.029 (p = 0.21)".
+
+    Where these are not the examples of the score, with how many were compared: "baseline 0.792 over 55 of 60, …".
+    """
+    baseline = entry.get("baseline")
+    if baseline is None:
+        return ""
+    drop, n = baseline["drop"], baseline["n"]
+    moved = f"drop {drop:.3f}" if drop > 0 else f"gain {-drop:.3f}" if drop < 0 else "no change"
+    failed = len(baseline.get("failed", ()))
+    examples = entry["n"] + failed
+    over = f" over {n} of {examples}" if n != examples else ""
+    over += f", {failed} without a score counted as lost" if failed else ""
+    over += f", {baseline['left_out']} not the same" if baseline["left_out"] else ""
+    changes = f", {len(baseline['worse'])} of {n} worse" if baseline["worse"] else ""
+    better = baseline["better"]
+    if better:
+        named = ", ".join(better[:BETTER]) + (", …" if len(better) > BETTER else "")
+        changes += f"; {len(better)} better: {named}"
+    return f"baseline {baseline['mean']:.3f}{over}, {moved} (p = {baseline['p_value']:.2g}{changes})"
 
 
-def _told(entry: Mapping[str, Any], what: str) -> str:
-    reasons = Counter(
-        " ".join(example[what].split())
-        for example in entry.get("examples", ())
-        if example.get(what) is not None
+def moved_text(entry: ScoreEntry) -> str:
+    """How far a score moved from its baseline: "−0.029 (p = 0.21)", or "±0"."""
+    baseline = entry.get("baseline")
+    if baseline is None:
+        return ""
+    drop = baseline["drop"]
+    return f"{'−' if drop > 0 else '+'}{abs(drop):.3f} (p = {baseline['p_value']:.2g})" if drop else "±0"
+
+
+def update_text(moved: Moved) -> str:
+    """The changes of an updated baseline: "test_a.py::test recall@3: 0.940 → 0.593, 32 of 91 worse, 0 better"."""
+    parts = []
+    if moved.n:
+        parts.append(f"{moved.before:.3f} → {moved.after:.3f}")
+        parts.append(f"{moved.worse} of {moved.n} worse, {moved.better} better")
+    if moved.lost:
+        parts.append(f"{moved.lost} questions had a score and have none now")
+    return f"{moved.nodeid} {moved.name}: {', '.join(parts)}"
+
+
+def slices_entry(ruling: Ruling) -> dict[str, Any]:
+    """All values of the tag that a threshold is on, worst first."""
+    tag = ruling.threshold.by
+    return (
+        {} if tag is None else {"by": {"tag": tag, "slices": [_slice(each, tag) for each in ruling.slices]}}
     )
-    told = [f"{count} × {reason}" for reason, count in reasons.most_common(SHOWN)]
-    more = [f"{len(reasons) - SHOWN} more reasons"] if len(reasons) > SHOWN else []
-    return f"{reasons.total()} {what}: {', '.join([*told, *more])}" if told else ""
+
+
+def _slice(ruling: Ruling, tag: str) -> dict[str, Any]:
+    return {
+        "value": ruling.threshold.where[tag],
+        **mean_entry(ruling.score),
+        "baseline": baseline_entry(ruling.drop),
+        "verdict": ruling.verdict.status,
+        "reason": ruling.verdict.reason,
+        **warnings_entry(ruling.verdict.warnings),
+    }
+
+
+def mean_entry(score: Score | None) -> dict[str, Any]:
+    """The mean with its interval and the numbers of examples; None is a score that could not be computed."""
+    if score is None:
+        return {"mean": None, "ci95": None, "n": 0, "unscored": 0, "undefined": 0}
+    return {
+        "mean": float(score),
+        "ci95": score.ci95 and list(score.ci95),
+        "n": score.n,
+        "unscored": score.unscored,
+        "undefined": score.undefined,
+    }
+
+
+def warnings_entry(warnings: Sequence[str]) -> dict[str, list[str]]:
+    """What a reader should know even of a test that passes."""
+    return {"warnings": list(warnings)} if warnings else {}
+
+
+def _slices_text(entry: ScoreEntry) -> str:
+    """Such as "the worst of 3 by topic; then shipping 0.700 fail, account 0.900 pass"."""
+    if "by" not in entry:
+        return ""
+    others = [
+        f"{each['value']} {'-' if each['mean'] is None else format(each['mean'], '.3f')} {each['verdict']}"
+        for each in entry["by"]["slices"][1:]
+    ]
+    worst = f"the worst of {len(others) + 1} by {entry['by']['tag']}"
+    return f"{worst}; then {', '.join(others)}" if others else worst
+
+
+def slice_warnings(entry: ScoreEntry) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """The warnings of all slices but the worst, whose warnings are the entry's, each with its slice."""
+    for each in entry["by"]["slices"][1:] if "by" in entry else ():
+        for warning in each.get("warnings", ()):
+            yield {**entry["where"], entry["by"]["tag"]: each["value"]}, warning
 
 
 def repeats_entry(score: Score) -> dict[str, Any]:
-    """The spread and the number of runs; nothing where they were asked once."""
-    if score.spread is None:
-        return {}
-    return {"spread": score.spread, "runs": len(score.repeats) + 1}
+    """The run-to-run spread and the number of runs."""
+    return {} if score.spread is None else {"spread": score.spread, "runs": len(score.repeats) + 1}
 
 
-def repeats_text(entry: Mapping[str, Any]) -> str:
-    """An entry in a line: "run-to-run spread 0.012 over 3 runs"; empty where there was one."""
+def _repeats_text(entry: ScoreEntry) -> str:
     if "spread" not in entry:
         return ""
     return f"run-to-run spread {entry['spread']:.3f} over {entry['runs']} runs"
 
 
-def beside_entry(score: Score) -> dict[str, dict[str, float]]:
-    """Their means over the examples that have them; nothing where there are none."""
-    values: dict[str, list[float]] = {}
-    for outcome in score.outcomes:
-        for name, value in outcome.evidence.beside.items():
-            values.setdefault(name, []).append(value)
-    means = {name: fsum(each) / len(each) for name, each in values.items()}
+def beside_entry(score: Score) -> dict[str, Any]:
+    """The means of the companion scores, over the examples that have them."""
+    rows = [outcome.evidence.beside for outcome in score.outcomes]
+    names = dict.fromkeys(chain.from_iterable(rows))
+    means = {name: fmean(row[name] for row in rows if name in row) for name in names}
     return {"beside": means} if means else {}
 
 
-def example_beside(outcome: Outcome) -> dict[str, dict[str, float]]:
-    """Those of one example."""
-    return {"beside": dict(outcome.evidence.beside)} if outcome.evidence.beside else {}
+def _beside_text(entry: ScoreEntry) -> str:
+    means = ", ".join(f"{name} {mean:.3f}" for name, mean in entry.get("beside", {}).items())
+    return f"beside it {means}" if means else ""
 
 
-def beside_text(entry: Mapping[str, Any]) -> str:
-    """An entry in a line: "beside it recall@5 0.800, f1@5 0.267"; empty where there are none."""
-    told = ", ".join(f"{name} {mean:.3f}" for name, mean in entry.get("beside", {}).items())
-    return f"beside it {told}" if told else ""
-
-
-def factors_entry(score: Score) -> dict[str, Any]:
-    """The sizes of the sets, summed, and the shares, None where undefined; nothing where there are none."""
-    sizes: Counter[str] = Counter()
-    for outcome in score.outcomes:
-        sizes.update(outcome.evidence.sizes)
-    if not sizes:
-        return {}
-    recall = Recall(sizes["relevant"], sizes["shown"], sizes["found"], sizes["found"])
-    shares = {
-        "coverage": recall.coverage,
-        "recall_over_rel_prime": recall.over_rel_prime,
-        "recall_over_rel": recall.over_rel,
-    }
-    return {"pooled": {**sizes, **shares}}
-
-
-def factors_text(entry: Mapping[str, Any]) -> str:
-    """An entry in a line: "pooled: coverage 4/8 × recall over Rel' 3/4 = recall over Rel 3/8"; or empty."""
+def _pooled_text(entry: ScoreEntry) -> str:
+    """Such as "pooled: coverage 4/8 × recall over Rel' 3/4 = recall over Rel 3/8 (0.375)"."""
     pooled = entry.get("pooled")
     if pooled is None or not pooled["shown"]:
         return ""
@@ -144,206 +222,48 @@ def factors_text(entry: Mapping[str, Any]) -> str:
     )
 
 
-WORDS: Final[Mapping[str, str]] = {
-    "duplicates": "{n} duplicated document{s} counted once",
-    "without_text": "{n} document{s} without text",
-    "short": "{n} ranking{s} of fewer than k documents",
-    "cut": "{n} ranking{s} of more than k documents, cut",
-    "failed": "{n} question{s} at which the retriever failed",
-    "failed_otherwise": "{n} question{s} at which the generator, the judge or an added part failed",
-    "foreign_ids": "no id in {n} ranking{s} is that of any gold passage: are they ids of the same kind?",
-}
-"""How each is told, in this order."""
-
-FEWEST: Final = 10
-"""So many rankings without an id of the gold passages are no bad luck; of a slice of five they may be."""
-
-
-def anomalies_entry(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """The counts above 0, by name: of documents, of rankings, and of questions without a ranking."""
-    outcomes = list(outcomes)
-    counts: Counter[str] = Counter(foreign_ids=_foreign(outcomes))
-    for outcome in outcomes:
-        if outcome.failed is not None:
-            counts["failed" if outcome.failed.part == "rageval_retriever" else "failed_otherwise"] += 1
-        ranking = outcome.evidence.ranking
-        if ranking is not None:
-            counts["duplicates"] += ranking.duplicates
-            counts["without_text"] += ranking.textless
-            counts["short"] += ranking.missing > 0
-            counts["cut"] += ranking.surplus > 0
-    return {name: counts[name] for name in WORDS if counts[name]}
-
-
-def _foreign(outcomes: Sequence[Outcome]) -> int:
-    """How many rankings have ids, where these and the gold passages' have none in common.
-
-    So they do where a framework makes up new ids in every run, and the gold names files, say: every
-    score is 0, and stays it. Gold passages that are found by their span need no id.
-    """
-    gold = {gold.id for outcome in outcomes for gold in outcome.example.relevant if gold.span is None}
-    rankings = [outcome.evidence.ranking or () for outcome in outcomes]
-    ids = [{document.id for document in ranking} - {None} for ranking in rankings]
-    with_ids = sum(map(bool, ids))
-    return with_ids if with_ids >= FEWEST and gold - {None} and gold.isdisjoint(set().union(*ids)) else 0
-
-
-def anomalies_text(counts: Mapping[str, int]) -> str:
-    """The counts in a line; empty where there are none.
-
-    >>> anomalies_text({"duplicates": 3, "cut": 1})
-    '3 duplicated documents counted once, 1 ranking of more than k documents, cut'
-    """
-    return ", ".join(WORDS[name].format(n=n, s="" if n == 1 else "s") for name, n in counts.items())
-
-
-RECALL_ERRED: Final = {"A", "B", "C"}
-"""The cases that "refined" leaves out (Alinejad et al. 2024, section 4.3)."""
-
-
-def is_triaged(spec: str) -> bool:
-    """Whether a score has cases."""
-    return spec.partition("@")[0] == "llm_reteval"
-
-
-def triage_entry(score: Score) -> dict[str, Any]:
-    """The counts of the cases, and Spearman's rho of the verdicts with Recall@k; of other scores nothing.
-
-    "refined" leaves out the questions where recall erred: those of case A, B and C.
-    """
-    if not is_triaged(score.spec):
-        return {}
-    cases = Counter(outcome.case for outcome in score.outcomes if outcome.case is not None)
-    refined = [outcome for outcome in score.outcomes if outcome.case not in RECALL_ERRED]
-    return {
-        "cases": dict(sorted(cases.items())),
-        "spearman": {"all": _spearman(score.outcomes), "refined": _spearman(refined)},
-    }
-
-
-def case_entry(spec: str, outcome: Outcome) -> dict[str, str | None]:
-    """The case of one example, and who lost it; of other scores nothing."""
-    return {"case": outcome.case, "lost_by": outcome.lost_by} if is_triaged(spec) else {}
-
-
-def triage_text(entry: Mapping[str, Any]) -> str:
-    """A score's entry in a line: "cases A 2, C 5; Spearman with recall .58, refined .87"; what there is of it."""
+def _triage_text(entry: ScoreEntry) -> str:
+    """Such as "cases A 2, C 5; Spearman with recall .58, refined .87"."""
     cases = ", ".join(f"{case} {count}" for case, count in entry.get("cases", {}).items())
-    spearman = entry.get("spearman", {})
-    both = [
-        f"{name} {short(spearman[key])}"
+    rhos = ", ".join(
+        f"{name} {short(rho)}"
         for key, name in (("all", "with recall"), ("refined", "refined"))
-        if spearman.get(key) is not None
-    ]
-    parts = [f"cases {cases}" if cases else "", f"Spearman {', '.join(both)}" if both else ""]
-    return "; ".join(part for part in parts if part)
+        if (rho := entry.get("spearman", {}).get(key)) is not None
+    )
+    return "; ".join([*([f"cases {cases}"] if cases else []), *([f"Spearman {rhos}"] if rhos else [])])
 
 
 def losses(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """Who lost how many of these questions, most first; empty where nobody is known to have."""
-    by = Counter(outcome.lost_by for outcome in outcomes if outcome.lost_by is not None)
-    return dict(by.most_common())
-
-
-def _spearman(outcomes: Sequence[Outcome]) -> float | None:
-    pairs = [
-        (outcome.value, outcome.evidence.recall)
-        for outcome in outcomes
-        if outcome.value is not None and outcome.evidence.recall is not None
-    ]
-    return spearman_rho([value for value, _ in pairs], [recall for _, recall in pairs])
+    """How many of these questions were lost by what, most first; empty where no cause is known."""
+    return dict(Counter(each.lost_by for each in outcomes if each.lost_by is not None).most_common())
 
 
 def votes_entry(score: Score) -> dict[str, Any]:
-    """The tally of a score's verdicts, with the rates; nothing where no verdict was voted on."""
+    """The tally of the judge's votes, with the rates."""
     tally = score.votes
     rates = {"flip_rate": tally.flip_rate, "minority_rate": tally.minority_rate}
     return {"judge_votes": asdict(tally) | rates} if tally.verdicts else {}
 
 
-def example_votes(outcome: Outcome) -> dict[str, Any]:
-    """The tally of one example; nothing where no verdict was voted on."""
-    tally = outcome.evidence.votes
-    return {"judge_votes": asdict(tally)} if tally.verdicts else {}
-
-
-def votes_text(entry: Mapping[str, Any]) -> str:
-    """A score's entry in a line: "flip rate 25.0% (1 of 4 verdicts), …"; empty without votes."""
-    counted = entry.get("judge_votes")
-    if counted is None:
+def _votes_text(entry: ScoreEntry) -> str:
+    """Such as "flip rate 25.0% (1 of 4 verdicts), minority 9.1% (1 of 11 votes)"."""
+    if "judge_votes" not in entry:
         return ""
-    tally = Tally(**{name: counted[name] for name in asdict(Tally())})
-    parts = [
-        f"flip rate {tally.flip_rate:.1%} ({tally.split} of {tally.verdicts} verdicts)",
-        f"minority {tally.minority_rate:.1%} ({tally.minority} of {tally.votes} votes)",
-    ]
-    return ", ".join(parts + ([f"{tally.unread} votes not read"] if tally.unread else []))
+    tally = Tally(**{name: entry["judge_votes"][name] for name in asdict(Tally())})
+    unread = f", {tally.unread} votes not read" if tally.unread else ""
+    return (
+        f"flip rate {tally.flip_rate:.1%} ({tally.split} of {tally.verdicts} verdicts), "
+        f"minority {tally.minority_rate:.1%} ({tally.minority} of {tally.votes} votes){unread}"
+    )
 
 
-def is_arena(spec: str) -> bool:
-    """Whether a score is of battles."""
-    return spec.partition("@")[0] in {"arena.win", "arena.win_tie"}
-
-
-def arena_entry(score: Score) -> dict[str, Any]:
-    """The no-answer ratio and the measured position bias; of other scores nothing.
-
-    `position_bias` is None where nothing tells of it. With `orders` 1, each pair was judged in one order,
-    `verdicts` counts those that were no ties, and `first_place` is the share of them for the answer
-    shown first. With 2, `verdicts` counts pairs, `flip_rate` is the share whose verdict changed with the
-    order, and `first_place` the share of these in which an answer did better in the first place.
-    """
-    if not is_arena(score.spec):
-        return {}
-    places = [outcome.evidence.places for outcome in score.outcomes]
-    ratio = {"no_answer_ratio": score.counts["no_answer"] / score.n}
-    return {"arena": {**ratio, "position_bias": _in_both_orders(places) or _in_one_order(places)}}
-
-
-def example_places(outcome: Outcome) -> dict[str, Any]:
-    """What the judge said of one example, by the place of its answer; nothing where it was not asked."""
-    places = outcome.evidence.places
-    return {} if places == Places() else {"places": places._asdict()}
-
-
-def arena_text(entry: Mapping[str, Any]) -> str:
-    """A score's entry in a line: "no answer 5.0% (1 of 20); the first place won 60.0% of 15 …"; empty for others."""
-    told = entry.get("arena")
-    if told is None:
+def _arena_text(entry: ScoreEntry) -> str:
+    """Such as "no answer 5.0% (1 of 20); the first place won 60.0% of 15 decided verdicts (…)"."""
+    if "arena" not in entry:
         return ""
-    declined = f"no answer {told['no_answer_ratio']:.1%} ({entry['counts']['no_answer']} of {entry['n']})"
-    return f"{declined}; {_bias_text(told['position_bias'])}"
-
-
-def _in_both_orders(places: list[Places]) -> dict[str, Any] | None:
-    pairs = [(first, second) for first, second in places if first is not None and second is not None]
-    bias = position_bias(pairs)
-    if bias is None:
-        return None
-    return {
-        "orders": 2,
-        "verdicts": len(pairs),
-        **_estimate("flip_rate", bias.flips),
-        **_estimate("first_place", bias.first),
-        "p_value": bias.p_value,
-    }
-
-
-def _in_one_order(places: list[Places]) -> dict[str, Any] | None:
-    verdicts = [place.first for place in places] + [
-        1 - place.second for place in places if place.second is not None
-    ]
-    wins, losses = verdicts.count(1), verdicts.count(0)
-    share = first_place_share(wins, losses)
-    if share is None:
-        return None
-    return {"orders": 1, "verdicts": wins + losses, **_estimate("first_place", share)}
-
-
-def _estimate(name: str, estimate: Estimate | None) -> dict[str, Any]:
-    if estimate is None:
-        return {name: None, f"{name}_ci95": None}
-    return {name: estimate.value, f"{name}_ci95": [estimate.low, estimate.high]}
+    arena = entry["arena"]
+    declined = f"no answer {arena['no_answer_ratio']:.1%} ({entry['counts']['no_answer']} of {entry['n']})"
+    return f"{declined}; {_bias_text(arena['position_bias'])}"
 
 
 def _bias_text(bias: Mapping[str, Any] | None) -> str:
@@ -361,47 +281,80 @@ def _bias_text(bias: Mapping[str, Any] | None) -> str:
     return f"{flipped}, {bias['first_place']:.1%} of these for the first place (p = {bias['p_value']:.2g})"
 
 
-def slices_entry(ruling: Ruling) -> dict[str, Any]:
-    """All values, worst first; nothing where the threshold is on no tag."""
-    tag = ruling.threshold.by
-    if tag is None:
-        return {}
-    return {"by": {"tag": tag, "slices": [_slice(each, tag) for each in ruling.slices]}}
-
-
-def slices_text(entry: Mapping[str, Any]) -> str:
-    """An entry in a line: "the worst of 3 by topic; then shipping 0.700 fail, account 0.900 pass"."""
-    if "by" not in entry:
+def _corrected_text(entry: ScoreEntry) -> str:
+    """The mean corrected by human labels, with the assumption behind it."""
+    if "corrected" not in entry:
         return ""
-    others = [
-        f"{each['value']} {'-' if each['mean'] is None else format(each['mean'], '.3f')} {each['verdict']}"
-        for each in entry["by"]["slices"][1:]
-    ]
-    told = f"the worst of {len(others) + 1} by {entry['by']['tag']}"
-    return f"{told}; then {', '.join(others)}" if others else told
+    corrected = entry["corrected"]
+    low, high = corrected["ci95"]
+    return (
+        f"corrected for the judge's errors: {corrected['mean']:.3f} [{low:.3f}, {high:.3f}], if the "
+        f"{corrected['labels']} labels are a random sample of such answers"
+    )
 
 
-def slice_warnings(entry: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """What is to be known of the values behind the worst, whose warnings are the entry's: each with its slice."""
-    for each in entry.get("by", {"slices": []})["slices"][1:]:
-        for warning in each.get("warnings", ()):
-            yield {**entry["where"], entry["by"]["tag"]: each["value"]}, warning
+TEXTS: Final = (
+    partial(_reasons_text, "unscored"),
+    partial(_reasons_text, "undefined"),
+    _baseline_text,
+    _slices_text,
+    _repeats_text,
+    _beside_text,
+    _pooled_text,
+    _triage_text,
+    _votes_text,
+    _arena_text,
+    _corrected_text,
+)
+"""The notes below the row of a score, in this order."""
+
+ANOMALIES: Final[Mapping[str, str]] = {
+    "duplicates": "{n} duplicated document{s} counted once",
+    "without_text": "{n} document{s} without text",
+    "short": "{n} ranking{s} of fewer than k documents",
+    "cut": "{n} ranking{s} of more than k documents, cut",
+    "failed": "{n} question{s} at which the retriever failed",
+    "failed_otherwise": "{n} question{s} at which the generator, the judge or an added part failed",
+    "foreign_ids": "no id in {n} ranking{s} is that of any gold passage: are they ids of the same kind?",
+}
+"""The texts of the counts, in this order."""
+
+FEWEST: Final = 10
+"""From so many rankings on, it is no accident that no id is that of a gold passage."""
 
 
-def _slice(ruling: Ruling, tag: str) -> dict[str, Any]:
-    """One value of a tag, in short."""
-    score = ruling.score
-    interval = None if score is None else score.ci95
-    warnings = {"warnings": list(ruling.verdict.warnings)} if ruling.verdict.warnings else {}
-    return {
-        "value": ruling.threshold.where[tag],
-        "mean": None if score is None else float(score),
-        "ci95": None if interval is None else list(interval),
-        "n": 0 if score is None else score.n,
-        "unscored": 0 if score is None else score.unscored,
-        "undefined": 0 if score is None else score.undefined,
-        "baseline": baseline_entry(ruling.drop),
-        "verdict": ruling.verdict.status,
-        "reason": ruling.verdict.reason,
-        **warnings,
-    }
+def anomalies_entry(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    """The counts above 0, by name: of documents, of rankings, and of questions without a ranking."""
+    counts: Counter[str] = Counter(foreign_ids=_foreign(outcomes))
+    for outcome in outcomes:
+        if outcome.failed is not None:
+            counts["failed" if outcome.failed.part == "rageval_retriever" else "failed_otherwise"] += 1
+        ranking = outcome.evidence.ranking
+        if ranking is not None:
+            counts["duplicates"] += ranking.duplicates
+            counts["without_text"] += ranking.textless
+            counts["short"] += ranking.missing > 0
+            counts["cut"] += ranking.surplus > 0
+    return {name: counts[name] for name in ANOMALIES if counts[name]}
+
+
+def _foreign(outcomes: Sequence[Outcome]) -> int:
+    """How many rankings have ids, where none of these is the id of any gold passage.
+
+    This happens where a framework makes up new ids in every run: every score is 0 then, and stays 0. Gold
+    passages that are found by their span need no id.
+    """
+    gold = {gold.id for outcome in outcomes for gold in outcome.example.relevant if gold.span is None}
+    rankings = [outcome.evidence.ranking or () for outcome in outcomes]
+    ids = [{document.id for document in ranking} - {None} for ranking in rankings]
+    with_ids = sum(map(bool, ids))
+    return with_ids if with_ids >= FEWEST and gold - {None} and gold.isdisjoint(set().union(*ids)) else 0
+
+
+def anomalies_text(counts: Mapping[str, int]) -> str:
+    """The counts in a line.
+
+    >>> anomalies_text({"duplicates": 3, "cut": 1})
+    '3 duplicated documents counted once, 1 ranking of more than k documents, cut'
+    """
+    return ", ".join(ANOMALIES[name].format(n=n, s="" if n == 1 else "s") for name, n in counts.items())

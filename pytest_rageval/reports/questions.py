@@ -1,12 +1,13 @@
 """The questions that explain a verdict: what was asked, retrieved and answered, now and in the baseline."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pytest_rageval.gate.baseline import LONGEST
 from pytest_rageval.gate.comparison import Change, Comparison
 from pytest_rageval.gate.verdict import Ruling
 from pytest_rageval.model import Ranking
+from pytest_rageval.reports.document import QuestionEntry, QuestionsEntry
 from pytest_rageval.reports.layout import WIDTH, field_lines, wrapped
 from pytest_rageval.reports.notes import losses
 from pytest_rageval.scores import Outcome, Score
@@ -21,26 +22,32 @@ __all__ = [
     "questions_entry",
     "questions_text",
     "ranking_lines",
-    "reason_lines",
     "score_line",
     "worse_entry",
 ]
 
+NAMED: Final = 8
+"""How many of the questions that are not shown are at least named."""
 
-def questions_entry(ruling: Ruling) -> dict[str, Any]:
-    """Those that got worse than in the baseline, of a verdict of any kind; else those beyond a bound that was passed.
+NOTHING: Final = "(nothing)"
 
-    The latter also where what got worse is not why: the baseline was below `min` too, and the drop is
-    allowed; or the score is above `max`. Nothing where there are none, so that it can be joined to a
-    threshold's entry.
+MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+
+
+def questions_entry(ruling: Ruling) -> dict[str, QuestionsEntry]:
+    """The questions that explain a verdict: those that got worse than in the baseline, else those beyond a bound.
+
+    Those beyond the bound also where the ones that got worse do not explain it: the baseline was below `min`
+    too, and the drop is allowed; or the score is above `max`. Empty where no question explains it, so that
+    it can be joined to a threshold's entry.
     """
     comparison, beyond = ruling.comparison, _beyond(ruling)
-    if comparison is not None and comparison.worse and (beyond is None or _is_why(ruling, comparison)):
+    if comparison is not None and comparison.worse and (beyond is None or _explains(comparison, ruling)):
         return {"questions": worse_entry(comparison)}
     return {} if beyond is None else {"questions": beyond}
 
 
-def _beyond(ruling: Ruling) -> dict[str, Any] | None:
+def _beyond(ruling: Ruling) -> QuestionsEntry | None:
     """The questions beyond the bound that the score has passed; None where it has passed none."""
     score, threshold = ruling.score, ruling.threshold
     if score is None or ruling.verdict.status != "fail":
@@ -52,21 +59,16 @@ def _beyond(ruling: Ruling) -> dict[str, Any] | None:
     return None
 
 
-def _is_why(ruling: Ruling, comparison: Comparison) -> bool:
-    """Whether what got worse is why a bound was passed."""
+def _explains(comparison: Comparison, ruling: Ruling) -> bool:
+    """Whether the questions that got worse are why a bound was passed."""
     least, allowed = ruling.threshold.min, ruling.threshold.max_drop
     if least is None or allowed is None or ruling.score is None or ruling.score >= least:
         return False
     return comparison.mean >= least or comparison.drop > allowed
 
 
-def worse_entry(comparison: Comparison) -> dict[str, Any]:
-    """The examples that lost against the baseline, worst first, then and now.
-
-    Returns:
-        `why` is "worse"; they are among `of`, of which `better` got better; `lost_by` counts who lost them,
-        and each of `listed` has under `before` its score, ranking and answer in the baseline.
-    """
+def worse_entry(comparison: Comparison) -> QuestionsEntry:
+    """The examples that got worse than in the baseline, worst first, of `of` that can be compared."""
     worse = comparison.worse
     return {
         "why": "worse",
@@ -77,17 +79,13 @@ def worse_entry(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def lost_entry(score: Score, bound: float, *, below: bool) -> dict[str, Any]:
+def lost_entry(score: Score, bound: float, *, below: bool) -> QuestionsEntry:
     """The examples on the wrong side of a bound, worst first.
 
     Args:
-        score: that is out of its bound.
+        score: the mean of all examples.
         bound: of the mean; an example is on the wrong side where its own score is.
         below: whether too low is wrong, or too high.
-
-    Returns:
-        `why` is "below" or "above" the `bound`; they are among `of`; `lost_by` counts who lost them, and
-        what they are is `listed`.
     """
     wrong = [
         outcome
@@ -104,7 +102,59 @@ def lost_entry(score: Score, bound: float, *, below: bool) -> dict[str, Any]:
     }
 
 
-def questions_text(entry: Mapping[str, Any]) -> str:
+def _question(outcome: Outcome, before: dict[str, Any]) -> QuestionEntry:
+    """One question; keys without a value are left out, such as the answer of a ranking measure."""
+    example, evidence = outcome.example, outcome.evidence
+    ranking = evidence.ranking
+    expected = {"as": evidence.expected_as, "texts": list(evidence.expected)} if evidence.expected else {}
+    optional = {
+        "gold": [gold.label for gold in example.relevant],
+        "passages": _passages(outcome),
+        "expected": expected,
+        "judge": evidence.explanation,
+        "unscored": outcome.unscored,
+        "lost_by": outcome.lost_by,
+        "case": outcome.case,
+        "before": before,
+    }
+    question = {
+        "id": example.id,
+        "question": example.question,
+        "score": outcome.value,
+        **({} if ranking is None else {"retrieved": [document.label for document in ranking]}),
+        **({} if evidence.answer is None else {"answer": evidence.answer}),
+        **{name: value for name, value in optional.items() if value},
+    }
+    return cast("QuestionEntry", question)
+
+
+def _passages(outcome: Outcome) -> list[dict[str, Any]]:
+    """The labelled passages: the label of each, and the answer from it alone."""
+    evidence = outcome.evidence
+    alone: Sequence[str] = evidence.answers_alone or [""] * len(evidence.labels)
+    return [
+        {"document": document.label, "label": label, **({"answer": answer} if answer else {})}
+        # Not strict: most rankings have no labels.
+        for label, document, answer in zip(evidence.labels, evidence.ranking or (), alone, strict=False)
+    ]
+
+
+def _before(change: Change) -> dict[str, Any]:
+    now, kept = change.outcome, change.answer
+    answer = now.evidence.answer
+    # The baseline keeps the beginning of an answer.
+    if answer is not None and kept == " ".join(answer.split())[:LONGEST]:
+        kept = answer
+    elif kept is not None and len(kept) == LONGEST:
+        kept = f"{kept}…"
+    return {
+        "score": (now.value or 0.0) + change.drop,
+        **({} if change.ranking is None else {"retrieved": list(change.ranking)}),
+        **({} if kept is None else {"answer": kept}),
+    }
+
+
+def questions_text(entry: QuestionsEntry) -> str:
     """How many they are: "32 of 91 questions got worse, 0 better", or "38 of 91 questions are below 0.85"."""
     some = f"{len(entry['listed'])} of {entry['of']} questions"
     if entry["why"] == "worse":
@@ -112,74 +162,60 @@ def questions_text(entry: Mapping[str, Any]) -> str:
     return f"{some} are {entry['why']} {entry['bound']:g}"
 
 
-def lost_by_text(entry: Mapping[str, Any]) -> str:
-    """Who lost how many: "retriever 16, distraction 3"."""
-    return ", ".join(f"{who} {count}" for who, count in entry["lost_by"].items())
+def lost_by_text(entry: QuestionsEntry) -> str:
+    """What lost how many: "retriever 16, distraction 3"."""
+    return ", ".join(f"{cause} {count}" for cause, count in entry["lost_by"].items())
 
 
 def expected_text(expected: Mapping[str, Any]) -> str:
     """What an answer was compared with: "five days | a week", or "Tulsa + Dallas" where all are wanted."""
-    texts: list[str] = expected["texts"]
-    return (" + " if expected["as"] == "wanted" else " | ").join(texts)
+    return (" + " if expected["as"] == "wanted" else " | ").join(expected["texts"])
 
 
-def _question(outcome: Outcome, before: Mapping[str, Any]) -> dict[str, Any]:
-    """One of them; keys of which nothing is known are left out, as an answer of a ranking measure."""
-    example, evidence = outcome.example, outcome.evidence
-    ranking = evidence.ranking
-    known = {
-        "gold": [gold.label for gold in example.relevant],
-        "passages": _passages(outcome),
-        "expected": {"as": evidence.expected_as, "texts": list(evidence.expected)}
-        if evidence.expected
-        else {},
-        "judge": evidence.explanation,
-        "unscored": outcome.unscored,
-        "lost_by": outcome.lost_by,
-        "case": outcome.case,
-        "before": dict(before),
-    }
-    return {
-        "id": example.id,
-        "question": example.question,
-        "score": outcome.value,
-        **({} if ranking is None else {"retrieved": [document.label for document in ranking]}),
-        **({} if evidence.answer is None else {"answer": evidence.answer}),
-        **{name: value for name, value in known.items() if value},
-    }
+def failure_lines(ruling: Ruling, *, limit: int | None) -> list[str]:
+    """The failure of a threshold: the reason, the score, the questions behind it, and why examples are unscored.
+
+    Args:
+        ruling: on the threshold.
+        limit: show at most this many questions; None for all.
+    """
+    score = ruling.score
+    if score is None:
+        return [ruling.verdict.reason]
+    lines = wrapped(f"{score.name}: {ruling.verdict.reason}", 2)
+    tag = ruling.threshold.by
+    if tag is not None and ruling.slices:
+        failed = [str(each.threshold.where[tag]) for each in ruling.slices if each.verdict.status == "fail"]
+        some = f"{len(failed)} of {len(ruling.slices)} values of {tag} fail"
+        lines += wrapped(f"  {some}: {', '.join(failed)}", 4)
+    lines += wrapped(score_line(score), 2)
+    questions = questions_entry(ruling).get("questions")
+    if questions is None:
+        return lines + _reason_lines(score)
+    # Compared with a baseline, the reason already tells of the examples without a score.
+    reasons = [] if questions["why"] == "worse" else _reason_lines(score)
+    return [*lines, *question_lines(questions, limit=limit), *reasons]
 
 
-def _passages(outcome: Outcome) -> list[dict[str, Any]]:
-    """Those that were labelled: the label of each, and what was answered from it alone."""
-    evidence = outcome.evidence
-    alone: Sequence[str] = evidence.answers_alone or [""] * len(evidence.labels)
+def explain(op: str, left: object, right: object, *, limit: int | None) -> list[str] | None:
+    """Lines for the failed assertion `left op right`, the first as a summary; None where it holds no score."""
+    if isinstance(left, Score) and isinstance(right, int | float) and op in {*MIRRORED, "=="}:
+        return _assertion_lines(left, op, float(right), limit)
+    if isinstance(right, Score) and isinstance(left, int | float) and op in MIRRORED:
+        return _assertion_lines(right, MIRRORED[op], float(left), limit)
+    if isinstance(right, Ranking) and op in {"in", "not in"}:
+        return [f"{left!r} {op} the documents", *ranking_lines(right)]
+    return None
+
+
+def _assertion_lines(score: Score, op: str, bound: float, limit: int | None) -> list[str]:
+    questions = lost_entry(score, bound, below=op in {">", ">=", "=="})
     return [
-        {"document": document.label, "label": label, **({"answer": answer} if answer else {})}
-        # Without labels there is nothing to tell of the ranking here.
-        for label, document, answer in zip(evidence.labels, evidence.ranking or (), alone, strict=False)
+        f"{score.spec} {op} {bound:g}",
+        score_line(score),
+        *question_lines(questions, limit=limit),
+        *_reason_lines(score),
     ]
-
-
-def _before(change: Change) -> dict[str, Any]:
-    now = change.outcome
-    then = _answer_then(change.answer, now.evidence.answer)
-    return {
-        "score": (now.value or 0.0) + change.drop,
-        **({} if change.ranking is None else {"retrieved": list(change.ranking)}),
-        **({} if then is None else {"answer": then}),
-    }
-
-
-def _answer_then(kept: str | None, now: str | None) -> str | None:
-    """The answer then, of which the baseline has the beginning; all of it where that is now's."""
-    if now is not None and kept == " ".join(now.split())[:LONGEST]:
-        return now
-    return f"{kept}…" if kept is not None and len(kept) == LONGEST else kept
-
-
-NAMED: Final = 8
-"""How many of the questions that are not shown are at least named."""
-NOTHING: Final = "(nothing)"
 
 
 def score_line(score: Score) -> str:
@@ -193,63 +229,12 @@ def score_line(score: Score) -> str:
     return f"{score.name} = {score:.3f} ({spread}n = {score.n}{unscored}{undefined})"
 
 
-def failure_lines(ruling: Ruling, *, limit: int | None) -> list[str]:
-    """Everything about a score that is out of its bounds, in the order a reader wants it."""
-    score = ruling.score
-    if score is None:
-        return [ruling.verdict.reason]
-    lines = [
-        *wrapped(f"{score.name}: {ruling.verdict.reason}", 2),
-        *_slices(ruling),
-        *wrapped(score_line(score), 2),
-    ]
-    questions = questions_entry(ruling).get("questions")
-    if questions is None:
-        return [*lines, *reason_lines(score)]
-    # Against a baseline, what has no score is told with the reason.
-    reasons = [] if questions["why"] == "worse" else reason_lines(score)
-    return [*lines, *question_lines(questions, limit=limit), *reasons]
-
-
-def _slices(ruling: Ruling) -> list[str]:
-    """Which values of a tag fail, the worst first, which is told in full; nothing where the threshold is on none."""
-    tag = ruling.threshold.by
-    if tag is None or not ruling.slices:
-        return []
-    failed = [each for each in ruling.slices if each.verdict.status == "fail"]
-    named = ", ".join(str(each.threshold.where[tag]) for each in failed)
-    return wrapped(f"  {len(failed)} of {len(ruling.slices)} values of {tag} fail: {named}", 4)
-
-
-def question_lines(
-    questions: Mapping[str, Any], *, limit: int | None = 10, more: str = "-vv shows them"
-) -> list[str]:
-    """The questions that explain a verdict, with gold, retrieved and answers, then and now.
-
-    Args:
-        questions: as the report has them: `lost_entry` or `worse_entry`.
-        limit: show at most this many of them; None for all.
-        more: where a reader finds the others.
-
-    Returns:
-        Lines of at most 80 characters where words allow.
-    """
-    listed = questions["listed"]
-    shown = listed if limit is None else listed[:limit]
-    lines = [f"{questions_text(questions)}:"]
-    if questions["lost_by"]:
-        lines.extend(wrapped(f"  lost by: {lost_by_text(questions)}", 4))
-    for question in shown:
-        lines.extend(_question_block(question))
-    return lines + _rest([question["id"] for question in listed[len(shown) :]], more)
-
-
-def reason_lines(score: Score) -> list[str]:
+def _reason_lines(score: Score) -> list[str]:
     """Why examples have no score, or none by its definition, with counts."""
     lines = []
-    for what, reasons in (("unscored", score.reasons), ("undefined", score.undefined_reasons)):
+    for kind, reasons in (("unscored", score.reasons), ("undefined", score.undefined_reasons)):
         if reasons:
-            lines.append(f"{reasons.total()} {what}:")
+            lines.append(f"{reasons.total()} {kind}:")
         for reason, count in reasons.most_common():
             lines.extend(wrapped(f"  {count} × {reason}", 4))
     return lines
@@ -267,21 +252,40 @@ def ranking_lines(ranking: Ranking) -> list[str]:
     return lines
 
 
-def _rest(names: Sequence[str], more: str) -> list[str]:
-    """The questions that are not shown, by name."""
-    if not names:
-        return []
-    named = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
-    return wrapped(f"  and {len(names)} more ({more}): {named}", 4)
+def question_lines(
+    questions: QuestionsEntry, *, limit: int | None = 10, more: str = "-vv shows them"
+) -> list[str]:
+    """The questions that explain a verdict, with gold, retrieved and answers, now and in the baseline.
+
+    Args:
+        questions: as in the report.
+        limit: show at most this many of them; None for all.
+        more: where a reader finds the others.
+
+    Returns:
+        Lines of at most 80 characters where words allow.
+    """
+    listed = questions["listed"]
+    shown = listed if limit is None else listed[:limit]
+    lines = [f"{questions_text(questions)}:"]
+    if questions["lost_by"]:
+        lines.extend(wrapped(f"  lost by: {lost_by_text(questions)}", 4))
+    for question in shown:
+        lines.extend(_question_lines(question))
+    rest = [question["id"] for question in listed[len(shown) :]]
+    if rest:
+        named = ", ".join(rest[:NAMED]) + (", …" if len(rest) > NAMED else "")
+        lines.extend(wrapped(f"  and {len(rest)} more ({more}): {named}", 4))
+    return lines
 
 
-def _question_block(question: Mapping[str, Any]) -> Iterator[str]:
+def _question_lines(question: QuestionEntry) -> Iterator[str]:
     before = question.get("before", {})
     moved = f"{before['score']:.2f} → " if before else ""
     yield from wrapped(f"  {question['id']}  {moved}{question['score']:.2f}  {question['question']}", 6)
     if "gold" in question:
         yield from field_lines("gold", question["gold"])
-    # Where passages have labels, these tell what was retrieved; not so what was before.
+    # Passages with labels show what was retrieved now, but not what was retrieved in the baseline.
     if "retrieved" in question and (before or "passages" not in question):
         then = ", ".join(before["retrieved"]) or NOTHING if "retrieved" in before else None
         yield from _then_and_now("retrieved", then, ", ".join(question["retrieved"]) or NOTHING)
@@ -289,24 +293,10 @@ def _question_block(question: Mapping[str, Any]) -> Iterator[str]:
         yield from field_lines("unscored", [question["unscored"]])
     if "answer" in question:
         yield from _then_and_now("answer", before.get("answer"), question["answer"])
-    yield from _judged(question)
-
-
-def _then_and_now(label: str, then: str | None, now: str) -> Iterator[str]:
-    """Both where they differ; a line each, since each may be long."""
-    if then is None or then == now:
-        yield from field_lines(label, [now])
-    else:
-        yield from field_lines(label, [then])
-        yield from field_lines("→", [now])
-
-
-def _judged(question: Mapping[str, Any]) -> Iterator[str]:
-    """What the answer was compared with, what the judge says to it, and who lost the question."""
     for rank, passage in enumerate(question.get("passages", ())):
-        said = f": {passage['answer']}" if "answer" in passage else ""
+        answer = f": {passage['answer']}" if "answer" in passage else ""
         label = "" if rank else "labels"
-        yield from field_lines(label, [f"{passage['label']:.2g} {passage['document']}{said}"])
+        yield from field_lines(label, [f"{passage['label']:.2g} {passage['document']}{answer}"])
     if "expected" in question:
         yield from field_lines(question["expected"]["as"], [expected_text(question["expected"])])
     if "judge" in question:
@@ -318,22 +308,10 @@ def _judged(question: Mapping[str, Any]) -> Iterator[str]:
         yield from field_lines("case", [case])
 
 
-MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-
-
-def explain(op: str, left: object, right: object, *, limit: int | None) -> list[str] | None:
-    """Lines for `left op right`, the first as a summary; None where it is no matter of ours."""
-    if isinstance(left, Score) and isinstance(right, int | float) and op in {*MIRRORED, "=="}:
-        return _score(left, op, float(right), limit)
-    if isinstance(right, Score) and isinstance(left, int | float) and op in MIRRORED:
-        return _score(right, MIRRORED[op], float(left), limit)
-    if isinstance(right, Ranking) and op in {"in", "not in"}:
-        return [f"{left!r} {op} the documents", *ranking_lines(right)]
-    return None
-
-
-def _score(score: Score, op: str, bound: float, limit: int | None) -> list[str]:
-    below = op in {">", ">=", "=="}
-    lines = [f"{score.spec} {op} {bound:g}", score_line(score)]
-    lost = question_lines(lost_entry(score, bound, below=below), limit=limit)
-    return [*lines, *lost, *reason_lines(score)]
+def _then_and_now(label: str, then: str | None, now: str) -> Iterator[str]:
+    """Both where they differ; a line each, since each may be long."""
+    if then is None or then == now:
+        yield from field_lines(label, [now])
+    else:
+        yield from field_lines(label, [then])
+        yield from field_lines("→", [now])

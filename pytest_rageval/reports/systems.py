@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from pytest_rageval.reports.notes import is_arena
+from pytest_rageval.reports.layout import WIDTH, aligned
 from pytest_rageval.reports.results import sliced_name
 from pytest_rageval.stats.paired import Standing, against_best
 
@@ -12,10 +12,10 @@ __all__ = ["matrix_entries", "matrix_lines", "ratings_entries", "ratings_lines"]
 ALPHA: Final = 0.05
 """Above this, a p-value leaves a system as good as the best."""
 
-WIDTH: Final = 80
-"""Characters a line, where names allow; columns beyond stand in a block below."""
-
 PREFIX: Final = "rageval_"
+
+REFERENCE: Final = "reference"
+"""The system that wrote the references; the names of others end in a cut-off."""
 
 LEGEND: Final = (
     "  * highest of its column; ≈ not significantly lower; others significantly lower",
@@ -26,12 +26,12 @@ Entry = Mapping[str, Any]
 
 
 def matrix_entries(tests: Iterable[Entry], *, seed: int = 0) -> list[dict[str, Any]]:
-    """The matrices of a run, as in the JSON report; those with two rows or more, and a column.
+    """The matrices of a run, systems × scores, as in the JSON report; those with two rows or more, and a column.
 
-    A score on the worst value of a tag (`by`) is in none: that may be another value in each row.
+    A score with `by` is left out: its worst value may be another one in each row.
 
     Args:
-        tests: as in the JSON report; those without a `system` are in no matrix.
+        tests: as in the JSON report; those without a `system` are left out.
         seed: of the tests of significance.
     """
     parametrized = [test for test in tests if test.get("system")]
@@ -45,13 +45,13 @@ def matrix_entries(tests: Iterable[Entry], *, seed: int = 0) -> list[dict[str, A
 
 
 def matrix_lines(matrices: Iterable[Entry]) -> list[str]:
-    """A block a matrix, in several blocks of columns where it is wide; the legend once, below the last."""
+    """The matrices, each in several blocks of columns where it is wide, and the legend."""
     lines = [line for matrix in matrices for line in _block(matrix)]
     return [*lines, *LEGEND] if lines else []
 
 
 def _matrix(tests: Sequence[Entry], seed: int) -> dict[str, Any]:
-    """Rows and columns in the order in which they first come."""
+    """A matrix, with rows and columns in the order of the tests."""
     systems = [(_system(group[0]), _scores(group)) for group in _grouped(tests, _system)]
     names = list(dict.fromkeys(name for _, scores in systems for name in scores))
     columns = {
@@ -75,12 +75,17 @@ def _matrix(tests: Sequence[Entry], seed: int) -> dict[str, Any]:
 def _cell(standing: Standing | None) -> dict[str, Any] | None:
     if standing is None:
         return None
-    told = {"mean": standing.mean, "n": standing.n, "best": standing.best}
-    return told | {"shared": standing.shared, "p_value": standing.p_value}
+    return {
+        "mean": standing.mean,
+        "n": standing.n,
+        "best": standing.best,
+        "shared": standing.shared,
+        "p_value": standing.p_value,
+    }
 
 
 def _scores(tests: Iterable[Entry]) -> dict[str, Entry]:
-    """The entries of one system by name; of several on one score, under other bounds, the first."""
+    """The entries of one system by name; of several of one score, under other bounds, the first."""
     scores: dict[str, Entry] = {}
     for test in tests:
         for entry in test["scores"]:
@@ -123,14 +128,16 @@ def _block(matrix: Entry) -> list[str]:
     evalset = matrix["evalset"]
     parameters = "".join(f", {name} = {value}" for name, value in matrix["parameters"].items())
     size = f"  ({evalset['name']}, {evalset['size']})" if evalset else ""
-    named = _named(matrix["rows"])
+    systems = _systems(matrix["rows"])
     columns = [
         _column(name, [row["cells"][place] for row in matrix["rows"]])
         for place, name in enumerate(matrix["scores"])
     ]
     lines = [f"{matrix['test']}{parameters}{size}"]
-    for chosen in _blocks(columns, WIDTH - len(named[0])):
-        lines += ["".join(cells).rstrip() for cells in zip(named, *chosen, strict=True)]
+    for chosen in _blocks(columns, WIDTH - _width(systems)):
+        block = [*systems, *chosen]
+        rows = aligned(list(zip(*block, strict=True)), right=range(len(systems), len(block)))
+        lines += [f"  {row}" for row in rows]
     notes = (
         _note(name, [(row["system"], row["cells"][place]) for row in matrix["rows"]])
         for place, name in enumerate(matrix["scores"])
@@ -138,47 +145,40 @@ def _block(matrix: Entry) -> list[str]:
     return lines + [note for note in notes if note]
 
 
-def _named(rows: Sequence[Entry]) -> list[str]:
-    """The head and the name of each row, of one width."""
-    columns = [
+def _systems(rows: Sequence[Entry]) -> list[list[str]]:
+    """The columns that name the systems, one for each parametrized fixture."""
+    return [
         [name.replace(PREFIX, ""), *(row["system"].get(name, "-") for row in rows)]
         for name in dict.fromkeys(name for row in rows for name in row["system"])
-    ]
-    widths = [max(map(len, column)) for column in columns]
-    return [
-        "".join(f"  {cell:<{width}}" for cell, width in zip(line, widths, strict=True))
-        for line in zip(*columns, strict=True)
     ]
 
 
 def _column(name: str, cells: Sequence[Entry | None]) -> list[str]:
-    """Head and cells of one width; a mark stands behind the number, and the head ends where numbers do."""
-    texts = [name, *("-" if cell is None else f"{cell['mean']:.3f}" for cell in cells)]
-    width = max(map(len, texts))
-    return [f"  {text:>{width}}{mark}" for text, mark in zip(texts, [" ", *map(_mark, cells)], strict=True)]
+    """The means of a score; a mark stands behind each, and the head ends where the numbers do."""
+    return [f"{name} ", *("- " if cell is None else f"{cell['mean']:.3f}{_mark(cell)}" for cell in cells)]
 
 
-def _mark(cell: Entry | None) -> str:
-    if cell is None:
-        return " "
+def _mark(cell: Entry) -> str:
     return "*" if cell["best"] else "≈" if cell["p_value"] > ALPHA else " "
 
 
 def _blocks(columns: Sequence[list[str]], width: int) -> list[list[list[str]]]:
-    """The columns side by side, as many as go into the width, at least one."""
+    """The columns in blocks: as many side by side as fit into the width, at least one."""
     blocks: list[list[list[str]]] = []
-    left = 0
     for column in columns:
-        if not blocks or len(column[0]) > left:
+        if not blocks or _width([*blocks[-1], column]) > width:
             blocks.append([])
-            left = width
         blocks[-1].append(column)
-        left -= len(column[0])
     return blocks
 
 
+def _width(columns: Sequence[Sequence[str]]) -> int:
+    """The width of columns in a line, with two spaces before each."""
+    return sum(2 + max(map(len, column)) for column in columns)
+
+
 def _note(name: str, cells: Sequence[tuple[Mapping[str, str], Entry | None]]) -> str:
-    """Where a column's rows do not rest on the same examples: how many each has, and shares with the best."""
+    """How many examples each row has, and shares with the best, where these are not the same in a column."""
     known = [(" × ".join(system.values()), cell) for system, cell in cells if cell is not None]
     best = next((cell for _, cell in known if cell["best"]), None)
     if best is None:
@@ -191,17 +191,12 @@ def _note(name: str, cells: Sequence[tuple[Mapping[str, str], Entry | None]]) ->
     return f"    {name}: n = {best['n']} in the best; {'; '.join(others)}" if others else ""
 
 
-REFERENCE: Final = "reference"
-"""The system that wrote the references; others bear a cut-off in their names."""
-
-
-def ratings_entries(tests: Sequence[Mapping[str, Any]], *, seed: int) -> list[dict[str, Any]]:
+def ratings_entries(tests: Sequence[Entry], *, seed: int) -> list[dict[str, Any]]:
     """Bradley-Terry ratings, a table for each test function and eval set with at least two systems in the arena.
 
     A system is a parametrization of the function with a cut-off, such as "bm25@5"; the references are one
-    more. Its battles are those behind its scores of the whole set. Only battles against the reference
-    are judged: the distance of two systems rests on how each fares against it. Without finite
-    ratings, `reason` says why.
+    more. Its battles are those of its scores of the whole set. All are battles against the reference, so
+    two systems are compared only through it. Without finite ratings, `reason` says why.
 
     Args:
         tests: as in the JSON report.
@@ -211,13 +206,13 @@ def ratings_entries(tests: Sequence[Mapping[str, Any]], *, seed: int) -> list[di
     for test in tests:
         function, _, parameters = test["nodeid"].partition("[")
         for entry in test["scores"]:
-            # Slices would let each system choose its own questions: with `by`, the worst are told of.
-            if not is_arena(entry["spec"]) or entry["where"] or entry["mean"] is None:
+            # In a slice each system might have other questions: `by` reports the worst value.
+            if "arena" not in entry or entry["where"] or entry["mean"] is None:
                 continue
             key = function, test["evalset"]["name"], test["evalset"]["digest"]
             system = f"{parameters.removesuffix(']')}@{entry['spec'].partition('@')[2]}"
-            # By example: arena.win and arena.win_tie tell of the same battles.
-            groups.setdefault(key, {}).setdefault(system, {}).update(_battle_scores(entry))
+            # By example, since several scores of the arena have the same battles.
+            groups.setdefault(key, {}).setdefault(system, {}).update(_results(entry))
     return [
         {"test": function, "evalset": evalset, **_rated(systems, seed)}
         for (function, evalset, _), systems in groups.items()
@@ -225,8 +220,8 @@ def ratings_entries(tests: Sequence[Mapping[str, Any]], *, seed: int) -> list[di
     ]
 
 
-def ratings_lines(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A block a table: its test, then a row a system, the best first; or why there are no ratings."""
+def ratings_lines(entries: Sequence[Entry]) -> list[str]:
+    """The tables of ratings, the best system first; or why there are no ratings."""
     lines = []
     for entry in entries:
         lines.append(
@@ -235,17 +230,20 @@ def ratings_lines(entries: Sequence[Mapping[str, Any]]) -> list[str]:
         )
         if entry["reason"] is not None:
             lines.append(f"    {entry['reason']}")
-        width = max((len(row["system"]) for row in entry["systems"]), default=0)
-        lines += [
-            f"    {row['system']:{width}}  {row['rating']:6.0f}  "
-            f"95% interval {row['ci95'][0]:.0f} to {row['ci95'][1]:.0f}, {row['battles']} battles"
+        rows = [
+            (
+                row["system"],
+                f"{row['rating']:6.0f}",
+                f"95% interval {row['ci95'][0]:.0f} to {row['ci95'][1]:.0f}, {row['battles']} battles",
+            )
             for row in entry["systems"]
         ]
+        lines += [f"    {row}" for row in aligned(rows)]
     return lines
 
 
-def _battle_scores(entry: Mapping[str, Any]) -> dict[str, float]:
-    """By example, what the answer got of the battle."""
+def _results(entry: Entry) -> dict[str, float]:
+    """The results of the answers' battles, by example: 1 won, 0.5 tied, 0 lost."""
     return {
         example["id"]: example["counts"]["wins"] + example["counts"]["ties"] / 2
         for example in entry["examples"]

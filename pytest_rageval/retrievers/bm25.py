@@ -1,4 +1,4 @@
-"""BM25, as a baseline and for examples, with a tokenizer for any script."""
+"""BM25, a baseline retriever for texts in any script."""
 
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -12,46 +12,33 @@ from rank_bm25 import BM25Okapi
 from pytest_rageval.errors import InputError
 from pytest_rageval.model import Document
 from pytest_rageval.retrievers.documents import corpus_from
-from pytest_rageval.text.scripts import normal_form
+from pytest_rageval.text.tokenize import CharacterMap, is_word_character, normal_form
 
 __all__ = ["BM25Retriever", "words"]
 
-_SCRIPTS_WITHOUT_SPACES: Final = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
-
-
-class _Separators(dict[int, str]):
-    """A translation table that is filled as characters are met.
-
-    Letters, digits and the marks that belong to them stay; all else becomes a
-    space. Characters of scripts written without spaces stand alone.
-    """
-
-    def __missing__(self, code: int) -> str:
-        character = chr(code)
-        if unicodedata.category(character)[0] not in "LMN":
-            kept = " "
-        elif unicodedata.name(character, "").startswith(_SCRIPTS_WITHOUT_SPACES):
-            kept = f" {character} "
-        else:
-            kept = character
-        self[code] = kept
-        return kept
-
-
-_SEPARATORS: Final = _Separators()
-
 
 def words(text: str) -> list[str]:
-    """The words of a text, case folded, without punctuation, in Unicode's compatibility form.
+    """Return the words of a text, case folded, without punctuation, in Unicode's compatibility form.
 
-    Full-width and ligature forms are their plain ones. In scripts without
-    spaces between words each character is a word. Nothing is stemmed and no
-    word is stopped.
+    Full-width and ligature forms become plain. In scripts without spaces between words each character is a word.
+    Nothing is stemmed and no word is left out.
 
     >>> words("Größe: ﬁve ｋｇ, it’s 東京")
     ['grösse', 'five', 'kg', 'it', 's', '東', '京']
     """
-    return normal_form("NFKC", text).casefold().translate(_SEPARATORS).split()
+    return normal_form("NFKC", text).casefold().translate(_WORD_CHARACTERS).split()
+
+
+def _word_character(character: str) -> str:
+    # Marks stand apart too in these scripts, unlike with `set_apart`: documents and queries are split alike, and
+    # another split would change rankings.
+    if not is_word_character(character):
+        return " "
+    return f" {character} " if unicodedata.name(character, "").startswith(_UNSPACED_SCRIPTS) else character
+
+
+_UNSPACED_SCRIPTS: Final = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
+_WORD_CHARACTERS: Final = CharacterMap(_word_character)
 
 
 class BM25Retriever:
@@ -61,7 +48,7 @@ class BM25Retriever:
         documents: strings, dicts or Documents, as a retriever may return them; at least one.
 
     Raises:
-        InputError: it is no list of documents, or none of them has a word.
+        InputError: documents is not a list, or none of them has a word.
         CallableError: a document has no text.
 
     >>> search = BM25Retriever(["the cat sat", "a dog ran", "birds sing"])
@@ -73,11 +60,10 @@ class BM25Retriever:
         self.documents: Sequence[Document] = corpus_from(documents)
         tokens = [words(document.text) for document in self.documents]
         if not any(tokens):
-            message = (
+            raise InputError(
                 f"BM25 needs passages with words, found {len(self.documents)} documents without any.\n"
                 "Give it the corpus: strings, dicts with a text, or Documents."
             )
-            raise InputError(message)
         self._index = BM25Okapi(tokens)
         self._postings: dict[str, tuple[NDArray[np.intp], NDArray[np.float64]]] = {}
 
@@ -93,8 +79,7 @@ class BM25Retriever:
     def _posting(self, word: str) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """The documents with a word, and what it adds to their scores.
 
-        The package goes through all documents for every word of every query;
-        its answer for a word is the same each time, so it is asked once.
+        The package goes through all documents for a word, so each word is looked up once.
         """
         if word not in self._postings:
             weights = self._index.get_scores([word])

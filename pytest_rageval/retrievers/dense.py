@@ -17,31 +17,30 @@ __all__ = ["DenseRetriever", "PooledRetriever"]
 Encode = Callable[[Sequence[str]], list[Vectors]]
 
 BATCH: Final = 64
-"""So many queries are multiplied with the corpus at a time: 26 MB of scores for 100,000 passages."""
+"""Queries that are multiplied with the corpus at a time: 26 MB of scores for 100,000 passages."""
 
 MARGIN: Final = 1e-5
-"""More than a product of float32 may be off by."""
+"""More than the rounding error of a product in float32."""
 
 UNIT_TOLERANCE: Final = 1e-2
-"""A vector's length may be off by so much: models in half precision are, by 0.001 or so."""
+"""Allowed error of a vector's length. Models in half precision are off by about 0.001."""
 
 
 class DenseRetriever:
-    """Passages by the cosine of their embedding with the query's, from the exact product with all.
+    """Ranks passages by the cosine of their embedding with the query's, from the exact product with all.
 
-    The corpus is encoded when the retriever is made and held as one matrix of
-    float32: 154 MB for 100,000 passages of 384 dimensions.
+    The corpus is encoded when the retriever is made and held as one matrix of float32: 154 MB for 100,000 passages of
+    384 dimensions.
 
     Args:
         documents: strings, dicts or Documents, as a retriever may return them; at least one.
-        encoder: gives vectors of length 1; one that reads questions otherwise than passages has the
-            methods `queries` and `passages` beside `sentences`, as `SentenceEncoder`. Default: the
-            packaged one, whose embeddings are kept for this process; the fixture `rageval_encoder`
-            keeps them on disk.
+        encoder: gives vectors of length 1. One that treats questions and passages differently has the methods
+            `queries` and `passages` besides `sentences`, as `SentenceEncoder`. Default: the packaged one, which
+            caches embeddings in memory; the fixture `rageval_encoder` caches them on disk.
 
     Raises:
-        InputError: there are no documents, or they are no list; the extra `dense` is not installed, or the
-            model cannot be loaded; the encoder is none, or gives other vectors.
+        InputError: there are no documents, or they are no list; the extra `dense` is not installed, or the model
+            cannot be loaded; the encoder is unusable, or gives other vectors.
         CallableError: a document has no text.
 
     Source: Reimers and Gurevych (2019), Sentence-BERT.
@@ -66,17 +65,17 @@ class DenseRetriever:
         self._matrix = self._encoded(self._encode_passages, [document.text for document in self.documents])
 
     def __call__(self, query: str, k: int) -> list[Document]:
-        """The k nearest documents, best first; of equal ones the earlier in the corpus."""
+        """Return the k nearest documents, best first; of equal ones the earlier in the corpus."""
         return self.search_many([query], k)[0]
 
     def nearest(self, passage: str, k: int) -> list[Document]:
-        """The k documents nearest to a text that is a passage itself, and encoded as these are."""
+        """Return the k documents nearest to a text that is encoded as a passage."""
         return self._search(self._encode_passages, [passage], k)[0]
 
     def search_many(self, queries: Sequence[str], k: int) -> list[list[Document]]:
-        """The k nearest documents of each query, in the order of the queries.
+        """Return the k nearest documents of each query, in the order of the queries.
 
-        Queries are encoded and multiplied in batches of 64, which takes a fraction of one by one.
+        Queries are encoded and multiplied in batches, which is much faster than one by one.
         """
         return self._search(self._encode_queries, queries, k)
 
@@ -96,7 +95,7 @@ class DenseRetriever:
             raise self._unusable(f"{len(vectors)} vectors of shape {found} for {len(texts)} texts")
         matrix = np.stack(vectors)
         lengths = np.linalg.norm(matrix, axis=1)
-        # Written so that NaN is wrong too. A text of nothing that is known may be at 0: near to nothing.
+        # This form rejects NaN too. A text without known words may be at 0, near to nothing.
         wrong = ~((np.abs(lengths - 1) <= UNIT_TOLERANCE) | (lengths == 0))
         if wrong.any():
             at = int(np.argmax(wrong))
@@ -112,27 +111,19 @@ class DenseRetriever:
 
     def _ranked(self, vector: Vectors, products: NDArray[np.float32], k: int) -> list[Document]:
         near = _candidates(products, k)
-        # Again, row by row: in a product of matrices the seventh decimal depends on what stands beside.
+        # Row by row: in a product of matrices the seventh decimal depends on the other rows.
         scores = (self._matrix[near].astype(np.float64) * vector).sum(axis=1)
         order = np.argsort(-scores, kind="stable")[:k]
         return [replace(self.documents[near[i]], score=float(scores[i])) for i in order]
 
 
-def _candidates(products: NDArray[np.float32], k: int) -> NDArray[np.intp]:
-    """Where the k highest are, and all that may equal the last of them, in the order of the corpus."""
-    if k >= len(products):
-        return np.arange(len(products))
-    last = np.partition(products, -k)[-k]
-    return np.flatnonzero(products >= last - MARGIN)
-
-
 class PooledRetriever:
-    """Searches the pool of the query, by a retriever that is made for it when it is first asked for.
+    """Searches the pool of the query with a retriever that is made at its first use.
 
     Args:
         pools: for each query its documents, as a retriever may return them.
-        make: from documents to a retriever over them, sync or async, such as `BM25Retriever`, or
-            `lambda documents: HyDERetriever(DenseRetriever(documents), llm)`.
+        make: from documents to a retriever over them, sync or async, such as `BM25Retriever`, or `lambda documents:
+            HyDERetriever(DenseRetriever(documents), llm)`.
 
     >>> from pytest_rageval import BM25Retriever
     >>> search = PooledRetriever({"cats?": ["a cat sat", "cats and dogs"], "dogs?": ["a dog ran"]}, BM25Retriever)
@@ -150,7 +141,7 @@ class PooledRetriever:
         self._made: dict[str, Callable[[str, int], Any]] = {}
 
     def __call__(self, query: str, k: int) -> Any:
-        """What the retriever of the query's pool gives, awaitable where it is async; nothing from an empty pool.
+        """Call the retriever of the query's pool; the result is awaitable where it is async, and [] for an empty pool.
 
         Raises:
             InputError: the query has no pool, or its pool is no list of documents.
@@ -166,8 +157,16 @@ class PooledRetriever:
                 "Give each question of the eval set its pool, under exactly its text."
             )
         documents = listed(self._pools[query])
-        return self._make(documents) if documents else _nothing
+        return self._make(documents) if documents else _no_documents
 
 
-def _nothing(query: str, k: int) -> list[object]:  # noqa: ARG001 - a retriever
+def _candidates(products: NDArray[np.float32], k: int) -> NDArray[np.intp]:
+    """Positions of the k highest products, and of all that may equal the last of them, in corpus order."""
+    if k >= len(products):
+        return np.arange(len(products))
+    last = np.partition(products, -k)[-k]
+    return np.flatnonzero(products >= last - MARGIN)
+
+
+def _no_documents(query: str, k: int) -> list[object]:  # noqa: ARG001 - a retriever
     return []

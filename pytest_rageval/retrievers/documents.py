@@ -1,28 +1,28 @@
-"""Documents from whatever a retriever returns: text, id and span are found in the usual places."""
+"""Documents from the items that a retriever returns: text, id and span are found in the usual places."""
 
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from pytest_rageval.errors import CallableError, InputError
 from pytest_rageval.model import Document, Span
 from pytest_rageval.user_code import as_number
 
-__all__ = ["corpus_from", "document_from", "listed", "span_of"]
+__all__ = ["corpus_from", "document_from", "is_list", "listed"]
 
 SOURCE: Final = ("source", "file_path", "file_name", "source_id", "ref_doc_id")
 PAGE: Final = ("page", "page_label", "page_number")
 
 
 class Offsets(NamedTuple):
-    """How a framework calls the offsets of a passage.
+    """The names that a framework gives to the offsets of a passage.
 
     Attributes:
         start: of the first character.
-        end: behind the last one, where it is said at all.
-        of_page: whether they count from the page where the passage names one, not from the file.
+        end: after the last one; may be missing.
+        of_page: whether they count from the page, where the passage names one, rather than from the file.
     """
 
     start: str
@@ -30,35 +30,34 @@ class Offsets(NamedTuple):
     of_page: bool = False
 
 
-KNOWN: Final = (
+OFFSETS: Final = (
     Offsets("start", "end"),
     Offsets("start_index", "end_index", of_page=True),  # LangChain, with add_start_index
     Offsets("start_char_idx", "end_char_idx", of_page=True),  # LlamaIndex
     Offsets("split_idx_start", "split_idx_end"),  # Haystack
 )
 
+TEXT: Final = ("text", "page_content", "content", "passage", "body")
+ID: Final = ("id", "_id", "id_", "doc_id", "document_id", "passage_id", "chunk_id")
+CONTENT: Final = "get_content"
+SCORE: Final = ("score", "similarity")
+METADATA: Final = ("metadata", "meta")
 
-def span_of(item: object, text: str) -> Span | None:
-    """The span of a retrieved item: of a dict, or of a framework's object.
 
-    Offsets are read from `start` and `end`, or as LangChain, LlamaIndex and
-    Haystack call them; without an end it is the start and the length of the text.
-    The file is `source`, `file_path`, `file_name`, `source_id` or `ref_doc_id`.
-    All of them may stand in the item, in its `node`, or in the metadata of either;
-    the first that is there counts.
+def _span(item: object, text: str) -> Span | None:
+    """The span of a retrieved item; None where its file or its start is not known.
 
-    Returns:
-        None where the file or the start is not known. So for a start of -1, which
-        is LangChain's for "not found", and for LangChain's and LlamaIndex's offsets
-        where a page is named: their loaders cut a file into pages first, and the
-        offsets are those in the page.
+    The names of `OFFSETS` and `SOURCE` may be in the item, in its `node`, or in the metadata of either; the first one
+    counts. Without an end it is the start and the length of the text. A start of -1 is LangChain's for "not found".
+    LangChain's and LlamaIndex's loaders cut a file into pages first; where a page is named, their offsets count from
+    it and say nothing about the file.
     """
     node = _get(item, "node")
     places = [item, node, *(_get(place, name) for place in (item, node) for name in ("metadata", "meta"))]
     source = next((name for name in (_file(_first_offset(places, name)) for name in SOURCE) if name), None)
     if source is None:
         return None
-    for offsets in KNOWN:
+    for offsets in OFFSETS:
         start, end = (_offset(_first_offset(places, name)) for name in (offsets.start, offsets.end))
         if start is None or (
             offsets.of_page and any(_first_offset(places, name) is not None for name in PAGE)
@@ -69,53 +68,17 @@ def span_of(item: object, text: str) -> Span | None:
     return None
 
 
-def _first_offset(places: list[Any], name: str) -> Any:
-    return next((value for value in (_get(place, name) for place in places) if value is not None), None)
-
-
-def _get(place: object, name: str) -> Any:
-    return place.get(name) if isinstance(place, Mapping) else getattr(place, name, None)
-
-
-def _file(value: Any) -> str | None:
-    return str(value) if isinstance(value, str | PurePath) else None
-
-
-def _offset(value: Any) -> int | None:
-    """A whole number of any kind, at least 0; vector stores give whole numbers back as floats."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    try:
-        offset = operator.index(value)
-    except TypeError:
-        return None
-    return offset if offset >= 0 else None
-
-
-TEXT: Final = ("text", "page_content", "content", "passage", "body")
-ID: Final = ("id", "_id", "id_", "doc_id", "document_id", "passage_id", "chunk_id")
-CONTENT: Final = "get_content"
-SCORE: Final = ("score", "similarity")
-METADATA: Final = ("metadata", "meta")
-
-
 def document_from(item: object) -> Document:
-    """One retrieved item as a document.
+    """Return one retrieved item as a document.
 
-    A string is a text without an id. A dict or an object is read by key or
-    attribute: the text under `text`, `page_content`, `content`, `passage` or
-    `body`; the id under `id`, `_id`, `id_`, `doc_id`, `document_id`,
-    `passage_id` or `chunk_id`, there or in its metadata. The first that is
-    there counts. Where in which file it is, `span_of` says. Of a pair the second
-    is the score, and a node with a score is read as the node: so do LangChain and
-    LlamaIndex hand out scores.
+    A string is a text without an id. A dict or an object is read by key or attribute: the text under a name of
+    `TEXT`, the id under a name of `ID`, there or in its metadata; the first one counts. Pairs (document, score) of
+    LangChain and nodes with a score of LlamaIndex are read as the document with that score.
 
     An item with an id and no text has the text "": it can be ranked, not read.
 
     Raises:
-        CallableError: neither text nor id was found; what the item is, and what would do.
+        CallableError: it has neither text nor id.
     """
     if isinstance(item, Document):
         return item
@@ -136,46 +99,68 @@ def document_from(item: object) -> Document:
         what = type(item).__name__
         if isinstance(item, Mapping):
             what += f" with the keys {', '.join(map(str, item)) or '(none)'}"
-        message = (
+        raise CallableError(
             f"has no text: {what}.\n"
             f"Return strings, or dicts or objects with the text under one of: {', '.join(TEXT)}."
         )
-        raise CallableError(message)
     score = _first(item, SCORE)
     return Document(
         text=text,
         id=None if identifier is None else str(identifier),
         score=as_number(score),
         metadata=metadata,
-        span=span_of(item, text),
+        span=_span(item, text),
     )
 
 
 def corpus_from(documents: object) -> tuple[Document, ...]:
-    """A corpus as documents, in its order; of whatever a retriever may return.
-
-    Raises:
-        InputError: it is no list, as `listed` says.
-        CallableError: a document has neither text nor id.
-    """
+    """Return a corpus as documents, in its order; each as `document_from`, and raising as `listed`."""
     return tuple(document_from(item) for item in listed(documents))
 
 
 def listed(documents: object) -> list[object]:
-    """What a corpus or a pool holds, as it was given.
+    """Return the items of a corpus or a pool, unchanged.
 
     Raises:
-        InputError: it is no series of documents. A string and a dict are none, though Python goes
-            through the characters of the one and the keys of the other.
+        InputError: it is no series of documents.
     """
-    if isinstance(documents, Iterable) and not isinstance(documents, str | bytes | Mapping):
+    if is_list(documents):
         return list(documents)
-    message = (
+    raise InputError(
         f"Passages are given as a list, found {type(documents).__name__}: {documents!r:.60}\n"
         "Give strings, dicts with a text and an id, or Documents; of a dict from ids to texts, "
         '[{"id": id, "text": text} for id, text in passages.items()].'
     )
-    raise InputError(message)
+
+
+def is_list(documents: object) -> TypeGuard[Iterable[object]]:
+    """Whether an object is a series of documents. A string and a dict are iterable, but no series of documents."""
+    return isinstance(documents, Iterable) and not isinstance(documents, str | bytes | Mapping)
+
+
+def _get(place: object, name: str) -> Any:
+    return place.get(name) if isinstance(place, Mapping) else getattr(place, name, None)
+
+
+def _file(value: Any) -> str | None:
+    return str(value) if isinstance(value, str | PurePath) else None
+
+
+def _offset(value: Any) -> int | None:
+    """An integer ≥ 0 of any type. Vector stores return integers as floats."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    try:
+        offset = operator.index(value)
+    except TypeError:
+        return None
+    return offset if offset >= 0 else None
+
+
+def _first_offset(places: list[Any], name: str) -> Any:
+    return next((value for value in (_get(place, name) for place in places) if value is not None), None)
 
 
 def _scored(item: object) -> tuple[object, float | None] | None:
@@ -187,17 +172,17 @@ def _scored(item: object) -> tuple[object, float | None] | None:
     return (node, as_number(_first(item, SCORE))) if callable(getattr(node, CONTENT, None)) else None
 
 
-def _text(item: object) -> Any:
-    """The text under a usual name, or by the method that a LlamaIndex node of several media has for it."""
-    text = _first(item, TEXT)
-    content = getattr(item, CONTENT, None)
-    return content() if text is None and callable(content) else text
-
-
 def _first(item: object, names: tuple[str, ...]) -> Any:
-    """The value under the first of the names that is there and not None."""
+    """The first value under these names that is neither None nor a method."""
     for name in names:
-        value = item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
+        value = _get(item, name)
         if value is not None and not callable(value):
             return value
     return None
+
+
+def _text(item: object) -> Any:
+    """The text under a usual name, or from the method of a LlamaIndex node of several media."""
+    text = _first(item, TEXT)
+    content = getattr(item, CONTENT, None)
+    return content() if text is None and callable(content) else text

@@ -1,13 +1,13 @@
 """The retriever under test: the user's callable, called and checked query by query."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from pytest_rageval.errors import CallableError, RagevalError
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import Document, Ranking
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
-from pytest_rageval.retrievers.documents import document_from
+from pytest_rageval.retrievers.documents import document_from, is_list
 from pytest_rageval.user_code import Unusable, UserCallable
 
 __all__ = ["Retriever", "adapt_retriever"]
@@ -20,11 +20,11 @@ class Retriever:
         self._search = search
 
     async def retrieve(self, query: str, k: int) -> Ranking:
-        """The first k documents for a query, each once; fewer where fewer came back.
+        """Return the first k documents for a query, each once; fewer where fewer were returned.
 
         Raises:
-            QueryError: the callable raised for this query, or returned no list of documents. None is
-                none: an empty list says that nothing was found, None that nothing was said.
+            QueryError: the callable raised for this query, or returned no list of documents. An empty list means that
+                nothing was found; None is an error.
         """
         return Ranking.of(query, await self._search.call(query, k), k)
 
@@ -32,7 +32,7 @@ class Retriever:
 def adapt_retriever(
     retriever: object, loop: PrivateLoop, adapters: Sequence[Adapter] = ADAPTERS
 ) -> Retriever:
-    """What `rageval_retriever` gave, as a `Retriever`.
+    """Return the object of the fixture `rageval_retriever` as a `Retriever`.
 
     Args:
         retriever: of any kind that one of the adapters recognises.
@@ -40,34 +40,44 @@ def adapt_retriever(
         adapters: tried in this order.
 
     Raises:
-        CallableError: none of them recognises it, or the one that does cannot tell how to ask it; or
-            one that a plugin added raised, or gave nothing that can be called.
+        CallableError: no adapter recognises it, the adapter cannot use it, or an adapter of a plugin raised or
+            returned something that cannot be called.
     """
-    adapt = next((adapt for recognises, adapt in adapters if _asked(recognises, retriever)), None)
+    adapt = next((adapt for recognises, adapt in adapters if _call(recognises, retriever)), None)
     if adapt is None:
-        message = (
+        raise CallableError(
             f"rageval_retriever is {type(retriever).__name__}, which cannot be called.\n"
             "Return a function (query, k) -> documents from the fixture, sync or async, or an object with "
             "invoke (LangChain), retrieve (LlamaIndex), run (Haystack) or similarity_search."
         )
-        raise CallableError(message)
-    search = _asked(adapt, retriever)
+    search = _call(adapt, retriever)
     if not callable(search):
-        message = (
-            f"{_part(adapt)} gave {type(search).__name__} for {type(retriever).__name__}.\n"
+        raise CallableError(
+            f"{_name(adapt)} gave {type(search).__name__} for {type(retriever).__name__}.\n"
             "It gives a function (query, k) -> documents, sync or async."
         )
-        raise CallableError(message)
     return Retriever(UserCallable("rageval_retriever", search, loop, cause="retriever", read=_documents))
 
 
-def _is_list(found: object) -> TypeGuard[Iterable[object]]:
-    return isinstance(found, Iterable) and not isinstance(found, str | bytes | Mapping)
+def _call(part: Callable[[Any], Any], retriever: object) -> Any:
+    """Call a part of an adapter, which may be a plugin's."""
+    try:
+        return part(retriever)
+    except RagevalError:
+        raise
+    except Exception as error:
+        what = f"{_name(part)} raised for {type(retriever).__name__}"
+        raise CallableError.raised(what, error) from error
+
+
+def _name(part: Callable[[Any], Any]) -> str:
+    """The name of a part of an adapter in errors, with its module."""
+    named = part if hasattr(part, "__qualname__") else type(part)
+    return f"The retriever adapter {named.__module__}.{named.__qualname__}"
 
 
 def _documents(found: object) -> list[Document]:
-    """What the callable returned, as documents."""
-    if not _is_list(found):
+    if not is_list(found):
         what = f"returned {type(found).__name__}"
         advice = "Return a list of documents, best first: strings, dicts or Documents."
         raise Unusable(what, f"{what} for {{question}}.\n{advice}")
@@ -79,20 +89,3 @@ def _documents(found: object) -> list[Document]:
             message = f"returned for {{question}}, at rank {rank}, a document that {error}"
             raise Unusable("returned a document that has neither text nor id", message) from None
     return documents
-
-
-def _asked(part: Callable[[Any], Any], retriever: object) -> Any:
-    """What a part of an adapter says of the retriever; most are ours, some are of a plugin."""
-    try:
-        return part(retriever)
-    except RagevalError:
-        raise
-    except Exception as error:
-        what = f"{_part(part)} raised for {type(retriever).__name__}"
-        raise CallableError.raised(what, error) from error
-
-
-def _part(part: Callable[[Any], Any]) -> str:
-    """How errors name a part of an adapter: the module says whose it is."""
-    named = part if hasattr(part, "__qualname__") else type(part)
-    return f"The retriever adapter {named.__module__}.{named.__qualname__}"

@@ -1,4 +1,4 @@
-"""A recorded TREC run as a retriever: what another system retrieved, scored as if it were asked now."""
+"""A recorded TREC run as a retriever: the rankings of another system, scored like live ones."""
 
 import math
 import struct
@@ -18,18 +18,17 @@ COLUMNS: Final = 6
 class TrecRun:
     """The rankings of a run file: lines of `topic Q0 document rank score tag`.
 
-    As trec_eval does, documents are ordered by score in single precision, and of equal scores the greater
-    id comes first (compared as UTF-8); the column `rank` is not read. A question that the run lacks retrieves nothing.
+    As trec_eval does, documents are ordered by score in single precision, and of equal scores the greater id comes
+    first (compared as UTF-8); the column `rank` is not read. A question that the run lacks retrieves nothing.
 
     Args:
         path: of the run; may be compressed.
         examples: the eval set, whose ids are the run's topics; questions are looked up by it.
-        texts: of the documents by id, where a generator is to read them; a document that is not in it
-            has an empty text.
+        texts: of the documents by id, for a generator; other documents have an empty text.
 
     Raises:
-        InputError: the run cannot be read, a line has another form, a document comes twice for a topic,
-            no topic is an example's, or one question is asked by examples with other rankings.
+        InputError: the run cannot be read, a line has another form, a document comes twice for a topic, no topic is
+            an example's, or one question is asked by examples with other rankings.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -51,31 +50,28 @@ class TrecRun:
         for example in examples:
             other = topics.setdefault(example.question, example.id)
             if rankings.get(other) != rankings.get(example.id):
-                message = (
+                raise InputError(
                     f"{Path(path).name}: {other!r} and {example.id!r} are one question with two rankings.\n"
                     "A retriever is asked by question: take one of them out of the eval set."
                 )
-                raise InputError(message)
             self._found[example.question] = rankings.get(example.id, [])
         if not any(self._found.values()):
             named = ", ".join(list(rankings)[:5]) or "none"
-            message = (
+            raise InputError(
                 f"{Path(path).name}: none of its topics ({named}, …) is the id of an example.\n"
                 "Is it a run of this eval set?"
             )
-            raise InputError(message)
 
     def __call__(self, query: str, k: int) -> list[Document]:
-        """The first k documents that the run has for a question.
+        """Return the first k documents of the run for a question.
 
         Raises:
             InputError: no example asks it.
         """
         if query not in self._found:
-            message = (
+            raise InputError(
                 f"The run was not recorded for {query!r}.\nOnly questions of its eval set can be looked up."
             )
-            raise InputError(message)
         return [
             Document(self._texts.get(document, ""), id=document, score=score)
             for score, document in self._found[query][:k]
@@ -83,7 +79,7 @@ class TrecRun:
 
 
 def _rankings(path: Path) -> dict[str, list[tuple[float, str]]]:
-    """By topic: scores and documents, best first."""
+    """Scores and documents of each topic, best first."""
     scores: dict[str, dict[str, float]] = {}
     for number, line in lines(path):
         cells = line.split()
@@ -91,15 +87,15 @@ def _rankings(path: Path) -> dict[str, list[tuple[float, str]]]:
             continue
         score = _score(cells[4]) if len(cells) >= COLUMNS else None
         if score is None:
-            message = (
+            raise InputError(
                 f"{path.name} line {number} is not of a run: {line.strip()[:60]!r}.\n"
                 "Write topic, Q0, document, rank, score, tag."
             )
-            raise InputError(message)
         documents = scores.setdefault(cells[0], {})
         if cells[2] in documents:
-            message = f"{path.name} line {number}: {cells[2][:80]} comes twice for topic {cells[0][:80]}."
-            raise InputError(message)
+            raise InputError(
+                f"{path.name} line {number}: {cells[2][:80]} comes twice for topic {cells[0][:80]}."
+            )
         documents[cells[2]] = score
     return {
         topic: sorted(
@@ -112,13 +108,9 @@ def _rankings(path: Path) -> dict[str, list[tuple[float, str]]]:
 
 
 def _score(cell: str) -> float | None:
-    """The number in single precision, or None where it is none that has a place in an order."""
+    """The number in single precision; None where it is not finite or not a number."""
     try:
-        return _single(float(cell)) if math.isfinite(float(cell)) else None
+        (single,) = struct.unpack("<f", struct.pack("<f", float(cell)))
     except (ValueError, OverflowError):
         return None
-
-
-def _single(number: float) -> float:
-    (single,) = struct.unpack("<f", struct.pack("<f", number))
-    return float(single)
+    return float(single) if math.isfinite(single) else None

@@ -1,4 +1,9 @@
-"""One test run: what was asked for, what came out, and the resources in between."""
+"""One test run: the resources that tests share, and the path of each test from markers to results.
+
+`session` holds the resources and scores eval sets. `evaluated_test` takes one test from its thresholds to its
+entry for the report; `calibration_gate` does so for bounds on the judge. `pipelines` reads eval sets and shares
+pipelines among tests, `models` builds the default generator and judge, `plan_stubs` replaces results in a plan.
+"""
 
 from pytest_rageval.session.pipelines import Components
 from pytest_rageval.session.session import RunContext, Session

@@ -1,4 +1,4 @@
-"""The models in force: what generates and what compares where no fixture says otherwise."""
+"""The models in force: the default generator and judge, used where no fixture overrides them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,12 +20,13 @@ from pytest_rageval.prompts.rendering import OWN, Prompts
 __all__ = ["DefaultGenerator", "DefaultJudge", "Models"]
 
 
-@dataclass(frozen=True)
 class Models:
-    """Built from the options, each at its first use: a test of ranking measures needs none."""
+    """Models built from the options, each at its first use: a test of ranking measures needs none."""
 
-    settings: Settings
-    door: Gateway
+    def __init__(self, settings: Settings, gateway: Gateway) -> None:
+        self.settings = settings
+        self._gateway = gateway
+        self._embedded_server: EmbeddedServer | None = None
 
     @cached_property
     def generator(self) -> EmbeddedGenerator | LLMGenerator:
@@ -36,9 +37,12 @@ class Models:
         """
         settings = self.settings
         if settings.embedded:
-            server = self.embedded_server
+            if self._embedded_server is None:
+                # Its process starts at the first request.
+                self._embedded_server = EmbeddedServer(weights_in_force(settings.gguf))
+            server = self._embedded_server
             model = f"{server.weights.name}@{server.weights.fingerprint[:12]}"
-            return EmbeddedGenerator(self.door, server, model)
+            return EmbeddedGenerator(self._gateway, server, model)
         if settings.model is None:
             found = "--rageval-base-url or OPENAI_BASE_URL" if settings.base_url else "OPENAI_API_KEY"
             message = (
@@ -47,11 +51,11 @@ class Models:
                 f"'{EMBEDDED}' is the local model."
             )
             raise InputError(message)
-        return LLMGenerator(self.door, self.remote_server, settings.model, max_tokens=settings.max_tokens)
+        return LLMGenerator(self._gateway, self.remote_server, settings.model, max_tokens=settings.max_tokens)
 
     @cached_property
     def judge(self) -> LLMJudge | CanonicalComparator:
-        """What compares answers.
+        """What compares answers: a model, or canonical comparison.
 
         Raises:
             InputError: as for the generator.
@@ -59,16 +63,11 @@ class Models:
         model = self.settings.llm_judge
         if model is not None:
             poll = Poll(self.settings.judge_votes)
-            return LLMJudge(self.door, self.remote_server, model, self.settings.max_tokens, poll)
+            return LLMJudge(self._gateway, self.remote_server, model, self.settings.max_tokens, poll)
         if not self.settings.embedded:
-            # No model is named at all; the generator's error says what to do.
+            # No model is named at all: the generator's error has the remedy.
             _ = self.generator
         return CanonicalComparator()
-
-    @cached_property
-    def embedded_server(self) -> EmbeddedServer:
-        """The local model's server; its process starts when it is first asked."""
-        return EmbeddedServer(weights_in_force(self.settings.gguf))
 
     @cached_property
     def remote_server(self) -> RemoteServer:
@@ -86,41 +85,40 @@ class Models:
 
     def close(self) -> None:
         """End the local model's process, if one was started."""
-        if "embedded_server" in self.__dict__:
-            self.embedded_server.close()
+        if self._embedded_server is not None:
+            self._embedded_server.close()
 
 
 @dataclass(frozen=True)
 class DefaultGenerator:
-    """What the fixture `rageval_generator` gives unless a conftest says otherwise.
+    """The default of the fixture `rageval_generator`.
 
     Attributes:
         models: in force.
-        prompts: for a model at a server; the embedded one continues a page of its own.
+        prompts: for a model at a server; the embedded model has its own.
     """
 
     models: Models
     prompts: Prompts = OWN
 
     async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """See `pytest_rageval.generator.Generator`."""
+        """A short answer from the passages."""
         return await self._generator.generate(question, passages, sample=sample)
 
     async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """See `pytest_rageval.generator.Generator`."""
+        """All answers in the passages, with citations."""
         return await self._generator.cite(question, passages, sample=sample)
 
     async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """See `pytest_rageval.generator.Generator`."""
+        """A long answer from the passages."""
         return await self._generator.explain(question, passages, sample=sample)
 
     def identity(self, method: str) -> Mapping[str, Any]:
-        """See `pytest_rageval.generator.Generator`."""
+        """What the replies of a method depend on, by name."""
         return self._generator.identity(method)
 
     @property
     def _generator(self) -> EmbeddedGenerator | LLMGenerator:
-        """The generator, with these prompts."""
         generator = self.models.generator
         if isinstance(generator, EmbeddedGenerator):
             return generator
@@ -129,12 +127,14 @@ class DefaultGenerator:
 
 @dataclass(frozen=True)
 class DefaultJudge:
-    """What the fixture `rageval_judge` gives unless a conftest says otherwise.
+    """The default of the fixture `rageval_judge`.
+
+    Without a model that judges it compares in canonical form, and its other methods raise InputError.
 
     Attributes:
         models: in force.
         prompts: for a model that judges.
-        repeat: the number of the run.
+        repeat: number of the repeat; 0 for the first run.
     """
 
     models: Models
@@ -142,71 +142,54 @@ class DefaultJudge:
     repeat: int = 0
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """See `pytest_rageval.answers.judge_protocol.Comparator`."""
+        """Whether the prediction says what a reference says."""
         return await self._judge.compare(question, references, prediction)
 
-    def again(self, n: int) -> "DefaultJudge":
-        """See `pytest_rageval.answers.judge_protocol.Judge`."""
-        return replace(self, repeat=n)
-
-    def identity(self, method: str) -> Mapping[str, Any]:
-        """See `pytest_rageval.answers.judge_protocol.Judge`."""
-        judge = self._judge
-        return judge.identity(method) if isinstance(judge, LLMJudge) else {"": "canonical comparison"}
-
-    @property
-    def _judge(self) -> LLMJudge | CanonicalComparator:
-        """The judge of this repeat, with these prompts."""
-        judge = self.models.judge
-        if not isinstance(judge, LLMJudge):
-            return judge
-        worded = replace(judge, prompts=self.prompts)
-        return worded.again(self.repeat) if self.repeat else worded
-
     async def relevant(self, question: str, passage: str) -> float:
-        """See `pytest_rageval.answers.judge_protocol.Judge`.
-
-        Raises:
-            InputError: no model judges.
-        """
+        """Whether a passage is relevant."""
         judge = self._model("Whether a passage is relevant", "leave out the scores relevance.*")
         return await judge.relevant(question, passage)
 
     async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """See `pytest_rageval.answers.judge_protocol.Judge`.
-
-        Raises:
-            InputError: no model judges.
-        """
+        """How much of a reference the prediction says."""
         judge = self._model("How much an answer says of another", 'compare by a measure, such as "f1"')
         return await judge.grade(question, references, prediction)
 
     async def prefer(self, question: str, first: str, second: str) -> int:
-        """See `pytest_rageval.answers.judge_protocol.Judge`.
-
-        Raises:
-            InputError: no model judges.
-        """
+        """Which of two answers is better."""
         judge = self._model("Which of two answers is better", "leave out the scores arena.*")
         return await judge.prefer(question, first, second)
 
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
     ) -> Rating:
-        """See `pytest_rageval.answers.judge_protocol.Judge`.
-
-        Raises:
-            InputError: no model judges.
-        """
+        """A rating from 1 to 5."""
         judge = self._model("A rating from 1 to 5", "leave out the scores judged.*")
         return await judge.rate(criterion, question, rated, against)
 
-    def _model(self, what: str, otherwise: str) -> LLMJudge:
+    def again(self, n: int) -> "DefaultJudge":
+        """The judge of the n-th repeat."""
+        return replace(self, repeat=n)
+
+    def identity(self, method: str) -> Mapping[str, Any]:
+        """What the verdicts of a method depend on, by name."""
+        judge = self._judge
+        return judge.identity(method) if isinstance(judge, LLMJudge) else {"": "canonical comparison"}
+
+    @property
+    def _judge(self) -> LLMJudge | CanonicalComparator:
+        judge = self.models.judge
+        if not isinstance(judge, LLMJudge):
+            return judge
+        worded = replace(judge, prompts=self.prompts)
+        return worded.again(self.repeat) if self.repeat else worded
+
+    def _model(self, task: str, alternative: str) -> LLMJudge:
         judge = self._judge
         if not isinstance(judge, LLMJudge):
             message = (
-                f"{what} is for a model to say, and none judges here.\n"
-                f"Name one with --rageval-judge-model, or {otherwise}."
+                f"{task} is for a model to say, and none judges here.\n"
+                f"Name one with --rageval-judge-model, or {alternative}."
             )
             raise InputError(message)
         return judge

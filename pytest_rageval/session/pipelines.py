@@ -1,10 +1,10 @@
-"""Eval sets that markers name, and the pipelines of retriever, generator and judge that tests share."""
+"""What tests are evaluated on: their markers, their eval sets, and the pipelines that they share."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pytest_rageval.answers.user_judge import UserJudge, adapt_judge
 from pytest_rageval.config import Settings
@@ -23,11 +23,46 @@ from pytest_rageval.model import EvalSet
 from pytest_rageval.retrievers.retriever import adapt_retriever
 from pytest_rageval.user_code import Uncalled, UserCallable, is_ours
 
-__all__ = ["Components", "Pipelines", "Sources"]
+__all__ = ["Components", "MarkedTest", "Pipelines", "Sources"]
+
+
+class Marker(Protocol):
+    """The arguments of a marker."""
+
+    @property
+    def args(self) -> tuple[Any, ...]: ...
+    @property
+    def kwargs(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedTest:
+    """A test as the session reads it.
+
+    Attributes:
+        nodeid: its name, equal in all processes of a run.
+        path: its file.
+        root: root directory of the run.
+        markers: returns its markers of a name, the closest first.
+        collected: returns the node ids of all tests of the run.
+        record_property: records a number for JUnit reports.
+    """
+
+    nodeid: str
+    path: Path
+    root: Path
+    markers: Callable[[str], Sequence[Marker]]
+    collected: Callable[[], Collection[str]]
+    record_property: Callable[[str, float], None]
+
+    @property
+    def bases(self) -> tuple[Path, Path]:
+        """The folders in which its relative paths are searched."""
+        return self.root, self.path.parent
 
 
 class Sources:
-    """What tests are scored on, shared by those that name the same file.
+    """Eval sets and human labels, each file read once.
 
     Args:
         formats: of eval sets, by name.
@@ -44,8 +79,8 @@ class Sources:
         """The eval set that a marker names: a path, an `EvalSet`, or records.
 
         Args:
-            source: a relative path is looked for under each of the bases in turn.
-            bases: folders.
+            source: what the marker names.
+            bases: folders in which a relative path is searched, in this order.
             words: `format`, `sample`, `seed`, `stratify`, and the options of the format.
 
         Raises:
@@ -71,7 +106,7 @@ class Sources:
         return records
 
     def labels(self, source: str | Path, *, bases: Sequence[Path]) -> HumanLabels:
-        """The human labels of a file; a relative path is looked for under each of the bases in turn.
+        """The human labels of a file; `bases` as for `evalset`.
 
         Raises:
             InputError: there is no such file, or it cannot be used.
@@ -92,7 +127,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """What the user's fixtures gave: a retriever, a generator and a judge."""
+    """The retriever, generator and judge of the user's fixtures."""
 
     retriever: object
     generator: object
@@ -100,19 +135,19 @@ class Components:
 
     @property
     def own(self) -> list[str]:
-        """Which of the generator and the judge is the user's own, so that no setting says what it is."""
+        """Which of generator and judge is the user's own, so that no setting describes it."""
         named = {"generator": self.generator, "judge": self.judge}
-        return [name for name, part in named.items() if not is_ours(part)]
+        return [name for name, component in named.items() if not is_ours(component)]
 
 
 class Pipelines:
-    """One run for all tests of the same parts, and its repeats.
+    """One pipeline, and its repeats, for all tests with the same components.
 
     Args:
-        settings: the options, resolved.
+        settings: of the run.
         registry: of comparators, answer measures and retriever adapters.
-        loop: of the session.
-        usage: where a plan counts the calls of the user's own functions.
+        loop: that async code of the user runs in.
+        usage: in which a plan counts the calls of the user's own functions.
     """
 
     def __init__(self, settings: Settings, registry: Registry, loop: PrivateLoop, usage: Usage) -> None:
@@ -121,26 +156,26 @@ class Pipelines:
         self._loop = loop
         self._usage = usage
         self._comparators = plugin_comparators(registry.comparators, loop)
-        self._runs: dict[tuple[int, int, int], tuple[Components, list[Pipeline]]] = {}
+        self._pipelines: dict[tuple[int, int, int], tuple[Components, list[Pipeline]]] = {}
         self._own: list[UserCallable] = []
 
-    def of(self, parts: Components) -> Pipeline:
-        """The run that these parts share with earlier tests that had the same."""
-        return self.repeated(parts)[0]
+    def of(self, components: Components) -> Pipeline:
+        """The pipeline of these components."""
+        return self.repeated(components)[0]
 
-    def repeated(self, parts: Components) -> list[Pipeline]:
-        """That run, and those that ask generator and judge again."""
-        key = (id(parts.retriever), id(parts.generator), id(parts.judge))
-        if key not in self._runs:
-            run = self._planned(parts) if self._settings.plan else self._real(parts)
-            again = [run.again(n) for n in range(1, self._settings.repeat)]
-            # With the parts, so that their ids are not given to others while this stands.
-            self._runs[key] = parts, [run, *again]
-        return self._runs[key][1]
+    def repeated(self, components: Components) -> list[Pipeline]:
+        """The pipeline, then those that ask generator and judge again."""
+        key = (id(components.retriever), id(components.generator), id(components.judge))
+        if key not in self._pipelines:
+            first = self._for_plan(components) if self._settings.plan else self._for_run(components)
+            repeats = [first.again(n) for n in range(1, self._settings.repeat)]
+            # The components are kept, so that no other object gets their ids.
+            self._pipelines[key] = components, [first, *repeats]
+        return self._pipelines[key][1]
 
     @property
     def remarks(self) -> Counter[str]:
-        """What a reader should know of the user's own functions, with how often they were called."""
+        """Remarks on the user's own functions, with the number of their calls."""
         return Counter(
             {
                 f"answers of {own.name}, your own function, are kept within this run only "
@@ -150,41 +185,42 @@ class Pipelines:
             }
         )
 
-    def _real(self, parts: Components) -> Pipeline:
-        run = self._made(parts)
-        for source, part in ((parts.generator, run.generator), (parts.judge, run.judge)):
-            if isinstance(part, CallableGenerator | UserJudge) and part is not source:
-                self._own.append(part.user)
-        return run
+    def _for_run(self, components: Components) -> Pipeline:
+        pipeline = self._pipeline(components)
+        adapted = ((components.generator, pipeline.generator), (components.judge, pipeline.judge))
+        for source, component in adapted:
+            if isinstance(component, CallableGenerator | UserJudge) and component is not source:
+                self._own.append(component.user)
+        return pipeline
 
-    def _planned(self, parts: Components) -> Pipeline:
-        """One without the user's own functions, since nobody knows what they ask."""
-        # What cannot be used in a run is no plan either.
-        adapt_generator(parts.generator, self._loop)
-        adapt_judge(parts.judge, self._loop)
-        return self._made(
+    def _for_plan(self, components: Components) -> Pipeline:
+        """A pipeline in which stubs count the calls of the user's own functions: what these ask is unknown."""
+        # A component that a run refuses is refused here too.
+        adapt_generator(components.generator, self._loop)
+        adapt_judge(components.judge, self._loop)
+        return self._pipeline(
             Components(
-                parts.retriever,
-                self._stood_in("rageval_generator", parts.generator),
-                self._stood_in("rageval_judge", parts.judge),
+                components.retriever,
+                self._stub("rageval_generator", components.generator),
+                self._stub("rageval_judge", components.judge),
             )
         )
 
-    def _stood_in(self, name: str, part: object) -> object:
-        """The part, or what counts its calls in its place."""
-        if is_ours(part) or is_cached(part):
-            return part
+    def _stub(self, name: str, component: object) -> object:
+        if is_ours(component) or is_cached(component):
+            return component
 
         def count(remark: str) -> None:
             self._usage.remarks[remark] += 1
 
-        return Uncalled(name, part, count)
+        return Uncalled(name, component, count)
 
-    def _made(self, parts: Components) -> Pipeline:
+    def _pipeline(self, components: Components) -> Pipeline:
         settings = self._settings
-        generator, judge = adapt_generator(parts.generator, self._loop), adapt_judge(parts.judge, self._loop)
+        generator = adapt_generator(components.generator, self._loop)
+        judge = adapt_judge(components.judge, self._loop)
         return Pipeline(
-            adapt_retriever(parts.retriever, self._loop, self._registry.adapters),
+            adapt_retriever(components.retriever, self._loop, self._registry.adapters),
             generator,
             judge,
             comparator=settings.comparator,

@@ -1,15 +1,21 @@
-"""Agreement between raters, and rank correlation of two scores of the same queries."""
+"""Agreement between raters and between votes, and correlation of two scores of the same items.
+
+Two raters, and two scores, are sequences of n labels or numbers, one an item, in the same order. Sequences of
+different lengths raise ValueError.
+"""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from dataclasses import astuple, dataclass
 from itertools import combinations
+from operator import add
 from statistics import fmean
 from typing import TypeVar
 
-from pytest_rageval.stats.estimate import Estimate
-from pytest_rageval.stats.intervals import wilson
+from pytest_rageval.stats.intervals import Estimate, share
 
 __all__ = [
+    "Tally",
     "accuracy",
     "cohen_kappa",
     "fleiss_kappa",
@@ -20,50 +26,32 @@ __all__ = [
     "spearman_rho",
 ]
 
+Label = TypeVar("Label", bound=Hashable)
+
 
 def accuracy(a: Sequence[Hashable], b: Sequence[Hashable]) -> Estimate | None:
-    """Share of items that both label alike.
-
-    Args:
-        a: n labels, one an item.
-        b: the other rater's labels of the same items, in the same order.
-
-    Returns:
-        A share in [0, 1] with Wilson's 95% interval; None without items.
-
-    Raises:
-        ValueError: a and b are not of one length.
+    """Share of items that two raters label alike, in [0, 1], with Wilson's 95% interval; None without items.
 
     >>> accuracy(["yes", "no", "yes", "no"], ["yes", "no", "no", "no"]).value
     0.75
     """
     _require_one_length(a, b)
-    if not a:
-        return None
-    alike = sum(x == y for x, y in zip(a, b, strict=True))
-    return Estimate(alike / len(a), *wilson(alike, len(a)))
+    return share(sum(x == y for x, y in zip(a, b, strict=True)), len(a)) if a else None
 
 
 def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable]) -> Estimate | None:
     """Cohen's kappa: agreement beyond chance, of labels that have no order.
 
-    `(p - e) / (1 - e)` with p the share of items labelled alike and e the share expected to be, were
-    each rater to give labels as often as now but independently of the other.
-
-    Args:
-        a: n labels, one an item: yes and no; -1, 0 and 1; any that compare equal.
-        b: the other rater's labels of the same items, in the same order.
+    `(p - e) / (1 - e)` with p the share of items labelled alike and e the share expected of raters who give each
+    label as often, but independently of each other.
 
     Returns:
-        A number in [-1, 1]: 1 for full agreement, 0 for as much as by chance. The 95% interval is
-        that of p, by Wilson, carried over with e held fixed; it keeps a width where all items agree,
-        and is cut at -1. None where kappa is undefined: no items, or one and the same label for all.
+        A number in [-1, 1]: 1 for full agreement, 0 for as much as by chance. The 95% interval is that of p, by
+        Wilson, with e held fixed; it has a width even where all items agree, and is cut at -1. None where kappa is
+        undefined: no items, or one and the same label for all.
 
-    Raises:
-        ValueError: a and b are not of one length.
-
-    Source: Cohen (1960), "A coefficient of agreement for nominal scales", whose standard error
-    holds e fixed too; Wilson's interval instead of the normal one is ours.
+    Source: Cohen (1960), "A coefficient of agreement for nominal scales", whose standard error holds e fixed too;
+    Wilson's interval instead of the normal one is ours.
 
     >>> cohen_kappa([1, 1, 0, 0], [1, 1, 1, 0]).value
     0.5
@@ -83,22 +71,13 @@ def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable]) -> Estimate | None
 def pearson(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> Estimate | None:
     """Pearson's correlation of two raters' grades.
 
-    Covariance over the product of the standard deviations. It says whether grades rise together, not
-    whether they are the same: a judge who is one grade too mild throughout correlates fully.
-
-    Args:
-        a: n real numbers, one an item: grades 1 … 5; -1, 0 and 1.
-        b: the other rater's grades of the same items, in the same order.
-        seed: of the bootstrap.
+    Covariance over the product of the standard deviations. It shows whether grades rise together, not whether they
+    are the same: a judge who is one grade too mild throughout correlates fully. `seed` is that of the bootstrap.
 
     Returns:
-        A number in [-1, 1], with the 95% BCa bootstrap interval over items, which has no width where
-        the grades lie on one line. A resample in which a rater gives one grade only shows no
-        correlation and counts as 0. None where the
-        correlation is undefined: fewer than two items, or one grade for all by a or by b.
-
-    Raises:
-        ValueError: a and b are not of one length.
+        A number in [-1, 1], with the 95% BCa bootstrap interval over items, which has no width where the grades lie
+        on one line. A resample in which a rater gives one grade only has no correlation and counts as 0. None where
+        the correlation is undefined: fewer than two items, or one grade for all by a or by b.
 
     Source: Pearson (1896); the interval: Efron (1987), "Better bootstrap confidence intervals".
 
@@ -106,31 +85,23 @@ def pearson(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> Estimat
     0.8315
     """
     _require_one_length(a, b)
-    if len(set(a)) < 2 or len(set(b)) < 2:  # noqa: PLR2004 - variation needs two
+    if not _both_vary(a, b):
         return None
-    # numpy costs a fifth of a second, which those who ask for kappa need not pay.
+    # numpy takes 0.2 s to import, which kappa does not need.
     from pytest_rageval.stats.bootstrap import correlation_estimate  # noqa: PLC0415
 
     return correlation_estimate(a, b, seed=seed)
 
 
-def _require_one_length(a: Sequence[object], b: Sequence[object]) -> None:
-    if len(a) != len(b):
-        raise ValueError(f"two raters label the same items, not {len(a)} and {len(b)}")
-
-
-Label = TypeVar("Label", bound=Hashable)
-
-
 def pairwise_kappa(annotators: Sequence[Sequence[Hashable]]) -> float | None:
     """Mean of Cohen's kappa over all pairs of annotators (Light's kappa).
 
-    What people reach among themselves, and so the most that can be asked of a judge: to be compared
-    with the judge's mean kappa with each of them.
+    The agreement among people is the most to expect of a judge: compare it with the judge's mean kappa with each of
+    them.
 
     Args:
-        annotators: for each of at least two people, the labels of the same items in the same order.
-            Each must be one person throughout; where they are not told apart, see `fleiss_kappa`.
+        annotators: for each of at least two people, the labels of the same items in the same order. Each is one
+            person throughout; otherwise see `fleiss_kappa`.
 
     Returns:
         A number in [-1, 1]; pairs whose kappa is undefined are left out, None where all are.
@@ -149,18 +120,17 @@ def pairwise_kappa(annotators: Sequence[Sequence[Hashable]]) -> float | None:
 
 
 def fleiss_kappa(items: Sequence[Sequence[Hashable]]) -> float | None:
-    """Fleiss' kappa: agreement beyond chance of annotators who are not told apart.
+    """Fleiss' kappa: agreement beyond chance of annotators who may differ from item to item.
 
-    `(p - e) / (1 - e)` with p the share of pairs of labels of an item that are equal, averaged over
-    items, and e the sum of the squared shares of each label among all.
+    `(p - e) / (1 - e)` with p the share of pairs of labels of an item that are equal, averaged over items, and e the
+    sum of the squared shares of each label among all.
 
     Args:
-        items: for each item its m ≥ 2 labels, in any order. Items that got a third label only because
-            two disagreed are not a fair sample of three; give the first two.
+        items: for each item its m ≥ 2 labels, in any order. Items that got a third label only because two disagreed
+            are not a fair sample of three; give the first two.
 
     Returns:
-        A number in [-1 / (m - 1), 1]. None where it is undefined: no items, or one and the same label
-        for all.
+        A number in [-1 / (m - 1), 1]. None where it is undefined: no items, or one and the same label for all.
 
     Raises:
         ValueError: the items have not one number of labels, or less than two.
@@ -201,19 +171,12 @@ def majority(labels: Sequence[Label], *, tie: Label) -> Label:
 def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float | None:
     """Kendall's tau-b: concordant less discordant pairs, corrected for ties.
 
-    `(C - D) / sqrt((P - T_a) (P - T_b))` with P pairs of queries in all, of which
-    a orders C as b does and D the other way round; T_a pairs are tied in a, T_b in b.
-
-    Args:
-        a: n real numbers, one a query.
-        b: the other score of the same queries, in the same order.
+    `(C - D) / sqrt((P - T_a) (P - T_b))` with P pairs of queries in all, of which a orders C as b does and D the
+    other way round; T_a pairs are tied in a, T_b in b.
 
     Returns:
-        A number in [-1, 1], 1 where both order all queries alike. None where it
-        is undefined: fewer than two queries, or all equal in a or in b.
-
-    Raises:
-        ValueError: a and b are not of one length.
+        A number in [-1, 1], 1 where both order all queries alike. None where it is undefined: fewer than two queries,
+        or all equal in a or in b.
 
     Source: Kendall (1945), "The treatment of ties in ranking problems".
 
@@ -226,16 +189,8 @@ def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float | None:
 def spearman_rho(a: Sequence[float], b: Sequence[float]) -> float | None:
     """Spearman's rho: Pearson's correlation of the ranks; tied queries share their mean rank.
 
-    Args:
-        a: n real numbers, one a query.
-        b: the other score of the same queries, in the same order.
-
     Returns:
-        A number in [-1, 1], 1 where both order all queries alike. None where it
-        is undefined: fewer than two queries, or all equal in a or in b.
-
-    Raises:
-        ValueError: a and b are not of one length.
+        As `kendall_tau`.
 
     Source: Spearman (1904), "The proof and measurement of association between two things".
 
@@ -246,14 +201,52 @@ def spearman_rho(a: Sequence[float], b: Sequence[float]) -> float | None:
 
 
 def _coefficient(name: str, a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Scipy's coefficient of that name, or None where it is undefined."""
-    if len(a) != len(b):
-        message = f"two scores of the same queries are of one length, not {len(a)} and {len(b)}"
-        raise ValueError(message)
-    if len(set(a)) < 2 or len(set(b)) < 2:  # noqa: PLR2004 - an order needs two
+    _require_one_length(a, b)
+    if not _both_vary(a, b):
         return None
-    # scipy.stats takes half a second to import, which only those who ask should pay.
+    # scipy.stats takes 0.5 s to import.
     from scipy import stats  # noqa: PLC0415
 
     # Rounding may carry a perfect association beyond 1.
     return min(1.0, max(-1.0, float(getattr(stats, name)(a, b).statistic)))
+
+
+def _require_one_length(a: Sequence[object], b: Sequence[object]) -> None:
+    if len(a) != len(b):
+        raise ValueError(f"two sequences over the same items have one length, not {len(a)} and {len(b)}")
+
+
+def _both_vary(a: Sequence[float], b: Sequence[float]) -> bool:
+    return len(set(a)) > 1 and len(set(b)) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How far the votes on verdicts agree. Tallies add up.
+
+    Attributes:
+        verdicts: each reached by several votes.
+        split: verdicts whose votes were not all the same.
+        votes: votes that could be read.
+        minority: votes that differ from their verdict.
+        unread: votes that could not be read, and do not count.
+    """
+
+    verdicts: int = 0
+    split: int = 0
+    votes: int = 0
+    minority: int = 0
+    unread: int = 0
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(*map(add, astuple(self), astuple(other)))
+
+    @property
+    def flip_rate(self) -> float:
+        """The share of split verdicts, in [0, 1]; 0 where there are no verdicts."""
+        return self.split / self.verdicts if self.verdicts else 0.0
+
+    @property
+    def minority_rate(self) -> float:
+        """The share of votes that differ from their verdict, in [0, 1]; 0 where there are no votes."""
+        return self.minority / self.votes if self.votes else 0.0

@@ -7,15 +7,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pytest_rageval.stats.estimate import Estimate
+from pytest_rageval.stats.intervals import Estimate
 
 __all__ = ["bca", "bca_mean", "correlation_estimate"]
 
-RESAMPLES = 2000
-BLOCK = 1 << 20
+RESAMPLES: Final = 2000
+BLOCK: Final = 1 << 20
 """Most draws held at once, so that memory does not grow with the number of examples."""
 
-# Of the standard library: the same in scipy takes twice as long to import as numpy itself.
+# scipy has it too, but takes twice as long to import as numpy.
 NORMAL: Final = NormalDist()
 
 Array = npt.NDArray[np.float64]
@@ -48,8 +48,8 @@ def bca(
     Args:
         statistic: resamples, as rows of n positions of examples → the statistic of each row.
         observed: the statistic of the examples as they are.
-        influence: n numbers, how far each example moves the statistic, up to a common factor:
-            its empirical influence function, or the jackknife.
+        influence: n numbers: how far each example moves the statistic, up to a common factor (its empirical influence
+            function, or the jackknife).
         seed: the same seed gives the same resamples.
 
     Returns:
@@ -70,17 +70,16 @@ def bca(
         ]
     )
     below = (np.sum(resampled < observed) + np.sum(resampled <= observed)) / (2 * RESAMPLES)
-    # All on one side would be an infinite bias; 2,000 resamples tell of none beyond this.
+    # All on one side would be an infinite bias; 2,000 resamples can show none beyond this.
     bias = NORMAL.inv_cdf(min(max(below, 0.5 / RESAMPLES), 1 - 0.5 / RESAMPLES))
     pull = influence / largest  # the factor cancels
     acceleration = np.sum(pull**3) / (6 * np.sum(pull**2) ** 1.5)
 
-    def share(level: float) -> float:
-        """Of the resamples: how many lie below the bound of this level."""
+    def share_below(level: float) -> float:
         z = bias + NORMAL.inv_cdf(level)
         return NORMAL.cdf(bias + z / (1 - acceleration * z))
 
-    low, high = np.quantile(resampled, [share(0.025), share(0.975)])
+    low, high = np.quantile(resampled, [share_below(0.025), share_below(0.975)])
     return float(low), float(high)
 
 

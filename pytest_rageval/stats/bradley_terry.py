@@ -3,25 +3,24 @@
 from collections import Counter
 from collections.abc import Iterable
 from math import log
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_rageval.stats.bootstrap import RESAMPLES
-from pytest_rageval.stats.estimate import Estimate
-from pytest_rageval.stats.intervals import Z95
+from pytest_rageval.stats.intervals import Z95, Estimate
 
 __all__ = ["Battle", "UnratableError", "bradley_terry"]
 
-BASE = 1000.0
+BASE: Final = 1000.0
 """The mean of all ratings."""
-POINTS = 400.0 / log(10)
-"""A unit of log odds in points: 400 of them multiply the odds by 10."""
-SETTLED = 1e-8
+POINTS: Final = 400.0 / log(10)
+"""Points for a unit of log odds: 400 points multiply the odds by 10."""
+CONVERGED: Final = 1e-8
 """A Newton step this small leaves an error of its square."""
-STEPS = 200
-"""Most steps: a few suffice, and one more for each factor e between the odds of two systems."""
+STEPS: Final = 200
+"""Most Newton steps. A few suffice, and one more for each factor e between the odds of two systems."""
 
 Array = npt.NDArray[np.float64]
 
@@ -32,7 +31,7 @@ class Battle(NamedTuple):
     Attributes:
         first: name of a system.
         second: name of another.
-        score: what `first` got, in [0, 1]: 1 won, 0.5 tied, 0 lost.
+        score: of `first`, in [0, 1]: 1 won, 0.5 tied, 0 lost.
     """
 
     first: str
@@ -47,32 +46,31 @@ class UnratableError(ValueError):
 def bradley_terry(battles: Iterable[Battle], *, seed: int = 0) -> dict[str, Estimate]:
     """Bradley-Terry ratings on an Elo scale, by maximum likelihood over all battles at once.
 
-    Under the model, a system rated r expects `1 / (1 + 10^((s - r) / 400))` of the score against one
-    rated s. A tie is half a win for each.
+    Under the model, a system rated r expects `1 / (1 + 10^((s - r) / 400))` of the score against one rated s. A tie
+    is half a win for each.
 
     Args:
-        battles: of at least two systems. They are taken to be independent, also on the same question.
-            Where all are against one system, as those of the arena are against the reference, a
-            rating tells how its system fared against that one (400 log10 of the odds apart from it), and the
-            distance of two others how they would fare against each other if the model holds: nobody looked.
+        battles: of at least two systems. They are taken to be independent, also on the same question. Where all are
+            against one system, as those of the arena are against the reference, a rating measures its system against
+            that one (400 log10 of the odds apart from it). The distance of two others is then what the model predicts
+            for battles between them, not what was observed.
         seed: the same seed and battles, in whatever order, give the same intervals.
 
     Returns:
-        System → rating in points, the best first. The mean of all ratings is 1000, so that only
-        differences between systems of one call mean anything. The interval is the rating ± 1.96
-        standard errors; these are the spread of 2,000 weighted (Bayesian) bootstrap samples of the
-        battles. Weights are never zero, so ratings exist in each sample as they do for the whole.
-        Where all battles were ties there is nothing to resample, and no width.
+        System → rating in points, the best first. The mean of all ratings is 1000, so that only differences between
+        systems of one call are meaningful. The interval is the rating ± 1.96 standard errors, from the spread of
+        2,000 weighted (Bayesian) bootstrap samples of the battles. Weights are never zero, so each sample has ratings
+        if the whole has. Where all battles were ties the interval has no width.
 
     Raises:
-        UnratableError: there are no ratings of highest likelihood, because some systems
-            won every battle against the others, not even tying one, or never met them; the
-            distance between the two groups is then unbounded, and no prior is assumed to bound it.
+        UnratableError: no ratings have the highest likelihood, because some systems won every battle against the
+            others, without a tie, or never met them. The distance between the two groups is then unbounded; no prior
+            is assumed to bound it.
         ValueError: a score is outside [0, 1], or a system battles itself.
 
-    Source: Bradley and Terry (1952), "Rank analysis of incomplete block designs: I"; when ratings
-    exist: Ford (1957), "Solution of a ranking problem from binary comparisons"; the bootstrap:
-    Rubin (1981), "The Bayesian bootstrap". Ties and the Elo scale as in RAG-QA Arena (Han et al. 2024).
+    Source: Bradley and Terry (1952), "Rank analysis of incomplete block designs: I"; when ratings exist: Ford (1957),
+    "Solution of a ranking problem from binary comparisons"; the bootstrap: Rubin (1981), "The Bayesian bootstrap".
+    Ties and the Elo scale as in RAG-QA Arena (Han et al. 2024).
 
     >>> nine = [Battle("a", "b", 1)] * 9 + [Battle("a", "b", 0)]
     >>> {name: round(rating.value, 2) for name, rating in bradley_terry(nine).items()}
@@ -101,7 +99,7 @@ def bradley_terry(battles: Iterable[Battle], *, seed: int = 0) -> dict[str, Esti
 
 
 def _oriented(battle: Battle) -> Battle:
-    """The same battle told from the side of the system whose name sorts first."""
+    """The same battle from the side of the system whose name sorts first."""
     first, second, score = battle
     if first == second or not 0 <= score <= 1:
         raise ValueError(f"a battle is of two systems and its score is in [0, 1], not {battle}")
@@ -109,13 +107,13 @@ def _oriented(battle: Battle) -> Battle:
 
 
 def _require_ratable(names: list[str], wins: Array) -> None:
-    """Raise unless every system beats every other one, if only through others (Ford's condition)."""
+    """Raise unless every system beats every other one, directly or through others (Ford's condition)."""
     if len(names) < 2:  # noqa: PLR2004 - a battle is of two
-        raise UnratableError("no battle, so nobody to rate")
+        raise UnratableError("there are no battles to rate systems by")
     beats = (wins > 0) | np.eye(len(names), dtype=bool)
     for via in range(len(names)):
         beats |= beats[:, via, None] & beats[via]
-    # Those who beat the least beaten system were not beaten by anybody else.
+    # Only systems of this group beat the least beaten system.
     top = beats[:, beats.sum(axis=0).argmin()]
     if top.all():
         return
@@ -133,7 +131,7 @@ def _strengths(wins: Array) -> Array:
     """Log strengths of mean 0 that maximise the likelihood.
 
     Args:
-        wins: samples × systems × systems; of each sample, what row won against column.
+        wins: samples × systems × systems; in each sample, the wins of row against column.
 
     Returns:
         samples × systems.
@@ -150,11 +148,11 @@ def _strengths(wins: Array) -> Array:
         # Equal strengths for all change nothing; a constant in that direction makes it regular.
         scale = np.trace(curvature, axis1=1, axis2=2)[:, None, None] / systems**2
         step = np.linalg.solve(curvature + scale, slope[:, :, None])[:, :, 0]
-        # The likelihood of such a model always rises along a Newton step that moves no two
-        # systems apart by more than 1 (Bach 2010, "Self-concordant analysis for logistic regression").
+        # The likelihood of such a model always rises along a Newton step that moves no two systems apart by more than
+        # 1 (Bach 2010, "Self-concordant analysis for logistic regression").
         moved = np.ptp(step, axis=1, keepdims=True)
         strengths += step / np.maximum(1, moved)
-        if moved.max() < SETTLED:
+        if moved.max() < CONVERGED:
             break
     centred: Array = strengths - strengths.mean(axis=1, keepdims=True)
     return centred

@@ -2,12 +2,30 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["UNIT", "mean_interval", "wilson"]
+__all__ = ["UNIT", "Z95", "Estimate", "mean_interval", "share", "wilson"]
 
-Z95 = 1.959963984540054
+Z95: Final = 1.959963984540054
 """The 97.5% quantile of the standard normal distribution."""
+
+UNIT: Final = (0.0, 1.0)
+"""The scale of most scores, from the lowest to the highest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A statistic of a sample, with the bounds of its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def share(successes: int, n: int) -> Estimate:
+    """Return `successes / n`, for n ≥ 1, with Wilson's interval."""
+    return Estimate(successes / n, *wilson(successes, n))
 
 
 def wilson(successes: int, n: int) -> tuple[float, float]:
@@ -32,14 +50,10 @@ def wilson(successes: int, n: int) -> tuple[float, float]:
     centre = p + z2 / (2 * n)
     margin = Z95 * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
     scale = 1 + z2 / n
-    # At p = 0 and p = 1 the bound is exact; rounding must not put it beside.
+    # At p = 0 and p = 1 a bound is exact; rounding must not move it.
     low = 0.0 if successes == 0 else (centre - margin) / scale
     high = 1.0 if successes == n else (centre + margin) / scale
     return low, high
-
-
-UNIT: Final = (0.0, 1.0)
-"""The scale of most scores: from nothing to all."""
 
 
 def mean_interval(
@@ -49,15 +63,14 @@ def mean_interval(
 
     Args:
         values: one score an example, any real numbers.
-        scale: the lowest and the highest score there can be.
+        scale: the lowest and the highest possible score.
         seed: of the bootstrap; not used for proportions.
 
     Returns:
-        `(low, high)`: Wilson's interval where all scores are one end of the scale or the other, as
-        where all are 0 or 1, the BCa bootstrap otherwise. Where all are one number in between there is
-        nothing to resample, and some of those not seen may be another all the same: so many as Wilson's
-        interval allows of which none was seen, at either end of the scale. None where fewer than two scores
-        say nothing of their spread and are no proportion either, or where there is none.
+        `(low, high)`: Wilson's interval where each score is one end of the scale or the other, such as 0 or 1; the
+        BCa bootstrap otherwise. Where all scores are one number in between there is nothing to resample: the interval
+        then allows as many unseen scores at either end of the scale as Wilson's interval does when none of n was
+        seen. None without scores, and for a single score in between, which has no spread.
     """
     if not values:
         return None
@@ -71,7 +84,7 @@ def mean_interval(
     if lowest < value < highest and all(each == value for each in values):
         _, others = wilson(0, len(values))
         return value - others * (value - lowest), value + others * (highest - value)
-    # numpy costs a fifth of a second, which a run of 0/1 scores need not pay.
+    # numpy takes 0.2 s to import, which a run of 0/1 scores need not pay.
     from pytest_rageval.stats.bootstrap import bca_mean  # noqa: PLC0415
 
     return bca_mean(values, seed=seed)

@@ -1,20 +1,20 @@
-"""The mean that people would give, from few of their labels and many of a judge's."""
+"""Prediction-powered inference: the mean that people would give, from few of their labels and many of a judge's."""
 
 from collections.abc import Sequence
 from math import sqrt
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pytest_rageval.stats.estimate import Estimate
-from pytest_rageval.stats.intervals import Z95
+from pytest_rageval.stats.intervals import Z95, Estimate
 
 __all__ = ["prediction_powered_mean"]
 
 Array = npt.NDArray[np.float64]
 
-ALIKE = 1e-9
-"""Scores that differ by less are one: what is left of them in a difference is rounding."""
+ALIKE: Final = 1e-9
+"""Scores that differ by less are equal but for rounding."""
 
 
 def prediction_powered_mean(
@@ -26,36 +26,35 @@ def prediction_powered_mean(
 ) -> Estimate | None:
     """Mean human score of a population, by prediction-powered inference with power tuning.
 
-    `mean(human) + λ (mean(unlabelled) - mean(judge))`: the mean of the labels, moved by how far the
-    judge finds the labelled items unlike the rest. The judge may err as it likes, also to one side: its
-    errors cancel in the difference. λ = `s N / (n + N)` with `s` the slope of human over judge among the
-    labelled items, from 0 to 1, which minimises the variance `var(human - λ judge) / n + λ² var(unlabelled) / N`:
-    a judge who is of no use gets λ = 0 and the labels stand alone; of one who never errs, the mean of all
-    verdicts is the result, labelled or not. Where the judge says the same of all labelled items, s = 1 if
-    people do too, else 0.
+    `mean(human) + λ (mean(unlabelled) - mean(judge))`: the mean of the labels, moved by how much the judge's scores
+    of the other items differ from those of the labelled ones. The judge may err, even to one side: its errors cancel
+    in the difference. λ = `s N / (n + N)` with `s` the slope of human over judge among the labelled items, from 0 to
+    1, which minimises the variance `var(human - λ judge) / n + λ² var(unlabelled) / N`. A useless judge gets λ = 0,
+    and the labels alone count; of a judge who never errs, the result is the mean of all verdicts, labelled or not.
+    Where the judge gives all labelled items one score, s = 1 if people do too, else 0.
 
     Args:
         human: n scores by people, on the scale.
         judge: the judge's scores of the same items, in the same order.
-        unlabelled: the judge's scores of N other items, drawn from the same population as the labelled
-            ones. An item must not be in both.
-        scale: lowest and highest score there can be.
+        unlabelled: the judge's scores of N other items, drawn from the same population as the labelled ones. An item
+            must not be in both.
+        scale: lowest and highest possible score.
 
     Returns:
-        The mean with its 95% interval, both within the scale. None without labelled items, or with fewer
-        than two unlabelled ones.
+        The mean with its 95% interval, both within the scale. None without labelled items, or with fewer than two
+        unlabelled ones.
 
-        The interval counts four more labelled items, one for each pair of the scale's ends, as Agresti and
-        Coull's does of a proportion, and reaches to the mean where that is beyond it. Without them, few
-        labels on which people and judge agree by luck leave an interval of no width; with them it is too
-        wide, rather, for few items. In the mean they have no part.
+        The interval counts four more labelled items, one for each pair of the scale's ends, as Agresti and Coull's
+        does for a proportion, and is extended to the mean where that is beyond it. Without them, few labels on which
+        people and judge agree by chance give an interval of no width; with them it is rather too wide for few items.
+        The mean does not count them.
 
     Raises:
         ValueError: human and judge are not of one length, or a score is outside the scale.
 
-    Source: Angelopoulos, Bates, Fannjiang, Jordan and Zrnic (2023), "Prediction-powered inference";
-    the tuning of λ: Angelopoulos, Duchi and Zrnic (2023), "PPI++", with the judge's variance taken from
-    the labelled items; the added items: Agresti and Coull (1998), "Approximate is better than 'exact' …".
+    Source: Angelopoulos, Bates, Fannjiang, Jordan and Zrnic (2023), "Prediction-powered inference"; the tuning of λ:
+    Angelopoulos, Duchi and Zrnic (2023), "PPI++", with the judge's variance taken from the labelled items; the added
+    items: Agresti and Coull (1998), "Approximate is better than 'exact' …".
 
     >>> human, judge = [1, 0, 1, 0, 0, 1, 0, 1] * 5, [1, 1, 1, 0, 0, 1, 0, 1] * 5
     >>> corrected = prediction_powered_mean(human, judge, [1] * 700 + [0] * 300)
@@ -65,7 +64,7 @@ def prediction_powered_mean(
     y, f, rest = (np.asarray(scores, dtype=float) for scores in (human, judge, unlabelled))
     low, high = scale
     if len(y) != len(f):
-        raise ValueError(f"people and judge score the same items, not {len(y)} and {len(f)}")
+        raise ValueError(f"people and judge must score the same items, not {len(y)} and {len(f)}")
     if not all(((low <= scores) & (scores <= high)).all() for scores in (y, f, rest)):
         raise ValueError(f"a score is outside the scale {low:g} … {high:g}")
     if not len(y) or len(rest) < 2:  # noqa: PLR2004 - a variance needs two
@@ -79,7 +78,7 @@ def prediction_powered_mean(
 
 
 def _corrected(y: Array, f: Array, rest: Array) -> tuple[float, float]:
-    """The corrected mean, and how far its normal interval reaches to each side."""
+    """The corrected mean, and the margin of its normal interval."""
     tuning = _slope(y, f) * len(rest) / (len(y) + len(rest))
     value = y.mean() + tuning * (rest.mean() - f.mean())
     # One label has no spread of its own; with the added ones it has.
@@ -88,7 +87,7 @@ def _corrected(y: Array, f: Array, rest: Array) -> tuple[float, float]:
 
 
 def _slope(y: Array, f: Array) -> float:
-    """Of y over f, by least squares, brought into [0, 1]; where f has one value: 1 if y has too, else 0."""
+    """Slope of y over f, by least squares, clipped to [0, 1]; where f has one value: 1 if y has too, else 0."""
     if np.ptp(f) < ALIKE:
         return float(np.ptp(y) < ALIKE)
     from_mean = f - f.mean()

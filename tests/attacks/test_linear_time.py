@@ -69,8 +69,8 @@ from pytest_rageval.reports import markdown as markdown_report
 from pytest_rageval.retrievers import bm25
 from pytest_rageval.retrievers import bm25 as search_words
 from pytest_rageval.retrievers import llm_baselines as fusion
-from pytest_rageval.text import scripts
-from pytest_rageval.text.scripts import normal_form
+from pytest_rageval.text import tokenize
+from pytest_rageval.text.tokenize import normal_form
 
 pytestmark = pytest.mark.slow
 
@@ -178,10 +178,10 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "text.token_f1": lambda said: text.token_f1(said, [f"{said} x"]),
     "text.containment": lambda said: text.containment(said, [f"{said[: LENGTH // 3]}b", ANSWER]),
     "text.containment, of a reference": lambda said: text.containment(ANSWER, [said]),
-    "scripts.fold": scripts.fold,
-    "scripts.has_unspaced": scripts.has_unspaced,
-    "scripts.set_apart": scripts.set_apart,
-    "scripts.tighten": scripts.tighten,
+    "tokenize.fold": tokenize.fold,
+    "tokenize.has_unspaced": tokenize.has_unspaced,
+    "tokenize.set_apart": tokenize.set_apart,
+    "tokenize.tighten": tokenize.tighten,
     "normal_form.normal_form": lambda said: (normal_form("NFKC", said), normal_form("NFD", said)),
     "canonical.states": lambda said: states(said, ANSWER, question="Who built it, and when?"),
     "canonical.states, a reference": lambda said: states(ANSWER, said),
@@ -231,7 +231,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     ),
     "retrievers.words.words": search_words.words,
     "bm25.BM25Retriever": lambda said: bm25.BM25Retriever([f"{said} x", ANSWER])(said, 2),
-    "fusion, the queries that a model wrote": _quietly(lambda said: fusion._queries(said, 4)),
+    "fusion, the queries that a model wrote": _quietly(lambda said: fusion._read_queries(said, 4)),
     "tokens.count_tokens": tokens.count_tokens,
     "reply.well_formed": reply.well_formed,
     "reply.without_reasoning": lambda said: [

@@ -18,7 +18,7 @@ from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evaluations.label_agreement import ANNOTATORS, AgreementRequest
 from pytest_rageval.model import EvalSet
-from pytest_rageval.reports.judge_calibration import agreement_entry, agreement_lines
+from pytest_rageval.reports.judge_calibration import agreement_lines
 from pytest_rageval.session import Components, Session
 from pytest_rageval.session.models import DefaultGenerator
 from tests.benchmarks.real_data import ms_marco
@@ -89,7 +89,7 @@ def main(cache: Path, first: int) -> None:
         compared = AgreementRequest(ANNOTATORS, measures, KS, label)
         scores = session.score(parts, evalset, compared.wanted)
         agreement = compared.agreement(scores)
-        say("\n".join(agreement_lines(agreement_entry(agreement))))
+        say("\n".join(agreement_lines(agreement.entry())))
         for k in KS:
             performance = scores[compared.downstream(k)]
             if isinstance(performance, RagevalError):

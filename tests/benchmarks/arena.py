@@ -24,6 +24,7 @@ from pytest_rageval.answers.llm_judge import parse_preference
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evalsets import from_records
+from pytest_rageval.evaluations.arena import arena_notes
 from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.llm.api import LLM
 from pytest_rageval.model import Document, EvalSet
@@ -90,7 +91,7 @@ def scored(session: Session, evalset: EvalSet, search: Search) -> list[dict[str,
         if isinstance(score, RagevalError):
             raise score
         slices = [score, *(score.where(domain=domain) for domain in DOMAINS)]
-        entries += [score_entry(each, None, None) for each in slices]
+        entries += [score_entry(each, None, None, arena_notes) for each in slices]
         for outcome in score.outcomes[:3] if score.spec == SPECS[0] else ():
             say(f"  {outcome.example.question}\n    {outcome.evidence.answer}")
     return entries

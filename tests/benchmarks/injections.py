@@ -16,7 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.answers.injections import Trial, flip_rate, tried_both_ways
+from pytest_rageval.answers.injections import Trial, compare_fences, flip_rate
 from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.llm.embedded_weights import weights_in_force
 from pytest_rageval.llm.gateway import Access, Gateway
@@ -62,7 +62,7 @@ async def main() -> None:
         door = Gateway(Access(Path(folder), pace=Pace(timeout_s=600.0)))
         constrained: Any = Constrained(door)
         judge = LLMJudge(constrained, server, server.weights.name)
-        for name, trials in zip(("with fences", "without"), await tried_both_ways(judge), strict=True):
+        for name, trials in zip(("with fences", "without"), await compare_fences(judge), strict=True):
             show(name, trials)
             for method in ("compare", "relevant"):
                 show(f"  {method}", [trial for trial in trials if trial.injection.method == method])

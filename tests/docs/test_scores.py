@@ -5,8 +5,7 @@ import tomllib
 
 import pytest
 
-from pytest_rageval.evaluations.registry import EVALUATIONS, scale_of, words_of
-from pytest_rageval.stats.intervals import UNIT
+from pytest_rageval.evaluations.registry import SCORES
 from tests.docs.pages import ROOT
 from tests.foreign_plugins import WITHOUT
 
@@ -76,15 +75,15 @@ def scores():
 
 def test_every_score_is_described_once():
     """No score is hidden, none is promised."""
-    assert sorted(score["name"] for _, score in scores()) == sorted(EVALUATIONS)
+    assert sorted(score["name"] for _, score in scores()) == sorted(SCORES)
 
 
 @pytest.mark.parametrize(("family", "score"), scores(), ids=lambda entry: entry.get("name", ""))
 def test_range_and_words_are_those_of_the_score(family, score):
     """The scale that bounds are held to, and the keywords that the marker accepts."""
-    evaluate = EVALUATIONS[score["name"]]
-    assert tuple(family["range"]) == (scale_of(evaluate) or UNIT)
-    assert set(score.get("words", family["words"])) == words_of(evaluate)
+    definition = SCORES[score["name"]]
+    assert tuple(family["range"]) == definition.scale
+    assert set(score.get("words", family["words"])) == definition.words
 
 
 def run_cases(pytester, families):

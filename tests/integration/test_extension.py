@@ -94,7 +94,9 @@ def test_a_score_without_a_scale_has_no_strict_threshold(project, monkeypatch):
     project.test('@pytest.mark.rageval_threshold("fill@2", max_drop=2, strict=True)\ndef test_gate(): pass\n')
     result = project.run_process()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["fill@2: strict=True excludes a drop, and nobody says *"])
+    result.stdout.fnmatch_lines(
+        ["fill@2: strict=True excludes a drop, and the scale of this score is not declared."]
+    )
 
 
 def test_without_the_package_its_names_are_unknown(project):
@@ -246,7 +248,7 @@ def test_each(rageval, spec, words):
             "E * It ended 4 examples: q1, q2, q3, q4.",
             "E *.CallableError: answer measure 'raising' raised: IndexError: *",
             "E * *shelves.py:* in <lambda>",
-            "E *.CallableError: score 'floats' gave a list with float in it, and not a list of Outcome.",
+            "E *.CallableError: score 'floats' returned a list with float in it, and not a list of Outcome.",
         ]
     )
     result.stdout.no_fnmatch_line("*pytest_rageval/*.py:*")

@@ -331,7 +331,7 @@ def test_a_minimum_that_is_not_reached_is_told_beside_a_stale_baseline(project, 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("<<<<<<< HEAD\n{}\n=======\n", "is not JSON: it holds the marks of a merge conflict."),
+        ("<<<<<<< HEAD\n{}\n=======\n", "is not JSON: it contains the marks of a merge conflict."),
         ("{", "is not JSON: Expecting property name *"),
         ('{"schema": 99, "tests": {}}', "has schema 99; this version reads up to 1. Update the package."),
         ('{"schema": 1, "tests": {"a": 1}}', "is no baseline of this package: a has no object of questions."),

@@ -1,54 +1,277 @@
-"""Whether a prediction states a reference, and when most of a longer reference is enough.
+"""Whether a prediction states a reference: what the reference demands, and how much of it is enough.
 
 People who compare answers accept one that leaves out a detail of a long reference: "Landover, Maryland" for
-"FedExField in Landover, Maryland". They do not when a figure, an item of a list or a word such as "south" is
-missing.
+"FedExField in Landover, Maryland". They do not when a figure, an item of a list or a word such as "south" is missing.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 
 from pytest_rageval.answers.canonical.dates import Date
 from pytest_rageval.answers.canonical.figures import Figure, figure_states
 from pytest_rageval.answers.canonical.lexemes import fold
-from pytest_rageval.answers.canonical.negation import is_negated, polarity, said_outright
-from pytest_rageval.answers.canonical.parsing import Token, parse
-from pytest_rageval.answers.canonical.phrases import Phrase, phrase_spans
+from pytest_rageval.answers.canonical.names import initialisms
+from pytest_rageval.answers.canonical.negation import ANSWER_STEMS, is_negated, polarity, said_outright
+from pytest_rageval.answers.canonical.parsing import Mark, Token, parse
+from pytest_rageval.answers.canonical.phrases import Phrase, Span, phrase_spans
 from pytest_rageval.answers.canonical.quantities import Quantity
 from pytest_rageval.answers.canonical.questions import Question, ask
-from pytest_rageval.answers.canonical.references import Demand, demands_of, versions
-from pytest_rageval.answers.canonical.words import DISTINGUISHING, Word
+from pytest_rageval.answers.canonical.words import ARTICLES, DISTINGUISHING, PARTICLES, Word
 
-__all__ = ["LEAST_SHARE", "is_long", "mostly_stated", "states"]
-
+__all__ = ["is_long", "states"]
 LEAST_SHARE = Fraction(2, 3)
 _LEAST_WORDS = 3
 _MOST_MISSING = 20
+LONGEST = 4000
+"""Characters of a text that are read: short answers have far fewer, and each word is held against each."""
+MOST_SAID = 1000
+"""Words, figures and marks of a prediction that are read."""
+MOST_WANTED = 300
+"""Those of a reference that has more than so many are not compared."""
+
+# Between the parts of one reference a prediction may say this many tokens.
+_REACH = 12
+_PARENTHESIS = re.compile(r"\s*\(([^()]*)\)\s*")
+_REGION = re.compile(r"^([^,]+),(?!.*\b(?:and|or)\b)", re.IGNORECASE)
+_ALTERNATIVE = re.compile(r"\s+/\s+|\s*;\s*or\s+")
 
 
-def _shortened(phrase: Phrase) -> Iterator[Phrase]:
-    """Give the beginnings and ends of a phrase, longest first; only so many words may be missing."""
-    words = phrase.words
-    for missing in range(1, min(len(words), _MOST_MISSING + 1)):
-        if not any(word.form in DISTINGUISHING for word in words[-missing:]):
-            yield replace(phrase, words=words[:-missing], cut_right=True)
-        if not any(word.form in DISTINGUISHING for word in words[:missing]):
-            yield replace(phrase, words=words[missing:], cut_left=True)
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The figures and phrases that a prediction must state, and whether each is denied.
+
+    `counted` pairs a figure with the noun right behind it; `itemised` says that the phrases are the items of a list.
+    """
+
+    figures: tuple[tuple[Figure, bool], ...]
+    phrases: tuple[Phrase, ...]
+    counted: tuple[tuple[Figure, str], ...]
+    itemised: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether anything is demanded at all."""
+        return bool(self.figures or self.phrases)
 
 
-def mostly_stated(
+def is_long(reference: str) -> bool:
+    """Return whether a reference is too long to be compared by its words: more than 4,000 characters or 300 words."""
+    return len(reference) > LONGEST or len(parse(reference)) > MOST_WANTED
+
+
+def states(prediction: str, reference: str, *, question: str = "") -> bool:
+    """Tell whether a prediction states a reference answer.
+
+    A prediction states a reference when it gives every figure of it (number, date, time; units converted where that
+    is exact) and its content words, as phrases in order, neither denied nor put as one of several choices. More
+    information is allowed. What the question gives away need not be repeated; a question for a person admits the
+    family name alone.
+
+    `prediction` is the answer to judge, a phrase or some sentences; `reference` one correct answer; `question` what
+    both answer: without it, nothing is given away.
+
+    Edge cases: a blank prediction states nothing; a reference of signs only ("?!") is compared as it stands, and so
+    is one that is long (`is_long`); of a prediction the first 4,000 characters are read. Of a reference with three or
+    more content words, two thirds suffice (see `coverage`). Case, surrounding space, accents and the writing of
+    numbers never matter.
+
+    Meant for short factual answers in English. Names and words of other languages and scripts are compared by
+    equality and containment. Synonyms are not known.
+
+    >>> states("The period is half a year.", "six months")
+    True
+    >>> states("York", "New York"), states("It is not allowed", "allowed")
+    (False, False)
+    >>> states("Shelley", "Mary Shelley", question="Who wrote Frankenstein?")
+    True
+    """
+    if not prediction.strip():
+        return False
+    said, wanted = fold(prediction), fold(reference)
+    if said == wanted:
+        return bool(said) or prediction.strip().casefold() == reference.strip().casefold()
+    if is_long(reference) or not parse(reference):
+        return False
+    asked = ask(_beginning(question))
+    tokens = parse(_beginning(prediction))[:MOST_SAID]
+    return any(_version_stated(tokens, version, asked) for version in _versions(reference, place=asked.place))
+
+
+def _beginning(text: str) -> str:
+    """What is read of a text, up to the end of a word where it has words."""
+    if len(text) <= LONGEST:
+        return text
+    return text[: LONGEST + 1].rsplit(maxsplit=1)[0][:LONGEST] if text[:LONGEST].split() else ""
+
+
+def _version_stated(tokens: Sequence[Token], reference: str, question: Question) -> bool:
+    wanted = polarity(parse(reference), question)
+    said = polarity(tokens, question)
+    outright = said_outright(parse(reference)) is not None
+    if wanted is not None and (outright or said_outright(tokens) is not None) and said is not wanted:
+        return False
+    demand = _demands_of(reference, question)
+    if not demand:
+        return wanted is not None and said is wanted
+    return (
+        all(
+            _asserted(tokens, _figure_spans(tokens, figure, question), question, negated=negated)
+            for figure, negated in demand.figures
+        )
+        and _phrases_stated(tokens, demand, question)
+        and not _miscounts(tokens, demand, question)
+    )
+
+
+@lru_cache(maxsize=8192)
+def _demands_of(reference: str, question: Question) -> Demand:
+    """Return what a prediction must state to state a reference.
+
+    Words and figures that the question gives away are not demanded, unless nothing else is left or the question
+    offers a choice. A reference made of function words only ("The Who") demands all its words.
+
+    >>> from pytest_rageval.answers.canonical.questions import ask
+    >>> [phrase.words[0].form for phrase in _demands_of("the Amazon River", ask("Which river is longest?")).phrases]
+    ['amazon']
+    """
+    tokens = parse(reference)
+    given = frozenset() if question.choice else question.stems
+    if polarity(tokens, question) is not None:
+        # The yes or no is compared by itself; only what it adds is demanded.
+        return _demand(tokens, question, given | ANSWER_STEMS)
+    demand = _demand(tokens, question, given) or _demand(tokens, question, frozenset())
+    return demand or _demand(tokens, question, frozenset(), every=True)
+
+
+def _demand(
+    tokens: tuple[Token, ...], question: Question, given: frozenset[str], *, every: bool = False
+) -> Demand:
+    numbered = [(at, token) for at, token in enumerate(tokens) if isinstance(token, Figure)]
+    figures = [
+        (token, is_negated(tokens, at, at + 1))
+        for at, token in numbered
+        if not given or token not in question.figures
+    ]
+    counted = [
+        (token, following.stem)
+        for at, token in numbered
+        if at + 1 < len(tokens) and isinstance(following := tokens[at + 1], Word) and following.content
+    ]
+    phrases = [_phrase(tokens, run, given) for run in _runs(tokens, every=every)]
+    listing = {"and", "or"} if question.place else {"and", "or", ",", ";"}
+    itemised = any(
+        (token.text if isinstance(token, Mark) else token.form) in listing
+        for token in tokens
+        if not isinstance(token, Figure)
+    )
+    return Demand(tuple(figures), tuple(phrase for phrase in phrases if phrase), tuple(counted), itemised)
+
+
+def _phrase(tokens: tuple[Token, ...], run: list[int], given: frozenset[str]) -> Phrase | None:
+    """Make the phrase of a run, without the words that the question gives away."""
+    words = [token for at in run if isinstance(token := tokens[at], Word)]
+    kept = [word for word in words if word.stem not in given]
+    if not kept:
+        return None
+    before = tokens[run[0] - 1] if run[0] else None
+    return Phrase(
+        tuple(kept),
+        cut_left=words[0] is not kept[0],
+        cut_right=words[-1] is not kept[-1],
+        negated=is_negated(tokens, run[0], run[-1] + 1),
+        article=isinstance(before, Word) and before.form in ARTICLES,
+        companions=frozenset(token.stem for token in tokens if isinstance(token, Word)),
+    )
+
+
+def _runs(tokens: tuple[Token, ...], *, every: bool) -> list[list[int]]:
+    """Group the places of content words into phrases (of all words where `every`)."""
+    runs: list[list[int]] = [[]]
+    for at, token in enumerate(tokens):
+        if isinstance(token, Word) and (every or (token.content and not _between(tokens, at, runs[-1]))):
+            runs[-1].append(at)
+        elif not _joins_phrase(tokens, at):
+            runs.append([])
+    return [run for run in runs if run]
+
+
+def _between(tokens: tuple[Token, ...], at: int, run: list[int]) -> bool:
+    """Whether a word is the particle inside a name: "Leonardo da Vinci"."""
+    token = tokens[at]
+    following = tokens[at + 1] if at + 1 < len(tokens) else None
+    return (
+        isinstance(token, Word)
+        and token.form in PARTICLES
+        and bool(run)
+        and isinstance(following, Word)
+        and following.content
+    )
+
+
+def _joins_phrase(tokens: tuple[Token, ...], at: int) -> bool:
+    """Whether a token between two content words keeps them one phrase."""
+    token = tokens[at]
+    if isinstance(token, Mark):
+        return token.text in {"-", "'", '"', ".", "#"}
+    inside = 0 < at < len(tokens) - 1
+    return isinstance(token, Word) and (token.form in ARTICLES or (inside and token.form in PARTICLES))
+
+
+def _asserted(tokens: Sequence[Token], spans: Iterable[Span], question: Question, *, negated: bool) -> bool:
+    """Whether any of the spans is denied, or not, as the reference wants it."""
+    return any(question.negated or is_negated(tokens, *span) == negated for span in spans)
+
+
+def _figure_spans(tokens: Sequence[Token], figure: Figure, question: Question) -> Iterator[Span]:
+    wanted = _without_given_parts(_with_counted_unit(figure, question), question)
+    for at, token in enumerate(tokens):
+        if isinstance(token, Figure) and figure_states(wanted, token, question.understood):
+            yield at, at + 1
+
+
+def _without_given_parts(figure: Figure, question: Question) -> Figure:
+    """Remove the parts of a date that the question names, or does not ask for."""
+    date = figure.value
+    if not isinstance(date, Date) or date.day is date.month is None:
+        return figure
+    if question.year and date.year is not None:
+        return replace(figure, value=Date(date.year))
+    named = {other.value.year for other in question.figures if isinstance(other.value, Date)}
+    return replace(figure, value=replace(date, year=None, swapped=None)) if date.year in named else figure
+
+
+def _with_counted_unit(figure: Figure, question: Question) -> Figure:
+    """Add to a bare number the unit that the question asks for ("how many kilograms")."""
+    value = figure.value
+    if isinstance(value, Quantity) and not value.units and question.counted:
+        return replace(figure, value=replace(value, units=question.counted))
+    return figure
+
+
+def _phrases_stated(tokens: Sequence[Token], demand: Demand, question: Question) -> bool:
+    def stated(phrase: Phrase) -> bool:
+        return _asserted(tokens, phrase_spans(tokens, phrase, question), question, negated=phrase.negated)
+
+    if all(map(stated, demand.phrases)):
+        return True
+    # A person's name has its own short forms; a part of it may be someone else.
+    return not question.person and _mostly_stated(tokens, demand.phrases, stated, itemised=demand.itemised)
+
+
+def _mostly_stated(
     tokens: Sequence[Token],
     phrases: Sequence[Phrase],
     stated: Callable[[Phrase], bool],
     *,
     itemised: bool,
 ) -> bool:
-    """Tell whether a prediction states two thirds of at least three content words.
+    """Return whether a prediction states two thirds of at least three content words.
 
-    `stated` decides for one phrase; `itemised` says that the phrases are items
-    of a list, none of which may be missing whole.
+    `stated` decides for one phrase; `itemised` says that the phrases are items of a list, none of which may be
+    missing whole.
     """
     total = sum(len(phrase.words) for phrase in phrases)
     if total < _LEAST_WORDS:
@@ -67,69 +290,18 @@ def mostly_stated(
     return covered >= LEAST_SHARE * total
 
 
-LONGEST = 4000
-"""Characters of a text that are read: short answers have far fewer, and each word is held against each."""
-MOST_SAID = 1000
-"""Words, figures and marks of a prediction that are read."""
-MOST_WANTED = 300
-"""Those of a reference that has more than so many are not compared."""
-
-# Between the parts of one reference a prediction may say this many tokens.
-_REACH = 12
-
-
-def _with_counted_unit(figure: Figure, question: Question) -> Figure:
-    """Give a bare number the unit that the question asks for ("how many kilograms")."""
-    value = figure.value
-    if isinstance(value, Quantity) and not value.units and question.counted:
-        return replace(figure, value=replace(value, units=question.counted))
-    return figure
-
-
-def _without_given_parts(figure: Figure, question: Question) -> Figure:
-    """Take the parts of a date that the question names, or does not ask for, off the figure."""
-    date = figure.value
-    if not isinstance(date, Date) or date.day is date.month is None:
-        return figure
-    if question.year and date.year is not None:
-        return replace(figure, value=Date(date.year))
-    named = {other.value.year for other in question.figures if isinstance(other.value, Date)}
-    return replace(figure, value=replace(date, year=None, swapped=None)) if date.year in named else figure
-
-
-def _figure_places(tokens: Sequence[Token], figure: Figure, question: Question) -> Iterator[int]:
-    wanted = _without_given_parts(_with_counted_unit(figure, question), question)
-    for at, token in enumerate(tokens):
-        if isinstance(token, Figure) and figure_states(wanted, token, question.understood):
-            yield at
-
-
-def _figure_stated(tokens: Sequence[Token], figure: Figure, question: Question, *, negated: bool) -> bool:
-    return any(
-        question.negated or is_negated(tokens, at, at + 1) == negated
-        for at in _figure_places(tokens, figure, question)
-    )
-
-
-def _phrase_stated(tokens: Sequence[Token], phrase: Phrase, question: Question) -> bool:
-    return any(
-        question.negated or is_negated(tokens, *span) == phrase.negated
-        for span in phrase_spans(tokens, phrase, question)
-    )
-
-
-def _phrases_stated(tokens: Sequence[Token], demand: Demand, question: Question) -> bool:
-    def stated(phrase: Phrase) -> bool:
-        return _phrase_stated(tokens, phrase, question)
-
-    if all(map(stated, demand.phrases)):
-        return True
-    # A person's name has its own short forms; a part of it may be someone else.
-    return not question.person and mostly_stated(tokens, demand.phrases, stated, itemised=demand.itemised)
+def _shortened(phrase: Phrase) -> Iterator[Phrase]:
+    """The beginnings and ends of a phrase, longest first; only so many words may be missing."""
+    words = phrase.words
+    for missing in range(1, min(len(words), _MOST_MISSING + 1)):
+        if not any(word.form in DISTINGUISHING for word in words[-missing:]):
+            yield replace(phrase, words=words[:-missing], cut_right=True)
+        if not any(word.form in DISTINGUISHING for word in words[:missing]):
+            yield replace(phrase, words=words[missing:], cut_left=True)
 
 
 def _miscounts(tokens: Sequence[Token], demand: Demand, question: Question) -> bool:
-    """Tell whether the prediction counts another number of what the reference counts."""
+    """Whether the prediction counts another number of what the reference counts."""
     for figure, noun in demand.counted:
         said = [
             token
@@ -141,71 +313,32 @@ def _miscounts(tokens: Sequence[Token], demand: Demand, question: Question) -> b
     return False
 
 
-def _version_stated(tokens: Sequence[Token], reference: str, question: Question) -> bool:
-    wanted = polarity(parse(reference), question)
-    said = polarity(tokens, question)
-    outright = said_outright(parse(reference)) is not None
-    if wanted is not None and (outright or said_outright(tokens) is not None) and said is not wanted:
-        return False
-    demand = demands_of(reference, question)
-    if not demand:
-        return wanted is not None and said is wanted
-    return (
-        all(_figure_stated(tokens, figure, question, negated=negated) for figure, negated in demand.figures)
-        and _phrases_stated(tokens, demand, question)
-        and not _miscounts(tokens, demand, question)
-    )
+@lru_cache(maxsize=8192)
+def _versions(reference: str, *, place: bool = False) -> tuple[str, ...]:
+    """Return the forms of a reference of which one suffices.
 
+    A parenthesis adds to an answer and may be left out; it stands alone only where it abbreviates the rest. A slash
+    between spaces separates alternatives. Where a place is asked for, the region behind its comma may be left out: it
+    adds nothing to which place is meant.
 
-def is_long(reference: str) -> bool:
-    """Tell whether a reference is too long to be compared by its words: more than 4,000 characters or 300 words."""
-    return len(reference) > LONGEST or len(parse(reference)) > MOST_WANTED
-
-
-def _beginning(text: str) -> str:
-    """What is read of a text, up to the end of a word where it has words."""
-    if len(text) <= LONGEST:
-        return text
-    return text[: LONGEST + 1].rsplit(maxsplit=1)[0][:LONGEST] if text[:LONGEST].split() else ""
-
-
-def states(prediction: str, reference: str, *, question: str = "") -> bool:
-    """Tell whether a prediction states a reference answer.
-
-    A prediction states a reference when it gives every figure of it (number,
-    date, time; units converted where that is exact) and its content words, as
-    phrases in order, neither denied nor put as one of several choices. More
-    information is allowed. What the question gives away need not be repeated;
-    a question for a person admits the family name alone.
-
-    `prediction` is the answer to judge, a phrase or some sentences;
-    `reference` one correct answer; `question` what both answer: without it,
-    nothing is given away.
-
-    Edge cases: a blank prediction states nothing; a reference of signs only
-    ("?!") is compared as it stands, and so is one that is long (`is_long`); of a
-    prediction the first 4,000 characters are read. Of a reference with three or more content
-    words, two thirds suffice (see `coverage`). Case, surrounding space, accents
-    and the writing of numbers never matter.
-
-    Meant for short factual answers in English. Names and words of other
-    languages and scripts are compared by equality and containment. Synonyms
-    are not known.
-
-    >>> states("The period is half a year.", "six months")
-    True
-    >>> states("York", "New York"), states("It is not allowed", "allowed")
-    (False, False)
-    >>> states("Shelley", "Mary Shelley", question="Who wrote Frankenstein?")
-    True
+    >>> _versions("Tulsa (Oklahoma)"), _versions("International Border (IB)")
+    (('Tulsa',), ('International Border', 'IB'))
+    >>> _versions("soccer / football")
+    ('soccer', 'football')
+    >>> _versions("Madison, Wisconsin", place=True)
+    ('Madison, Wisconsin', 'Madison')
     """
-    if not prediction.strip():
-        return False
-    said, wanted = fold(prediction), fold(reference)
-    if said == wanted:
-        return bool(said) or prediction.strip().casefold() == reference.strip().casefold()
-    if is_long(reference) or not parse(reference):
-        return False
-    asked = ask(_beginning(question))
-    tokens = parse(_beginning(prediction))[:MOST_SAID]
-    return any(_version_stated(tokens, version, asked) for version in versions(reference, place=asked.place))
+    found: list[str] = []
+    for part in _ALTERNATIVE.split(reference):
+        outside = _PARENTHESIS.sub(" ", part).strip()
+        inside = [text.strip() for text in _PARENTHESIS.findall(part)]
+        if not parse(outside):
+            found.append(part.strip())
+            continue
+        found.append(outside)
+        region = _REGION.match(outside) if place else None
+        if region:
+            found.append(region[1])
+        words = [token for token in parse(outside) if isinstance(token, Word)]
+        found.extend(text for text in inside if fold(text) in initialisms(words))
+    return tuple(dict.fromkeys(found))

@@ -1,22 +1,22 @@
-"""Calendar dates in their usual written forms, and when one states another.
+"""Calendar dates, times of day and rates ("a week", "weekly") as they are written, and when one states another.
 
-A date knows any of year, month and day. A year may stand for a decade or a
-century. A wanted date is stated by an equal or a more exact one: "May 1974"
-states "1974", but not the other way round.
+A date has any of year, month and day. A year may stand for a decade or a century. A wanted date is stated by an equal
+or a more exact one: "May 1974" states "1974", but not the other way round.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
-from pytest_rageval.answers.canonical.lexemes import Lexeme, listed, numbered, text_at
+from pytest_rageval.answers.canonical.lexemes import Lexeme, listed, numbered, skip, text_at
 from pytest_rageval.answers.canonical.numbers import read_number
 
-__all__ = ["Date", "date_states", "read_dates"]
-
+__all__ = ["ClockTime", "Date", "date_states", "read_clock_time", "read_dates", "read_rate"]
 _MONTHS = numbered(
     "january february march april may june july august september october november december", start=1
 )
 _SHORT_MONTHS = {name[:3]: number for name, number in _MONTHS.items()} | {"sept": 9}
+
 # Months that are words or verbs as well count only beside a number or after these.
 _AMBIGUOUS = frozenset({"may", "march"})
 _BEFORE_MONTH = listed("in of since until till by from during last next early mid late every each this")
@@ -39,9 +39,8 @@ _YEAR_LENGTH = 4
 class Date:
     """Parts of a date; None where a part is not given.
 
-    `span` is how many years the year stands for (1, 10 or 100, counted from
-    it on); a year before Christ is negative. `swapped` is the other reading
-    of a numeric date whose first two numbers may both be months.
+    `span` is how many years the year stands for (1, 10 or 100, counted from it on); a year before Christ is negative.
+    `swapped` is the other reading of a numeric date whose first two numbers may both be months.
     """
 
     year: int | None = None
@@ -49,6 +48,128 @@ class Date:
     day: int | None = None
     span: int = 1
     swapped: "Date | None" = None
+
+
+_PERIODS = {
+    "hour": ("hourly",),
+    "day": ("daily",),
+    "week": ("weekly",),
+    "month": ("monthly",),
+    "quarter": ("quarterly",),
+    "year": ("yearly", "annual", "annually"),
+    "annum": (),
+    "minute": (),
+    "second": (),
+}
+_ADVERBS = {adverb: period for period, adverbs in _PERIODS.items() for adverb in adverbs}
+_NOON, _MIDNIGHT = 12, 24
+_HOUR = 60
+_PARTS_OF_HOUR = {"half": 30, "quarter": 15}
+_NAMED_TIMES = {"noon": _NOON * _HOUR, "midday": _NOON * _HOUR, "midnight": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class ClockTime:
+    """The minutes since midnight that a written time may mean."""
+
+    minutes: frozenset[int]
+
+
+def read_dates(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Date, ...], int] | None:
+    """Read the date that starts at a lexeme (two for "1939-45"), with the index after it.
+
+    A number of four digits between 1000 and 2199 is a year wherever the caller finds no unit after it.
+
+    >>> from pytest_rageval.answers.canonical.lexemes import lexemes
+    >>> read_dates(lexemes("9 november 1989"), 0) == read_dates(lexemes("november 9 , 1989"), 0)
+    False
+    >>> read_dates(lexemes("9 november 1989"), 0)[0] == read_dates(lexemes("november 9 , 1989"), 0)[0]
+    True
+    """
+    if pieces[at].kind == "date":
+        numeric = _numeric(pieces[at].text)
+        return ((numeric,), at + 1) if numeric else None
+    days = _days_range(pieces, at)
+    if days is not None:
+        return days
+    for read in (_century, _decade, _era_year, _day_month, _month_day):
+        found = read(pieces, at)
+        if found is not None:
+            return (found[0],), found[1]
+    year = _year(pieces, at)
+    return _year_range(pieces, *year) if year else None
+
+
+def date_states(wanted: Date, said: Date) -> bool:
+    """Return whether a said date lies inside the wanted one.
+
+    >>> date_states(Date(1974), Date(1974, 5)), date_states(Date(1974, 5), Date(1974))
+    (True, False)
+    >>> date_states(Date(1960, span=10), Date(1965))
+    True
+    """
+    readings = [date for date in (said, said.swapped) if date]
+    return any(_inside(want, have) for want in (wanted, wanted.swapped) if want for have in readings)
+
+
+def read_rate(pieces: Sequence[Lexeme], at: int, *, counted: bool) -> tuple[str, int] | None:
+    """Read a rate that starts at a lexeme, as one made-up word with the index after it.
+
+    `counted` says that a number stands before it: only then is "a week" a rate and not one week. "once" before a rate
+    adds nothing to it.
+
+    >>> from pytest_rageval.answers.canonical.lexemes import lexemes
+    >>> read_rate(lexemes("once a week"), 0, counted=False), read_rate(lexemes("a week"), 0, counted=False)
+    (('perweek', 3), None)
+    >>> read_rate(lexemes("per annum"), 0, counted=True)
+    ('peryear', 2)
+    """
+    once = text_at(pieces, at) == "once"
+    start = at + once
+    word = text_at(pieces, start)
+    if word in _ADVERBS:
+        return f"per{_ADVERBS[word]}", start + 1
+    introduced = word in {"per", "each", "every", "/"} or (word in {"a", "an"} and (counted or once))
+    period = text_at(pieces, start + 1)
+    if introduced and period in _PERIODS:
+        return f"per{'year' if period == 'annum' else period}", start + 2
+    return None
+
+
+def read_clock_time(pieces: Sequence[Lexeme], at: int) -> tuple[ClockTime, int] | None:
+    """Read the time that starts at a lexeme, with the index after it.
+
+    A bare number is no time; "half past nine", "9 am", "9.30 am", "9 o'clock", "09:30" and "noon" are.
+
+    >>> from pytest_rageval.answers.canonical.lexemes import lexemes
+    >>> read_clock_time(lexemes("2 p.m."), 0)[0] == read_clock_time(lexemes("14:00"), 0)[0]
+    True
+    >>> read_clock_time(lexemes("14 days"), 0) is None
+    True
+    """
+    spoken = _to_or_past(pieces, at)
+    if spoken is not None:
+        return spoken
+    piece = pieces[at]
+    if piece.text in _NAMED_TIMES:
+        return ClockTime(frozenset({_NAMED_TIMES[piece.text]})), at + 1
+    end = at + 1
+    if piece.kind == "clock" or (piece.kind == "number" and "." in piece.text):
+        hour, minute = (int(part or 0) for part in piece.text.replace(".", ":").split(":"))
+    else:
+        number = read_number(pieces, at) if piece.kind in {"number", "word"} else None
+        if number is None or number.ordinal or number.part or number.value not in range(_MIDNIGHT + 1):
+            return None
+        hour, minute, end = int(Fraction(number.value)), 0, number.end
+    half, after = _half_of_day(pieces, end)
+    if text_at(pieces, after) == "oclock":
+        after += 1
+        late, after = _half_of_day(pieces, after)
+        half = half or late
+    elif piece.kind != "clock" and not half:
+        return None
+    time = _time(hour, minute, half, leading_zero=piece.text.startswith("0"))
+    return (time, after) if time else None
 
 
 def _numeric(text: str) -> Date | None:
@@ -63,6 +184,56 @@ def _numeric(text: str) -> Date | None:
     if month not in _MONTH_NUMBERS or day not in _DAYS:
         return None
     return Date(year, month, day, swapped=other if other and day in _MONTH_NUMBERS else None)
+
+
+def _days_range(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Date, ...], int] | None:
+    """Read "30-31 October 2000" and "October 30 to 31, 2000" as two dates."""
+    start = at + 1 if _month(pieces, at) else at
+    first = _day(pieces, start)
+    if first is None or text_at(pieces, first[1]) not in {"-", "to", "and", "or", "/"}:
+        return None
+    last = _month_day(pieces, at, first[1] + 1) if start > at else _day_month(pieces, first[1] + 1)
+    if last is None or last[0].day is None:
+        return None
+    return (replace(last[0], day=first[0]), last[0]), last[1]
+
+
+def _month(pieces: Sequence[Lexeme], at: int) -> int | None:
+    word = text_at(pieces, at)
+    return _MONTHS.get(word) or _SHORT_MONTHS.get(word)
+
+
+def _day(pieces: Sequence[Lexeme], at: int) -> tuple[int, int] | None:
+    if at >= len(pieces) or (pieces[at].kind == "number" and "." in pieces[at].text):
+        return None
+    number = read_number(pieces, at)
+    if number is None or number.value not in _DAYS or number.part:
+        return None
+    return int(number.value), number.end
+
+
+def _month_day(pieces: Sequence[Lexeme], at: int, day_at: int | None = None) -> tuple[Date, int] | None:
+    """Read "November 9, 1989", "Nov 1989" and "November".
+
+    `day_at` is where the day stands if not right behind the month.
+    """
+    month = _month(pieces, at)
+    if month is None:
+        return None
+    day = _day(pieces, day_at or at + 1 + (text_at(pieces, at + 1) == "the"))
+    if day is not None:
+        return _then_year(pieces, day[1], Date(month=month, day=day[0]))
+    date, end = _then_year(pieces, at + 1, Date(month=month))
+    word = text_at(pieces, at)
+    named = word in _MONTHS and (
+        word not in _AMBIGUOUS or text_at(pieces, at - 1) in _BEFORE_MONTH or len(pieces) == 1
+    )
+    return (date, end) if date.year is not None or named else None
+
+
+def _then_year(pieces: Sequence[Lexeme], at: int, date: Date) -> tuple[Date, int]:
+    year = _year(pieces, skip(pieces, at, {",", "of", "in"}))
+    return (replace(date, year=year[0].year), year[1]) if year else (date, at)
 
 
 def _year(pieces: Sequence[Lexeme], at: int) -> tuple[Date, int] | None:
@@ -80,13 +251,28 @@ def _year(pieces: Sequence[Lexeme], at: int) -> tuple[Date, int] | None:
     return Date(int(number.value)), number.end
 
 
-def _era_year(pieces: Sequence[Lexeme], at: int) -> tuple[Date, int] | None:
-    """Read "480 bc", "ad 79" and "79 ce"."""
-    if text_at(pieces, at) == "ad" and text_at(pieces, at + 1).isdigit():
-        return Date(int(pieces[at + 1].text)), at + 2
-    if text_at(pieces, at).isdigit() and text_at(pieces, at + 1) in _ERAS:
-        return Date(int(pieces[at].text) * _ERAS[pieces[at + 1].text]), at + 2
-    return None
+def _day_month(pieces: Sequence[Lexeme], at: int) -> tuple[Date, int] | None:
+    """Read "9 November 1989" and "the 4th of July"."""
+    day = _day(pieces, at)
+    if day is None:
+        return None
+    after = skip(pieces, day[1], {"of", "-"})
+    month = _month(pieces, after)
+    return _then_year(pieces, after + 1, Date(month=month, day=day[0])) if month else None
+
+
+def _century(pieces: Sequence[Lexeme], at: int) -> tuple[Date, int] | None:
+    """Read "19th century", "nineteenth-century" and "5th century bc"."""
+    number = read_number(pieces, at)
+    if number is None or not number.ordinal:
+        return None
+    end = number.end + (text_at(pieces, number.end) == "-")
+    if text_at(pieces, end) not in {"century", "centuries"}:
+        return None
+    count = int(number.value)
+    if _ERAS.get(text_at(pieces, end + 1)) == -1:
+        return Date(-count * _CENTURY, span=_CENTURY), end + 2
+    return Date((count - 1) * _CENTURY + 1, span=_CENTURY), end + 1 + (text_at(pieces, end + 1) in _ERAS)
 
 
 def _decade(pieces: Sequence[Lexeme], at: int) -> tuple[Date, int] | None:
@@ -109,83 +295,13 @@ def _decade(pieces: Sequence[Lexeme], at: int) -> tuple[Date, int] | None:
     return None
 
 
-def _century(pieces: Sequence[Lexeme], at: int) -> tuple[Date, int] | None:
-    """Read "19th century", "nineteenth-century" and "5th century bc"."""
-    number = read_number(pieces, at)
-    if number is None or not number.ordinal:
-        return None
-    end = number.end + (text_at(pieces, number.end) == "-")
-    if text_at(pieces, end) not in {"century", "centuries"}:
-        return None
-    count = int(number.value)
-    if _ERAS.get(text_at(pieces, end + 1)) == -1:
-        return Date(-count * _CENTURY, span=_CENTURY), end + 2
-    return Date((count - 1) * _CENTURY + 1, span=_CENTURY), end + 1 + (text_at(pieces, end + 1) in _ERAS)
-
-
-def _day(pieces: Sequence[Lexeme], at: int) -> tuple[int, int] | None:
-    if at >= len(pieces) or (pieces[at].kind == "number" and "." in pieces[at].text):
-        return None
-    number = read_number(pieces, at)
-    if number is None or number.value not in _DAYS or number.part:
-        return None
-    return int(number.value), number.end
-
-
-def _month(pieces: Sequence[Lexeme], at: int) -> int | None:
-    word = text_at(pieces, at)
-    return _MONTHS.get(word) or _SHORT_MONTHS.get(word)
-
-
-def _then_year(pieces: Sequence[Lexeme], at: int, date: Date) -> tuple[Date, int]:
-    after = at
-    while text_at(pieces, after) in {",", "of", "in"}:
-        after += 1
-    year = _year(pieces, after)
-    return (replace(date, year=year[0].year), year[1]) if year else (date, at)
-
-
-def _day_month(pieces: Sequence[Lexeme], at: int) -> tuple[Date, int] | None:
-    """Read "9 November 1989" and "the 4th of July"."""
-    day = _day(pieces, at)
-    if day is None:
-        return None
-    after = day[1]
-    while text_at(pieces, after) in {"of", "-"}:
-        after += 1
-    month = _month(pieces, after)
-    return _then_year(pieces, after + 1, Date(month=month, day=day[0])) if month else None
-
-
-def _month_day(pieces: Sequence[Lexeme], at: int, day_at: int | None = None) -> tuple[Date, int] | None:
-    """Read "November 9, 1989", "Nov 1989" and "November".
-
-    `day_at` is where the day stands if not right behind the month.
-    """
-    month = _month(pieces, at)
-    if month is None:
-        return None
-    day = _day(pieces, day_at or at + 1 + (text_at(pieces, at + 1) == "the"))
-    if day is not None:
-        return _then_year(pieces, day[1], Date(month=month, day=day[0]))
-    date, end = _then_year(pieces, at + 1, Date(month=month))
-    word = text_at(pieces, at)
-    named = word in _MONTHS and (
-        word not in _AMBIGUOUS or text_at(pieces, at - 1) in _BEFORE_MONTH or len(pieces) == 1
-    )
-    return (date, end) if date.year is not None or named else None
-
-
-def _days_range(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Date, ...], int] | None:
-    """Read "30-31 October 2000" and "October 30 to 31, 2000" as two dates."""
-    start = at + 1 if _month(pieces, at) else at
-    first = _day(pieces, start)
-    if first is None or text_at(pieces, first[1]) not in {"-", "to", "and", "or", "/"}:
-        return None
-    last = _month_day(pieces, at, first[1] + 1) if start > at else _day_month(pieces, first[1] + 1)
-    if last is None or last[0].day is None:
-        return None
-    return (replace(last[0], day=first[0]), last[0]), last[1]
+def _era_year(pieces: Sequence[Lexeme], at: int) -> tuple[Date, int] | None:
+    """Read "480 bc", "ad 79" and "79 ce"."""
+    if text_at(pieces, at) == "ad" and text_at(pieces, at + 1).isdigit():
+        return Date(int(pieces[at + 1].text)), at + 2
+    if text_at(pieces, at).isdigit() and text_at(pieces, at + 1) in _ERAS:
+        return Date(int(pieces[at].text) * _ERAS[pieces[at + 1].text]), at + 2
+    return None
 
 
 def _year_range(pieces: Sequence[Lexeme], first: Date, end: int) -> tuple[tuple[Date, ...], int]:
@@ -204,32 +320,6 @@ def _year_range(pieces: Sequence[Lexeme], first: Date, end: int) -> tuple[tuple[
     return (first,), end
 
 
-def read_dates(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Date, ...], int] | None:
-    """Read the date that starts at a lexeme (two for "1939-45"), with the index after it.
-
-    A number of four digits between 1000 and 2199 is a year wherever the
-    caller finds no unit after it.
-
-    >>> from pytest_rageval.answers.canonical.lexemes import lexemes
-    >>> read_dates(lexemes("9 november 1989"), 0) == read_dates(lexemes("november 9 , 1989"), 0)
-    False
-    >>> read_dates(lexemes("9 november 1989"), 0)[0] == read_dates(lexemes("november 9 , 1989"), 0)[0]
-    True
-    """
-    if pieces[at].kind == "date":
-        numeric = _numeric(pieces[at].text)
-        return ((numeric,), at + 1) if numeric else None
-    days = _days_range(pieces, at)
-    if days is not None:
-        return days
-    for read in (_century, _decade, _era_year, _day_month, _month_day):
-        found = read(pieces, at)
-        if found is not None:
-            return (found[0],), found[1]
-    year = _year(pieces, at)
-    return _year_range(pieces, *year) if year else None
-
-
 def _inside(wanted: Date, said: Date) -> bool:
     if wanted.year is not None and (
         said.year is None
@@ -239,13 +329,53 @@ def _inside(wanted: Date, said: Date) -> bool:
     return wanted.month in {None, said.month} and wanted.day in {None, said.day}
 
 
-def date_states(wanted: Date, said: Date) -> bool:
-    """Tell whether a said date lies inside the wanted one.
+def _to_or_past(pieces: Sequence[Lexeme], at: int) -> tuple[ClockTime, int] | None:
+    """Read "half past nine", "a quarter to ten" and "ten past nine pm"."""
+    start = at + (text_at(pieces, at) in {"a", "an"})
+    word = text_at(pieces, start)
+    if word in _PARTS_OF_HOUR:
+        minutes, link = _PARTS_OF_HOUR[word], start + 1
+    else:
+        number = read_number(pieces, start)
+        if number is None or number.ordinal or number.part or number.value not in range(1, _HOUR // 2):
+            return None
+        minutes, link = int(number.value), number.end
+        link += text_at(pieces, link) == "minutes"
+    direction = text_at(pieces, link)
+    # "ten to twelve" may be a range; "to" is trusted after "quarter" only.
+    if direction != "past" and not (direction == "to" and word == "quarter"):
+        return None
+    hour = read_number(pieces, link + 1)
+    if hour is None or hour.value not in range(1, _NOON + 1):
+        return None
+    half, end = _half_of_day(pieces, hour.end)
+    past = direction == "past"
+    time = _time(
+        int(hour.value) if past else (int(hour.value) - 1) or _NOON,
+        minutes if past else _HOUR - minutes,
+        half,
+    )
+    return (time, end) if time else None
 
-    >>> date_states(Date(1974), Date(1974, 5)), date_states(Date(1974, 5), Date(1974))
-    (True, False)
-    >>> date_states(Date(1960, span=10), Date(1965))
-    True
-    """
-    readings = [date for date in (said, said.swapped) if date]
-    return any(_inside(want, have) for want in (wanted, wanted.swapped) if want for have in readings)
+
+def _half_of_day(pieces: Sequence[Lexeme], at: int) -> tuple[str, int]:
+    """Read "am", "p.m." (whose stops the lexer drops) or "o'clock" after a time."""
+    word = text_at(pieces, at)
+    if word in {"am", "pm"}:
+        return word[0], at + 1
+    if word in {"a", "p"} and text_at(pieces, at + 1) == "m":
+        return word, at + 2
+    return "", at
+
+
+def _time(hour: int, minute: int, half: str, *, leading_zero: bool = False) -> ClockTime | None:
+    if hour > _MIDNIGHT or minute >= _HOUR or (half and not 0 < hour <= _NOON):
+        return None
+    if half:
+        hour = hour % _NOON + (_NOON if half == "p" else 0)
+        return ClockTime(frozenset({hour * _HOUR + minute}))
+    minutes = {hour % _MIDNIGHT * _HOUR + minute}
+    if 0 < hour <= _NOON and not leading_zero:
+        # "9:30" may be said of the evening as well.
+        minutes.add((hour % _NOON + _NOON) * _HOUR + minute)
+    return ClockTime(frozenset(minutes))

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from pytest_rageval.answers.canonical.dates import Date, date_states
-from pytest_rageval.answers.canonical.lexemes import Lexeme, listed, text_at
+from pytest_rageval.answers.canonical.dates import ClockTime, Date, date_states
+from pytest_rageval.answers.canonical.lexemes import Lexeme, text_at
 from pytest_rageval.answers.canonical.quantities import Quantity, same_quantity
-from pytest_rageval.answers.canonical.times import ClockTime, same_time
 
 __all__ = ["Figure", "Qualifier", "figure_states", "read_qualifier"]
 
@@ -29,76 +28,57 @@ class Qualifier:
         )
 
 
-_LEAST, _MOST = Qualifier(bound=1), Qualifier(bound=-1)
-_PHRASES = {
-    "at least": _LEAST,
-    "no less than": _LEAST,
-    "not less than": _LEAST,
-    "no fewer than": _LEAST,
-    "more than": _LEAST,
-    "greater than": _LEAST,
-    "higher than": _LEAST,
-    "longer than": _LEAST,
-    "later than": _LEAST,
-    "minimum": _LEAST,
-    "over": _LEAST,
-    "above": _LEAST,
-    "exceeding": _LEAST,
-    "after": _LEAST,
-    "at most": _MOST,
-    "no more than": _MOST,
-    "not more than": _MOST,
-    "no later than": _MOST,
-    "not later than": _MOST,
-    "no longer than": _MOST,
-    "not exceeding": _MOST,
-    "not above": _MOST,
-    "not over": _MOST,
-    "not after": _MOST,
-    "not under": _LEAST,
-    "not below": _LEAST,
-    "not before": _LEAST,
-    "up to": _MOST,
-    "less than": _MOST,
-    "fewer than": _MOST,
-    "lower than": _MOST,
-    "earlier than": _MOST,
-    "maximum": _MOST,
-    "under": _MOST,
-    "below": _MOST,
-    "before": _MOST,
-} | dict.fromkeys(
-    listed("about around approximately approx roughly nearly almost circa ca c some"),
-    Qualifier(approximate=True),
+_AT_LEAST = (
+    "at least, no less than, not less than, no fewer than, more than, greater than, higher than, longer than, "
+    "later than, minimum, over, above, exceeding, after, not under, not below, not before"
 )
+_AT_MOST = (
+    "at most, no more than, not more than, no later than, not later than, no longer than, not exceeding, not above, "
+    "not over, not after, up to, less than, fewer than, lower than, earlier than, maximum, under, below, before"
+)
+_ABOUT = "about, around, approximately, approx, roughly, nearly, almost, circa, ca, c, some"
+_BY_WORDS = {
+    tuple(phrase.split()): meaning
+    for phrases, meaning in (
+        (_AT_LEAST, Qualifier(bound=1)),
+        (_AT_MOST, Qualifier(bound=-1)),
+        (_ABOUT, Qualifier(approximate=True)),
+    )
+    for phrase in phrases.split(", ")
+}
 _PARTS = {
     "early": "early",
+    "beginning": "early",
     "mid": "mid",
     "middle": "mid",
     "late": "late",
-    "beginning": "early",
     "end": "late",
 }
 _LONGEST = 3
 _CHAIN = 6
 _LINKS = frozenset({"of", "in", "the", "a", "-"})
-_BY_WORDS = {tuple(phrase.split()): meaning for phrase, meaning in _PHRASES.items()}
 
 
-def _one(pieces: Sequence[Lexeme], at: int) -> tuple[Qualifier, int] | None:
-    for length in range(_LONGEST, 0, -1):
-        words = tuple(piece.text for piece in pieces[at : at + length])
-        if words in _BY_WORDS:
-            return _BY_WORDS[words], at + len(words)
-    word = text_at(pieces, at)
-    return (Qualifier(part=_PARTS[word]), at + 1) if word in _PARTS else None
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A value and its qualifiers.
+
+    `bound` is 1 for "at least", "over", "after", -1 for the opposite, 0 where nothing is said. `part` is "early",
+    "mid" or "late" before a date. `approximate` stands for "about"; `ranged` marks the end of a range or one of
+    several offered values ("three or six months").
+    """
+
+    value: Quantity | Date | ClockTime
+    bound: int = 0
+    part: str = ""
+    approximate: bool = False
+    ranged: bool = False
 
 
 def read_qualifier(pieces: Sequence[Lexeme], at: int) -> tuple[Qualifier, int] | None:
     """Read the qualifiers that start at a lexeme, with the index of what they qualify.
 
-    Whether a figure follows is for the caller to see: "under the bridge"
-    qualifies nothing.
+    Whether a figure follows is for the caller to see: "under the bridge" qualifies nothing.
 
     >>> from pytest_rageval.answers.canonical.lexemes import lexemes
     >>> read_qualifier(lexemes("no more than about 20"), 0)
@@ -118,30 +98,27 @@ def read_qualifier(pieces: Sequence[Lexeme], at: int) -> tuple[Qualifier, int] |
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A value and its qualifiers.
+def figure_states(wanted: Figure, said: Figure, understood: frozenset[str] = frozenset()) -> bool:
+    """Return whether a said figure states the wanted one.
 
-    `bound` is 1 for "at least", "over", "after", -1 for the opposite, 0 where
-    nothing is said. `part` is "early", "mid" or "late" before a date.
-    `approximate` stands for "about"; `ranged` marks the end of a range or one
-    of several offered values ("three or six months").
+    A qualifier may be left out, because the question usually carries it, but not replaced by its opposite. One end of
+    a range does not state a number that is wanted by itself.
     """
+    return (
+        _value_states(wanted, said, understood)
+        and wanted.bound * said.bound >= 0
+        and (not wanted.part or not said.part or wanted.part == said.part)
+        and (wanted.ranged or not said.ranged)
+    )
 
-    value: Quantity | Date | ClockTime
-    bound: int = 0
-    part: str = ""
-    approximate: bool = False
-    ranged: bool = False
 
-
-def _bare_year(value: Quantity | Date | ClockTime) -> int | None:
-    """Give a number that may be a year or a count ("1200")."""
-    if isinstance(value, Date) and value == Date(value.year):
-        return value.year
-    if isinstance(value, Quantity) and not value.units and value.number.denominator == 1:
-        return int(value.number)
-    return None
+def _one(pieces: Sequence[Lexeme], at: int) -> tuple[Qualifier, int] | None:
+    for length in range(_LONGEST, 0, -1):
+        words = tuple(piece.text for piece in pieces[at : at + length])
+        if words in _BY_WORDS:
+            return _BY_WORDS[words], at + len(words)
+    word = text_at(pieces, at)
+    return (Qualifier(part=_PARTS[word]), at + 1) if word in _PARTS else None
 
 
 def _value_states(wanted: Figure, said: Figure, understood: frozenset[str]) -> bool:
@@ -150,7 +127,7 @@ def _value_states(wanted: Figure, said: Figure, understood: frozenset[str]) -> b
     if isinstance(wanted.value, Date) and isinstance(said.value, Date):
         return date_states(wanted.value, said.value)
     if isinstance(wanted.value, ClockTime) and isinstance(said.value, ClockTime):
-        return same_time(wanted.value, said.value)
+        return not wanted.value.minutes.isdisjoint(said.value.minutes)
     if isinstance(wanted.value, Quantity) and isinstance(said.value, Date) and wanted.value.units:
         year = _bare_year(said.value)
         return year is not None and same_quantity(
@@ -162,16 +139,10 @@ def _value_states(wanted: Figure, said: Figure, understood: frozenset[str]) -> b
     return number is not None and number == _bare_year(said.value)
 
 
-def figure_states(wanted: Figure, said: Figure, understood: frozenset[str] = frozenset()) -> bool:
-    """Tell whether a said figure states the wanted one.
-
-    A qualifier may be left out, because the question usually carries it, but
-    not replaced by its opposite. One end of a range does not state a number
-    that is wanted by itself.
-    """
-    return (
-        _value_states(wanted, said, understood)
-        and wanted.bound * said.bound >= 0
-        and (not wanted.part or not said.part or wanted.part == said.part)
-        and (wanted.ranged or not said.ranged)
-    )
+def _bare_year(value: Quantity | Date | ClockTime) -> int | None:
+    """A number that may be a year or a count ("1200")."""
+    if isinstance(value, Date) and value == Date(value.year):
+        return value.year
+    if isinstance(value, Quantity) and not value.units and value.number.denominator == 1:
+        return int(value.number)
+    return None

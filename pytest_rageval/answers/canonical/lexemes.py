@@ -1,39 +1,19 @@
 """Fold a text to one form of each character, and cut it into words, numbers and marks.
 
-What differs only in case, in the width or composition of characters, in the shape of quotes and dashes or in
-the script of digits comes out equal. A number keeps its written form without thousands separators; a numeric
-date, a clock time and a simple fraction stay whole.
+What differs only in case, in the width or composition of characters, in the shape of quotes and dashes or in the
+script of digits comes out equal. A number keeps its written form without thousands separators; a numeric date, a
+clock time and a simple fraction stay whole.
 """
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pytest_rageval.text.scripts import normal_form
+from pytest_rageval.text.tokenize import COMMON_UNSPACED, is_word_character, normal_form
 
-__all__ = ["Lexeme", "expanded", "fold", "lexemes", "listed", "numbered", "text_at", "unaccented"]
-
-
-def listed(words: str) -> frozenset[str]:
-    """Give the words of a text as a set.
-
-    >>> sorted(listed("may march"))
-    ['march', 'may']
-    """
-    return frozenset(words.split())
-
-
-def numbered(words: str, start: int) -> dict[str, int]:
-    """Give the words of a text their numbers, in order.
-
-    >>> numbered("zero one", start=0)
-    {'zero': 0, 'one': 1}
-    """
-    return {word: number for number, word in enumerate(words.split(), start=start)}
-
-
+__all__ = ["Lexeme", "expanded", "fold", "lexemes", "listed", "numbered", "skip", "text_at", "unaccented"]
 _QUOTES = dict.fromkeys(map(ord, "\u2018\u2019\u201a\u201b\u02bc\u2032\u0060\u00b4"), "'") | (
     dict.fromkeys(map(ord, "\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb"), '"')
 )
@@ -45,49 +25,76 @@ _SIGNS = _QUOTES | _HYPHENS | {0x00B0: " degrees ", 0x00D7: " x "}
 _CURRENCIES = {"$": "usd", "£": "gbp", "€": "eur", "¥": "jpy", "₹": "inr", "₩": "krw", "₽": "rub"}
 
 # Letters that Unicode does not decompose although readers drop their mark.
-_UNDECOMPOSED = str.maketrans(
-    {
-        "ø": "o",
-        "ł": "l",
-        "đ": "d",
-        "ð": "d",
-        "þ": "th",
-        "æ": "ae",
-        "œ": "oe",
-        "\u0131": "i",
-        "ħ": "h",
-    }
-)
+_UNDECOMPOSED = str.maketrans("øłđð\u0131ħ", "olddih") | str.maketrans({"þ": "th", "æ": "ae", "œ": "oe"})
+
 # The spelling of the same letters where a keyboard lacks them.
 _EXPANDED = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe"})
-
 _SPACED_THOUSANDS = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 _DOLLARS_OF = re.compile(r"\b(?:us|au|ca|nz|hk)(?=\$)")
 
+# In scripts without spaces each character is a lexeme, otherwise a name inside a sentence could never be found.
+_UNSPACED = rf"\u3005-\u303f{COMMON_UNSPACED}"
+_LETTER = f"(?:[a-z]|(?![{_UNSPACED}])[^\\x00-\\x7f])"
+_LEXEME = re.compile(
+    rf"""
+      (?P<date>(?:\d{{4}}(?P<s>[-/.])\d{{1,2}}(?P=s)\d{{1,2}}|\d{{1,2}}(?P<t>[-/.])\d{{1,2}}(?P=t)\d{{4}})(?!\d))
+    | (?P<clock>\d{{1,2}}:\d{{2}}(?!\d))
+    | (?P<fraction>\d+/\d+(?![\d/]))
+    | (?P<number>\d{{1,3}}(?:[,']\d{{3}})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<!\d)\.\d+)
+    | (?P<word>{_LETTER}+(?:'{_LETTER}+)*(?:\d[\da-z]*)?(?:\+\+|\#)?)
+    | (?P<glyph>[{_UNSPACED}])
+    | (?P<mark>[^\s])
+    """,
+    re.VERBOSE,
+)
 
-def _plain(character: str) -> str:
-    """Give the folded spelling of one character outside ASCII."""
-    if character.isdecimal():
-        return str(unicodedata.decimal(character))
-    if character in _CURRENCIES:
-        return f" {_CURRENCIES[character]} "
-    return character if unicodedata.category(character)[0] in "LMN" else " "
+# Longer rows of digits are codes, not amounts; Python refuses to read the longest.
+_LONGEST_NUMBER = 40
 
 
-def _spread_fraction(character: str) -> str:
-    """Write a one-character fraction such as ½ with a slash, apart from what precedes it."""
-    if unicodedata.decomposition(character).startswith("<fraction>"):
-        return f" {unicodedata.normalize('NFKC', character).replace(chr(0x2044), '/')} "
-    return character
+def listed(words: str) -> frozenset[str]:
+    """Return the words of a text as a set.
+
+    >>> sorted(listed("may march"))
+    ['march', 'may']
+    """
+    return frozenset(words.split())
+
+
+_ABBREVIATED = listed(
+    "dr mr mrs ms st mt jr sr prof gen col capt lt sgt rev hon gov sen rep pres messrs "
+    "jan feb mar apr jun jul aug sep sept oct nov dec am pm a p ft approx ca c no vol"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lexeme:
+    """One piece of a text.
+
+    `kind` is "word", "glyph", "number", "fraction", "date", "clock" or "mark"; `glued` says that nothing, not even a
+    space, stands before it.
+    """
+
+    text: str
+    kind: str
+    glued: bool = False
+
+
+def numbered(words: str, start: int) -> dict[str, int]:
+    """Return the words of a text their numbers, in order.
+
+    >>> numbered("zero one", start=0)
+    {'zero': 0, 'one': 1}
+    """
+    return {word: number for number, word in enumerate(words.split(), start=start)}
 
 
 @lru_cache(maxsize=16384)
 def fold(text: str) -> str:
     """Fold case, width, composition, digits, quotes and dashes; keep every letter.
 
-    Signs that carry no meaning for an answer become spaces; currency signs and
-    the degree sign become words. Blank and sign-only texts fold to punctuation
-    or to nothing.
+    Signs that carry no meaning for an answer become spaces; currency signs and the degree sign become words. Blank
+    and sign-only texts fold to punctuation or to nothing.
 
     >>> fold("  \uff23afé\u2019s  £26 ")
     "café's gbp 26"
@@ -138,64 +145,10 @@ def expanded(word: str) -> str:
     return word if word.isascii() else unaccented(word.translate(_EXPANDED))
 
 
-# Scripts written without spaces: each character stands for itself, otherwise
-# a name inside a sentence could never be found.
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_LETTER = f"(?:[a-z]|(?![{_UNSPACED}])[^\\x00-\\x7f])"
-_LEXEME = re.compile(
-    rf"""
-      (?P<date>(?:\d{{4}}(?P<s>[-/.])\d{{1,2}}(?P=s)\d{{1,2}}|\d{{1,2}}(?P<t>[-/.])\d{{1,2}}(?P=t)\d{{4}})(?!\d))
-    | (?P<clock>\d{{1,2}}:\d{{2}}(?!\d))
-    | (?P<fraction>\d+/\d+(?![\d/]))
-    | (?P<number>\d{{1,3}}(?:[,']\d{{3}})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<!\d)\.\d+)
-    | (?P<word>{_LETTER}+(?:'{_LETTER}+)*(?:\d[\da-z]*)?(?:\+\+|\#)?)
-    | (?P<glyph>[{_UNSPACED}])
-    | (?P<mark>[^\s])
-    """,
-    re.VERBOSE,
-)
-
-# Longer rows of digits are codes, not amounts; Python refuses to read the longest.
-_LONGEST_NUMBER = 40
-_ABBREVIATED = listed(
-    "dr mr mrs ms st mt jr sr prof gen col capt lt sgt rev hon gov sen rep pres messrs "
-    "jan feb mar apr jun jul aug sep sept oct nov dec am pm a p ft approx ca c no vol"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Lexeme:
-    """One piece of a text.
-
-    `kind` is "word", "glyph", "number", "fraction", "date", "clock" or
-    "mark"; `glued` says that nothing, not even a space, stands before it.
-    """
-
-    text: str
-    kind: str
-    glued: bool = False
-
-
-def _words(text: str, *, glued: bool) -> list[Lexeme]:
-    """Split a contraction into its parts and drop the possessive ending."""
-    if "'" not in text:
-        return [Lexeme(text, "word", glued)]
-    if text in {"can't", "won't", "shan't"}:
-        return [
-            Lexeme({"can't": "can", "won't": "will", "shan't": "shall"}[text], "word", glued),
-            Lexeme("not", "word"),
-        ]
-    if text.endswith("n't"):
-        return [Lexeme(text[:-3], "word", glued), Lexeme("not", "word")]
-    bare = re.sub(r"'(?:s|re|ll|ve|d|m)$", "", text)
-    return [Lexeme(bare.replace("'", ""), "word", glued)]
-
-
 def lexemes(folded: str) -> list[Lexeme]:
     """Cut a folded text into lexemes, in order.
 
-    The full stop of an abbreviation or an initial is dropped, so that only
-    sentence ends remain as marks.
+    The full stop of an abbreviation or an initial is dropped, so that only sentence ends remain as marks.
 
     >>> [piece.text for piece in lexemes("dr. smith's 1,200 cats, 9:30")]
     ['dr', 'smith', '1200', 'cats', ',', '9:30']
@@ -231,5 +184,43 @@ def lexemes(folded: str) -> list[Lexeme]:
 
 
 def text_at(pieces: Sequence[Lexeme], at: int) -> str:
-    """Give the text of a lexeme, or nothing beyond either end."""
+    """Return the text of a lexeme, or nothing beyond either end."""
     return pieces[at].text if 0 <= at < len(pieces) else ""
+
+
+def skip(pieces: Sequence[Lexeme], at: int, words: Container[str]) -> int:
+    """Return the first index from `at` on whose lexeme is none of the words."""
+    while text_at(pieces, at) in words:
+        at += 1
+    return at
+
+
+def _spread_fraction(character: str) -> str:
+    """Write a one-character fraction such as ½ with a slash, apart from what precedes it."""
+    if unicodedata.decomposition(character).startswith("<fraction>"):
+        return f" {unicodedata.normalize('NFKC', character).replace(chr(0x2044), '/')} "
+    return character
+
+
+def _plain(character: str) -> str:
+    """The folded spelling of one character outside ASCII."""
+    if character.isdecimal():
+        return str(unicodedata.decimal(character))
+    if character in _CURRENCIES:
+        return f" {_CURRENCIES[character]} "
+    return character if is_word_character(character) else " "
+
+
+def _words(text: str, *, glued: bool) -> list[Lexeme]:
+    """Split a contraction into its parts and drop the possessive ending."""
+    if "'" not in text:
+        return [Lexeme(text, "word", glued)]
+    if text in {"can't", "won't", "shan't"}:
+        return [
+            Lexeme({"can't": "can", "won't": "will", "shan't": "shall"}[text], "word", glued),
+            Lexeme("not", "word"),
+        ]
+    if text.endswith("n't"):
+        return [Lexeme(text[:-3], "word", glued), Lexeme("not", "word")]
+    bare = re.sub(r"'(?:s|re|ll|ve|d|m)$", "", text)
+    return [Lexeme(bare.replace("'", ""), "word", glued)]

@@ -12,45 +12,12 @@ from pytest_rageval.answers.canonical.words import (
     stem,
 )
 
-__all__ = ["ROLES", "TITLES", "initialisms", "is_initialism", "name_variants", "same_given_name"]
-
+__all__ = ["ROLES", "TITLES", "initialisms", "name_variants", "same_given_name"]
 _SHORTEST, _LONGEST = 2, 7
-
-
-def is_initialism(short: str, words: Sequence[Word]) -> bool:
-    """Tell whether a word is made of the first letters of others.
-
-    Function words may count or not ("USA" and "DoD" both occur). Words that
-    are function words themselves ("is", "it") never are initialisms here.
-
-    >>> from pytest_rageval.answers.canonical.words import word_of
-    >>> words = [word_of(form) for form in "international space station".split()]
-    >>> is_initialism("iss", words), is_initialism("isa", words)
-    (True, False)
-    """
-    return short in initialisms(words)
-
-
-def initialisms(words: Sequence[Word]) -> frozenset[str]:
-    """Give the initialisms of some words: of all, and of those with content.
-
-    >>> from pytest_rageval.answers.canonical.words import word_of
-    >>> sorted(initialisms([word_of(form) for form in "department of defense".split()]))
-    ['dd', 'dod']
-    """
-    if len(words) < _SHORTEST:
-        return frozenset()
-    every = "".join(word.form[:1] for word in words)
-    content = "".join(word.form[:1] for word in words if word.content)
-    return frozenset(
-        short
-        for short in (every, content)
-        if _SHORTEST <= len(short) <= _LONGEST and short not in FUNCTION_WORDS
-    )
-
 
 # Forms of address: left out without loss before any name.
 TITLES = listed("mr mrs ms miss dr sir dame lady lord madam mme prof professor rev reverend fr hon")
+
 # Offices: left out before a person's name, but no family names themselves.
 ROLES = listed(
     "president king queen prince princess emperor empress pope saint st bishop archbishop cardinal duke duchess earl "
@@ -60,12 +27,12 @@ ROLES = listed(
     "founder author writer actor actress singer artist player team company department committee council board "
     "authority agency association organization organisation government court office bank club group army party"
 )
+
 # The last word of an office or a body is no family name, in either number.
 _NO_FAMILY = frozenset(map(stem, ROLES)) | {"jr", "sr", "junior", "senior", "esq"}
 _SUFFIXES = listed("jr sr junior senior esq inc ltd llc plc corp corporation company gmbh fc afc")
 _SHORTEST_CLIPPING = 3
 _FULL_NAME = 2
-
 _SHORT_NAMES = frozenset(
     (short, full)
     for full, names in {
@@ -99,20 +66,31 @@ _SHORT_NAMES = frozenset(
 )
 
 
-def _initial(one: Word, other: Word) -> bool:
-    return len(one.form) == 1 and other.form.startswith(one.form)
+def initialisms(words: Sequence[Word]) -> frozenset[str]:
+    """Return the initialisms of some words: of all ("DoD"), and of those with content ("USA").
 
+    Function words ("is", "it") are no initialisms.
 
-def _short(one: Word, other: Word) -> bool:
-    return (one.form, other.form) in _SHORT_NAMES
+    >>> from pytest_rageval.answers.canonical.words import word_of
+    >>> sorted(initialisms([word_of(form) for form in "department of defense".split()]))
+    ['dd', 'dod']
+    """
+    if len(words) < _SHORTEST:
+        return frozenset()
+    every = "".join(word.form[:1] for word in words)
+    content = "".join(word.form[:1] for word in words if word.content)
+    return frozenset(
+        short
+        for short in (every, content)
+        if _SHORTEST <= len(short) <= _LONGEST and short not in FUNCTION_WORDS
+    )
 
 
 def same_given_name(one: Word, other: Word, *, person: bool) -> bool:
-    """Tell whether two words may be one given name before the same family name.
+    """Return whether two words may be one given name before the same family name.
 
-    An initial stands for a name, a customary short form for the full one
-    and, where the question asks for a person, any clipping of three letters
-    or more.
+    An initial stands for a name, a customary short form for the full one and, where the question asks for a person,
+    any clipping of three letters or more.
 
     >>> from pytest_rageval.answers.canonical.words import word_of
     >>> bob, robert, dan, daniel = map(word_of, ("bob", "robert", "dan", "daniel"))
@@ -133,23 +111,11 @@ def same_given_name(one: Word, other: Word, *, person: bool) -> bool:
     return person and len(short) >= _SHORTEST_CLIPPING and full.startswith(short)
 
 
-def _without_titles(words: tuple[Word, ...], *, person: bool) -> tuple[Word, ...]:
-    first = 0
-    while first < len(words) - 1 and (
-        words[first].form in TITLES or (person and len(words) - first > 1 and words[first].form in ROLES)
-    ):
-        first += 1
-    last = len(words)
-    while last - first > 1 and words[last - 1].form in _SUFFIXES:
-        last -= 1
-    return words[first:last]
-
-
 def name_variants(words: tuple[Word, ...], *, person: bool) -> tuple[tuple[Word, ...], ...]:
-    """Give the shorter forms that state the same name, longest first, itself included.
+    """Return the shorter forms that state the same name, longest first, itself included.
 
-    Everywhere forms of address, "junior" and middle initials may go. Of a
-    person, also the office, the middle names and all but the family name.
+    Everywhere forms of address, "junior" and middle initials may go. Of a person, also the office, the middle names
+    and all but the family name.
 
     >>> from pytest_rageval.answers.canonical.words import word_of
     >>> name = tuple(map(word_of, ("general", "george", "h", "thomas")))
@@ -171,3 +137,23 @@ def name_variants(words: tuple[Word, ...], *, person: bool) -> tuple[tuple[Word,
     if person and shortened and family.stem not in _NO_FAMILY:
         variants.append((family,))
     return tuple(dict.fromkeys(variants))
+
+
+def _initial(one: Word, other: Word) -> bool:
+    return len(one.form) == 1 and other.form.startswith(one.form)
+
+
+def _short(one: Word, other: Word) -> bool:
+    return (one.form, other.form) in _SHORT_NAMES
+
+
+def _without_titles(words: tuple[Word, ...], *, person: bool) -> tuple[Word, ...]:
+    first = 0
+    while first < len(words) - 1 and (
+        words[first].form in TITLES or (person and len(words) - first > 1 and words[first].form in ROLES)
+    ):
+        first += 1
+    last = len(words)
+    while last - first > 1 and words[last - 1].form in _SUFFIXES:
+        last -= 1
+    return words[first:last]

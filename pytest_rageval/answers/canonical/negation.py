@@ -7,57 +7,32 @@ from pytest_rageval.answers.canonical.parsing import Mark, Token
 from pytest_rageval.answers.canonical.questions import Question
 from pytest_rageval.answers.canonical.words import NEGATORS, Word, word_of
 
-__all__ = ["ANSWER_STEMS", "breaks_clause", "is_negated", "negates", "polarity", "said_outright"]
-
+__all__ = ["ANSWER_STEMS", "is_negated", "polarity", "said_outright"]
 _REACH = 3
 _CLAUSE_ENDS = frozenset(".,;:!?()")
 _CONTRASTS = frozenset({"but", "and", "although", "though", "however", "because", "while"})
+
 # "not only A", "not until 1989" and "no more than 20" assert what follows.
-_ASSERTING = frozenset(
-    {
-        "only",
-        "until",
-        "till",
-        "before",
-        "merely",
-        "just",
-        "more",
-        "less",
-        "later",
-        "fewer",
-        "exceed",
-    }
-)
+_ASSERTING = listed("only until till before merely just more less later fewer exceed")
 _VERBS = listed(
     "is are was were be do does did has have had can could will would should shall may might must"
 )
 _REPLACING = (("rather", "than"), ("instead", "of"), ("opposed", "to"))
+_YES = listed("yes yeah yep true correct right affirmative indeed")
+_NO = listed("no nope false incorrect wrong")
 
+# The words of the answer itself, as `Word.stem` knows them.
+ANSWER_STEMS = frozenset(word_of(form).stem for form in _YES | _NO)
 
-def breaks_clause(token: Token) -> bool:
-    """Tell whether a negation before a token does not reach behind it."""
-    if isinstance(token, Mark):
-        return token.text in _CLAUSE_ENDS
-    return isinstance(token, Word) and token.form in _CONTRASTS
-
-
-def _form(tokens: Sequence[Token], at: int) -> str:
-    token = tokens[at] if 0 <= at < len(tokens) else None
-    return token.form if isinstance(token, Word) else ""
-
-
-def negates(tokens: Sequence[Token], at: int) -> bool:
-    """Tell whether the token at a place denies what follows it."""
-    if _form(tokens, at) in NEGATORS:
-        return _form(tokens, at + 1) not in _ASSERTING
-    return (_form(tokens, at), _form(tokens, at + 1)) in _REPLACING
+# Words before the answer proper: "typically, no".
+_POLARITY_REACH = 2
 
 
 def is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:
-    """Tell whether the stretch of tokens from `start` to before `end` is denied.
+    """Return whether the stretch of tokens from `start` to before `end` is denied.
 
-    A negation reaches over three content words within its clause. A verb with
-    "not" right behind the stretch denies it too ("six months is not ...").
+    A negation reaches over three content words within its clause. A verb with "not" right behind the stretch denies
+    it too ("six months is not ...").
 
     >>> from pytest_rageval.answers.canonical.parsing import parse
     >>> is_negated(parse("not six months"), 1, 2), is_negated(parse("No, six months"), 2, 3)
@@ -66,24 +41,16 @@ def is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:
     passed = 0
     for at in range(start - 1, -1, -1):
         token = tokens[at]
-        if breaks_clause(token) or passed > _REACH:
+        if _breaks_clause(token) or passed > _REACH:
             break
-        if negates(tokens, at):
+        if _negates(tokens, at):
             return True
         passed += not isinstance(token, Word) or token.content
-    return _form(tokens, end) in _VERBS and _form(tokens, end + 1) == "not" and negates(tokens, end + 1)
-
-
-_YES = listed("yes yeah yep true correct right affirmative indeed")
-_NO = listed("no nope false incorrect wrong")
-# The words of the answer itself, as `Word.stem` knows them.
-ANSWER_STEMS = frozenset(word_of(form).stem for form in _YES | _NO)
-# Words before the answer proper: "typically, no".
-_POLARITY_REACH = 2
+    return _form(tokens, end) in _VERBS and _form(tokens, end + 1) == "not" and _negates(tokens, end + 1)
 
 
 def said_outright(tokens: Sequence[Token]) -> bool | None:
-    """Give the yes (True) or no (False) at the start of a text; None where it has none.
+    """Return the yes (True) or no (False) at the start of a text; None where it has none.
 
     "No" before a word it denies ("no dogs") is no answer of its own.
 
@@ -104,10 +71,9 @@ def said_outright(tokens: Sequence[Token]) -> bool | None:
 
 
 def polarity(tokens: Sequence[Token], question: Question) -> bool | None:
-    """Give the yes or no that a text amounts to; None where it is neither.
+    """Return the yes or no that a text amounts to; None where it is neither.
 
-    To a yes-or-no question, a statement that repeats words of the question
-    says yes, or no where it denies them.
+    To a yes-or-no question, a statement that repeats words of the question says yes, or no where it denies them.
 
     >>> from pytest_rageval.answers.canonical.parsing import parse
     >>> from pytest_rageval.answers.canonical.questions import ask
@@ -118,9 +84,28 @@ def polarity(tokens: Sequence[Token], question: Question) -> bool | None:
     outright = said_outright(tokens)
     if outright is not None or not question.polar or question.choice:
         return outright
-    if any(negates(tokens, at) for at in range(len(tokens))):
+    if any(_negates(tokens, at) for at in range(len(tokens))):
         return False
     repeats = any(
         isinstance(token, Word) and token.content and token.stem in question.stems for token in tokens
     )
     return True if repeats else None
+
+
+def _breaks_clause(token: Token) -> bool:
+    """Return whether a negation before a token does not reach behind it."""
+    if isinstance(token, Mark):
+        return token.text in _CLAUSE_ENDS
+    return isinstance(token, Word) and token.form in _CONTRASTS
+
+
+def _negates(tokens: Sequence[Token], at: int) -> bool:
+    """Return whether the token at a place denies what follows it."""
+    if _form(tokens, at) in NEGATORS:
+        return _form(tokens, at + 1) not in _ASSERTING
+    return (_form(tokens, at), _form(tokens, at + 1)) in _REPLACING
+
+
+def _form(tokens: Sequence[Token], at: int) -> str:
+    token = tokens[at] if 0 <= at < len(tokens) else None
+    return token.form if isinstance(token, Word) else ""

@@ -1,7 +1,7 @@
 """Numbers in digits, in words, in both, and in Roman numerals behind a name.
 
-Cardinals ("two hundred and six"), ordinals ("21st", "twenty-first"), fractions ("half", "2 1/2"), scales
-("3.5 million", "a dozen") and years as they are spoken ("nineteen seventy-four").
+Cardinals ("two hundred and six"), ordinals ("21st", "twenty-first"), fractions ("half", "2 1/2"), scales ("3.5
+million", "a dozen") and years as they are spoken ("nineteen seventy-four").
 """
 
 import re
@@ -9,31 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pytest_rageval.answers.canonical.lexemes import Lexeme, numbered, text_at
+from pytest_rageval.answers.canonical.lexemes import Lexeme, numbered, skip, text_at
 
 __all__ = ["Number", "read_number", "roman_value"]
-
 _NUMERAL = re.compile(r"(?=[ivx]{2})(x{0,3})(ix|iv|v?i{0,3})")
 _NAMES = frozenset({"vi", "xi"})
 _TAILS = {"": 0, "i": 1, "ii": 2, "iii": 3, "iv": 4, "v": 5, "vi": 6, "vii": 7, "viii": 8, "ix": 9}
 _TEN = 10
-
-
-def roman_value(word: str) -> Fraction | None:
-    """Give the value of a folded Roman numeral of two or more letters, below forty.
-
-    Single letters are initials and "vi" and "xi" are given names; they are no
-    numerals here.
-
-    >>> str(roman_value("xiv")), roman_value("xi"), roman_value("civil")
-    ('14', None, None)
-    """
-    found = _NUMERAL.fullmatch(word)
-    if found is None or word in _NAMES:
-        return None
-    return Fraction(_TEN * len(found[1]) + _TAILS[found[2]])
-
-
 _SMALL = numbered(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
     "seventeen eighteen nineteen",
@@ -43,22 +25,15 @@ _TENS = {
     word: 10 * tens
     for word, tens in numbered("twenty thirty forty fifty sixty seventy eighty ninety", start=2).items()
 }
-_SCALES = {
-    "hundred": 100,
-    "thousand": 1000,
-    "million": 10**6,
-    "billion": 10**9,
-    "trillion": 10**12,
-    "dozen": 12,
-    "bn": 10**9,
-    "tn": 10**12,
-}
+_POWERS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "bn": 9, "trillion": 12, "tn": 12}
+_SCALES = {"dozen": 12} | {word: 10**power for word, power in _POWERS.items()}
 _MONEY_SCALES = {"k": 1000, "m": 10**6, "mn": 10**6, "mm": 10**6, "b": 10**9}
 _ORDINALS = numbered(
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
     "fifteenth sixteenth seventeenth eighteenth nineteenth",
     start=1,
 ) | {f"{word[:-1]}ieth": value for word, value in _TENS.items()}
+
 # "first" and "second" name no part of a whole.
 _PARTS = {"half": 2, "halves": 2, "quarter": 4, "quarters": 4} | {
     f"{word}{plural}": value
@@ -66,6 +41,7 @@ _PARTS = {"half": 2, "halves": 2, "quarter": 4, "quarters": 4} | {
     if word not in {"first", "second"}
     for plural in ("", "s")
 }
+
 # Most words start no number: one look at this set spares them the grammar.
 _STARTS = frozenset({"a", "an", "half", *_SMALL, *_TENS, *_SCALES, *_ORDINALS})
 _SUFFIXES = frozenset({"st", "nd", "rd", "th"})
@@ -83,8 +59,139 @@ class Number:
     part: bool = False
 
 
+def roman_value(word: str) -> Fraction | None:
+    """Return the value of a folded Roman numeral of two or more letters, below forty.
+
+    Single letters are initials and "vi" and "xi" are given names; they are no numerals here.
+
+    >>> str(roman_value("xiv")), roman_value("xi"), roman_value("civil")
+    ('14', None, None)
+    """
+    found = _NUMERAL.fullmatch(word)
+    if found is None or word in _NAMES:
+        return None
+    return Fraction(_TEN * len(found[1]) + _TAILS[found[2]])
+
+
+def read_number(pieces: Sequence[Lexeme], at: int, *, money: bool = False) -> Number | None:
+    """Read the longest number that starts at a lexeme; None where there is none.
+
+    `money` allows the one-letter scales of prices ("£3m", "$5k"). "half" and other fractions come back as `part`, so
+    that a unit may follow "half a".
+
+    >>> from pytest_rageval.answers.canonical.lexemes import lexemes
+    >>> str(read_number(lexemes("two hundred and six bones"), 0).value)
+    '206'
+    >>> str(read_number(lexemes("half a dozen"), 0).value), read_number(lexemes("bones"), 0)
+    ('6', None)
+    """
+    if at >= len(pieces) or (
+        pieces[at].kind not in {"number", "fraction"} and pieces[at].text not in _STARTS
+    ):
+        return None
+    part = _part(pieces, at)
+    if part is not None:
+        return _multiplied(pieces, part)
+    digits = _digits(pieces, at)
+    if digits is None:
+        return _spelled(pieces, at)
+    if money and text_at(pieces, digits.end) in _MONEY_SCALES:
+        return Number(digits.value * _MONEY_SCALES[text_at(pieces, digits.end)], digits.end + 1)
+    return digits if digits.ordinal or digits.part else _scaled(pieces, _and_a_half(pieces, digits))
+
+
+def _part(pieces: Sequence[Lexeme], at: int) -> Number | None:
+    """Read "half", "a quarter", "two thirds", "three-fourths"."""
+    word = text_at(pieces, at)
+    if word == "half":
+        return Number(Fraction(1, 2), at + 1, part=True)
+    top = 1 if word in {"a", "an"} else _SMALL.get(word, 0)
+    after = _after_hyphen(pieces, at + 1)
+    name = text_at(pieces, after)
+    if not top or name not in _PARTS:
+        return None
+    # "a third" may be an ordinal; "a third of" and "two thirds" are not.
+    certain = (
+        name.endswith("s")
+        or name in {"half", "quarter"}
+        or word == "one"
+        or text_at(pieces, after + 1) == "of"
+    )
+    return Number(Fraction(top, _PARTS[name]), after + 1, part=True) if certain else None
+
+
 def _after_hyphen(pieces: Sequence[Lexeme], at: int) -> int:
     return at + 1 if text_at(pieces, at) == "-" and at + 1 < len(pieces) else at
+
+
+def _multiplied(pieces: Sequence[Lexeme], part: Number) -> Number:
+    """Read on over "half a million", "half a dozen", "a quarter of a million"."""
+    at = skip(pieces, part.end, {"of", "a", "an", "-"})
+    scale = _SCALES.get(text_at(pieces, at))
+    return Number(part.value * scale, at + 1) if scale else part
+
+
+def _digits(pieces: Sequence[Lexeme], at: int) -> Number | None:
+    piece = pieces[at]
+    if piece.kind == "fraction":
+        top, bottom = piece.text.split("/")
+        return Number(Fraction(int(top), int(bottom)), at + 1, part=True) if int(bottom) else None
+    if piece.kind != "number":
+        return None
+    value = Fraction(piece.text)
+    following = pieces[at + 1] if at + 1 < len(pieces) else None
+    if following is not None and following.glued and following.text in _SUFFIXES:
+        return Number(value, at + 2, ordinal=True)
+    if (
+        following is not None
+        and following.kind == "fraction"
+        and not following.glued
+        and value.denominator == 1
+    ):
+        part = _digits(pieces, at + 1)
+        return part and Number(value + part.value, part.end)
+    return Number(value, at + 1)
+
+
+def _spelled(pieces: Sequence[Lexeme], at: int) -> Number | None:
+    """Read a number that starts with a word."""
+    word = text_at(pieces, at)
+    if word in {"a", "an"} and text_at(pieces, at + 1) in _SCALES:
+        # "a hundred", "a dozen": the article counts one only before a scale.
+        return _scaled(pieces, Number(Fraction(1), at + 1))
+    if word in _SCALES and word not in {"bn", "tn"}:
+        return _scaled(pieces, Number(Fraction(1), at))
+    first = _below_hundred(pieces, at)
+    if first is None or first.ordinal:
+        return first
+    return _spoken_year(pieces, first) or _scaled(pieces, _and_a_half(pieces, first))
+
+
+def _scaled(pieces: Sequence[Lexeme], first: Number) -> Number:
+    """Apply "hundred", "thousand", "and five" and so on to a first group."""
+    total, group, at, ordinal = Fraction(0), first.value, first.end, first.ordinal
+    scaled = False
+    while not ordinal:
+        word = text_at(pieces, at)
+        ordinal_scale = word.endswith("th") and word[:-2] in _SCALES
+        scale = _SCALES.get(word[:-2] if ordinal_scale else word)
+        if scale is not None:
+            group *= scale
+            if scale != _HUNDRED:
+                total, group = total + group, Fraction(0)
+            at, scaled, ordinal = at + 1, True, ordinal_scale
+            continue
+        joined = at + 1 if word == "and" else at
+        more = _below_hundred(pieces, joined) if scaled else None
+        # "two hundred and fifty" goes on; "one dozen and three others" does not.
+        if (
+            more is None
+            or (total + group) % _HUNDRED
+            or (word == "and" and text_at(pieces, at - 1) == "dozen")
+        ):
+            break
+        group, at, ordinal = group + more.value, more.end, more.ordinal
+    return Number(total + group, at, ordinal)
 
 
 def _below_hundred(pieces: Sequence[Lexeme], at: int) -> Number | None:
@@ -120,128 +227,9 @@ def _spoken_year(pieces: Sequence[Lexeme], first: Number) -> Number | None:
     return Number(first.value * _HUNDRED + last.value, last.end)
 
 
-def _scaled(pieces: Sequence[Lexeme], first: Number) -> Number:
-    """Apply "hundred", "thousand", "and five" and so on to a first group."""
-    total, group, at, ordinal = Fraction(0), first.value, first.end, first.ordinal
-    scaled = False
-    while not ordinal:
-        word = text_at(pieces, at)
-        ordinal_scale = word.endswith("th") and word[:-2] in _SCALES
-        scale = _SCALES.get(word[:-2] if ordinal_scale else word)
-        if scale is not None:
-            group *= scale
-            if scale != _HUNDRED:
-                total, group = total + group, Fraction(0)
-            at, scaled, ordinal = at + 1, True, ordinal_scale
-            continue
-        joined = at + 1 if word == "and" else at
-        more = _below_hundred(pieces, joined) if scaled else None
-        # "two hundred and fifty" goes on; "one dozen and three others" does not.
-        if (
-            more is None
-            or (total + group) % _HUNDRED
-            or (word == "and" and text_at(pieces, at - 1) == "dozen")
-        ):
-            break
-        group, at, ordinal = group + more.value, more.end, more.ordinal
-    return Number(total + group, at, ordinal)
-
-
-def _digits(pieces: Sequence[Lexeme], at: int) -> Number | None:
-    piece = pieces[at]
-    if piece.kind == "fraction":
-        top, bottom = piece.text.split("/")
-        return Number(Fraction(int(top), int(bottom)), at + 1, part=True) if int(bottom) else None
-    if piece.kind != "number":
-        return None
-    value = Fraction(piece.text)
-    following = pieces[at + 1] if at + 1 < len(pieces) else None
-    if following is not None and following.glued and following.text in _SUFFIXES:
-        return Number(value, at + 2, ordinal=True)
-    if (
-        following is not None
-        and following.kind == "fraction"
-        and not following.glued
-        and value.denominator == 1
-    ):
-        part = _digits(pieces, at + 1)
-        return part and Number(value + part.value, part.end)
-    return Number(value, at + 1)
-
-
 def _and_a_half(pieces: Sequence[Lexeme], number: Number) -> Number:
     """Add the fraction of "two and a half" and "one and three quarters"."""
     if text_at(pieces, number.end) != "and":
         return number
     part = _part(pieces, number.end + 1)
     return Number(number.value + part.value, part.end) if part else number
-
-
-def _part(pieces: Sequence[Lexeme], at: int) -> Number | None:
-    """Read "half", "a quarter", "two thirds", "three-fourths"."""
-    word = text_at(pieces, at)
-    if word == "half":
-        return Number(Fraction(1, 2), at + 1, part=True)
-    top = 1 if word in {"a", "an"} else _SMALL.get(word, 0)
-    after = _after_hyphen(pieces, at + 1)
-    name = text_at(pieces, after)
-    if not top or name not in _PARTS:
-        return None
-    # "a third" may be an ordinal; "a third of" and "two thirds" are not.
-    certain = (
-        name.endswith("s")
-        or name in {"half", "quarter"}
-        or word == "one"
-        or text_at(pieces, after + 1) == "of"
-    )
-    return Number(Fraction(top, _PARTS[name]), after + 1, part=True) if certain else None
-
-
-def _multiplied(pieces: Sequence[Lexeme], part: Number) -> Number:
-    """Read on over "half a million", "half a dozen", "a quarter of a million"."""
-    at = part.end
-    while text_at(pieces, at) in {"of", "a", "an", "-"}:
-        at += 1
-    scale = _SCALES.get(text_at(pieces, at))
-    return Number(part.value * scale, at + 1) if scale else part
-
-
-def _spelled(pieces: Sequence[Lexeme], at: int) -> Number | None:
-    """Read a number that starts with a word."""
-    word = text_at(pieces, at)
-    if word in {"a", "an"} and text_at(pieces, at + 1) in _SCALES:
-        # "a hundred", "a dozen": the article counts one only before a scale.
-        return _scaled(pieces, Number(Fraction(1), at + 1))
-    if word in _SCALES and word not in {"bn", "tn"}:
-        return _scaled(pieces, Number(Fraction(1), at))
-    first = _below_hundred(pieces, at)
-    if first is None or first.ordinal:
-        return first
-    return _spoken_year(pieces, first) or _scaled(pieces, _and_a_half(pieces, first))
-
-
-def read_number(pieces: Sequence[Lexeme], at: int, *, money: bool = False) -> Number | None:
-    """Read the longest number that starts at a lexeme; None where there is none.
-
-    `money` allows the one-letter scales of prices ("£3m", "$5k"). "half" and
-    other fractions come back as `part`, so that a unit may follow "half a".
-
-    >>> from pytest_rageval.answers.canonical.lexemes import lexemes
-    >>> str(read_number(lexemes("two hundred and six bones"), 0).value)
-    '206'
-    >>> str(read_number(lexemes("half a dozen"), 0).value), read_number(lexemes("bones"), 0)
-    ('6', None)
-    """
-    if at >= len(pieces) or (
-        pieces[at].kind not in {"number", "fraction"} and pieces[at].text not in _STARTS
-    ):
-        return None
-    part = _part(pieces, at)
-    if part is not None:
-        return _multiplied(pieces, part)
-    digits = _digits(pieces, at)
-    if digits is None:
-        return _spelled(pieces, at)
-    if money and text_at(pieces, digits.end) in _MONEY_SCALES:
-        return Number(digits.value * _MONEY_SCALES[text_at(pieces, digits.end)], digits.end + 1)
-    return digits if digits.ordinal or digits.part else _scaled(pieces, _and_a_half(pieces, digits))

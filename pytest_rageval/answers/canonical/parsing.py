@@ -2,20 +2,18 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
-from pytest_rageval.answers.canonical.dates import Date, read_dates
-from pytest_rageval.answers.canonical.figures import Figure, Qualifier, read_qualifier
-from pytest_rageval.answers.canonical.lexemes import Lexeme, fold, lexemes, text_at
+from pytest_rageval.answers.canonical.dates import Date, read_clock_time, read_dates, read_rate
+from pytest_rageval.answers.canonical.figures import Figure, read_qualifier
+from pytest_rageval.answers.canonical.lexemes import Lexeme, fold, lexemes, skip, text_at
 from pytest_rageval.answers.canonical.numbers import roman_value
 from pytest_rageval.answers.canonical.quantities import Quantity, read_quantity
-from pytest_rageval.answers.canonical.times import read_clock_time, read_rate
 from pytest_rageval.answers.canonical.words import ARTICLES, Word, word_of
 
 __all__ = ["Mark", "Token", "parse", "written_out"]
-
 _US = "united states"
 _FORMS = (
     (r"u\. ?s\.(?: ?a\b\.?)?|\busa\b|(?<=\bthe )us\b|^us$|^us(?=[.,])", _US),
@@ -46,20 +44,6 @@ _ANY = re.compile(
 _WRITTEN = tuple(written for _, written in _FORMS)
 
 
-def written_out(text: str) -> str:
-    """Replace common abbreviations in a folded text by the words they stand for.
-
-    "us" is a country only where it cannot be the pronoun: alone, after "the",
-    or with full stops.
-
-    >>> written_out("the u.s.a."), written_out("in the uk"), written_out("tell us")
-    ('the united states', 'in the united kingdom', 'tell us')
-    >>> written_out("co2"), written_out("44 b.c.")
-    ('carbon dioxide', '44 bc')
-    """
-    return _ANY.sub(lambda found: _WRITTEN[int((found.lastgroup or "f0")[1:])], text)
-
-
 @dataclass(frozen=True, slots=True)
 class Mark:
     """A punctuation mark between words."""
@@ -72,47 +56,34 @@ _RANGE_LINKS = frozenset({"to", "or", "-", "through"})
 _MARKS_OF_RANGE = 3
 
 
-def _is_year(value: object) -> bool:
-    return isinstance(value, Date) and value == Date(value.year)
+def written_out(text: str) -> str:
+    """Replace common abbreviations in a folded text by the words they stand for.
+
+    "us" is a country only where it cannot be the pronoun: alone, after "the", or with full stops.
+
+    >>> written_out("the u.s.a."), written_out("in the uk"), written_out("tell us")
+    ('the united states', 'in the united kingdom', 'tell us')
+    >>> written_out("co2"), written_out("44 b.c.")
+    ('carbon dioxide', '44 bc')
+    """
+    return _ANY.sub(lambda found: _WRITTEN[int((found.lastgroup or "f0")[1:])], text)
 
 
-def _figures(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Figure, ...], int] | None:
-    """Read the figure that starts here, preferring the reading that explains more."""
-    time = read_clock_time(pieces, at)
-    if time is not None:
-        return (Figure(time[0]),), time[1]
-    dates = read_dates(pieces, at)
-    quantity = read_quantity(pieces, at)
-    # A number of four digits is a year unless a unit or a scale follows it.
-    if dates and not (quantity and quantity[1] > dates[1] and _is_year(dates[0][0])):
-        return tuple(Figure(date) for date in dates[0]), dates[1]
-    return ((Figure(quantity[0]),), quantity[1]) if quantity else None
+@lru_cache(maxsize=16384)
+def parse(text: str) -> tuple[Token, ...]:
+    """Read a text into tokens, in order; a text with nothing to read gives none.
 
-
-def _qualified(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Figure, ...], int] | None:
-    """Read qualifiers together with the figure they belong to."""
-    qualifier = read_qualifier(pieces, at)
-    if qualifier is None:
-        return None
-    meaning, start = qualifier
-    while text_at(pieces, start) in ARTICLES or text_at(pieces, start) in {"of", "in", "-"}:
-        start += 1
-    found = _figures(pieces, start) if start < len(pieces) else None
-    if found is None and start > 0 and text_at(pieces, start - 1) in ARTICLES:
-        found = _figures(pieces, start - 1)
-    return found and (tuple(_with(figure, meaning) for figure in found[0]), found[1])
-
-
-def _with(figure: Figure, meaning: Qualifier) -> Figure:
-    return replace(figure, bound=meaning.bound, part=meaning.part, approximate=meaning.approximate)
-
-
-def _counts_occasions(token: Token | None) -> bool:
-    return (
-        isinstance(token, Figure)
-        and isinstance(token.value, Quantity)
-        and "occasions" in token.value.dimensions()
-    )
+    >>> [type(token).__name__ for token in parse("Founded in 1974, by Maud")]
+    ['Word', 'Word', 'Figure', 'Mark', 'Word', 'Word']
+    """
+    pieces = lexemes(written_out(fold(text)))
+    tokens: list[Token] = []
+    at = 0
+    while at < len(pieces):
+        found, at = _token(pieces, at, tokens[-1] if tokens else None)
+        tokens.extend(found)
+    _mark_ranges(tokens)
+    return tuple(tokens)
 
 
 def _token(pieces: Sequence[Lexeme], at: int, before: Token | None) -> tuple[tuple[Token, ...], int]:
@@ -140,13 +111,38 @@ def _token(pieces: Sequence[Lexeme], at: int, before: Token | None) -> tuple[tup
     return (word_of(text, glyph=piece.kind == "glyph"),), end
 
 
-def _link(tokens: Sequence[Token], at: int) -> str:
-    token = tokens[at]
-    return token.form if isinstance(token, Word) else token.text if isinstance(token, Mark) else ""
+def _counts_occasions(token: Token | None) -> bool:
+    return (
+        isinstance(token, Figure)
+        and isinstance(token.value, Quantity)
+        and "occasions" in token.value.dimensions()
+    )
 
 
-def _same_kind(one: Quantity, other: Quantity) -> bool:
-    return not one.units or not other.units or bool(one.dimensions() & other.dimensions())
+def _qualified(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Figure, ...], int] | None:
+    """Read qualifiers together with the figure they belong to."""
+    qualifier = read_qualifier(pieces, at)
+    if qualifier is None:
+        return None
+    meaning, start = qualifier
+    start = skip(pieces, start, ARTICLES | {"of", "in", "-"})
+    found = _figures(pieces, start) if start < len(pieces) else None
+    if found is None and start > 0 and text_at(pieces, start - 1) in ARTICLES:
+        found = _figures(pieces, start - 1)
+    return found and (tuple(replace(figure, **asdict(meaning)) for figure in found[0]), found[1])
+
+
+def _figures(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Figure, ...], int] | None:
+    """Read the figure that starts here, preferring the reading that explains more."""
+    time = read_clock_time(pieces, at)
+    if time is not None:
+        return (Figure(time[0]),), time[1]
+    dates = read_dates(pieces, at)
+    quantity = read_quantity(pieces, at)
+    # A number of four digits is a year unless a unit or a scale follows it.
+    if dates and not (quantity and quantity[1] > dates[1] and dates[0][0] == Date(dates[0][0].year)):
+        return tuple(Figure(date) for date in dates[0]), dates[1]
+    return ((Figure(quantity[0]),), quantity[1]) if quantity else None
 
 
 def _mark_ranges(tokens: list[Token]) -> None:
@@ -170,18 +166,10 @@ def _mark_ranges(tokens: list[Token]) -> None:
             tokens[high] = replace(last, ranged=True)
 
 
-@lru_cache(maxsize=16384)
-def parse(text: str) -> tuple[Token, ...]:
-    """Read a text into tokens, in order; a text with nothing to read gives none.
+def _link(tokens: Sequence[Token], at: int) -> str:
+    token = tokens[at]
+    return token.form if isinstance(token, Word) else token.text if isinstance(token, Mark) else ""
 
-    >>> [type(token).__name__ for token in parse("Founded in 1974, by Maud")]
-    ['Word', 'Word', 'Figure', 'Mark', 'Word', 'Word']
-    """
-    pieces = lexemes(written_out(fold(text)))
-    tokens: list[Token] = []
-    at = 0
-    while at < len(pieces):
-        found, at = _token(pieces, at, tokens[-1] if tokens else None)
-        tokens.extend(found)
-    _mark_ranges(tokens)
-    return tuple(tokens)
+
+def _same_kind(one: Quantity, other: Quantity) -> bool:
+    return not one.units or not other.units or bool(one.dimensions() & other.dimensions())

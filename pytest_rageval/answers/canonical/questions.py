@@ -7,12 +7,11 @@ from itertools import pairwise
 from pytest_rageval.answers.canonical.figures import Figure
 from pytest_rageval.answers.canonical.lexemes import listed
 from pytest_rageval.answers.canonical.names import ROLES
-from pytest_rageval.answers.canonical.parsing import Token, parse
+from pytest_rageval.answers.canonical.parsing import parse
 from pytest_rageval.answers.canonical.quantities import CURRENCIES, Unit, unit_named
 from pytest_rageval.answers.canonical.words import NEGATORS, Word
 
 __all__ = ["Question", "ask"]
-
 _PERSON_WORDS = frozenset({"who", "whom", "whose", "whos"})
 _PERSON_NOUNS = ROLES | listed(
     "person man woman boy girl musician composer painter poet novelist scientist physicist chemist mathematician "
@@ -30,9 +29,8 @@ _SHARES = listed("percentage percent share proportion fraction")
 class Question:
     """A question as far as it matters for comparing answers.
 
-    `stems` are the words it repeats and `figures` the figures it names;
-    `understood` the dimensions that a bare number in an answer stands for;
-    `counted` the unit after "how many".
+    `stems` are the words it repeats and `figures` the figures it names; `understood` the dimensions that a bare
+    number in an answer stands for; `counted` the unit after "how many".
     """
 
     stems: frozenset[str] = frozenset()
@@ -47,8 +45,30 @@ class Question:
     counted: tuple[Unit, ...] = field(default=())
 
 
-def _forms(tokens: tuple[Token, ...]) -> list[str]:
-    return [token.form if isinstance(token, Word) else "" for token in tokens]
+@lru_cache(maxsize=4096)
+def ask(text: str) -> Question:
+    """Read a question; an empty text gives nothing away.
+
+    >>> ask("Who wrote Frankenstein?").person, ask("Is parking free?").polar
+    (True, True)
+    >>> sorted(ask("How many weeks does it take?").understood)
+    ['seconds']
+    """
+    tokens = parse(text)
+    forms = [token.form if isinstance(token, Word) else "" for token in tokens]
+    words = [token for token in tokens if isinstance(token, Word)]
+    return Question(
+        stems=frozenset(stem for word in words if word.content for stem in (word.stem, word.alternative)),
+        figures=tuple(token for token in tokens if isinstance(token, Figure)),
+        person=_asks_person(forms),
+        polar=bool(forms) and forms[0] in _POLAR,
+        negated=not NEGATORS.isdisjoint(forms),
+        choice="or" in forms,
+        year=any(forms[at : at + 2] in (["what", "year"], ["which", "year"]) for at in range(len(forms))),
+        place=forms[:1] in (["where"], ["wheres"]),
+        understood=_understood(forms),
+        counted=_counted(forms),
+    )
 
 
 def _asks_person(forms: list[str]) -> bool:
@@ -74,29 +94,3 @@ def _counted(forms: list[str]) -> tuple[Unit, ...]:
         if forms[at : at + 2] == ["how", "many"]:
             return unit_named(forms[at + 2])
     return ()
-
-
-@lru_cache(maxsize=4096)
-def ask(text: str) -> Question:
-    """Read a question; an empty text gives nothing away.
-
-    >>> ask("Who wrote Frankenstein?").person, ask("Is parking free?").polar
-    (True, True)
-    >>> sorted(ask("How many weeks does it take?").understood)
-    ['seconds']
-    """
-    tokens = parse(text)
-    forms = _forms(tokens)
-    words = [token for token in tokens if isinstance(token, Word)]
-    return Question(
-        stems=frozenset(stem for word in words if word.content for stem in (word.stem, word.alternative)),
-        figures=tuple(token for token in tokens if isinstance(token, Figure)),
-        person=_asks_person(forms),
-        polar=bool(forms) and forms[0] in _POLAR,
-        negated=not NEGATORS.isdisjoint(forms),
-        choice="or" in forms,
-        year=any(forms[at : at + 2] in (["what", "year"], ["which", "year"]) for at in range(len(forms))),
-        place=forms[:1] in (["where"], ["wheres"]),
-        understood=_understood(forms),
-        counted=_counted(forms),
-    )

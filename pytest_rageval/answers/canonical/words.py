@@ -19,61 +19,26 @@ __all__ = [
     "word_of",
 ]
 
-_IRREGULAR = {
-    "men": "man",
-    "women": "woman",
-    "children": "child",
-    "people": "person",
-    "feet": "foot",
-    "teeth": "tooth",
-    "mice": "mouse",
-    "geese": "goose",
-    "lives": "life",
-    "wives": "wife",
-    "knives": "knife",
-    "leaves": "leaf",
-    "wolves": "wolf",
-    "halves": "half",
-    "countrymen": "countryman",
-    "won": "win",
-    "wrote": "write",
-    "written": "write",
-    "made": "make",
-    "began": "begin",
-    "begun": "begin",
-    "gave": "give",
-    "given": "give",
-    "took": "take",
-    "taken": "take",
-    "held": "hold",
-    "built": "build",
-    "sang": "sing",
-    "sung": "sing",
-    "left": "leave",
-    "paid": "pay",
-    "died": "die",
-    "dying": "die",
-}
+
+def _pairs(table: str) -> dict[str, str]:
+    """The words of a table "from to, from to"."""
+    return dict(pair.split() for pair in table.split(","))
+
+
+_IRREGULAR = _pairs(
+    "men man, women woman, children child, people person, feet foot, teeth tooth, mice mouse, geese goose, "
+    "lives life, wives wife, knives knife, leaves leaf, wolves wolf, halves half, countrymen countryman, "
+    "won win, wrote write, written write, made make, began begin, begun begin, gave give, given give, took "
+    "take, taken take, held hold, built build, sang sing, sung sing, left leave, paid pay, died die, dying "
+    "die"
+)
 
 # British forms that no ending rule reaches.
-_AMERICAN = {
-    "grey": "gray",
-    "tyre": "tire",
-    "cheque": "check",
-    "kerb": "curb",
-    "plough": "plow",
-    "mould": "mold",
-    "storey": "story",
-    "aluminium": "aluminum",
-    "programme": "program",
-    "jewellery": "jewelry",
-    "moustache": "mustache",
-    "pyjama": "pajama",
-    "sceptic": "skeptic",
-    "draught": "draft",
-    "aeroplane": "airplane",
-}
-
+_AMERICAN = _pairs(
+    "grey gray, tyre tire, cheque check, kerb curb, plough plow, mould mold, storey story, aluminium "
+    "aluminum, programme program, jewellery jewelry, moustache mustache, pyjama pajama, sceptic skeptic, "
+    "draught draft, aeroplane airplane"
+)
 _SPELLINGS = (
     (re.compile(r"(?<=[a-z]{2})our(?=$|s$|ed$|ing$|able$|ite|ful|less|er)"), "or"),
     (re.compile(r"(?<=[bt])re(?=$|s$)"), "er"),
@@ -87,19 +52,42 @@ _SPELLINGS = (
     ),
     (re.compile(r"^oe(?=st|soph)|(?<=f)oe(?=t)|(?<=n)oe(?=uv)|(?<=rh)oe"), "e"),
 )
-
 _VOWEL = re.compile(r"[aeiouy]")
 _DOUBLED = re.compile(r"([b-df-hj-np-tv-z])\1$")
 _SHORTEST_INFLECTED = 4
 _SHORTEST_BASE = 3
+ARTICLES = frozenset({"a", "an", "the"})
+PREPOSITIONS = listed(
+    "of in on at to by for from with into onto within during through throughout via per upon among between "
+    "toward towards until till as"
+)
 
+# Words inside a family name, which people leave out or keep as they like.
+PARTICLES = listed("da de del della der di do dos du la le los las van von den ter zu al el bin ibn ben y e")
+NEGATORS = listed("not no never neither nor cannot without none nobody nothing")
+_AUXILIARIES = listed(
+    "is are was were be been being am has have had having do does did doing can could should would shall might must"
+)
+_PRONOUNS = listed(
+    "it its he him his she her hers they them their theirs we us our you your i me my this that these those there here "
+    "who whom whose which what where when why how one ones s"
+)
 
-def _singular(word: str) -> str:
-    if word.endswith("ies") and len(word) > _SHORTEST_INFLECTED:
-        return word[:-3] + "y"
-    if word.endswith(("sses", "xes", "ches", "shes", "zes")):
-        return word[:-2]
-    return word if word.endswith(("ss", "us", "is")) or not word.endswith("s") else word[:-1]
+# Hedges and fillers say how sure or how exact a text is, not what it says.
+_FILLERS = listed(
+    "about around approximately approx roughly nearly almost circa ca typically usually generally normally probably "
+    "likely currently actually officially originally mainly mostly primarily also just only so then thus than and or "
+    "but if while because called named known located found every each ago somewhere exactly precisely some any such "
+    "very both either some etc eg ie such namely please according"
+)
+FUNCTION_WORDS = ARTICLES | PREPOSITIONS | _AUXILIARIES | _PRONOUNS | _FILLERS
+
+# Before a name these make it the name of something else: "New York" is not "York".
+DISTINGUISHING = listed(
+    "new north south east west northern southern eastern western upper lower northeast northwest southeast southwest "
+    "northeastern northwestern southeastern southwestern vice deputy assistant former ex pre post anti non sub semi "
+    "half step un co"
+)
 
 
 def _without(ending: str, word: str, replacement: str = "") -> str | None:
@@ -118,12 +106,20 @@ def _base(word: str) -> str:
     return word
 
 
+def _singular(word: str) -> str:
+    if word.endswith("ies") and len(word) > _SHORTEST_INFLECTED:
+        return word[:-3] + "y"
+    if word.endswith(("sses", "xes", "ches", "shes", "zes")):
+        return word[:-2]
+    return word if word.endswith(("ss", "us", "is")) or not word.endswith("s") else word[:-1]
+
+
 @lru_cache(maxsize=16384)
 def stem(word: str) -> str:
     """Stem a folded, unaccented word; words outside a-z come back unchanged.
 
-    Plurals, verb endings, adverbs and British or American spelling are
-    levelled. Short words (fewer than four letters) are never cut.
+    Plurals, verb endings, adverbs and British or American spelling are levelled. Short words (fewer than four
+    letters) are never cut.
 
     >>> stem("colours") == stem("color"), stem("rained") == stem("rain")
     (True, True)
@@ -144,46 +140,12 @@ def stem(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) > _SHORTEST_BASE else _DOUBLED.sub(r"\1", word)
 
 
-ARTICLES = frozenset({"a", "an", "the"})
-PREPOSITIONS = listed(
-    "of in on at to by for from with into onto within during through throughout via per upon among between "
-    "toward towards until till as"
-)
-# Words inside a family name, which people leave out or keep as they like.
-PARTICLES = listed("da de del della der di do dos du la le los las van von den ter zu al el bin ibn ben y e")
-NEGATORS = listed("not no never neither nor cannot without none nobody nothing")
-
-_AUXILIARIES = listed(
-    "is are was were be been being am has have had having do does did doing can could should would shall might must"
-)
-_PRONOUNS = listed(
-    "it its he him his she her hers they them their theirs we us our you your i me my this that these those there here "
-    "who whom whose which what where when why how one ones s"
-)
-# Hedges and fillers say how sure or how exact a text is, not what it says.
-_FILLERS = listed(
-    "about around approximately approx roughly nearly almost circa ca typically usually generally normally probably "
-    "likely currently actually officially originally mainly mostly primarily also just only so then thus than and or "
-    "but if while because called named known located found every each ago somewhere exactly precisely some any such "
-    "very both either some etc eg ie such namely please according"
-)
-FUNCTION_WORDS = ARTICLES | PREPOSITIONS | _AUXILIARIES | _PRONOUNS | _FILLERS
-
-# Before a name these make it the name of something else: "New York" is not "York".
-DISTINGUISHING = listed(
-    "new north south east west northern southern eastern western upper lower northeast northwest southeast southwest "
-    "northeastern northwestern southeastern southwestern vice deputy assistant former ex pre post anti non sub semi "
-    "half step un co"
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Word:
     """A word: its folded form and the stems under which it is known.
 
-    `alternative` is the stem of the spelling with two letters for an umlaut;
-    for most words both stems are the same. `glyph` marks a character of a
-    script without spaces, which must touch its neighbours.
+    `alternative` is the stem of the spelling with two letters for an umlaut; for most words both stems are the same.
+    `glyph` marks a character of a script without spaces, which must touch its neighbours.
     """
 
     form: str
@@ -209,7 +171,7 @@ def word_of(form: str, *, glyph: bool = False) -> Word:
 
 
 def same_word(one: Word, other: Word) -> bool:
-    """Tell whether two words are forms or spellings of one.
+    """Return whether two words are forms or spellings of one.
 
     >>> same_word(word_of("röntgen"), word_of("roentgen")), same_word(word_of("colours"), word_of("color"))
     (True, True)

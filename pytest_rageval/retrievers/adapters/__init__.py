@@ -1,4 +1,4 @@
-"""Retrievers of every shape as callables `(query, k)`: one file a shape, and none of the frameworks imported."""
+"""Adapters from retrievers of every known shape to callables `(query, k)`; no framework is imported."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -8,10 +8,10 @@ from pytest_rageval.retrievers.adapters import callables, haystack, langchain, l
 __all__ = ["ADAPTERS", "Adapter"]
 
 Adapter = tuple[Callable[[Any], bool], Callable[[Any], Callable[..., Any]]]
-"""What recognises a retriever of a kind, and what makes a callable of it."""
+"""A function that recognises a retriever, and one that makes a callable `(query, k)` of it."""
 
 ADAPTERS: Final[Sequence[Adapter]] = (
-    # What can be called is called, whatever methods it has: a mock has them all.
+    # Callables come first: a mock has every method.
     (callable, callables.adapt),
     (langchain.recognises, langchain.adapt),
     (llama_index.recognises, llama_index.adapt),
@@ -19,4 +19,4 @@ ADAPTERS: Final[Sequence[Adapter]] = (
     (haystack.recognises_component, haystack.adapt_component),
     (vector_store.recognises, vector_store.adapt),
 )
-"""The kinds that are known, in the order in which they are tried."""
+"""In the order in which they are tried."""

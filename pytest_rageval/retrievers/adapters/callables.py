@@ -1,4 +1,4 @@
-"""Functions, methods and callable objects, given k in the way their signature asks for."""
+"""Functions, methods and callable objects, which take k by position, by name or not at all."""
 
 import inspect
 from collections.abc import Callable
@@ -7,23 +7,6 @@ from typing import Any, Final
 from pytest_rageval.errors import CallableError
 
 __all__ = ["K_NAMES", "adapt", "has_own", "name_of_k"]
-
-
-def has_own(retriever: object, method: str) -> bool:
-    """Whether a class that is not the framework's defines this asynchronous method.
-
-    A framework's base class has one for every retriever, which calls the
-    synchronous method: in another thread, where some retrievers must not be
-    used, or in the event loop, where it holds up the others. Such a retriever
-    is rather asked synchronously.
-    """
-    definers = [definer for definer in type(retriever).__mro__ if method in vars(definer)]
-    if not definers:
-        return False
-    defined_in = (getattr(type(retriever), method).__module__, definers[-1].__module__)
-    own, base = (module.partition(".")[0] for module in defined_in)
-    return own != base
-
 
 K_NAMES: Final = (
     "k",
@@ -36,21 +19,35 @@ K_NAMES: Final = (
     "max_results",
     "similarity_top_k",
 )
-"""What the number of documents is called, the likeliest first."""
+"""Names of the number of documents, the likeliest first."""
 
 POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
+def has_own(retriever: object, method: str) -> bool:
+    """Whether a class other than the framework's base class defines this asynchronous method.
+
+    A framework's base class calls the synchronous method: in another thread, where some retrievers must not be used,
+    or in the event loop, which it blocks. Such a retriever is better called synchronously.
+    """
+    definers = [definer for definer in type(retriever).__mro__ if method in vars(definer)]
+    if not definers:
+        return False
+    defined_in = (getattr(type(retriever), method).__module__, definers[-1].__module__)
+    own, base = (module.partition(".")[0] for module in defined_in)
+    return own != base
+
+
 def adapt(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A callable `(query, k)` of one that takes k in a way of its own, or not at all.
+    """Return a callable `(query, k)` that calls a function with the query as its first argument, and with k.
 
-    The query is its first argument. k is, by the first rule that fits:
+    k is, by the first rule that fits:
 
-    1. the second, where that has a name of `K_NAMES`, or is required, or has an integer as its
-       default, or is one of `*args`; so too where nothing is known of the signature;
-    2. a later one with a name of `K_NAMES`, by that name;
-    3. not told: the function is asked as it is, and what is beyond k is cut.
+    1. the second argument, where that has a name of `K_NAMES`, or is required, or has an integer default, or is one
+       of `*args`, or where the signature is not known;
+    2. a later argument with a name of `K_NAMES`, by that name;
+    3. left out. The caller cuts the result at k.
 
     Raises:
         CallableError: it is a class: calling it makes an object, and retrieves nothing.
@@ -62,10 +59,9 @@ def adapt(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     if isinstance(function, type):
         kind = function.__name__
-        message = (
+        raise CallableError(
             f"The retriever is the class {kind} itself, not an object of it.\nGive an object: {kind}(…)."
         )
-        raise CallableError(message)
     parameters = _parameters(function)
     if parameters is None or _second_is_k(parameters):
         return function
@@ -76,7 +72,7 @@ def adapt(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def name_of_k(function: Callable[..., Any]) -> str | None:
-    """The parameter behind the first that stands for k by its name; None where there is none."""
+    """Return the first name of `K_NAMES` among the parameters after the first; None without one."""
     named = {parameter.name for parameter in (_parameters(function) or ())[1:] if parameter.kind in NAMED}
     return next((name for name in K_NAMES if name in named), None)
 
@@ -85,7 +81,7 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        # As of some that are written in C.
+        # Some functions in C have no signature.
         return None
 
 

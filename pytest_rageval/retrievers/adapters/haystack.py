@@ -1,7 +1,7 @@
 """Haystack: a retriever component, or a pipeline from the query to documents.
 
-Of a pipeline, the query goes to every open input named `query`, `text` or `question`; no other may be
-required. The documents are those of the one component that has an open output `documents`.
+Of a pipeline, the query goes to every open input named `query`, `text` or `question`; no other may be required. The
+documents are those of the one component that has an open output `documents`.
 """
 
 import inspect
@@ -22,22 +22,22 @@ __all__ = [
 ]
 
 QUERY_NAMES: Final = ("query", "text", "question")
-"""What the input is called that takes the query."""
+"""Names of the input for the query."""
 
 TOP_K: Final = "top_k"
-"""What the input is called that takes k."""
+"""Name of the input for k."""
 
 
 def recognises_component(retriever: object) -> bool:
-    """Whether it can be run."""
+    """Whether it has `run`."""
     return callable(getattr(retriever, "run", None))
 
 
 def adapt_component(retriever: Any) -> Callable[..., Any]:
-    """`run`, with the query and k under the names of its inputs; without k where it has none for it.
+    """Return `run` with the query, and k where it has an input for it.
 
     Raises:
-        CallableError: it has no input for the query, or needs more than that.
+        CallableError: it has no input for the query, or requires more.
     """
     required = _inputs(retriever)
     queries = [name for name in required if name in QUERY_NAMES]
@@ -54,57 +54,30 @@ def adapt_component(retriever: Any) -> Callable[..., Any]:
 
 
 def documents_of(outputs: Any, retriever: object) -> Any:
-    """The documents among the outputs of a run.
+    """Return the documents of a run's outputs.
 
     Raises:
-        CallableError: there are none.
+        CallableError: it has none.
     """
     if not isinstance(outputs, Mapping) or "documents" not in outputs:
         found = ", ".join(map(str, outputs)) if isinstance(outputs, Mapping) else type(outputs).__name__
-        message = (
+        raise CallableError(
             f'rageval_retriever is {type(retriever).__name__}, whose run gave no "documents", but: '
             f"{found or 'nothing'}.\nReturn a function (query, k) -> documents that runs it and picks them."
         )
-        raise CallableError(message)
     return outputs["documents"]
 
 
-def _inputs(component: Any) -> dict[str, bool]:
-    """The names of its inputs, each with whether it is required."""
-    sockets = getattr(component, "__haystack_input__", None)
-    if sockets is not None:
-        # One that wraps a pipeline has its inputs here alone: its run takes any keyword.
-        required = {name: getattr(socket, "is_mandatory", None) for name, socket in vars(sockets).items()}
-        return {name: is_required for name, is_required in required.items() if isinstance(is_required, bool)}
-    parameters = inspect.signature(component.run).parameters.values()
-    return {parameter.name: parameter.default is parameter.empty for parameter in parameters}
-
-
-def _not_by_text(retriever: object, wanted: list[str]) -> str:
-    what = (
-        f"rageval_retriever is {type(retriever).__name__}, whose run wants {', '.join(wanted) or 'nothing'}"
-    )
-    if "query_embedding" in wanted:
-        return (
-            f"{what}, an embedding, where a question is a text.\n"
-            "Return a Pipeline of a text embedder and this retriever, or a function (query, k) -> documents."
-        )
-    return (
-        f"{what}, where a question is given as {' or '.join(QUERY_NAMES)}, and nothing else.\n"
-        "Return a function (query, k) -> documents that runs it."
-    )
-
-
 def recognises_pipeline(retriever: object) -> bool:
-    """Whether it can be run and says what goes in and what comes out."""
+    """Whether it has `run` and describes its inputs and outputs."""
     return all(callable(getattr(retriever, name, None)) for name in ("run", "inputs", "outputs"))
 
 
 def adapt_pipeline(retriever: Any) -> Callable[..., Any]:
-    """`run`, with the query and k where the pipeline takes them.
+    """Return `run` with the query and k where the pipeline takes them.
 
     Raises:
-        CallableError: it is not clear which input takes the query or which output has the documents.
+        CallableError: the input for the query or the output with the documents is ambiguous.
     """
     inputs: Mapping[str, Mapping[str, Any]] = retriever.inputs()
     open_inputs = _sockets(inputs)
@@ -130,6 +103,32 @@ def adapt_pipeline(retriever: Any) -> Callable[..., Any]:
         return documents_of(retriever.run(data).get(last), retriever)
 
     return run
+
+
+def _inputs(component: Any) -> dict[str, bool]:
+    """The names of its inputs, each with whether it is required."""
+    sockets = getattr(component, "__haystack_input__", None)
+    if sockets is not None:
+        # A component that wraps a pipeline has its inputs only here: its run takes any keyword.
+        required = {name: getattr(socket, "is_mandatory", None) for name, socket in vars(sockets).items()}
+        return {name: is_required for name, is_required in required.items() if isinstance(is_required, bool)}
+    parameters = inspect.signature(component.run).parameters.values()
+    return {parameter.name: parameter.default is parameter.empty for parameter in parameters}
+
+
+def _not_by_text(retriever: object, wanted: list[str]) -> str:
+    what = (
+        f"rageval_retriever is {type(retriever).__name__}, whose run wants {', '.join(wanted) or 'nothing'}"
+    )
+    if "query_embedding" in wanted:
+        return (
+            f"{what}, an embedding, where a question is a text.\n"
+            "Return a Pipeline of a text embedder and this retriever, or a function (query, k) -> documents."
+        )
+    return (
+        f"{what}, where a question is given as {' or '.join(QUERY_NAMES)}, and nothing else.\n"
+        "Return a function (query, k) -> documents that runs it."
+    )
 
 
 def _sockets(described: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, Any]]:

@@ -1,12 +1,10 @@
-"""LangChain: a `BaseRetriever`, or whatever else has `invoke`.
+"""LangChain: a `BaseRetriever`, or any object with `invoke`.
 
-Its API has no k of its own. It is told where the retriever has a place for it, the first of these:
+Its API has no k. Where the retriever has one of these, k goes to the first of them:
 
 1. a parameter of `_get_relevant_documents` with a usual name, to which `invoke` hands its keywords;
 2. `search_kwargs`, as a retriever over a vector store has them: a keyword of `invoke` overrides them;
-3. a field with a usual name, such as `k`: a copy is asked that has the number in it.
-
-Others are asked as they are.
+3. a field with a usual name, such as `k`: a copy with that number is called.
 """
 
 import inspect
@@ -21,12 +19,12 @@ __all__ = ["adapt", "recognises"]
 
 
 def recognises(retriever: object) -> bool:
-    """Whether it can be invoked."""
+    """Whether it has `invoke`."""
     return callable(getattr(retriever, "invoke", None))
 
 
 def adapt(retriever: Any) -> Callable[..., Any]:
-    """`ainvoke` where the retriever is asynchronous of its own, else `invoke`."""
+    """Return `ainvoke` where the retriever itself is asynchronous, else `invoke`, with k where it takes one."""
     method = "ainvoke" if has_own(retriever, "_aget_relevant_documents") else "invoke"
     ask = getattr(retriever, method)
     search = getattr(retriever, "_get_relevant_documents", None)
@@ -48,7 +46,7 @@ def adapt(retriever: Any) -> Callable[..., Any]:
 
 
 def _searches_with_keywords(retriever: Any, search: Callable[..., Any]) -> bool:
-    """Not every retriever with `search_kwargs` lets them be overridden."""
+    """Whether `search_kwargs` can be overridden by keywords."""
     kinds = {parameter.kind for parameter in inspect.signature(search).parameters.values()}
     has_keywords = isinstance(getattr(retriever, "search_kwargs", None), Mapping)
     return has_keywords and inspect.Parameter.VAR_KEYWORD in kinds

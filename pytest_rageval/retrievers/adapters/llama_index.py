@@ -1,7 +1,6 @@
-"""LlamaIndex: a `BaseRetriever`, or whatever else has `retrieve`.
+"""LlamaIndex: a `BaseRetriever`, or any object with `retrieve`.
 
-Its API takes no k. Where the retriever has the setting `similarity_top_k`, a copy is asked that has
-k in it; where it has none, it is asked as it is.
+Its API takes no k. Where the retriever has the setting `similarity_top_k`, a copy with k in it is called.
 """
 
 from collections.abc import Callable
@@ -18,12 +17,12 @@ SETTING: Final = "similarity_top_k"
 
 
 def recognises(retriever: object) -> bool:
-    """Whether it can retrieve."""
+    """Whether it has `retrieve`."""
     return callable(getattr(retriever, "retrieve", None))
 
 
 def adapt(retriever: Any) -> Callable[..., Any]:
-    """`aretrieve` where the retriever is asynchronous of its own, else `retrieve`."""
+    """Return `aretrieve` where the retriever itself is asynchronous, else `retrieve`, with k where it takes one."""
     method = "aretrieve" if has_own(retriever, "_aretrieve") else "retrieve"
     if not isinstance(getattr(retriever, SETTING, None), int):
         return adapt_callable(getattr(retriever, method))

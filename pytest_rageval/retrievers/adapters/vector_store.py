@@ -1,4 +1,4 @@
-"""Vector stores: whatever has `similarity_search(query, k)`, with the scores where it gives them."""
+"""Vector stores: any object with `similarity_search(query, k)`; with scores where it gives them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,15 +10,14 @@ __all__ = ["adapt", "recognises"]
 
 
 def recognises(retriever: object) -> bool:
-    """Whether it can be searched by similarity."""
+    """Whether it has `similarity_search`."""
     return callable(getattr(retriever, "similarity_search", None))
 
 
 def adapt(retriever: Any) -> Callable[..., Any]:
-    """`similarity_search_with_score` where it has one, else `similarity_search`.
+    """Return `similarity_search_with_score` where it works, else `similarity_search`.
 
-    LangChain's base class has one for all stores, which takes `*args` and only
-    raises; one that works names its k.
+    LangChain's base class has one for all stores, which takes `*args` and raises; one that works names its k.
     """
     scored = getattr(retriever, "similarity_search_with_score", None)
     if callable(scored) and name_of_k(scored) is not None:

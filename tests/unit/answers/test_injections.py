@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_rageval.answers.injections import FlipRate, Injection, Trial, flip_rate, injections, tried
+from pytest_rageval.answers.injections import FlipRate, Injection, Trial, flip_rate, injections, run_trials
 from pytest_rageval.errors import Unscored
 from pytest_rageval.stats.intervals import wilson
 
@@ -29,7 +29,7 @@ class _Judge:
 
 
 def _trials(*cases: Injection) -> list[Trial]:
-    return asyncio.run(tried(_Judge(), cases))
+    return asyncio.run(run_trials(_Judge(), cases))
 
 
 def test_a_flip_is_another_verdict_on_the_text_with_the_injection() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rageval.answers.text import containment, exact_match, normalize, token_f1
-from pytest_rageval.text.scripts import fold
+from pytest_rageval.text.tokenize import fold
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_a_judge_that_does_not_grade_is_told_which_method_it_lacks(loop: Private
 
 def test_one_of_ours_stays_what_it_is(loop: PrivateLoop) -> None:
     """It says itself what its verdicts depend on, and how a repeated run asks it anew."""
-    judge = LLMJudge(door=None, server=RemoteServer("http://here/v1"), model="j")
+    judge = LLMJudge(gateway=None, server=RemoteServer("http://here/v1"), model="j")
     assert adapt_judge(judge, loop) is judge
     assert adapt_judge(judge, loop).identity("compare")[""] == "j at http://here/v1"
     assert adapt_judge(judge, loop).again(2) != judge

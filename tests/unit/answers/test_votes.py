@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
+from statistics import median
 
 import pytest
 
-from pytest_rageval.answers.votes import Poll, majority, majority_or_tie, median, rests_on, tallied
+from pytest_rageval.answers.votes import Poll, add_tally, majority, with_tally
 from pytest_rageval.errors import Planned, ServerError, Unscored
-from pytest_rageval.stats.votes import Tally
+from pytest_rageval.stats.agreement import Tally
+from pytest_rageval.stats.agreement import majority as majority_or
 
 
 def _settled(votes: Sequence[float | Exception], settle=majority) -> tuple[float, Tally]:
@@ -17,7 +20,7 @@ def _settled(votes: Sequence[float | Exception], settle=majority) -> tuple[float
             raise said
         return said
 
-    return asyncio.run(tallied(Poll(len(votes)).verdict("q", vote, settle)))
+    return asyncio.run(with_tally(Poll(len(votes)).verdict("q", vote, settle)))
 
 
 LOST = Unscored("the judge's reply is neither yes nor no: 'maybe'")
@@ -65,7 +68,7 @@ def test_the_median_of_the_grades_counts(votes, verdict: float, tally: Tally) ->
 )
 def test_preferences_without_a_majority_are_a_tie(votes, verdict: float, tally: Tally) -> None:
     """More than half of the votes that can be read, not merely the most of them."""
-    assert _settled(votes, majority_or_tie) == (verdict, tally)
+    assert _settled(votes, partial(majority_or, tie=0.0)) == (verdict, tally)
 
 
 @pytest.mark.parametrize(
@@ -111,16 +114,16 @@ def test_votes_are_counted_for_what_rests_on_them() -> None:
 
     async def inner() -> str:
         async def one(about: str) -> None:
-            rests_on(about, Tally(1, 0, 3))
+            add_tally(about, Tally(1, 0, 3))
 
         await asyncio.gather(one("a"), one("b"), one("a"))
         return "done"
 
     async def outer() -> Tally:
-        result, votes = await tallied(inner())
+        result, votes = await with_tally(inner())
         assert result == "done"
         assert votes == Tally(2, 0, 6)
-        rests_on("c", Tally(1, 1, 3, 1))
+        add_tally("c", Tally(1, 1, 3, 1))
         return votes
 
-    assert asyncio.run(tallied(outer()))[1] == Tally(1, 1, 3, 1)
+    assert asyncio.run(with_tally(outer()))[1] == Tally(1, 1, 3, 1)

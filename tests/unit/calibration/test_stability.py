@@ -3,7 +3,7 @@
 from pytest_rageval.cli.judging import Flips, changed_verdicts, split_votes
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome
-from pytest_rageval.stats.votes import Tally
+from pytest_rageval.stats.agreement import Tally
 
 
 def outcomes(*values: float | None) -> list[Outcome]:

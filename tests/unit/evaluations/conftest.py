@@ -7,7 +7,7 @@ import pytest
 
 from pytest_rageval.answers.judge_protocol import Rating
 from pytest_rageval.evaluations.context import Pipeline, ScoreRequest
-from pytest_rageval.evaluations.registry import evaluation_of
+from pytest_rageval.evaluations.registry import resolve
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import Document, Example, Gold
 from pytest_rageval.retrievers.retriever import adapt_retriever
@@ -112,8 +112,8 @@ class World:
 
     def evaluate(self, spec: str, *examples: Example, **words: str) -> list[Outcome]:
         """Score examples as a test does."""
-        terms, evaluate = evaluation_of(ScoreRequest(spec, **words))
-        return self.loop.run(evaluate(self.run, examples, terms))
+        terms, score = resolve(ScoreRequest(spec, **words))
+        return self.loop.run(score.evaluate(self.run, examples, terms))
 
     def asked_of(self, part: str) -> int:
         """How often a part was asked."""

@@ -3,8 +3,13 @@
 import pytest
 
 from pytest_rageval.errors import InputError, TooManyUnscoredError
-from pytest_rageval.evaluations.label_agreement import ANNOTATORS, MEASURES, AgreementRequest
-from pytest_rageval.label_agreement import Agreement, Association
+from pytest_rageval.evaluations.label_agreement import (
+    ANNOTATORS,
+    MEASURES,
+    Agreement,
+    AgreementRequest,
+    Association,
+)
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
 
@@ -93,7 +98,7 @@ def test_the_label_is_that_of_passages_and_of_answers():
             "there is no annotator 'rag'. There are: erag, contains, gold, relevance.",
         ),
         ({"measures": ("mpa",)}, "there is no measure of labels 'mpa'."),
-        ({"measures": ()}, "there is no measure of labels named."),
+        ({"measures": ()}, "no measure of labels is named."),
         ({"ks": ()}, "no cut-off is named."),
     ],
 )

@@ -5,7 +5,7 @@ import pytest
 from pytest_rageval.errors import Unscored
 from pytest_rageval.evaluations.arena import LEAST, leading_half
 from pytest_rageval.evaluations.context import ScoreRequest
-from pytest_rageval.evaluations.registry import evaluation_of, fingerprint
+from pytest_rageval.evaluations.registry import resolve
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Places, Score
 
@@ -160,13 +160,13 @@ def test_what_the_score_depends_on(world, monkeypatch) -> None:
     monkeypatch.setattr(
         world, "identity", lambda method: {"": "m", f"prompt to {method}": method}, raising=False
     )
-    terms, evaluate = evaluation_of(ScoreRequest("arena.win@3"))
-    one = fingerprint(world.made(seed=7), terms, evaluate, package="0")
+    terms, score = resolve(ScoreRequest("arena.win@3"))
+    one = score.fingerprint(world.made(seed=7), terms, package="0")
     assert one["generator prompt to explain"] == "explain"
     assert one["judge prompt to prefer"] == "prefer"
     assert (one["seed"], one["both_orders"]) == (7, False)
     assert "generator prompt to generate" not in one
     assert "comparator" not in one
-    both = fingerprint(world.made(seed=7, both_orders=True), terms, evaluate, package="0")
+    both = score.fingerprint(world.made(seed=7, both_orders=True), terms, package="0")
     assert both["both_orders"] is True
     assert "seed" not in both

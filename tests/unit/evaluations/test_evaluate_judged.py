@@ -5,7 +5,7 @@ import pytest
 from pytest_rageval.answers.judge_protocol import Rating
 from pytest_rageval.errors import Unscored
 from pytest_rageval.evaluations.context import ScoreRequest
-from pytest_rageval.evaluations.registry import evaluation_of, scale_of
+from pytest_rageval.evaluations.registry import resolve
 
 SPECS = ("judged.correctness@2", "judged.faithfulness@2", "judged.context_quality@2")
 
@@ -85,4 +85,4 @@ def test_without_a_rating_an_example_is_unscored(world, example) -> None:
 )
 def test_the_scale_is_declared(spec: str, scale: tuple[float, float]) -> None:
     """Of these scores 1 to 5, of others 0 to 1."""
-    assert scale_of(evaluation_of(ScoreRequest(spec))[1]) == scale
+    assert resolve(ScoreRequest(spec))[1].scale == scale

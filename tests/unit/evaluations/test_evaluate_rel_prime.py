@@ -4,7 +4,7 @@ import pytest
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.evaluations.context import Pipeline, ScoreRequest
-from pytest_rageval.evaluations.registry import evaluation_of
+from pytest_rageval.evaluations.registry import resolve
 from pytest_rageval.generator import adapt_generator
 from pytest_rageval.model import Document, Example, Gold, Span
 from pytest_rageval.retrievers.retriever import adapt_retriever
@@ -218,10 +218,12 @@ def test_citations_are_positions_in_the_order_of_the_prompt(world, example):
 
 def test_a_score_without_a_prompt_to_order_refuses_the_word():
     """It would be without effect."""
-    with pytest.raises(InputError, match=r"'recall@5' knows no order='random'. These scores do: rel_recall"):
-        evaluation_of(ScoreRequest("recall@5", order="random"))
-    with pytest.raises(InputError, match=r"'rel\.coverage@5' knows no order"):
-        evaluation_of(ScoreRequest("rel.coverage@5", order="random"))
+    with pytest.raises(
+        InputError, match=r"'recall@5' does not take order='random'. These scores do: rel_recall"
+    ):
+        resolve(ScoreRequest("recall@5", order="random"))
+    with pytest.raises(InputError, match=r"'rel\.coverage@5' does not take order"):
+        resolve(ScoreRequest("rel.coverage@5", order="random"))
 
 
 def test_a_users_function_cites_by_its_own_prompt(world, example):

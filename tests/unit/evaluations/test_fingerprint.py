@@ -12,7 +12,7 @@ from pytest_rageval.config import Settings
 from pytest_rageval.embeddings.encoder import PACKAGE
 from pytest_rageval.errors import InputError
 from pytest_rageval.evaluations.context import Pipeline, ScoreRequest
-from pytest_rageval.evaluations.registry import EVALUATIONS, Registry, evaluation_of, fingerprint
+from pytest_rageval.evaluations.registry import SCORES, Registry, resolve
 from pytest_rageval.generator import LLMGenerator
 from pytest_rageval.llm.servers import RemoteServer
 from pytest_rageval.prompts.rendering import Prompts
@@ -80,7 +80,7 @@ def test_a_score_depends_on_what_it_asks(spec: str, words: dict[str, str], names
 
 def test_every_built_in_score_says_what_it_asks() -> None:
     """One that nobody has told of would depend on everything."""
-    for name in EVALUATIONS:
+    for name in SCORES:
         if name.removeprefix("answer.") in EMBEDDED and find_spec(PACKAGE) is None:
             continue
         found = _found(f"{name}@5")
@@ -109,10 +109,10 @@ def _added_found(words: Mapping[str, str], asks: Collection[str] | None) -> dict
     """The fingerprint of a score that another plugin added."""
     registry = Registry()
     registry.add_score("new", _added, asks=asks)
-    terms, evaluate = evaluation_of(ScoreRequest("new@5", **words), registry.scores)
+    terms, score = resolve(ScoreRequest("new@5", **words), registry.scores)
     models = Session(BASE).models
     run = Pipeline(None, DefaultGenerator(models), DefaultJudge(models), comparator="f1")
-    return fingerprint(run, terms, evaluate, package="1")
+    return score.fingerprint(run, terms, package="1")
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_an_added_score_depends_on_what_it_says_that_it_asks(asks: Collection[st
 
 def test_an_added_score_knows_no_word_for_what_it_does_not_ask() -> None:
     """The word would do nothing."""
-    with pytest.raises(InputError, match=r"'new@5' knows no label='em'"):
+    with pytest.raises(InputError, match=r"'new@5' does not take label='em'"):
         _added_found({"label": "em"}, ["compare"])
 
 

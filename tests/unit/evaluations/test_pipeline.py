@@ -2,11 +2,11 @@
 
 import pytest
 
-from pytest_rageval.answers.votes import rests_on
+from pytest_rageval.answers.votes import add_tally
 from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.evaluations.context import Pipeline, gather_all
 from pytest_rageval.retrievers.retriever import adapt_retriever
-from pytest_rageval.stats.votes import Tally
+from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.user_code import FIRST
 
 
@@ -38,7 +38,7 @@ def test_votes_are_those_behind_each_example_and_score(world, example, spec: str
     """Also where another score had asked before; an example's own, and none of another example."""
 
     async def split(question: str, *_: object) -> float:
-        rests_on(question, Tally(1, int(question == "one"), 3, int(question == "one")))
+        add_tally(question, Tally(1, int(question == "one"), 3, int(question == "one")))
         return 1.0
 
     world.compare = world.relevant = split

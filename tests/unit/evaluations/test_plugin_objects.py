@@ -106,14 +106,14 @@ ONE, TWO = (Outcome(example, 0.5) for example in EXAMPLES)
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ([ONE], "gave 1 outcomes for 2 examples, or not in their order"),
-        ([TWO, ONE], "gave 2 outcomes for 2 examples, or not in their order"),
-        ([ONE, 0.5], "gave a list with float in it, and not a list of Outcome"),
-        (None, "gave NoneType, and not a list of Outcome"),
-        ([ONE, Outcome(EXAMPLES[1], float("nan"))], "gave nan for example q2"),
-        ([ONE, Outcome(EXAMPLES[1], float("inf"))], "gave inf for example q2"),
-        ([Outcome(EXAMPLES[0], None), TWO], "gave None for example q1"),
-        ([Outcome(EXAMPLES[0], "high"), TWO], "gave 'high' for example q1"),
+        ([ONE], "returned 1 outcomes for 2 examples, or not in their order"),
+        ([TWO, ONE], "returned 2 outcomes for 2 examples, or not in their order"),
+        ([ONE, 0.5], "returned a list with float in it, and not a list of Outcome"),
+        (None, "returned NoneType, and not a list of Outcome"),
+        ([ONE, Outcome(EXAMPLES[1], float("nan"))], "returned nan for example q2"),
+        ([ONE, Outcome(EXAMPLES[1], float("inf"))], "returned inf for example q2"),
+        ([Outcome(EXAMPLES[0], None), TWO], "returned None for example q1"),
+        ([Outcome(EXAMPLES[0], "high"), TWO], "returned 'high' for example q1"),
     ],
 )
 def test_anything_else_is_an_error_that_names_the_score(loop: PrivateLoop, given: object, told: str) -> None:
@@ -125,7 +125,7 @@ def test_anything_else_is_an_error_that_names_the_score(loop: PrivateLoop, given
 
 def test_a_score_is_async(loop: PrivateLoop) -> None:
     """A plain function is told so."""
-    with pytest.raises(CallableError, match="score 'house' gave list at once"):
+    with pytest.raises(CallableError, match="score 'house' is not async: it returned list"):
         _scoring(loop, lambda *_: [ONE, TWO])
 
 
@@ -159,6 +159,6 @@ def test_a_value_beyond_the_stated_scale_is_an_error(loop: PrivateLoop) -> None:
     ]
     beyond = PluginScore("house", _giving([ONE, Outcome(EXAMPLES[1], 5.5)]), scale=(0, 5))
     with pytest.raises(
-        CallableError, match=r"gave 5\.5 for example q2(.|\n)*a finite value from 0 to 5, or with None"
+        CallableError, match=r"returned 5\.5 for example q2(.|\n)*a finite value from 0 to 5, or with None"
     ):
         loop.run(beyond(None, EXAMPLES, Terms(Spec("house", k=1), 1)))

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import Unscored
-from pytest_rageval.evaluations.llm_reteval import Facts, case_of, lost_by
+from pytest_rageval.evaluations.llm_reteval import ReferenceChecks, case_of, lost_by, triage_notes
 from pytest_rageval.model import Example, Gold
-from pytest_rageval.reports.notes import triage_entry
 from pytest_rageval.scores import Outcome, Score
 
 GOLD = "The seat of Washoe County in the state of Nevada has been Reno ever since the railway came in 1868"
@@ -141,31 +140,31 @@ def _finds(*known: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("recall", "yes", "facts", "case", "by"),
+    ("recall", "yes", "checks", "case", "by"),
     [
-        (1.0, True, Facts(correct=False, semi_gold_correct=False), None, None),
-        (0.0, False, Facts(), None, "retriever"),
-        (1.0, False, Facts(), None, "not known"),
-        (1.0, False, Facts(correct=False, semi_gold_correct=None), "C", "not known"),
-        (1.0, False, Facts(correct=True, semi_gold_correct=None, partly=False), None, "not known"),
-        (1.0, False, Facts(correct=True, semi_gold_correct=True, partly=None), None, "not known"),
-        (1.0, False, Facts(correct=True, semi_gold_correct=True, partly=False), "F", "judge"),
-        (1.0, False, Facts(correct=True, semi_gold_correct=False, partly=False), "D", "judge"),
-        (0.0, True, Facts(), None, None),
-        (0.0, True, Facts(correct=True, near_duplicate=True), "B", None),
-        (0.0, True, Facts(correct=False, semi_gold_correct=None), None, None),
-        (0.0, True, Facts(correct=False, semi_gold_correct=True), "F", None),
-        (0.5, False, Facts(), None, "retriever"),
-        (0.5, False, Facts(correct=False, semi_gold_correct=True), "C", "retriever"),
-        (0.5, False, Facts(correct=True, semi_gold_correct=True, partly=False), "F", "judge"),
+        (1.0, True, ReferenceChecks(correct=False, semi_gold_correct=False), None, None),
+        (0.0, False, ReferenceChecks(), None, "retriever"),
+        (1.0, False, ReferenceChecks(), None, "not known"),
+        (1.0, False, ReferenceChecks(correct=False, semi_gold_correct=None), "C", "not known"),
+        (1.0, False, ReferenceChecks(correct=True, semi_gold_correct=None, partly=False), None, "not known"),
+        (1.0, False, ReferenceChecks(correct=True, semi_gold_correct=True, partly=None), None, "not known"),
+        (1.0, False, ReferenceChecks(correct=True, semi_gold_correct=True, partly=False), "F", "judge"),
+        (1.0, False, ReferenceChecks(correct=True, semi_gold_correct=False, partly=False), "D", "judge"),
+        (0.0, True, ReferenceChecks(), None, None),
+        (0.0, True, ReferenceChecks(correct=True, near_duplicate=True), "B", None),
+        (0.0, True, ReferenceChecks(correct=False, semi_gold_correct=None), None, None),
+        (0.0, True, ReferenceChecks(correct=False, semi_gold_correct=True), "F", None),
+        (0.5, False, ReferenceChecks(), None, "retriever"),
+        (0.5, False, ReferenceChecks(correct=False, semi_gold_correct=True), "C", "retriever"),
+        (0.5, False, ReferenceChecks(correct=True, semi_gold_correct=True, partly=False), "F", "judge"),
     ],
 )
 def test_the_letter_and_the_loser(
-    *, recall: float, yes: bool, facts: Facts, case: str | None, by: str | None
+    *, recall: float, yes: bool, checks: ReferenceChecks, case: str | None, by: str | None
 ) -> None:
     """Agreement has no letter; what is not known is not guessed."""
-    assert case_of(facts, gold_retrieved=recall > 0, yes=yes) == case
-    assert lost_by(case, facts, recall=recall, yes=yes, others=True) == by
+    assert case_of(checks, gold_retrieved=recall > 0, yes=yes) == case
+    assert lost_by(case, checks, recall=recall, yes=yes, others=True) == by
 
 
 @pytest.mark.parametrize(
@@ -224,6 +223,6 @@ def test_refined_spearman_by_hand(world, example) -> None:
     questions = {"r1": "g1", "r2": "g2", "l1": "g3", "l2": "g4", "a": "ga"}
     examples = [example(name, gold, answers=("Reno",)) for name, gold in questions.items()]
     outcomes: list[Outcome] = world.evaluate("llm_reteval@1", *examples)
-    entry = triage_entry(Score("llm_reteval@1", outcomes))
+    entry = triage_notes(Score("llm_reteval@1", outcomes))
     assert entry["cases"] == {"A": 1}
     assert entry["spearman"] == {"all": pytest.approx(4 / 6), "refined": pytest.approx(1.0)}

@@ -17,13 +17,13 @@ from pytest_rageval.prompts.few_shot import (
 from pytest_rageval.prompts.rendering import OWN
 from pytest_rageval.prompts.templates import (
     ABSTENTION,
-    ANSWERED,
+    ANSWER_EXAMPLES,
+    CITING_EXAMPLES,
     CRITERIA,
-    EXPLAINED,
-    LISTED,
+    LONG_ANSWER_EXAMPLES,
     PLACEHOLDER,
     REWORDED,
-    SEARCHED,
+    SEARCH_EXAMPLES,
     TEMPLATES,
 )
 
@@ -78,7 +78,7 @@ def test_the_answer_prompt_says_how_to_abstain() -> None:
 def test_a_citing_prompt_has_worked_examples(prompt, examples: int) -> None:
     """The first ones; the question is the last, with its passages numbered from 1."""
     text = prompt(QUESTION, PASSAGES)
-    assert [answers in text for _, _, answers in LISTED] == [n < examples for n in range(2)]
+    assert [answers in text for _, _, answers in CITING_EXAMPLES] == [n < examples for n in range(2)]
     numbered = "Passages:\n[1] The code is c7. It is new.\n[2] Nothing here.\n\n"
     assert _bare(text).endswith(f"{numbered}Question: {QUESTION}\nAnswer:")
     assert text.count("\nAnswer:") == examples + 1
@@ -88,14 +88,14 @@ def test_a_citing_prompt_has_worked_examples(prompt, examples: int) -> None:
 def test_a_base_model_sees_worked_long_answers(prompt, examples: int) -> None:
     """Each with its passages and an answer of one line; the question is the last."""
     text = prompt(QUESTION, PASSAGES)
-    assert [f"\nAnswer: {answer}\n\n" in text for _, _, answer in EXPLAINED] == [
+    assert [f"\nAnswer: {answer}\n\n" in text for _, _, answer in LONG_ANSWER_EXAMPLES] == [
         n < examples for n in range(2)
     ]
     assert text.endswith(f"Question: {QUESTION}\nAnswer:")
     assert text.count("\nAnswer:") == examples + 1
 
 
-@pytest.mark.parametrize(("question", "page", "answers"), LISTED)
+@pytest.mark.parametrize(("question", "page", "answers"), CITING_EXAMPLES)
 def test_a_worked_list_is_read_as_it_is_meant(question: str, page: tuple[str, ...], answers: str) -> None:
     """Two answers; each of its citations names just the passages that hold it."""
     items = answers.split(", ")
@@ -106,7 +106,7 @@ def test_a_worked_list_is_read_as_it_is_meant(question: str, page: tuple[str, ..
         assert cited(item, len(page)).positions == holding, question
 
 
-@pytest.mark.parametrize(("question", "page", "answer"), ANSWERED)
+@pytest.mark.parametrize(("question", "page", "answer"), ANSWER_EXAMPLES)
 def test_a_worked_example_chooses_among_its_passages(
     question: str, page: tuple[str, ...], answer: str
 ) -> None:
@@ -165,8 +165,8 @@ def test_the_passage_prompt_ends_where_the_passage_begins() -> None:
     """After worked examples that each end with a blank line: by it a base model knows where to stop."""
     prompt = passage_prompt(QUESTION)
     assert prompt.endswith(f"\n\nQuestion: {QUESTION}\nPassage:")
-    assert prompt.count("\nPassage:") == len(SEARCHED) + 1
-    for question, passage, _ in SEARCHED:
+    assert prompt.count("\nPassage:") == len(SEARCH_EXAMPLES) + 1
+    for question, passage, _ in SEARCH_EXAMPLES:
         assert f"\n\nQuestion: {question}\nPassage: {passage}\n\n" in prompt
 
 
@@ -179,11 +179,12 @@ def test_the_searches_prompt_asks_for_n_queries(n: int) -> None:
     *worked, _ = prompt.split("\n\n")[1:]
     shown = [lines.splitlines()[2:] for lines in worked]
     assert shown == [
-        [f"{number}. {query}" for number, query in enumerate(queries[:n], 1)] for _, _, queries in SEARCHED
+        [f"{number}. {query}" for number, query in enumerate(queries[:n], 1)]
+        for _, _, queries in SEARCH_EXAMPLES
     ]
 
 
-@pytest.mark.parametrize(("question", "passage", "queries"), SEARCHED)
+@pytest.mark.parametrize(("question", "passage", "queries"), SEARCH_EXAMPLES)
 def test_worked_queries_are_no_copies(question: str, passage: str, queries: tuple[str, ...]) -> None:
     """Of the question or of each other: a base model would learn to copy."""
     assert len({question, *queries}) == 5

@@ -1,13 +1,14 @@
 """What the arena tells beside its score."""
 
 import json
+from typing import Any
 
 import pytest
 
 from pytest_rageval.model import Example
-from pytest_rageval.reports.notes import arena_entry, arena_text, example_places
-from pytest_rageval.reports.results import score_entry
+from pytest_rageval.reports.terminal import notes
 from pytest_rageval.scores import Evidence, Outcome, Places, Score
+from tests.unit.reports.entries import score_entry
 
 
 def _score(*places: Places, declined: int = 0) -> Score:
@@ -25,6 +26,13 @@ FIRST_WON, SECOND_WON, TIED = Places(first=1.0), Places(first=0.0), Places(first
 ALSO_FIRST_WON = Places(second=0.0)
 
 
+def _note(entry: dict[str, Any]) -> str:
+    """The arena's line below the score."""
+    name = "arena.win@5: no answer"
+    (line,) = (line for line in notes({"scores": [entry]}) if line.startswith(name))
+    return line.removeprefix("arena.win@5: ")
+
+
 def test_in_one_order_the_wins_of_the_first_place_are_counted() -> None:
     """Of the decided verdicts: two for the answer and one for the reference when it was first, one for the second."""
     score = _score(FIRST_WON, FIRST_WON, ALSO_FIRST_WON, SECOND_WON, TIED, declined=3)
@@ -32,7 +40,7 @@ def test_in_one_order_the_wins_of_the_first_place_are_counted() -> None:
     bias = entry["arena"]["position_bias"]
     assert (bias["orders"], bias["verdicts"], bias["first_place"]) == (1, 4, 0.75)
     assert entry["arena"]["no_answer_ratio"] == 3 / 8
-    assert arena_text(json.loads(json.dumps(entry))) == (
+    assert _note(json.loads(json.dumps(entry))) == (
         "no answer 37.5% (3 of 8); the first place won 75.0% of 4 decided verdicts (95% interval 30.1% to 95.4%)"
     )
 
@@ -55,17 +63,18 @@ def test_in_one_order_the_wins_of_the_first_place_are_counted() -> None:
 def test_in_both_orders_the_changes_are_counted(places: list[Places], line: str) -> None:
     """And the share of them in favour of the first place, with the sign test."""
     entry = score_entry(_score(*places), None, None)
-    assert arena_text(entry) == f"no answer 0.0% (0 of {len(places)}); {line}"
+    assert _note(entry) == f"no answer 0.0% (0 of {len(places)}); {line}"
 
 
 def test_an_examples_verdicts_are_by_place() -> None:
     """Only where the judge was asked."""
-    asked, _, unread = _score(Places(1.0, 0.0), declined=1).outcomes
-    assert example_places(asked) == {"places": {"first": 1.0, "second": 0.0}}
-    assert example_places(unread) == {}
+    asked, _, unread = score_entry(_score(Places(1.0, 0.0), declined=1), None, None)["examples"]
+    assert asked["places"] == {"first": 1.0, "second": 0.0}
+    assert "places" not in unread
 
 
 def test_other_scores_tell_nothing(score: Score) -> None:
     """No key, no line."""
-    assert arena_entry(score) == {}
-    assert arena_text(score_entry(score, None, None)) == ""
+    entry = score_entry(score, None, None)
+    assert "arena" not in entry
+    assert not any("no answer" in note for note in notes({"scores": [entry]}))

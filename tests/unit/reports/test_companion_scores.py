@@ -3,9 +3,9 @@
 import pytest
 
 from pytest_rageval.model import Example
-from pytest_rageval.reports.results import score_entry
 from pytest_rageval.reports.terminal import table_lines
 from pytest_rageval.scores import Evidence, Outcome, Score
+from tests.unit.reports.entries import score_entry
 
 
 def _below(score: Score) -> list[str]:

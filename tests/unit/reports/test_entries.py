@@ -8,9 +8,9 @@ import pytest
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import verdict_on
 from pytest_rageval.model import Example
-from pytest_rageval.reports.results import error_entry, score_entry
 from pytest_rageval.scores import Evidence, Outcome, Score
-from pytest_rageval.stats.votes import Tally
+from pytest_rageval.stats.agreement import Tally
+from tests.unit.reports.entries import error_entry, score_entry
 
 DESIGNED = {
     "spec",

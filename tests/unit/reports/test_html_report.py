@@ -10,8 +10,9 @@ from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, rule
 from pytest_rageval.model import Document, Example, Gold, Ranking
 from pytest_rageval.reports.html import html_report
-from pytest_rageval.reports.results import report_document, ruling_entry
+from pytest_rageval.reports.results import report_document
 from pytest_rageval.scores import Evidence, Outcome, Score
+from tests.unit.reports.entries import ruling_entry
 
 SETTINGS = {"generator": None, "judge": "canonical", "comparator": "judge"}
 LLM = {"requests": 0, "cached": 0, "live": 0, "failed": 0, "cut": 0, "remarks": {}}

@@ -10,8 +10,9 @@ from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, rule
 from pytest_rageval.model import Document, Example, Gold, Ranking
 from pytest_rageval.reports.markdown import LONGEST, markdown_report
-from pytest_rageval.reports.results import report_document, ruling_entry, score_entry
+from pytest_rageval.reports.results import report_document
 from pytest_rageval.scores import Evidence, Outcome, Score
+from tests.unit.reports.entries import ruling_entry, score_entry
 
 SETTINGS = {"generator": "m_1", "judge": "m2", "comparator": "judge or em"}
 LLM = {"requests": 4, "cached": 4, "live": 0, "failed": 0, "cut": 0, "remarks": {"2 | 3 @team": 2}}

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.reports.results import error_entry
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines
+from tests.unit.reports.entries import error_entry
 
 Values = Sequence[float | None]
 EVALSET = {"name": "s.jsonl", "size": 10, "digest": "d"}

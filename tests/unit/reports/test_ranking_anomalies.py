@@ -4,7 +4,7 @@ import pytest
 
 from pytest_rageval.errors import QueryError
 from pytest_rageval.model import Document, Example, Gold, Ranking
-from pytest_rageval.reports.notes import WORDS, anomalies_entry, anomalies_text
+from pytest_rageval.reports.notes import ANOMALIES, anomalies_entry, anomalies_text
 from pytest_rageval.scores import Evidence, Outcome
 
 TEN = [f"8f2c{n}" for n in range(10)]
@@ -47,7 +47,7 @@ def test_each_oddity_is_counted() -> None:
         "failed": 1,
         "failed_otherwise": 1,
     }
-    assert [*counts, "foreign_ids"] == list(WORDS)
+    assert [*counts, "foreign_ids"] == list(ANOMALIES)
     assert anomalies_text(counts) == (
         "3 duplicated documents counted once, 1 document without text, 2 rankings of fewer than k documents, "
         "2 rankings of more than k documents, cut, 1 question at which the retriever failed, "

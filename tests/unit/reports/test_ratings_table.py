@@ -22,6 +22,7 @@ def _entry(results: str, spec: str = "arena.win@5") -> dict[str, Any]:
         "spec": spec,
         "where": {},
         "mean": 0.5,
+        **({"arena": {}} if spec.startswith("arena") else {}),
         "examples": [
             {"id": f"q{n}", "score": None if letter == "u" else float(letter == "w")}
             | {

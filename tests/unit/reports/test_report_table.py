@@ -8,8 +8,9 @@ import pytest
 
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.llm.usage import Usage
-from pytest_rageval.reports.results import error_entry, usage_entry, usage_lines
+from pytest_rageval.reports.results import usage_entry, usage_lines
 from pytest_rageval.reports.terminal import table_lines
+from tests.unit.reports.entries import error_entry
 
 USAGE = Usage(requests=4, cached=4, tokens_in=90, tokens_out=2, cost_usd=0.00126)
 

@@ -11,9 +11,9 @@ from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, Ruling, rule
 from pytest_rageval.model import Document, Example, Gold, Ranking
 from pytest_rageval.reports.questions import failure_lines, question_lines, worse_entry
-from pytest_rageval.reports.results import ruling_entry
 from pytest_rageval.reports.terminal import table_lines, warning_lines
 from pytest_rageval.scores import Evidence, Outcome, Score
+from tests.unit.reports.entries import ruling_entry
 
 
 def _outcome(name: str, value: float, *labels: str, answer: str | None = None, **fields: Any) -> Outcome:
@@ -240,8 +240,8 @@ def test_the_baseline_stands_below_the_score(values: list[float], text: str) -> 
 def test_a_strict_threshold_is_told_in_the_entry() -> None:
     """It turns the meaning of p around, and has no detectable drop."""
     outcome = _outcome("q1", 1.0)
-    threshold = Threshold("em", max_drop=0.5, strict=True, alpha=0.1)
-    score = Score("em", [outcome])
+    threshold = Threshold("answer.em@5", max_drop=0.5, strict=True, alpha=0.1)
+    score = Score("answer.em@5", [outcome])
     entry = ruling_entry(rule(score, threshold, BaselineLookup({}, _before(outcome)), alpha=0.1))
     assert entry["threshold"] == {"min": None, "max": None, "max_drop": 0.5, "alpha": 0.1, "strict": True}
     assert (entry["baseline"]["p_value"], entry["baseline"]["detectable_drop"]) == (0.5, None)

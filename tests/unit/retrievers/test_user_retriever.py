@@ -61,8 +61,8 @@ def test_a_failure_is_that_of_its_query(loop: PrivateLoop, returned: object, rea
     search = _Search(lambda query: query == "q1", returned)
     results = _all(loop, adapt_retriever(search, loop), ["q0", "q1", "q2"], "q1")
     assert [type(result) for result in results] == [Ranking, QueryError, Ranking, QueryError]
-    told, _, place = results[1].reason.partition(" (test_user_retriever.py:")
-    assert told == f"rageval_retriever {reason}"
+    reason_given, _, place = results[1].reason.partition(" (test_user_retriever.py:")
+    assert reason_given == f"rageval_retriever {reason}"
     assert bool(place) == isinstance(returned, Exception)
     assert results[1].part == "rageval_retriever"
     assert "'q1'" in str(results[1])

@@ -5,8 +5,7 @@ from math import sqrt
 import pytest
 
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pearson
-from pytest_rageval.stats.estimate import Estimate
-from pytest_rageval.stats.intervals import wilson
+from pytest_rageval.stats.intervals import Estimate, wilson
 
 
 def test_kappa_of_a_worked_example() -> None:

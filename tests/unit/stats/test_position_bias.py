@@ -4,8 +4,7 @@ from math import comb
 
 import pytest
 
-from pytest_rageval.stats.estimate import Estimate
-from pytest_rageval.stats.intervals import wilson
+from pytest_rageval.stats.intervals import Estimate, wilson
 from pytest_rageval.stats.position_bias import PositionBias, first_place_share, position_bias
 
 

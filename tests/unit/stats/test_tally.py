@@ -1,6 +1,6 @@
 """How far the votes on verdicts agree."""
 
-from pytest_rageval.stats.votes import Tally
+from pytest_rageval.stats.agreement import Tally
 
 
 def test_tallies_add_up_to_rates() -> None:

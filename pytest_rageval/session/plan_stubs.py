@@ -1,37 +1,26 @@
-"""Stand-ins for results in a plan, so that a test goes on to what it asks next.
-
-Each has the type of the result, with numbers and texts of which every comparison holds.
-"""
+"""Stubs for results in a plan: every comparison with one holds, so that a test runs on to what it asks next."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, Self
 
-from pytest_rageval.evaluations.label_agreement import AgreementRequest
-from pytest_rageval.label_agreement import Agreement, Association
+from pytest_rageval.evaluations.label_agreement import Agreement, AgreementRequest, Association
 from pytest_rageval.llm.plan import has_mark
 from pytest_rageval.model import Example, Ranking
 from pytest_rageval.scores import Outcome, Score
 
-__all__ = [
-    "PlannedAgreement",
-    "PlannedNumber",
-    "PlannedScore",
-    "PlannedText",
-    "planned_ranking",
-    "planned_text",
-]
+__all__ = ["PlannedAgreement", "PlannedScore", "PlannedText", "planned_ranking", "planned_text"]
 
 MIDDLE: Final = 0.5
-"""What a number that is not known is shown as: it can be rounded and counted with."""
+"""The value that an unknown number is shown as."""
 
 
-def _holds(self: object, other: object) -> bool:  # noqa: ARG001 - whatever they are
+def _holds(self: object, other: object) -> bool:  # noqa: ARG001 - as an operator
     return True
 
 
 class _Unknown:
-    """A number of which every comparison holds; what is computed from it is not known either."""
+    """A number of which every comparison holds; what is computed from it is unknown too."""
 
     def _computed(self, *_: object) -> "PlannedNumber":
         return PlannedNumber()
@@ -44,10 +33,10 @@ class _Unknown:
 
 
 class PlannedNumber(_Unknown, float):  # type: ignore[misc]
-    """Stands for a number."""
+    """Stub for a number."""
 
     def __new__(cls, *_: object) -> Self:
-        """There is no number to stand for."""
+        """Make one; operators pass arguments that do not matter."""
         return super().__new__(cls, MIDDLE)
 
     def __getnewargs__(self) -> tuple[()]:  # type: ignore[override]
@@ -55,42 +44,40 @@ class PlannedNumber(_Unknown, float):  # type: ignore[misc]
 
 
 class PlannedScore(_Unknown, Score):  # type: ignore[misc]
-    """Stands for a score: with an outcome for every example, each with a number that is not known."""
+    """Stub for a score: with an outcome for every example, each with an unknown number."""
 
-    def __new__(cls, spec: str, outcomes: Sequence[Outcome], **words: Any) -> Self:
-        """As for a score, of which there are no values to average."""
-        self = float.__new__(cls, MIDDLE)
-        self._remember(spec, outcomes, **words)
-        return self
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """As for a score, without an average."""
+        return float.__new__(cls, MIDDLE)
 
     @classmethod
     def over(cls, examples: Sequence[Example], spec: str, repeats: int, scale: tuple[float, float]) -> Self:
-        """One over these examples, in so many further runs."""
+        """A stub over these examples, with this number of repeats."""
         outcomes = [Outcome(example, PlannedNumber()) for example in examples]
         return cls(spec, outcomes, repeats=[outcomes] * repeats, scale=scale)
 
     @property
     def ci95(self) -> tuple[float, float] | None:
-        """Of numbers that are not known."""
+        """Two unknown numbers."""
         return PlannedNumber(), PlannedNumber()
 
     @property
     def spread(self) -> float | None:
-        """Likewise; None where a score has none."""
+        """An unknown number; None without repeats."""
         return PlannedNumber() if self.repeats else None
 
-    def counting(self, value: float, *causes: Any) -> float:  # noqa: ARG002 - as for a score
-        """Not known either."""
+    def counting(self, value: float, *causes: Any) -> float:  # noqa: ARG002 - as of a score
+        """An unknown number."""
         return PlannedNumber()
 
     @property
     def reach(self) -> tuple[float, float]:
-        """That of the scale."""
+        """The scale."""
         return self.scale
 
 
 class PlannedText(str):
-    """Stands for a text that a model has not written yet: it says and holds whatever is looked for."""
+    """Stub for a text that no model has written yet: it contains and equals every text."""
 
     __slots__ = ()
 
@@ -103,26 +90,26 @@ class PlannedText(str):
     strip = lstrip = rstrip = removeprefix = removesuffix = replace = translate = expandtabs = _itself
 
     def startswith(self, *_: object) -> bool:
-        """It does."""
+        """True for every text."""
         return True
 
     endswith = isalnum = isalpha = isascii = isdecimal = isdigit = isnumeric = isprintable = startswith
 
 
 class PlannedRanking(Ranking):
-    """Stands for what a retriever finds with a text that a model has not written yet: it holds every document."""
+    """Stub for a ranking that depends on such a text: it contains every document."""
 
     def __contains__(self, item: object) -> bool:
         return True
 
 
 def planned_text(text: str) -> str:
-    """The text, or what stands for it where it is not written yet."""
+    """The text, or a stub where it depends on a reply that is not there yet."""
     return PlannedText(text) if has_mark(text) else text
 
 
 def planned_ranking(ranking: Ranking) -> Ranking:
-    """The ranking, or what stands for it where it rests on a text that is not written yet."""
+    """The ranking, or a stub where it depends on a reply that is not there yet."""
     if not any(has_mark(document.text) for document in ranking):
         return ranking
     return PlannedRanking(
@@ -131,18 +118,18 @@ def planned_ranking(ranking: Ranking) -> Ranking:
 
 
 class PlannedAgreement(Agreement):
-    """Stands for a table of annotators: of correlations that are not known, so that any measure may agree best."""
+    """Stub for a table of annotators: its correlations are unknown, so that any measure may agree best."""
 
     @classmethod
-    def over(cls, compared: AgreementRequest, n: int) -> Self:
-        """One over so many questions."""
+    def over(cls, request: AgreementRequest, n: int) -> Self:
+        """A stub over n questions."""
         numbers = [
             Association(annotator, measure, k, PlannedNumber(), PlannedNumber(), n)
-            for annotator, measure, k in compared.each()
+            for annotator, measure, k in request.each()
         ]
-        return cls(compared.label, tuple(numbers), {})
+        return cls(request.label, tuple(numbers), {})
 
     def best(self, annotator: str, k: int) -> Association:
-        """One of them, whose name is whatever is looked for."""
+        """One of them, whose measure equals every name."""
         found = super().best(annotator, k)
         return replace(found, measure=PlannedText(found.measure))

@@ -2,11 +2,12 @@
 
 import pytest
 
-from pytest_rageval.gate.baseline import Moved, baseline_entry, held_back, moved_scores
+from pytest_rageval.gate.baseline import BaselineEntry, baseline_entry
+from pytest_rageval.gate.baseline_update import Moved, held_back, moved_scores, update_of
 from tests.unit.gate.scored import Values, example, score_of
 
 
-def _entry(values: Values, name: str = "recall@5") -> dict[str, object]:
+def _entry(values: Values, name: str = "recall@5") -> BaselineEntry:
     score = score_of(values)
     return baseline_entry(tuple(each.example for each in score.outcomes), {name: (score, {})})
 
@@ -85,3 +86,32 @@ def test_what_is_held_back_of_another_question_is_left_out() -> None:
     entry["questions"] = entry["questions"] | {"b": "another"}
     found, _ = held_back(entry, before, ["recall@5"])
     assert found["scores"]["recall@5"]["examples"].keys() == {"a"}
+
+
+@pytest.mark.parametrize(("complete", "written"), [(True, {"ran"}), (False, {"ran", "gone"})])
+def test_a_full_run_drops_tests_that_are_gone(written: set[str], *, complete: bool) -> None:
+    before = {name: _entry({"a": 1.0}) for name in ("ran", "gone")}
+    entries = {"ran": _entry({"a": 0.5})}
+    update = update_of(before, entries, unfinished=(), failed={}, complete=complete)
+    assert update.tests.keys() == written
+    assert update.others == ["gone"]
+    assert [moved.nodeid for moved in update.moved] == ["ran"]
+    assert entries == {"ran": _entry({"a": 0.5})}
+
+
+@pytest.mark.parametrize(("unfinished", "dropped"), [((), [("t", "mrr@5")]), (["t"], [])])
+def test_an_unfinished_test_keeps_the_scores_that_it_did_not_get_to(
+    unfinished: list[str], dropped: list[tuple[str, str]]
+) -> None:
+    before, entry = _entry({"a": 1.0}), _entry({"a": 1.0})
+    before["scores"] |= _entry({"a": 1.0}, "mrr@5")["scores"]
+    update = update_of({"t": before}, {"t": entry}, unfinished=unfinished, failed={}, complete=True)
+    assert update.dropped == dropped
+    assert ("mrr@5" in update.tests["t"]["scores"]) == bool(unfinished)
+
+
+def test_an_update_names_what_it_holds_back() -> None:
+    before, entries = {"t": _entry({"a": 1.0})}, {"t": _entry({"a": 0.0})}
+    update = update_of(before, entries, unfinished=(), failed={"t": ["recall@5"]}, complete=True)
+    assert (update.held_back, update.moved) == ([("t", "recall@5")], [])
+    assert update.tests["t"]["scores"] == before["t"]["scores"]

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.gate.baseline import LONGEST, Baseline, baseline_entry, completed
+from pytest_rageval.gate.baseline import LONGEST, Baseline, baseline_entry
+from pytest_rageval.gate.baseline_update import completed
 from pytest_rageval.gate.comparison import mark_of
 from pytest_rageval.model import Document, Example, Gold, Ranking
 from pytest_rageval.scores import Evidence, Outcome, Score
@@ -190,7 +191,7 @@ def test_branches_that_changed_different_questions_merge(
     merged = git("merge", "other")
     if neighbours:
         assert merged != 0
-        with pytest.raises(InputError, match="is not JSON: it holds the marks of a merge conflict"):
+        with pytest.raises(InputError, match="is not JSON: it contains the marks of a merge conflict"):
             Baseline.read(path)
         return
     assert merged == 0
@@ -200,8 +201,8 @@ def test_branches_that_changed_different_questions_merge(
     assert changed == {"q06": 0.5, "q15": 0.25}
 
 
-MEND = (
-    "\nTake it from git again; or delete it, and write it anew with --rageval-update-baseline on the commit"
+REMEDY = (
+    "\nRestore it from git; or delete it, and write it again with --rageval-update-baseline on the commit"
 )
 
 
@@ -210,7 +211,10 @@ MEND = (
     [
         ("", "is not JSON: Expecting value: line 1 column 1 (char 0)."),
         ('{"schema": 1,\n', "is not JSON: Expecting property name"),
-        ('{\n<<<<<<< HEAD\n"schema": 1\n=======\n', "is not JSON: it holds the marks of a merge conflict."),
+        (
+            '{\n<<<<<<< HEAD\n"schema": 1\n=======\n',
+            "is not JSON: it contains the marks of a merge conflict.",
+        ),
         ("[" * 100_000, "is not JSON: "),
         (
             '{"schema": 1, "tests": {"t": {"questions": {"q1": "a", "q2": "b", "q1": "a"}, "scores": {}}}}',
@@ -231,7 +235,7 @@ def test_what_is_no_baseline_is_an_error_with_a_remedy(path: Path, text: str, fo
     with pytest.raises(InputError) as caught:
         Baseline.read(path)
     assert str(caught.value).startswith(f"The baseline {path} {found}")
-    assert MEND in str(caught.value)
+    assert REMEDY in str(caught.value)
 
 
 def _without(name: str) -> Callable[[dict[str, Any]], object]:
@@ -275,7 +279,7 @@ def test_a_part_of_another_form_is_an_error(path: Path, spoil: Callable[[dict[st
     assert Baseline.read(path).tests == {"t": entry}
     spoil(entry)
     path.write_text(json.dumps({"schema": 1, "tests": {"t": entry}}), encoding="utf-8")
-    with pytest.raises(InputError, match=r"is no baseline of this package: .*\bt\b.*\.\nTake it from git"):
+    with pytest.raises(InputError, match=r"is no baseline of this package: .*\bt\b.*\.\nRestore it from git"):
         Baseline.read(path)
 
 

@@ -1,0 +1,103 @@
+"""The entries of the JSON report, schema 1, as types; docs/reference describes the keys."""
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+__all__ = ["ComparisonEntry", "ExampleEntry", "QuestionEntry", "QuestionsEntry", "ScoreEntry"]
+
+
+class ComparisonEntry(TypedDict, total=False):
+    """A score compared with its baseline."""
+
+    mean: float
+    drop: float
+    n: int
+    left_out: int
+    unscored: int
+    failed: list[str]
+    p_value: float
+    alpha: float
+    detectable_drop: float | None
+    examples_needed: int | None
+    worse: list[str]
+    better: list[str]
+
+
+class ExampleEntry(TypedDict, total=False):
+    """One example of a score."""
+
+    id: str
+    score: float | None
+    unscored: str | None
+    undefined: str
+    case: str | None
+    lost_by: str | None
+    explanation: str
+    labels: list[float]
+    counts: dict[str, int]
+    judge_votes: dict[str, int]
+    beside: dict[str, float]
+    places: dict[str, float | None]
+
+
+class QuestionEntry(TypedDict, total=False):
+    """A question that explains a verdict; `before` holds its score, ranking and answer in the baseline."""
+
+    id: str
+    question: str
+    score: float | None
+    retrieved: list[str]
+    answer: str
+    gold: list[str]
+    passages: list[dict[str, Any]]
+    expected: dict[str, Any]
+    judge: str
+    unscored: str
+    lost_by: str
+    case: str
+    before: dict[str, Any]
+
+
+class QuestionsEntry(TypedDict, total=False):
+    """The questions that explain a verdict, and why: "worse" than the baseline, "below" or "above" a `bound`."""
+
+    why: str
+    bound: float
+    of: int
+    better: int
+    lost_by: dict[str, int]
+    listed: list[QuestionEntry]
+
+
+class ScoreEntry(TypedDict, total=False):
+    """One score of a test, with its keys in the order of the report."""
+
+    spec: str
+    comparator: str
+    label: str
+    order: str
+    where: dict[str, Any]
+    mean: float | None
+    ci95: list[float] | None
+    n: int
+    unscored: int
+    undefined: int
+    spread: float
+    runs: int
+    oddities: dict[str, int]
+    counts: dict[str, int]
+    judge_votes: dict[str, Any]
+    beside: dict[str, float]
+    pooled: dict[str, Any]
+    arena: dict[str, Any]
+    threshold: Mapping[str, Any] | None
+    baseline: ComparisonEntry | None
+    verdict: str | None
+    reason: str | None
+    cases: dict[str, int]
+    spearman: dict[str, float | None]
+    warnings: list[str]
+    examples: list[ExampleEntry]
+    by: dict[str, Any]
+    questions: QuestionsEntry
+    corrected: dict[str, Any]

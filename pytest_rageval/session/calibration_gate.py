@@ -1,0 +1,100 @@
+"""Thresholds on a judge's agreement with human labels, and scores corrected for the judge's errors."""
+
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_rageval.calibration.bounds import Bounds
+from pytest_rageval.calibration.findings import Calibration, CalibrationRuling, rule_on
+from pytest_rageval.errors import RagevalError
+from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.reports.judge_calibration import calibration_entry, calibration_failure, corrected_entry
+from pytest_rageval.scores import Score
+from pytest_rageval.session.pipelines import Components, MarkedTest
+from pytest_rageval.session.session import Session
+
+__all__ = ["CalibrationGate"]
+
+MARKER: Final = "rageval_calibration"
+
+
+class CalibrationGate:
+    """The human labels that a test's markers or the option name, and the rulings on the judge."""
+
+    def __init__(self, session: Session, components: Components, test: MarkedTest) -> None:
+        self._session = session
+        self._components = components
+        self._test = test
+        self._rulings: list[CalibrationRuling] = []
+
+    def evaluate(self) -> list[str]:
+        """Rule on the bounds of the markers; return the errors."""
+        problems = []
+        for marker in reversed(self._test.markers(MARKER)):
+            try:
+                bounds = Bounds.parse(marker.args, marker.kwargs)
+                calibration = self._calibrated(bounds.labels, bounds.comparator)
+                if self._session.settings.plan:
+                    continue
+                ruling = rule_on(calibration, bounds)
+            except RagevalError as error:
+                problems.append(str(error))
+                continue
+            self._rulings.append(ruling)
+            self._record(ruling)
+            problems += [ruling.reason] if ruling.status == "error" else []
+        return problems
+
+    def failures(self, *, limit: int | None) -> list[str]:
+        """The failed bounds as text, each with at most `limit` disagreements; None for all."""
+        return [
+            "\n".join(calibration_failure(ruling, limit=limit))
+            for ruling in self._rulings
+            if ruling.status == "fail"
+        ]
+
+    def results(self) -> dict[str, Any]:
+        """The part of the test's entry for the report; empty without markers."""
+        return {"calibration": list(map(calibration_entry, self._rulings))} if self._rulings else {}
+
+    def corrected(self, score: Score | None, threshold: Threshold) -> dict[str, Any]:
+        """The part of a score's entry with its mean corrected for the judge's errors; may be empty.
+
+        From the labels of the first marker that were compared as the score compares answers, else from
+        the labels of the option.
+        """
+        if score is None or not self._is_correctable(threshold):
+            return {}
+        pipeline = self._session.pipelines.of(self._components)
+        comparison = pipeline.comparison(threshold.comparator).text
+        calibrations = (ruling.calibration for ruling in self._rulings)
+        calibration = next(
+            (each for each in calibrations if pipeline.comparison(each.comparator).text == comparison), None
+        )
+        if calibration is None:
+            calibration = self.by_option(threshold)
+        if calibration is None:
+            return {}
+        return corrected_entry(calibration.corrected(score), len(calibration.compared))
+
+    def by_option(self, threshold: Threshold) -> Calibration | None:
+        """The judge on the labels of the option; None where there are none, or the score has no correction."""
+        option = self._session.settings.calibration
+        if option is None or not self._is_correctable(threshold):
+            return None
+        return self._calibrated(option, threshold.comparator)
+
+    def _is_correctable(self, threshold: Threshold) -> bool:
+        """Whether the score is a mean of verdicts on answers, as the labels are, over the whole set."""
+        score = self._session.definition(ScoreRequest(threshold.spec))
+        return score.verdicts and not threshold.where and threshold.by is None
+
+    def _calibrated(self, source: str | Path, comparator: str | None) -> Calibration:
+        labels = self._session.sources.labels(source, bases=self._test.bases)
+        return self._session.calibrate(self._components, labels, comparator)
+
+    def _record(self, ruling: CalibrationRuling) -> None:
+        name = ruling.calibration.labels.name
+        for measure, estimate in ruling.calibration.measured.items():
+            if estimate is not None:
+                self._test.record_property(f"rageval {measure} {name}", estimate.value)

@@ -1,0 +1,339 @@
+"""One test's evaluation: threshold → score request → outcomes → ruling → entry for the report.
+
+In a plan the same path counts what would be asked, and ends with stubs in place of results.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from pytest_rageval.errors import InputError, Planned, RagevalError, StaleBaselineError
+from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.label_agreement import Agreement, AgreementRequest
+from pytest_rageval.evaluations.score_def import ScoreDef
+from pytest_rageval.evaluations.scoring import uniform_judge
+from pytest_rageval.gate.baseline import WRITE, baseline_entry
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import BaselineLookup, Ruling, rule
+from pytest_rageval.model import EvalSet, Ranking
+from pytest_rageval.reports.questions import failure_lines
+from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
+from pytest_rageval.scores import Score
+from pytest_rageval.session.calibration_gate import CalibrationGate
+from pytest_rageval.session.pipelines import Components, MarkedTest
+from pytest_rageval.session.plan_stubs import (
+    PlannedAgreement,
+    PlannedScore,
+    PlannedText,
+    planned_ranking,
+    planned_text,
+)
+from pytest_rageval.session.session import Session
+from pytest_rageval.stats.intervals import UNIT
+
+__all__ = ["EvaluatedTest", "OutOfBoundsError"]
+
+BOUNDS: Final = ("min", "max", "max_drop")
+EVALSET: Final = "rageval_evalset"
+
+
+class OutOfBoundsError(RagevalError):
+    """A score that a test asked for is out of its bounds."""
+
+
+class EvaluatedTest:
+    """One test: its eval set, the scores that it asks for, and their rulings.
+
+    Args:
+        session: that the test runs in.
+        components: the user's retriever, generator and judge.
+        test: the test and its markers.
+        family_size: number of `max_drop` thresholds in the run's markers, which share one error rate.
+        limit: number of lost questions that a failure shows; None for all.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        components: Components,
+        test: MarkedTest,
+        *,
+        family_size: int = 1,
+        limit: int | None = None,
+    ) -> None:
+        self._session = session
+        self._components = components
+        self._test = test
+        self._family_size = family_size
+        self._limit = limit
+        self._calibration = CalibrationGate(session, components, test)
+        self._scores: list[Score] = []
+        self._rulings: list[Ruling] = []
+        self._entries: dict[str, Mapping[str, Any]] = {}
+        self._agreements: list[Mapping[str, Any]] = []
+        self._baseline_scores: dict[str, tuple[Score, Mapping[str, Any]]] = {}
+        self._violations: list[str] = []
+        self.has_stubs = False
+        """Whether the test received a stub in place of a result, as in a plan."""
+
+    @property
+    def evalset(self) -> EvalSet:
+        """The eval set that the closest marker names.
+
+        Raises:
+            InputError: there is no such marker, or it names no eval set.
+        """
+        form = 'pytest.mark.rageval_evalset("evals/support.jsonl")'
+        marker = next(iter(self._test.markers(EVALSET)), None)
+        if marker is None:
+            message = f"This test has no eval set to score. Mark it, its class or its module with {form}."
+            raise InputError(message)
+        if len(marker.args) != 1:
+            found = [*map(repr, marker.args), *(f"{k}={v!r}" for k, v in marker.kwargs.items())]
+            message = f"{EVALSET} takes one path, found ({', '.join(found)}). Write {form}."
+            raise InputError(message)
+        return self._session.sources.evalset(marker.args[0], bases=self._test.bases, words=marker.kwargs)
+
+    def evaluate_markers(self) -> list[str]:
+        """Evaluate the calibrations and the thresholds of the test's markers, all scores at once.
+
+        Returns:
+            Errors: why a score or its verdict is missing. Scores out of bounds are in `failures`.
+        """
+        try:
+            return self._evaluate_markers()
+        except RagevalError as error:
+            return [str(error)]
+
+    def failures(self) -> list[str]:
+        """The failed thresholds of markers, and those that `score` was asked for, each as text."""
+        failed = filter(None, map(_failed, self._rulings))
+        return [*self._calibration.failures(limit=self._limit), *map(self._failure, failed)]
+
+    def violations(self) -> list[str]:
+        """The thresholds of `score` calls that failed or ended as an error, each as text."""
+        return list(dict.fromkeys(self._violations))
+
+    def score(self, spec: str, words: Mapping[str, Any]) -> Score:
+        """A score of the eval set, or of the slice that `where` names.
+
+        Args:
+            spec: name of the score.
+            words: keywords of `rageval_threshold`. `max_drop` is tested at its own `alpha`: how many
+                thresholds a test asks for is not known beforehand.
+
+        Raises:
+            OutOfBoundsError: the score is out of a bound.
+            RagevalError: the score cannot be computed, or has no verdict.
+        """
+        try:
+            return self._score(spec, words)
+        except RagevalError as error:
+            if any(words.get(bound) is not None for bound in BOUNDS):
+                self._violations.append(str(error))
+            raise
+
+    def agreement(self, request: AgreementRequest) -> Agreement:
+        """How annotators of passages agree with the answers.
+
+        Raises:
+            RagevalError: the answers from all passages cannot be scored.
+        """
+        if self._session.settings.plan:
+            # Errors are ignored, as the table of a run lists them as missing.
+            self._session.plan(self._components, self.evalset, request.wanted)
+            self.has_stubs = True
+            return PlannedAgreement.over(request, len(self.evalset))
+        scores = self._session.score(self._components, self.evalset, request.wanted)
+        agreement = request.agreement(scores)
+        self._agreements.append(agreement.entry())
+        return agreement
+
+    def retrieve(self, query: str, k: int) -> Ranking:
+        """The ranking of the retriever under test."""
+        ranking = self._session.retrieve(self._components, query, k)
+        return planned_ranking(ranking) if self._session.settings.plan else ranking
+
+    def answer(self, question: str, k: int) -> str:
+        """The generator's answer from the first k documents."""
+        try:
+            answer = self._session.answer(self._components, question, k)
+        except Planned as planned:
+            self.has_stubs = True
+            return PlannedText(planned)
+        if not self._session.settings.plan:
+            return answer
+        self.has_stubs = True
+        return planned_text(answer)
+
+    def results(self) -> dict[str, Any]:
+        """The test's entry for the report, without its outcome; in an update, with its baseline."""
+        results: dict[str, Any] = {"evalset": self._evalset_entry()}
+        if own := self._components.own:
+            results["own"] = own
+        if warning := self._judge_warning():
+            results["warnings"] = [warning]
+        results["scores"] = list(self._entries.values())
+        results |= self._calibration.results()
+        if self._agreements:
+            results["agreement"] = self._agreements
+        if self._baseline_scores:
+            failed = filter(None, map(_failed, self._rulings))
+            results["baseline"] = baseline_entry(self.evalset.examples, self._baseline_scores)
+            results["out_of_bounds"] = sorted({ruling.threshold.name for ruling in failed})
+        return results
+
+    def _evaluate_markers(self) -> list[str]:
+        thresholds, mistakes = [], []
+        # The closest marker comes first; in the file it is the last.
+        for marker in reversed(self._test.markers("rageval_threshold")):
+            try:
+                thresholds.append(self._threshold(marker.args, marker.kwargs))
+            except InputError as error:
+                mistakes.append(str(error))
+        if mistakes:
+            # Ask nothing: the test ends as an error whatever its other scores are.
+            return mistakes
+        problems = self._calibration.evaluate()
+        if not thresholds:
+            return problems
+        if self._session.settings.plan:
+            return [*problems, *map(str, self._plan(thresholds))]
+        requests = list(dict.fromkeys(map(_request, thresholds)))
+        scores = self._session.score(self._components, self.evalset, requests)
+        for threshold in thresholds:
+            try:
+                ruling = self._rule(scores[_request(threshold)], threshold, tests=self._family_size)
+            except RagevalError as error:
+                problems.append(str(error))
+                self._record(
+                    error_entry(threshold.spec, threshold, str(error), self._definition(threshold).notes)
+                )
+            else:
+                problems += [ruling.verdict.reason] if ruling.verdict.status == "error" else []
+        return problems
+
+    def _score(self, spec: str, words: Mapping[str, Any]) -> Score:
+        threshold = self._threshold((spec,), words, optional=True)
+        request = _request(threshold)
+        if self._session.settings.plan:
+            for error in self._plan([threshold]):
+                raise error
+            self.has_stubs = True
+            scale, repeats = self._definition(threshold).scale or UNIT, self._session.settings.repeat - 1
+            return _slice(PlannedScore.over(self.evalset.examples, spec, repeats, scale), threshold)
+        score = self._session.score(self._components, self.evalset, [request])[request]
+        if not threshold.bounds:
+            asked = _slice(score, threshold)
+            self._scores.append(asked)
+            notes = self._definition(threshold).notes
+            corrected = self._calibration.corrected(asked, threshold)
+            self._record({**score_entry(asked, threshold, None, notes), **corrected})
+            return asked
+        ruling = self._rule(score, threshold, tests=1)
+        if ruling.verdict.status == "error":
+            raise StaleBaselineError(ruling.verdict.reason)
+        if ruling.verdict.status == "fail":
+            raise OutOfBoundsError(self._failure(ruling))
+        return _slice(score, threshold)
+
+    def _threshold(
+        self, args: tuple[Any, ...], words: Mapping[str, Any], *, optional: bool = False
+    ) -> Threshold:
+        threshold = Threshold.parse(args, words, optional=optional)
+        threshold.check_scale(self._definition(threshold).scale)
+        return threshold
+
+    def _plan(self, thresholds: Sequence[Threshold]) -> list[RagevalError]:
+        for threshold in thresholds:
+            self._calibration.by_option(threshold)
+        requests = list(dict.fromkeys(map(_request, thresholds)))
+        return self._session.plan(self._components, self.evalset, requests)
+
+    def _rule(self, score: Score | RagevalError, threshold: Threshold, *, tests: int) -> Ruling:
+        """Rule on a threshold, one of so many that share an error rate, and record the ruling."""
+        if isinstance(score, RagevalError):
+            raise score
+        ruling = rule(score, threshold, self._baseline(threshold), alpha=threshold.alpha / max(1, tests))
+        doubts = threshold.doubts(self._definition(threshold).scale)
+        verdict = replace(ruling.verdict, warnings=(*ruling.verdict.warnings, *doubts))
+        ruling = replace(ruling, verdict=verdict)
+        self._scores.append(score)
+        corrected = self._calibration.corrected(ruling.score, threshold)
+        self._record({**ruling_entry(ruling, self._definition(threshold).notes), **corrected})
+        self._rulings.append(ruling)
+        if threshold.max_drop is not None and self._session.settings.update_baseline:
+            fingerprint = self._session.fingerprint(self._components, _request(threshold))
+            self._baseline_scores[threshold.name] = score, fingerprint
+        return ruling
+
+    def _baseline(self, threshold: Threshold) -> BaselineLookup:
+        """The score's baseline; only `max_drop` reads the file."""
+        settings = self._session.settings
+        if threshold.max_drop is None or settings.update_baseline:
+            return BaselineLookup({}, None, updating=bool(settings.update_baseline))
+        nodeid, name, request = self._test.nodeid, threshold.name, _request(threshold)
+        baseline = self._session.baseline
+        if baseline.path is None:
+            self._check_root()
+        before = baseline.before(nodeid, name, self._definition(threshold).scale)
+        now = self._session.fingerprint(self._components, request)
+        missing = baseline.missing(nodeid, name, self._test.collected()) if before is None else ""
+        return BaselineLookup(now, before, required=settings.require_baseline, missing=missing)
+
+    def _check_root(self) -> None:
+        """Refuse a missing baseline where a folder above the test has one: the root directory is wrong."""
+        expected = self._session.settings.baseline
+        for folder in self._test.path.parents:
+            if folder != expected.parent and (folder / expected.name).is_file():
+                message = (
+                    f"There is no baseline in {expected.parent}, the root directory, and there is one in {folder}.\n"
+                    "Run pytest with that root directory (--rootdir), or name the baseline with --rageval-baseline; "
+                    f"or write one here: {WRITE}"
+                )
+                raise InputError(message)
+
+    def _definition(self, threshold: Threshold) -> ScoreDef:
+        return self._session.definition(_request(threshold))
+
+    def _record(self, entry: Mapping[str, Any]) -> None:
+        name = f"{entry_name(entry)}{''.join(f' {tag}={value}' for tag, value in entry['where'].items())}"
+        # With `by` the worst slice stands for all: it is another threshold than one on that slice.
+        key = f"{name} {entry['threshold']} {entry.get('by', {}).get('tag')}"
+        if key not in self._entries and entry["mean"] is not None:
+            self._test.record_property(f"rageval {name}", entry["mean"])
+        self._entries[key] = entry
+
+    def _failure(self, ruling: Ruling) -> str:
+        return "\n".join(failure_lines(ruling, limit=self._limit))
+
+    def _evalset_entry(self) -> Mapping[str, Any] | None:
+        if not (self._entries or self._agreements):
+            return None
+        try:
+            return evalset_entry(self.evalset)
+        except InputError:
+            return None
+
+    def _judge_warning(self) -> str:
+        """A warning about a judge that gave one verdict for everything; empty without one."""
+        if not self._scores:
+            return ""
+        changes = [change for one in self._rulings if one.comparison for change in one.comparison.changes]
+        moved = {change.outcome.example.question for change in changes if change.drop}
+        return uniform_judge(self._session.pipelines.of(self._components), self._scores, moved)
+
+
+def _request(threshold: Threshold) -> ScoreRequest:
+    return ScoreRequest(threshold.spec, threshold.comparator, threshold.label, threshold.order or "rank")
+
+
+def _slice(score: Score | RagevalError, threshold: Threshold) -> Score:
+    if isinstance(score, RagevalError):
+        raise score
+    return score.where(**threshold.where) if threshold.where else score
+
+
+def _failed(ruling: Ruling) -> Ruling | None:
+    """The ruling, or the worst of its slices, that failed: an error in one slice does not hide it."""
+    return next((each for each in (ruling, *ruling.slices) if each.verdict.status == "fail"), None)

@@ -1,0 +1,96 @@
+"""A marked test without pytest, and a session in which it is evaluated."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_rageval.model import EvalSet, Example, Gold
+from pytest_rageval.session import Components, Session
+from pytest_rageval.session.evaluated_test import EvaluatedTest
+from pytest_rageval.session.pipelines import MarkedTest
+
+NODEID = "test_it.py::test_gate"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A marker: its name and its arguments."""
+
+    name: str
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+def marked(
+    root: Path, marks: Sequence[Mark], properties: list[tuple[str, float]] | None = None
+) -> MarkedTest:
+    """A test with these marks, in the order of the file, that records its properties."""
+    recorded = [] if properties is None else properties
+    return MarkedTest(
+        nodeid=NODEID,
+        path=root / "tests" / "test_it.py",
+        root=root,
+        markers=lambda name: [mark for mark in reversed(marks) if mark.name == name],
+        collected=lambda: {NODEID},
+        record_property=lambda name, value: recorded.append((name, value)),
+    )
+
+
+def evalset_of(n: int, **fields: Any) -> EvalSet:
+    """Questions with one gold document each; every other one has the topic "odd"."""
+    return EvalSet(
+        "evals",
+        tuple(
+            Example(
+                f"q{i}",
+                f"question {i}",
+                gold=(Gold(id=f"d{i}"),),
+                tags={"topic": ["even", "odd"][i % 2]},
+                **fields,
+            )
+            for i in range(n)
+        ),
+    )
+
+
+EVALS = Mark("rageval_evalset", (evalset_of(20),))
+
+
+def retriever(*lost: int) -> Callable[[str, int], list[dict[str, str]]]:
+    """Finds the gold document of every question except those with these numbers."""
+
+    def retrieve(query: str, _k: int) -> list[dict[str, str]]:
+        number = int(query.split()[1])
+        return [{"id": "other" if number in lost else f"d{number}", "text": "text"}]
+
+    return retrieve
+
+
+def threshold(spec: str = "recall@1", **words: Any) -> Mark:
+    """The marker `rageval_threshold`."""
+    return Mark("rageval_threshold", (spec,), words)
+
+
+def components(*lost: int) -> Components:
+    """A retriever that loses some questions, with a generator and a judge of the user's own."""
+    return Components(retriever(*lost), _generate, Judge())
+
+
+def evaluated(
+    session: Session, root: Path, *marks: Mark, lost: Sequence[int] = (), **words: Any
+) -> EvaluatedTest:
+    """A test of 20 questions with these marks, of a retriever that loses some."""
+    return EvaluatedTest(session, components(*lost), marked(root, [EVALS, *marks]), **words)
+
+
+class Judge:
+    """Says that every answer is right."""
+
+    def compare(self, _question: str, _references: object, _prediction: str) -> bool:
+        """True."""
+        return True
+
+
+def _generate(question: str, _passages: object) -> str:
+    return f"answer to {question}"
