@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pytest_rageval.cli.evalset_generate import Candidate, _read
+from pytest_rageval.cli.evalset_generate import Candidate, parsed
 from pytest_rageval.model import Span
 from pytest_rageval.prompts.few_shot import few_shot_question_prompt
 from pytest_rageval.prompts.rendering import OWN
@@ -14,7 +14,7 @@ PASSAGE = "A season ticket costs 45\n crowns. It is sold at the kiosk, and 45 cr
 
 def read(reply: str, passage: str = PASSAGE) -> Candidate:
     """A reply about a passage that stands at 100."""
-    return _read(Candidate(Span("a.md", 100, 100 + len(passage)), passage, reply))
+    return parsed(Candidate(Span("a.md", 100, 100 + len(passage)), passage, reply))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_cannot_be_used(reply: str, why: str) -> None:
 def test_a_passage_without_offsets_has_no_place_for_its_answer() -> None:
     """Its white space is not that of its file."""
     candidate = Candidate(Span("a.md", 0, 500), PASSAGE, "What does it cost?\nAnswer: 45 crowns")
-    assert _read(candidate).answer_spans == ()
+    assert parsed(candidate).answer_spans == ()
 
 
 def test_the_page_for_a_base_model_shows_what_it_asks_for() -> None:

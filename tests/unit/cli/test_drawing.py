@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from pytest_rageval.cli.evalset_generate import LONGEST, draw, passages
+from pytest_rageval.cli.evalset_generate import MAX_CHARACTERS, draw, passages
 from pytest_rageval.model import Document, Span
 
 
@@ -64,7 +64,7 @@ def test_long_texts_are_cut_and_nothing_is_lost(mark: str) -> None:
     assert len(cuts) > 1
     for span, part in cuts:
         assert text[span.start - 7 : span.end - 7] == part
-        assert len(part) <= LONGEST
+        assert len(part) <= MAX_CHARACTERS
         assert part == part.strip()
     assert "".join("".join(part.split()) for _, part in cuts) == "".join(text.split())
 
