@@ -44,15 +44,15 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
             continue
         place = f"{path.name} line {number}"
         if len(cells) not in (OF_BEIR, OF_TREC) or not is_grade(cells[-1]):
-            message = (
+            raise InputError(
                 f"{place} is no judgement: {line.strip()[:60]!r}.\n"
                 "Write topic, iteration, document and grade, an integer; or query-id, corpus-id, score."
             )
-            raise InputError(message)
         documents = judged.setdefault(cells[0], {})
         if cells[-2] in documents:
-            message = f"{place}: {cells[-2][:80]} is judged twice for {cells[0][:80]}.\nTake one of them out."
-            raise InputError(message)
+            raise InputError(
+                f"{place}: {cells[-2][:80]} is judged twice for {cells[0][:80]}.\nTake one of them out."
+            )
         documents[cells[-2]] = max(int(cells[-1]), 0)
     return judged
 
@@ -144,22 +144,19 @@ def beside(path: Path, name: object, option: str) -> Path:
         InputError: the option is no path, or no file is there.
     """
     if not isinstance(name, str | Path):
-        message = f"{option}={name!r} is no path."
-        raise InputError(message)
+        raise InputError(f"{option}={name!r} is no path.")
     found = (path if path.is_dir() else path.parent) / name
     if not found.is_file():
-        message = f"{option}={str(name)!r}: there is no file {found}."
-        raise InputError(message)
+        raise InputError(f"{option}={str(name)!r}: there is no file {found}.")
     return found
 
 
 def _from_line(name: str, number: int, line: str) -> Topic:
     identifier, tab, question = line.strip().partition("\t")
     if not tab:
-        message = (
+        raise InputError(
             f"{name} line {number} is no topic: {line.strip()[:60]!r}.\nWrite an id, a tab, the question."
         )
-        raise InputError(message)
     return f"{name} line {number}", identifier.strip(), {"title": question.strip()}
 
 
@@ -178,8 +175,9 @@ def _tagged(name: str, first: tuple[int, str], rest: Iterator[tuple[int, str]]) 
         began = began or number
     # What surrounds the topics, as in a file with one root element, is none.
     if "<top>" in text.lower() or len(text) > MAX_TOPIC:
-        message = f"{name} line {began}: a <top> is not closed within 1 MiB.\nEnd each topic with </top>."
-        raise InputError(message)
+        raise InputError(
+            f"{name} line {began}: a <top> is not closed within 1 MiB.\nEnd each topic with </top>."
+        )
 
 
 def _from_tags(place: str, text: str) -> Topic:
@@ -193,8 +191,7 @@ def _from_tags(place: str, text: str) -> Topic:
     fields.pop("top", None)
     if not identifier or "<" in identifier:
         found = f"the <num> of the topic is {identifier[:60]!r}" if identifier else "the topic has no <num>"
-        message = f"{place}: {found}.\nWrite <num> Number: 301 and <title> …, a line each."
-        raise InputError(message)
+        raise InputError(f"{place}: {found}.\nWrite <num> Number: 301 and <title> …, a line each.")
     return place, identifier, {tag: content for tag, content in fields.items() if content}
 
 
@@ -244,16 +241,14 @@ def read(
             continue
         missing.discard(identifier)
         if question not in fields:
-            message = f"{place}: topic {identifier} has no <{question}>. Found: {', '.join(fields)}."
-            raise InputError(message)
+            raise InputError(f"{place}: topic {identifier} has no <{question}>. Found: {', '.join(fields)}.")
         record = _record(identifier, fields.pop(question), {} if judged is None else judged[identifier])
         yield place, record | fields
     if missing:
-        message = (
+        raise InputError(
             f"{where.name} lacks {len(missing)} topics that were judged: {', '.join(sorted(missing)[:8])}.\n"
             "Are these the topics of these qrels?"
         )
-        raise InputError(message)
 
 
 def _record(identifier: str, question: str, documents: dict[str, int]) -> dict[str, Any]:
@@ -270,11 +265,10 @@ def _files(path: Path, topics: str | None, qrels: str | None) -> tuple[Path | No
     if not _is_qrels(Shape(path).line):
         return path, beside(path, qrels, "qrels") if qrels else None
     if topics is None:
-        message = (
+        raise InputError(
             f"{path.name} holds judgements and no questions.\n"
             'Say where the topics are, topics="topics.txt"; or topics="ids": each question is its id.'
         )
-        raise InputError(message)
     return (None if topics == IDS else beside(path, topics, "topics")), path
 
 
@@ -286,6 +280,5 @@ def _only(folder: Path, kind: str) -> Path:
     found = _named(folder, kind)
     if len(found) != 1:
         names = ", ".join(file.name for file in found) or "none"
-        message = f'{folder} has {len(found)} files {kind}*: {names}.\nName one: {kind}="…".'
-        raise InputError(message)
+        raise InputError(f'{folder} has {len(found)} files {kind}*: {names}.\nName one: {kind}="…".')
     return found[0]
