@@ -3,6 +3,7 @@
 `arguments` has the command line. One module for each group of commands: `cache_reading` (info, export),
 `cache_writing` (import, prune), `cache_verify`, `evalset_check`, `evalset_anchor`, `evalset_generate`, `judge`.
 They share `cache_folder`, `evalset_reading`, `quotes` (quotes found in texts) and `output` (what is printed).
+A command returns the exit status. It raises `RagevalError` for input that cannot be used.
 """
 
 import os

@@ -21,22 +21,9 @@ CORPUS_HELP: Final = (
 )
 
 GENERATE_OPTIONS: Final = (
-    "model",
-    "judge_model",
-    "base_url",
-    "max_tokens",
-    "concurrency",
-    "timeout",
-    "cache_dir",
-    "refresh",
-    "replay",
-    "cassette",
-    "max_calls",
-    "max_cost",
-    "prices",
-    "prompts",
-    "seed",
-)
+    "model", "judge_model", "base_url", "max_tokens", "concurrency", "timeout", "cache_dir", "refresh", "replay",
+    "cassette", "max_calls", "max_cost", "prices", "prompts", "seed",
+)  # fmt: skip
 """The plugin's options that `evalset generate` shares."""
 
 

@@ -31,10 +31,6 @@ def info(options: argparse.Namespace) -> int:
 
     Returns:
         0, even if entries are damaged: they are counted separately.
-
-    Raises:
-        InputError: there is no cache, or it cannot be used.
-        BrokenCacheError: SQLite cannot read it.
     """
     directory = options.cache_dir
     contents = _Contents() if has_only_embeddings(directory) else _contents(directory)
@@ -120,10 +116,6 @@ def export(options: argparse.Namespace) -> int:
 
     Returns:
         0; 1 if something in the cache could not be read.
-
-    Raises:
-        InputError: there is no cache, the file exists, or a model has no replies.
-        StoreError: the file cannot be written.
     """
     file, directory = options.file, options.cache_dir
     if file.exists() and not options.force:

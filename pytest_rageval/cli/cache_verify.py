@@ -26,9 +26,6 @@ def verify(options: argparse.Namespace) -> int:
 
     Returns:
         0; 1 if damage was found, even if it was repaired.
-
-    Raises:
-        InputError: there is no cache or cassette, it cannot be used, or `--repair` is used with cassettes.
     """
     if not options.files:
         directory = options.cache_dir

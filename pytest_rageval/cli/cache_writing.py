@@ -35,13 +35,6 @@ def import_(options: argparse.Namespace) -> int:
     """Add the replies of cassettes to the cache: of all the files, or of none.
 
     A cached reply stays, unless `--replace` is set or its entry is damaged.
-
-    Returns:
-        0.
-
-    Raises:
-        InputError: a file cannot be read, or the cache cannot be used.
-        BrokenCacheError: SQLite cannot read the cache.
     """
     entries: dict[str, Entry] = {}
     # The first reply to a request counts, as within a file.
@@ -85,11 +78,6 @@ def prune(options: argparse.Namespace) -> int:
 
     Returns:
         0, even if there is nothing to delete.
-
-    Raises:
-        InputError: no condition is set, or the cache or the cassette cannot be used.
-        BrokenCacheError: SQLite cannot read the cache.
-        StoreError: the cassette cannot be written.
     """
     if options.older_than is None and not options.model and not options.cut:
         raise InputError(

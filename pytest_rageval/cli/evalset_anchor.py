@@ -14,7 +14,7 @@ from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.records import write_jsonl
 from pytest_rageval.model import Document, EvalSet, Example, Gold, Span, excerpt
 
-__all__ = ["refuse_existing"]
+__all__ = ["anchor_file", "refuse_existing"]
 
 MAX_PLACES: Final = 8
 """Places of one text that are kept: more would be no less ambiguous."""
@@ -28,9 +28,6 @@ def anchor_file(options: argparse.Namespace) -> int:
 
     Returns:
         0; 1 if an example is left over.
-
-    Raises:
-        InputError: the eval set or the corpus cannot be used, or a file exists.
     """
     out, rest = options.out, options.unanchored
     refuse_existing(

@@ -19,7 +19,7 @@ from pytest_rageval.measures.near_duplicates import similar_questions
 from pytest_rageval.model import Document, EvalSet, Example, Gold, Span, excerpt
 from pytest_rageval.stats.power import POWER, detectable_drop_unpaired
 
-__all__: list[str] = []
+__all__ = ["check"]
 
 IMBALANCE: Final = 10
 """A tag is unbalanced if its commonest value has over this many times the examples of its rarest."""
@@ -39,9 +39,6 @@ def check(options: argparse.Namespace) -> int:
 
     Returns:
         0; 1 if there are errors.
-
-    Raises:
-        InputError: the eval set or the corpus cannot be used.
     """
     evalset, places = read_evalset(options.file, options.format, options.field, options.option)
     corpus = None if options.corpus is None else read_corpus(options.corpus)

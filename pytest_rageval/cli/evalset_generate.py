@@ -36,7 +36,7 @@ from pytest_rageval.prompts.rendering import Prompts, read_prompts
 from pytest_rageval.session import Session
 from pytest_rageval.session.models import DefaultGenerator, DefaultJudge
 
-__all__: list[str] = []
+__all__ = ["generate"]
 
 PASSAGES_PER_QUESTION: Final = 4
 """Passages that are drawn for each question, since some questions are rejected."""
@@ -76,10 +76,6 @@ def generate(options: argparse.Namespace) -> int:
 
     Returns:
         0; 1 if there are fewer than asked for.
-
-    Raises:
-        InputError: the corpus or an option cannot be used, or a file exists.
-        RagevalError: no model answers.
     """
     out, rejects = options.out, options.keep_rejected
     refuse_existing([out, *([rejects] if rejects else [])], read=[options.corpus], force=options.force)
@@ -227,15 +223,9 @@ class Candidate:
 
     def record(self) -> dict[str, Any]:
         """Return a record of a rejected candidate."""
-        return {
-            "rejected": self.rejected,
-            **self.place._asdict(),
-            "question": self.question,
-            "answer": self.answer,
-            "with_gold": self.with_gold,
-            "without": self.without,
-            "reply": self.reply,
-        }
+        fields = ("question", "answer", "with_gold", "without", "reply")
+        values = {name: getattr(self, name) for name in fields}
+        return {"rejected": self.rejected, **self.place._asdict(), **values}
 
 
 @dataclass(frozen=True, slots=True)

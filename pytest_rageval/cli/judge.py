@@ -35,15 +35,7 @@ INJECTION_TRIALS: Final = ("injections", "injections without fences")
 
 
 def judge(options: argparse.Namespace) -> int:
-    """Ask the model about the labelled answers, and print the report.
-
-    Returns:
-        0.
-
-    Raises:
-        InputError: the labels or the prompts cannot be used, or an option does not fit them.
-        RagevalError: the model cannot be asked.
-    """
+    """Ask the model about the labelled answers, and print the report."""
     labels = load_labels(options.labels)
     if options.paraphrase and labels.pairs:
         raise InputError(

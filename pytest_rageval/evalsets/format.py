@@ -95,7 +95,7 @@ class Format:
         recognises: whether a file or folder looks like this format.
         read: from a path and the format's options, by name, to its records in the native format, each
             with its place for error messages ("support.jsonl line 3"); lazy, and from the first record
-            each time.
+            each time. It raises `InputError` if a file is missing or has another form.
         general: whether it gives way to any other format that recognizes the file.
     """
 

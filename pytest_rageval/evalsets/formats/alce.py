@@ -31,9 +31,6 @@ def read(path: Path) -> Records:
     These are QAMPARI's `answers`, or the `short_answers` of ASQA's `qa_pairs`. The id is `id`, `sample_id`
     or `qid`, else the record's number. The passages were retrieved by a system, so none is gold; they are
     kept under `extra["passages"]`.
-
-    Raises:
-        InputError: the file cannot be read, or a record has another form.
     """
     records = json_elements(path, "demos") if _is_prompt(Shape(path)) else json_records(path)
     for number, (check, record) in enumerate(checked(records, "question"), 1):

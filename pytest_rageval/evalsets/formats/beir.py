@@ -27,9 +27,6 @@ def read(path: Path, *, split: str | None = None, texts: bool = True) -> Records
         path: of the folder: `queries.jsonl`, `qrels/*.tsv` and, for the texts, `corpus.jsonl`.
         split: name of the file in `qrels`; default: "test", or the only one.
         texts: False: gold by id alone; the corpus is not read.
-
-    Raises:
-        InputError: a file is missing, a line has another form, or a judged query is missing.
     """
     queries, corpus = beir_file(path, "queries.jsonl"), beir_file(path, "corpus.jsonl")
     if queries is None:

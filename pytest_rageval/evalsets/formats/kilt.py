@@ -19,9 +19,6 @@ def read(path: Path) -> Records:
 
     As in KILT's own metrics, a page counts once, however many of its paragraphs are cited. Paragraphs and
     characters stay under `extra["provenance"]`, since they count within KILT's own snapshot.
-
-    Raises:
-        InputError: the file cannot be read, or a record has another form.
     """
     for check, record in checked(json_records(path), "id", "input"):
         outputs = check.objects(record.pop("output", None), "output")

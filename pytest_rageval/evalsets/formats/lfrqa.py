@@ -18,9 +18,6 @@ def read(path: Path) -> Records:
     """Records with the long answer as reference and the cited documents as gold, by id.
 
     The tag `domain` is the beginning of the id: "writing" of "writing-search-test-510".
-
-    Raises:
-        InputError: the file cannot be read, or a record has another form.
     """
     for check, record in checked(json_records(path), "qid", "question", "answer"):
         identifier = check.name(record.pop("qid"), "qid")

@@ -29,9 +29,6 @@ def read(path: Path) -> Records:
     """Records with the selected passages as gold, and all of them under `extra["passages"]`.
 
     A passage's id is that of its query and its position, from 0: "9652-0". The query's type is a tag.
-
-    Raises:
-        InputError: the file cannot be read, or a record has another form.
     """
     for check, record in checked(_records(path), "query_id", "query", "passages"):
         identifier = check.name(record.pop("query_id"), "query_id")

@@ -27,9 +27,6 @@ def read(path: Path, *, topics: str | None = None) -> Records:
         path: of JSON lines.
         topics: a file of id, tab, question, as MS MARCO's own `queries.dev.tsv`, relative to the file's
             folder; "ids": each question is its id, which no search engine understands.
-
-    Raises:
-        InputError: no topics are named, or a record has another form.
     """
     if topics is None:
         raise InputError(

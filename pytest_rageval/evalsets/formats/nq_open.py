@@ -22,9 +22,6 @@ def read(path: Path) -> Records:
     """Records numbered from 1; contexts marked `isgold` are gold, by text and, if there is one, id.
 
     All contexts are kept under `extra["passages"]`.
-
-    Raises:
-        InputError: the file cannot be read, or a record has another form.
     """
     for number, (check, record) in enumerate(checked(json_records(path)), 1):
         if "ctxs" not in record:

@@ -15,11 +15,7 @@ def recognises(shape: Shape) -> bool:
 
 
 def read(path: Path) -> Records:
-    """Records numbered from 1; the system's answer stays under `extra["prediction"]`.
-
-    Raises:
-        InputError: the file cannot be read, or a record has another form.
-    """
+    """Records numbered from 1; the system's answer stays under `extra["prediction"]`."""
     for number, (check, record) in enumerate(checked(json_records(path), "question", "answer"), 1):
         answers = check.texts(record.pop("answer"), "answer")
         yield check.place, {"id": number, **record, "answers": list(dict.fromkeys(answers))}

@@ -16,11 +16,7 @@ def recognises(shape: Shape) -> bool:
 
 
 def read(path: Path) -> Records:
-    """Records with every answer and its aliases as `answer_set`, and the proofs' texts as gold.
-
-    Raises:
-        InputError: the file cannot be read, or a record has another form.
-    """
+    """Records with every answer and its aliases as `answer_set`, and the proofs' texts as gold."""
     for check, record in checked(json_records(path), "qid", "question_text", "answer_list"):
         answers = check.objects(record.pop("answer_list"), "answer_list")
         proofs = [

@@ -25,9 +25,6 @@ def read(path: Path) -> Records:
     The source is the article's title ("article 3" without one), and `start` and `end` count in its
     text as `articles` returns it: gold survives any chunking of that text. The places of the answers in
     the paragraph are kept under `extra["answer_starts"]`; the title is a tag.
-
-    Raises:
-        InputError: the file cannot be read, or an article, paragraph or question has another form.
     """
     for check, source, paragraphs in _articles(path):
         start = 0
@@ -42,11 +39,7 @@ def read(path: Path) -> Records:
 
 
 def articles(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the articles' sources and texts: their paragraphs with a blank line between two.
-
-    Raises:
-        InputError: as `read`.
-    """
+    """Yield the articles' sources and texts: their paragraphs with a blank line between two."""
     for check, source, paragraphs in _articles(path):
         contexts = [
             check.text(paragraph.get("context"), "paragraphs", i, "context")
