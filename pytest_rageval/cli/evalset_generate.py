@@ -183,16 +183,9 @@ class _Run:
 class Candidate:
     """A question about a passage, and the results of its checks.
 
-    Attributes:
-        place: of the passage.
-        passage: its text.
-        reply: the model's.
-        question: from the reply; empty if it has none.
-        answer: likewise, as it stands in the passage, with single spaces.
-        answer_spans: the places of the answer in its file.
-        with_gold: the generator's answer from the passage, if asked.
-        without: the generator's answer without the passage, if asked.
-        rejected: the reason; None if it is accepted.
+    Question and answer are from the reply; the answer as it stands in the passage, with single spaces, and
+    with its places in the file. `with_gold` and `without` are the generator's answers with the passage and
+    without it. `rejected` is a reason, or None.
     """
 
     place: Span
@@ -230,14 +223,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Writes questions and checks them.
+    """Writes questions with a prompt made of a passage, and checks them.
 
-    Attributes:
-        llm: writes the questions.
-        prompt: makes its prompt from a passage.
-        parameters: of its requests.
-        generator: answers the questions.
-        comparator: compares the generator's answer with the written one.
+    The generator answers each question; the comparator compares its answer with the written one.
     """
 
     llm: LLM
@@ -251,9 +239,6 @@ class Writer:
 
         It is accepted if the reply can be read, its answer is a quote from the passage and not in the
         question, and the generator gives this answer from the passage, and not without it.
-
-        Raises:
-            RagevalError: no model answers at all, or the budget is spent.
         """
         candidate = Candidate(place, passage)
         try:
@@ -313,15 +298,10 @@ def parsed(candidate: Candidate) -> Candidate:
 
 
 def draw(read: Callable[[], Iterable[Document]], size: int, seed: int) -> list[Passage]:
-    """Draw passages at random, stratified by file.
+    """Draw at most `size` passages at random, stratified by file.
 
     Each file gets its share of the sample, rounded by largest remainders. With more files than passages
-    to draw, at most one passage of a file is drawn. The corpus is read twice.
-
-    Args:
-        read: returns the corpus from its start, each time it is called.
-        size: maximum number of passages.
-        seed: of the random numbers.
+    to draw, at most one passage of a file is drawn. `read` is called twice, and returns the whole corpus.
 
     Returns:
         The passages, in an order in which the first n are of the files in about the same shares.

@@ -61,13 +61,7 @@ def judge(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Flips:
-    """Verdicts on the same items that changed.
-
-    Attributes:
-        of: number of items with a verdict both times.
-        changed: number of these whose verdicts differ.
-        ids: of the items whose verdicts differ.
-    """
+    """The number of items with verdicts from two trials; and of those whose verdicts differ, number and ids."""
 
     of: int
     changed: int
@@ -107,15 +101,7 @@ def split_votes(outcomes: Sequence[Outcome]) -> Flips | None:
 
 @dataclass(frozen=True)
 class _Report:
-    """The results.
-
-    Attributes:
-        calibration: agreement with people.
-        flips: changed verdicts, by what was changed.
-        reworded: agreement with people when asked in other words, if it was.
-        positions: preference for the answer shown first, for pairs.
-        injections: the trials of the built-in injections, by name.
-    """
+    """Agreement with people, changed verdicts by what was changed, and the results of optional trials."""
 
     calibration: Calibration
     flips: dict[str, Flips]
