@@ -42,12 +42,7 @@ class BrokenCacheError(StoreError):
 
 @contextlib.contextmanager
 def open_cache(directory: Path, *, make: bool = False, write: bool = False) -> Iterator[Database]:
-    """Open the reply cache of a folder.
-
-    Args:
-        directory: the folder.
-        make: make the cache if it is missing.
-        write: require that the cache can be written.
+    """Open the reply cache of a folder; make it if it is missing; require that it can be written.
 
     Raises:
         InputError: it is missing, cannot be used, or is read-only.

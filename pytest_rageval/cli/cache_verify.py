@@ -113,14 +113,7 @@ def _verify_embeddings(directory: Path, *, mend: bool) -> bool:
 
 @dataclass(slots=True)
 class CassetteCheck:
-    """The state of a cassette.
-
-    Attributes:
-        replies: number of good replies with different keys.
-        damage: lines that are no reply, with number and reason; and the place where the file breaks off.
-        notices: harmless findings: other replies under one key (the first counts), repeated lines,
-            lines out of order.
-    """
+    """The number of good replies of a cassette, its damage, and harmless findings."""
 
     replies: int = 0
     damage: list[str] = field(default_factory=list)

@@ -53,12 +53,9 @@ def anchor_file(options: argparse.Namespace) -> int:
 
 
 def refuse_existing(files: Sequence[Path], *, read: Sequence[Path], force: bool) -> None:
-    """Refuse output files that exist, are equal, are an input, or have no folder; before work that costs money.
+    """Refuse output files that exist (without `force`), are equal, are read, or have no folder.
 
-    Args:
-        files: the output files.
-        read: the input files, which are never replaced.
-        force: allow existing output files.
+    This is checked before the work, which may cost money.
 
     Raises:
         InputError: a file is refused.
@@ -79,13 +76,7 @@ def refuse_existing(files: Sequence[Path], *, read: Sequence[Path], force: bool)
 
 
 class Doubt(NamedTuple):
-    """The reason that something has no place.
-
-    Attributes:
-        what: the gold passage or the answer.
-        why: the reason, the same text for all of its kind.
-        places: where it may be, at most eight.
-    """
+    """The reason that a gold passage or an answer has no place, and at most eight places where it may be."""
 
     what: str
     why: str
@@ -93,12 +84,7 @@ class Doubt(NamedTuple):
 
 
 class Anchored(NamedTuple):
-    """An example after anchoring.
-
-    Attributes:
-        example: with a span in each gold passage; unchanged if there are doubts.
-        doubts: empty if everything has its place.
-    """
+    """An example with a span in each gold passage; or unchanged, with doubts."""
 
     example: Example
     doubts: tuple[Doubt, ...]
@@ -115,10 +101,6 @@ def anchor(evalset: EvalSet, corpus: Iterable[Document]) -> Iterator[Anchored]:
 
     Texts are found word for word, ignoring white space (see `Quotable`). What is at no place or at
     several gets none; nothing is guessed. In a corpus of passages, a text that spans two is not found.
-
-    Args:
-        evalset: the examples.
-        corpus: read once.
     """
     places = _places_in(corpus, evalset)
     for example in evalset:
@@ -180,11 +162,7 @@ class _Quote:
             self.places.add(place)
 
     def only(self) -> Span:
-        """Return the single place.
-
-        Raises:
-            _NoPlaceError: there is none, or several.
-        """
+        """Return the single place, or raise."""
         if len(self.places) > 1:
             files = {place.source for place in self.places}
             times = "in several files" if len(files) > 1 else "several times in one file"

@@ -70,14 +70,7 @@ class Finding(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """The findings of one kind.
-
-    Attributes:
-        name: for programs.
-        title: for people.
-        found: the findings.
-        error: whether scores are wrong with it; else it is a note.
-    """
+    """The findings of one kind. Scores are wrong with an error; others are notes."""
 
     name: str
     title: str
@@ -259,12 +252,7 @@ def _unsupported(evalset: EvalSet, lookups: Mapping[GoldKey, "_Lookup"]) -> Iter
 class _Lookup:
     """The state of the search for a gold passage.
 
-    Attributes:
-        gold: the passage.
-        why: the reason that it is missing, unless it is found.
-        text: the corpus's text of it.
-        present: it is in the corpus, as far as is known.
-        differs: the corpus has another text at its place; counts as missing.
+    It is missing for the reason `why` unless it is `present`; or because the corpus's text `differs`.
     """
 
     gold: Gold

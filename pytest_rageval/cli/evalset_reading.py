@@ -27,9 +27,9 @@ def read_evalset(
 
     Args:
         path: of a file or a folder.
-        form: the name of its format; None: recognized by its shape.
-        fields: the field map, each "OURS=THEIRS".
-        options: the format's options, each "NAME=VALUE"; a switch is true or false.
+        form: the name of its format; None: recognized.
+        fields: each "OURS=THEIRS".
+        options: each "NAME=VALUE"; a switch is true or false.
 
     Returns:
         The eval set, and the place of each example by its id: "support.jsonl line 3".
