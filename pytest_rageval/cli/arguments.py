@@ -39,23 +39,22 @@ def parser() -> argparse.ArgumentParser:
     return main
 
 
+def _add_command(group: Any, name: str, module: str, summary: str, details: str) -> argparse.ArgumentParser:
+    """Add a command that is a function of a module of this package."""
+    description = f"{summary[0].upper()}{summary[1:]}. {details}".rstrip()
+    command: argparse.ArgumentParser = group.add_parser(name, help=summary, description=description)
+    command.set_defaults(run=_deferred(module, f"{name}_command"))
+    return command
+
+
 def _deferred(module: str, function: str) -> Callable[[argparse.Namespace], int]:
-    """A command of `pytest_rageval.cli` that is imported when it runs: it needs SQLite, models or NumPy."""
+    """A function that is imported when it is called: commands need SQLite, models or NumPy."""
 
     def run(options: argparse.Namespace) -> int:
         status: int = getattr(import_module(f"pytest_rageval.cli.{module}"), function)(options)
         return status
 
     return run
-
-
-def _add_command(
-    group: Any, name: str, summary: str, details: str, run: Callable[[argparse.Namespace], int]
-) -> argparse.ArgumentParser:
-    description = f"{summary[0].upper()}{summary[1:]}. {details}".rstrip()
-    command: argparse.ArgumentParser = group.add_parser(name, help=summary, description=description)
-    command.set_defaults(run=run)
-    return command
 
 
 def _add_cache(groups: Any) -> None:
@@ -73,18 +72,18 @@ def _add_cache(groups: Any) -> None:
     info = _add_cache_command(
         commands,
         "info",
+        "cache_reading",
         "show replies and tokens by model, the number of embeddings, dates and sizes",
         "",
-        _deferred("cache_reading", "info"),
     )
     info.add_argument("--json", action="store_true", help="print JSON")
 
     export = _add_cache_command(
         commands,
         "export",
+        "cache_reading",
         "write the replies to a cassette",
         "Damaged entries are named and left out, and the exit status is 1.",
-        _deferred("cache_reading", "export"),
     )
     export.add_argument("file", type=Path, metavar="FILE", help="to write; compressed if it ends in .gz")
     export.add_argument("--model", action="append", metavar="NAME", help=MODEL_HELP)
@@ -93,9 +92,9 @@ def _add_cache(groups: Any) -> None:
     import_ = _add_cache_command(
         commands,
         "import",
+        "cache_writing",
         "add the replies of cassettes to the cache",
         "Their date is today. The folder is made if it is missing.",
-        _deferred("cache_writing", "import_"),
     )
     import_.add_argument(
         "files",
@@ -109,9 +108,9 @@ def _add_cache(groups: Any) -> None:
     prune = _add_cache_command(
         commands,
         "prune",
+        "cache_writing",
         "delete replies, and embeddings by age alone",
         "At least one condition is needed; all that are set must hold. The file is made smaller afterwards.",
-        _deferred("cache_writing", "prune"),
     )
     prune.add_argument(
         "--older-than",
@@ -129,9 +128,9 @@ def _add_cache(groups: Any) -> None:
     verify = _add_cache_command(
         commands,
         "verify",
+        "cache_verify",
         "look for damage",
         "Repeated requests and lines out of order are reported, but are no damage.",
-        _deferred("cache_verify", "verify"),
     )
     verify.add_argument(
         "files", type=Path, nargs="*", metavar="FILE", help="cassettes; without any, the cache"
@@ -144,9 +143,9 @@ def _add_cache(groups: Any) -> None:
 
 
 def _add_cache_command(
-    commands: Any, name: str, summary: str, details: str, run: Callable[[argparse.Namespace], int]
+    commands: Any, name: str, module: str, summary: str, details: str
 ) -> argparse.ArgumentParser:
-    command = _add_command(commands, name, summary, details, run)
+    command = _add_command(commands, name, module, summary, details)
     # Allowed after the command's name too; SUPPRESS keeps the value that the group parsed.
     command.add_argument(
         "--cache-dir",
@@ -170,12 +169,12 @@ def _add_evalset(groups: Any) -> None:
     check = _add_command(
         commands,
         "check",
+        "evalset_check",
         "look for mistakes in an eval set, and say how small a drop it can show",
         "Errors: the same question twice, and gold passages that are not in the corpus. "
         "Notes: near-duplicate questions, answers that stand in the question or in no gold passage, examples without "
         "gold passages or answers, unknown keys that resemble a known one, and tags whose commonest value has over "
         "ten times the examples of the rarest. Only errors make the exit status 1.",
-        _deferred("evalset_check", "check"),
     )
     _add_evalset_file(check)
     check.add_argument("--corpus", type=Path, metavar="CORPUS", help=f"where the gold is: {CORPUS_HELP}")
@@ -184,10 +183,10 @@ def _add_evalset(groups: Any) -> None:
     anchor = _add_command(
         commands,
         "anchor",
+        "evalset_anchor",
         "turn gold by id, by text or by quoted answers into places in files, which survive re-chunking",
         "Ids are looked up; texts are found word for word, ignoring white space. Nothing is guessed: an example "
         "with gold at no place, or at several, is left over, and the exit status is 1.",
-        _deferred("evalset_anchor", "anchor_file"),
     )
     _add_evalset_file(anchor)
     _add_corpus(anchor)
@@ -199,12 +198,12 @@ def _add_evalset(groups: Any) -> None:
     generate = _add_command(
         commands,
         "generate",
+        "evalset_generate",
         "let a model write questions about a corpus, as candidates for review",
         "Passages are drawn from all files of the corpus. For each, the model writes a question and an answer that "
         "quotes the passage. A question is accepted if the model answers it from the passage, and not without it. "
         "Replies are cached as in tests: repeating the command asks nothing. The exit status is 1 if there are "
         "fewer than N.",
-        _deferred("evalset_generate", "generate"),
     )
     _add_corpus(generate)
     generate.add_argument(
@@ -257,16 +256,19 @@ def _add_plugin_option(command: argparse.ArgumentParser, option: Option) -> None
 
 
 def _add_judge(groups: Any) -> None:
-    judge = groups.add_parser(
+    judge = _add_command(
+        groups,
         "judge",
-        help="measure how far a model as judge agrees with people, and with itself",
-        description="Asks a model about answers that people labelled. Reports how far it agrees with them, and how "
+        "judge",
+        "measure how far a model as judge agrees with people, and with itself",
+        "It is asked about answers that people labelled. The report says how far it agrees with them, and how "
         "many of its verdicts change from vote to vote, with the order of the texts, with the wording of the "
         "question, and where a text contains instructions to the judge.",
-        epilog="Replies are kept in the cache, where pytest finds them. The key is read from OPENAI_API_KEY. "
-        "Exit status: 0; 2 if something cannot be used.",
     )
-    judge.set_defaults(run=_deferred("judge", "judge"))
+    judge.epilog = (
+        "Replies are kept in the cache, where pytest finds them. The key is read from OPENAI_API_KEY. "
+        "Exit status: 0; 2 if something cannot be used."
+    )
     judge.add_argument("labels", type=Path, metavar="LABELS", help="labelled answers or pairs, JSON lines")
     judge.add_argument("--model", required=True, metavar="NAME", help="as the server knows it")
     judge.add_argument(

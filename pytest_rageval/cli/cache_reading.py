@@ -23,10 +23,10 @@ from pytest_rageval.llm.cassette import write_cassette
 from pytest_rageval.llm.maintenance import Damaged, file_faults, inspect, model_of, schema, uses
 from pytest_rageval.llm.store import FILE, Entry
 
-__all__ = ["export", "info"]
+__all__ = ["export_command", "info_command"]
 
 
-def info(options: argparse.Namespace) -> int:
+def info_command(options: argparse.Namespace) -> int:
     """Print replies and tokens by model, and the number of embeddings.
 
     Returns:
@@ -111,7 +111,7 @@ def _oldest_and_newest(dates: Sequence[float]) -> dict[str, str | None]:
     }
 
 
-def export(options: argparse.Namespace) -> int:
+def export_command(options: argparse.Namespace) -> int:
     """Write the replies to a cassette. Of a damaged file, write what SQLite reads before it fails.
 
     Returns:

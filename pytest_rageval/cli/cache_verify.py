@@ -18,10 +18,10 @@ from pytest_rageval.llm.maintenance import Damaged, file_faults, inspect, leases
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.store import FILE, Database, Entry
 
-__all__ = ["check_cassette", "verify"]
+__all__ = ["check_cassette", "verify_command"]
 
 
-def verify(options: argparse.Namespace) -> int:
+def verify_command(options: argparse.Namespace) -> int:
     """Look for damage in the cache, or in the named cassettes.
 
     Returns:

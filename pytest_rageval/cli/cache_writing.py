@@ -1,6 +1,8 @@
 """`rageval cache import` and `prune`: the commands that change the cache or a cassette."""
 
 import argparse
+import contextlib
+import math
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -23,7 +25,7 @@ from pytest_rageval.llm.cassette import write_cassette
 from pytest_rageval.llm.maintenance import Damaged, inspect, model_of, present
 from pytest_rageval.llm.store import FILE, Database, Entry, Store
 
-__all__ = ["import_", "prune"]
+__all__ = ["import_command", "prune_command"]
 
 DAY_S = 86_400.0
 
@@ -31,7 +33,7 @@ CHUNK = 1000
 """Replies compared with the cache in one query."""
 
 
-def import_(options: argparse.Namespace) -> int:
+def import_command(options: argparse.Namespace) -> int:
     """Add the replies of cassettes to the cache: of all the files, or of none.
 
     A cached reply stays, unless `--replace` is set or its entry is damaged.
@@ -73,7 +75,7 @@ def _compare(database: Database, entries: Sequence[Entry], *, replace: bool) -> 
     return changed, ", ".join(summary)
 
 
-def prune(options: argparse.Namespace) -> int:
+def prune_command(options: argparse.Namespace) -> int:
     """Delete the replies that meet all conditions, and embeddings by age alone; damaged entries stay.
 
     Returns:
@@ -100,20 +102,16 @@ def prune(options: argparse.Namespace) -> int:
 
 
 def _prune_replies(options: argparse.Namespace, directory: Path) -> None:
-    before = bytes_on_disk(directory)
-    if options.dry_run:
-        with open_cache(directory) as database:
-            good = _good(inspect(database))
-        _say_deleted(good, _selected(good, options), options, directory)
-        return
-    with open_cache(directory, write=True) as database:
+    before, dry = bytes_on_disk(directory), options.dry_run
+    with open_cache(directory, write=not dry) as database:
         # One transaction: a reply that another process writes meanwhile is not deleted unseen.
-        with database.transaction():
+        with contextlib.nullcontext() if dry else database.transaction():
             good = _good(inspect(database))
             selected = _selected(good, options)
-            Store(database).delete_many([entry.key for entry in selected])
+            if not dry:
+                Store(database).delete_many([entry.key for entry in selected])
         _say_deleted(good, selected, options, directory)
-        if not selected:
+        if dry or not selected:
             return
         try:
             database.execute("VACUUM")
@@ -140,26 +138,24 @@ def _prune_embeddings(options: argparse.Namespace, directory: Path) -> None:
     kept = embeddings_survey(directory)
     if kept is None:
         return
-    limit = _oldest_allowed(options)
-    old = (
-        sum(written < limit for written in kept.written)
-        if options.dry_run
-        else delete_older(directory, limit)
-    )
+    limit = _limit(options)
+    dry = options.dry_run
+    old = sum(written < limit for written in kept.written) if dry else delete_older(directory, limit)
     say(f"{directory}: {old:,} of {count(kept.embeddings, 'embedding')} {_deleted(options)}")
 
 
-def _oldest_allowed(options: argparse.Namespace) -> float:
-    return float(time.time() - options.older_than * DAY_S)
+def _limit(options: argparse.Namespace) -> float:
+    """The date before which entries are old; infinity without a condition on age."""
+    return math.inf if options.older_than is None else time.time() - options.older_than * DAY_S
 
 
 def _selected(entries: Sequence[Entry], options: argparse.Namespace) -> list[Entry]:
     """The entries that meet all conditions."""
-    limit = None if options.older_than is None else _oldest_allowed(options)
+    limit = _limit(options)
     return [
         entry
         for entry in entries
-        if (limit is None or entry.written < limit)
+        if entry.written < limit
         and (not options.model or model_of(entry)[0] in options.model)
         and (not options.cut or entry.reply.cut)
     ]

@@ -14,7 +14,7 @@ from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.records import write_jsonl
 from pytest_rageval.model import Document, EvalSet, Example, Gold, Span, excerpt
 
-__all__ = ["anchor_file", "refuse_existing"]
+__all__ = ["anchor_command", "refuse_existing"]
 
 MAX_PLACES: Final = 8
 """Places of one text that are kept: more would be no less ambiguous."""
@@ -23,7 +23,7 @@ REASONS_KEY: Final = "unanchored"
 """The key of a left-over example's reasons."""
 
 
-def anchor_file(options: argparse.Namespace) -> int:
+def anchor_command(options: argparse.Namespace) -> int:
     """Write the anchored examples, and the others to a second file.
 
     Returns:

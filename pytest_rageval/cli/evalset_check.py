@@ -19,7 +19,7 @@ from pytest_rageval.measures.near_duplicates import similar_questions
 from pytest_rageval.model import Document, EvalSet, Example, Gold, Span, excerpt
 from pytest_rageval.stats.power import POWER, detectable_drop_unpaired
 
-__all__ = ["check"]
+__all__ = ["check_command"]
 
 IMBALANCE: Final = 10
 """A tag is unbalanced if its commonest value has over this many times the examples of its rarest."""
@@ -34,7 +34,7 @@ MAX_IDS: Final = 4
 """Examples of a finding that are named."""
 
 
-def check(options: argparse.Namespace) -> int:
+def check_command(options: argparse.Namespace) -> int:
     """Print the mistakes that are found.
 
     Returns:

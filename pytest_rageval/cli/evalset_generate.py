@@ -36,7 +36,7 @@ from pytest_rageval.prompts.rendering import Prompts, read_prompts
 from pytest_rageval.session import Session
 from pytest_rageval.session.models import DefaultGenerator, DefaultJudge
 
-__all__ = ["generate"]
+__all__ = ["generate_command"]
 
 PASSAGES_PER_QUESTION: Final = 4
 """Passages that are drawn for each question, since some questions are rejected."""
@@ -71,7 +71,7 @@ Passage = tuple[Span, str]
 """A passage's place in its file, and its text."""
 
 
-def generate(options: argparse.Namespace) -> int:
+def generate_command(options: argparse.Namespace) -> int:
     """Write candidates, and print a summary.
 
     Returns:

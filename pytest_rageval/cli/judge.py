@@ -28,13 +28,13 @@ from pytest_rageval.stats.intervals import wilson
 from pytest_rageval.stats.position_bias import PositionBias, position_bias
 from pytest_rageval.stats.votes import Tally
 
-__all__ = ["judge"]
+__all__ = ["judge_command"]
 
 INJECTION_TRIALS: Final = ("injections", "injections without fences")
 """The names of the two trials of the built-in injections."""
 
 
-def judge(options: argparse.Namespace) -> int:
+def judge_command(options: argparse.Namespace) -> int:
     """Ask the model about the labelled answers, and print the report."""
     labels = load_labels(options.labels)
     if options.paraphrase and labels.pairs:

@@ -7,7 +7,6 @@ Each module of `formats` reads one file format into records of the native format
 
 from pytest_rageval.evalsets.format import Format
 from pytest_rageval.evalsets.formats import FORMATS
-from pytest_rageval.evalsets.formats.native import load_jsonl
 from pytest_rageval.evalsets.loading import How, load, load_records
 from pytest_rageval.evalsets.records import from_records, write_jsonl
 
@@ -17,7 +16,6 @@ __all__ = [
     "How",
     "from_records",
     "load",
-    "load_jsonl",
     "load_records",
     "write_jsonl",
 ]

@@ -204,32 +204,33 @@ class _Document:
     def array(self) -> Iterator[tuple[str, Any]]:
         """Parse an array, and yield its elements with their places."""
         self._take("[")
-        number = 0
-        while self.peek() != "]":
-            if number:
-                self._take(",")
-            number += 1
+        for number in self._items("]"):
             yield f"{self._name} record {number}", self._value()
-        self._take("]")
 
     def member(self, key: str) -> Iterator[tuple[str, Any]]:
         """Parse an object, and yield the elements of the array under a key with their places."""
         self._take("{")
-        first, found = True, False
-        while self.peek() != "}":
-            if not first:
-                self._take(",")
+        found = False
+        for _ in self._items("}"):
             name = self._value() if self.peek() == '"' else self.fail("a key in double quotes is missing")
-            first = False
             self._take(":")
             if name == key and not found:
                 found = True
                 yield from self.array()
             else:
                 self._value()
-        self._take("}")
         if not found:
             self.fail(f'its object has no key "{key}"')
+
+    def _items(self, end: str) -> Iterator[int]:
+        """Yield the number of each item, from 1, when it is to be parsed; parse commas and end."""
+        number = 0
+        while self.peek() != end:
+            if number:
+                self._take(",")
+            number += 1
+            yield number
+        self._take(end)
 
     def peek(self) -> str:
         """Return the next character that is no white space; empty at the end."""

@@ -6,19 +6,9 @@ from pathlib import Path
 from pytest_rageval.evalsets.field_map import mapped
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.format import Shape
-from pytest_rageval.evalsets.records import Records, from_records
-from pytest_rageval.model import EvalSet
+from pytest_rageval.evalsets.records import Records
 
-__all__ = ["load_jsonl", "read", "recognises"]
-
-
-def load_jsonl(path: Path) -> EvalSet:
-    """Read an eval set in the native format, in UTF-8; blank lines do not count.
-
-    Raises:
-        InputError: the file cannot be read, or a line cannot be used.
-    """
-    return from_records(read(path), name=path.name)
+__all__ = ["read", "recognises"]
 
 
 def recognises(shape: Shape) -> bool:
@@ -29,6 +19,6 @@ def recognises(shape: Shape) -> bool:
 
 
 def read(path: Path, *, fields: Mapping[str, str] | None = None) -> Records:
-    """Read native records, or others with a field map (see `field_map.mapped`)."""
+    """Records in UTF-8, blank lines do not count; with a field map, others (see `field_map.mapped`)."""
     records = json_records(path)
     return records if fields is None else mapped(records, fields)

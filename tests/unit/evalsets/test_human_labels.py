@@ -66,7 +66,10 @@ def test_answers_that_differ_in_anything_read_are_other_items(tmp_path: Path) ->
         ([{"references": ["a"]}], 'line 1: "question" is missing'),
         ([{"question": "Where?", "human": 1}], 'line 1: "references" is missing. Found: human'),
         ([{"question": "Why?", "second": "b", "human": 1}], 'line 1: "first" is missing'),
-        ([ANSWER, ANSWER | {"references": "Tulsa"}], 'line 2: "references" is the text \'Tulsa\', expected a list'),
+        (
+            [ANSWER, ANSWER | {"references": "Tulsa"}],
+            "line 2: \"references\" is the text 'Tulsa', expected a list",
+        ),
         ([ANSWER | {"references": []}], '"references" is an empty list'),
         ([ANSWER | {"references": ["Tulsa", ""]}], r'"references"\[1\] is an empty text, expected text'),
         ([ANSWER | {"prediction": None}], '"prediction" is null, expected text'),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets import load_jsonl, write_jsonl
+from pytest_rageval.evalsets import load, write_jsonl
 from pytest_rageval.model import EvalSet, Example, Gold
 
 
@@ -22,7 +22,7 @@ def test_half_a_surrogate_pair_is_written_escaped(tmp_path: Path) -> None:
     """It is in no UTF-8, and in some data."""
     evalset = EvalSet("s", (Example("a", "\ud83d?"),))
     write_jsonl(evalset, tmp_path / "s.jsonl")
-    assert load_jsonl(tmp_path / "s.jsonl").digest == evalset.digest
+    assert load(tmp_path / "s.jsonl").digest == evalset.digest
 
 
 def test_a_key_of_the_form_under_extra_is_refused(tmp_path: Path) -> None:
