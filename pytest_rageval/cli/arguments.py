@@ -12,6 +12,7 @@ from pytest_rageval.config import OPTIONS, Option
 __all__ = ["parser"]
 
 CACHE_FOLDER: Final = Path(".rageval_cache")
+CACHE_HELP: Final = f"cache (default: {CACHE_FOLDER})"
 
 MODEL_HELP: Final = "only replies of this model, named as in `rageval cache info`; may be repeated"
 
@@ -64,9 +65,7 @@ def _add_cache(groups: Any) -> None:
         description="Maintains the cache of replies and embeddings, and cassettes of replies.",
         epilog="Exit status: 0; 1 if damage was found; 2 if something cannot be used.",
     )
-    group.add_argument(
-        "--cache-dir", type=Path, metavar="DIR", default=CACHE_FOLDER, help="cache (default: %(default)s)"
-    )
+    group.add_argument("--cache-dir", type=Path, metavar="DIR", default=CACHE_FOLDER, help=CACHE_HELP)
     commands = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     info = _add_cache_command(
@@ -97,11 +96,7 @@ def _add_cache(groups: Any) -> None:
         "Their date is today. The folder is made if it is missing.",
     )
     import_.add_argument(
-        "files",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="cassettes; of several replies to one request, the first counts",
+        "files", type=Path, nargs="+", metavar="FILE", help="cassettes; the first reply to a request counts"
     )
     import_.add_argument("--replace", action="store_true", help="replace cached replies to the same requests")
 
@@ -116,7 +111,7 @@ def _add_cache(groups: Any) -> None:
         "--older-than",
         type=_days,
         metavar="DAYS",
-        help="only replies and embeddings stored more than DAYS days ago; 0.5 is allowed",
+        help="only what was stored over DAYS days ago, such as 0.5",
     )
     prune.add_argument("--model", action="append", metavar="NAME", help=MODEL_HELP)
     prune.add_argument("--cut", action="store_true", help="only replies that the token limit ended")
@@ -136,9 +131,7 @@ def _add_cache(groups: Any) -> None:
         "files", type=Path, nargs="*", metavar="FILE", help="cassettes; without any, the cache"
     )
     verify.add_argument(
-        "--repair",
-        action="store_true",
-        help="delete damaged entries from the cache; an entry whose reply is whole keeps it",
+        "--repair", action="store_true", help="delete damaged entries from the cache, but keep whole replies"
     )
 
 
@@ -147,13 +140,7 @@ def _add_cache_command(
 ) -> argparse.ArgumentParser:
     command = _add_command(commands, name, module, summary, details)
     # Allowed after the command's name too; SUPPRESS keeps the value that the group parsed.
-    command.add_argument(
-        "--cache-dir",
-        type=Path,
-        metavar="DIR",
-        default=argparse.SUPPRESS,
-        help=f"cache (default: {CACHE_FOLDER})",
-    )
+    command.add_argument("--cache-dir", type=Path, metavar="DIR", default=argparse.SUPPRESS, help=CACHE_HELP)
     return command
 
 
@@ -285,9 +272,7 @@ def _add_judge(groups: Any) -> None:
         help="ask for each verdict N times, at temperature 0.5; the majority counts (default: 1, at 0)",
     )
     judge.add_argument(
-        "--swap",
-        action="store_true",
-        help="ask again with the references, or the two answers, in reverse order",
+        "--swap", action="store_true", help="ask again with references, or the two answers, in reverse order"
     )
     judge.add_argument("--paraphrase", action="store_true", help="ask again in other words")
     judge.add_argument(
@@ -303,9 +288,7 @@ def _add_judge(groups: Any) -> None:
         metavar="FILE",
         help="prompts (TOML) by name, in place of the built-in ones, as in tests",
     )
-    judge.add_argument(
-        "--cache-dir", type=Path, metavar="DIR", default=CACHE_FOLDER, help="cache (default: %(default)s)"
-    )
+    judge.add_argument("--cache-dir", type=Path, metavar="DIR", default=CACHE_FOLDER, help=CACHE_HELP)
     judge.add_argument("--replay", action="store_true", help="ask nothing: a missing reply is an error")
     judge.add_argument("--json", action="store_true", help="print JSON")
 

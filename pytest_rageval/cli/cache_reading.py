@@ -105,10 +105,7 @@ def _info_document(directory: Path, contents: _Contents) -> dict[str, Any]:
 
 
 def _oldest_and_newest(dates: Sequence[float]) -> dict[str, str | None]:
-    return {
-        "oldest": date(min(dates)) if dates else None,
-        "newest": date(max(dates)) if dates else None,
-    }
+    return {"oldest": date(min(dates)) if dates else None, "newest": date(max(dates)) if dates else None}
 
 
 def export_command(options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Final
 
 from pytest_rageval.text.scripts import has_unspaced, set_apart, tighten
@@ -57,10 +57,13 @@ class Quotable:
         wanted = tighten(" ".join(quote.split()))
         if not wanted:
             return []
-        places = (
-            (self._original(at), self._original(at + len(wanted) - 1) + 1)
-            for at in _occurrences(wanted, self._tight)
-        )
+        tight, starts, originals = self._tight
+
+        def original(at: int) -> int:
+            piece = bisect_right(starts, at) - 1
+            return originals[piece] + at - starts[piece]
+
+        places = ((original(at), original(at + len(wanted) - 1) + 1) for at in _occurrences(wanted, tight))
         return [place for place in places if not any(_splits(self.text, at) for at in place)]
 
     def _in_words(self, quote: str) -> list[tuple[int, int]]:
@@ -87,33 +90,22 @@ class Quotable:
         return words, starts, _on_lines(words)
 
     @cached_property
-    def _pieces(self) -> list[re.Match[str]]:
-        return list(PIECE.finditer(self.text))
+    def _tight(self) -> tuple[str, list[int], list[int]]:
+        """The text with one space between words, and none in scripts without spaces.
 
-    @cached_property
-    def _gaps(self) -> list[str]:
-        """The space before each piece in the tight text, or nothing."""
-        spaced = (
-            "" if has_unspaced(before[0][-1] + piece[0][0]) else " "
-            for before, piece in pairwise(self._pieces)
-        )
-        return ["", *spaced]
-
-    @cached_property
-    def _tight(self) -> str:
-        """The text with one space between words, and none in scripts without spaces."""
-        return "".join(gap + piece[0] for gap, piece in zip(self._gaps, self._pieces, strict=False))
-
-    @cached_property
-    def _begins(self) -> list[int]:
-        """The offset of each piece in the tight text."""
-        lengths = (len(piece[0]) + len(gap) for piece, gap in zip(self._pieces, self._gaps[1:], strict=False))
-        return list(accumulate(lengths, initial=0))
-
-    def _original(self, at: int) -> int:
-        """The offset in the text of an offset in the tight text."""
-        piece = bisect_right(self._begins, at) - 1
-        return self._pieces[piece].start() + at - self._begins[piece]
+        With it, the offsets of its pieces in it, and in the text.
+        """
+        parts: list[str] = []
+        starts, originals, length = [], [], 0
+        for piece in PIECE.finditer(self.text):
+            if parts and not has_unspaced(parts[-1][-1] + piece[0][0]):
+                parts.append(" ")
+                length += 1
+            starts.append(length)
+            originals.append(piece.start())
+            parts.append(piece[0])
+            length += len(piece[0])
+        return "".join(parts), starts, originals
 
 
 class Quotes:

@@ -10,12 +10,4 @@ from pytest_rageval.evalsets.formats import FORMATS
 from pytest_rageval.evalsets.loading import How, load, load_records
 from pytest_rageval.evalsets.records import from_records, write_jsonl
 
-__all__ = [
-    "FORMATS",
-    "Format",
-    "How",
-    "from_records",
-    "load",
-    "load_records",
-    "write_jsonl",
-]
+__all__ = ["FORMATS", "Format", "How", "from_records", "load", "load_records", "write_jsonl"]

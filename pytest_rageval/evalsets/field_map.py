@@ -150,13 +150,7 @@ def _zipped(parts: dict[str, Any], check: Check) -> list[dict[str, Any]]:
 
 
 class NearMiss(NamedTuple):
-    """A key that was probably meant to be a field.
-
-    Attributes:
-        key: in the records.
-        meant: the field of ours, as in a field map.
-        ids: of the examples with the key.
-    """
+    """A key in records that was probably meant to be a field of ours, and the ids of the examples with it."""
 
     key: str
     meant: str

@@ -83,12 +83,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 
 @dataclass(slots=True)
 class Opened:
-    """An open file.
-
-    Attributes:
-        stream: its bytes, decompressed.
-        line: the number of the last complete line, for messages; the reader sets it.
-    """
+    """An open file: its decompressed bytes, and the number of the last line that was read, set by the reader."""
 
     stream: IO[bytes]
     line: int = 0

@@ -19,11 +19,7 @@ COMPRESSED: Final = (".gz", ".zst")
 
 
 class Shape:
-    """A path and the beginning of its content, each read when it is asked for.
-
-    Attributes:
-        path: of the file or the folder.
-    """
+    """The path of a file or folder, and the beginning of its content, each read when it is asked for."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -10,14 +10,7 @@ from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.records import Check, example_from
 from pytest_rageval.model import Example
 
-__all__ = [
-    "PREFERENCES",
-    "HumanLabels",
-    "LabelledAnswer",
-    "LabelledPair",
-    "Scale",
-    "load_labels",
-]
+__all__ = ["PREFERENCES", "HumanLabels", "LabelledAnswer", "LabelledPair", "Scale", "load_labels"]
 
 Scale = Literal["yes/no", "graded", "pairwise"]
 
@@ -137,8 +130,7 @@ def load_labels(path: Path) -> HumanLabels:
         annotators = len((answers or pairs or [item])[0].human)
         if len(item.human) != annotators:
             check.fail(
-                f'"human" has {_labels(len(item.human))}, and that of {next(iter(places.values()))} has '
-                f"{_labels(annotators)}",
+                f"the number of labels is {len(item.human)}, and in {next(iter(places.values()))} it is {annotators}",
                 "Write one label for each annotator in every line, in one order, and null without a label.",
             )
         if isinstance(item, LabelledPair):
@@ -150,10 +142,6 @@ def load_labels(path: Path) -> HumanLabels:
     if not places:
         raise InputError(f"{path.name} holds no labels.\n{FORM}.")
     return HumanLabels(path.name, _scale(answers), tuple(answers), tuple(pairs))
-
-
-def _labels(count: int) -> str:
-    return f"{count} label{'' if count == 1 else 's'}"
 
 
 def _single_spaced(text: str) -> str:

@@ -152,16 +152,10 @@ def _plain(value: Any) -> Any:
 def find(
     what: str, source: str | Path, *, bases: Sequence[Path], there: Callable[[Path], bool] = Path.exists
 ) -> Path:
-    """Return the absolute path of a file or folder; a relative one is looked for under each base in turn.
-
-    Args:
-        what: the kind of file, for the error.
-        source: the path.
-        bases: folders.
-        there: whether a path is what is looked for.
+    """Return the absolute path of a file or folder, the first under one of the bases that is `there`.
 
     Raises:
-        InputError: it is under none of the bases.
+        InputError: it is under none of them; `what` is the kind of file.
     """
     candidates = [base / source for base in bases]
     for candidate in candidates:

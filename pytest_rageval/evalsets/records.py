@@ -49,11 +49,7 @@ MAX_LISTED: Final = 12
 
 
 def from_records(records: Iterable[tuple[str, Any]], *, name: str) -> EvalSet:
-    """Make an eval set of records.
-
-    Args:
-        records: of the native format, with their places.
-        name: of the eval set.
+    """Make an eval set of records of the native format, with their places.
 
     Raises:
         InputError: a record cannot be used, two have one id, or there is none.
@@ -207,12 +203,9 @@ def checked(records: Iterable[tuple[str, Any]], *required: str) -> Iterator[tupl
 
 
 class Check:
-    """Reads and checks the values of one record.
+    """Reads and checks the values of the record at a place, such as "support.jsonl line 3".
 
     Every method takes a value and its keys, for messages: `"gold", 0, "id"` is shown as `"gold"[0] "id"`.
-
-    Args:
-        place: of the record, such as "support.jsonl line 3".
     """
 
     __slots__ = ("place",)

@@ -95,7 +95,10 @@ def sampled(read: Read, draw: Draw, *, name: str) -> EvalSet:
             groups.add(_group(example.tags, draw.stratify))
             if len(groups.counts) > draw.size:
                 if draw.stratify is not None:
-                    raise _too_many_groups(draw)
+                    raise InputError(
+                        f"stratify: the values of {', '.join(draw.stratify)} make more groups than the {draw.size} "
+                        "examples to draw.\nTake a larger sample, or a tag with fewer values."
+                    )
                 groups = None
     if not ranks:
         raise no_examples_error(name)
@@ -143,14 +146,6 @@ def _group(tags: Mapping[str, Any], stratify: tuple[str, ...] | None) -> str:
 
 
 _ENCODER: Final = json.JSONEncoder(sort_keys=True)
-
-
-def _too_many_groups(draw: Draw) -> InputError:
-    tags = ", ".join(draw.stratify or ())
-    return InputError(
-        f"stratify: the values of {tags} make more groups than the {draw.size} examples to draw.\n"
-        "Take a larger sample, or a tag with fewer values."
-    )
 
 
 class _Smallest(Generic[T]):

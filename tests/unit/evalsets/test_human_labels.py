@@ -98,7 +98,7 @@ def test_answers_that_differ_in_anything_read_are_other_items(tmp_path: Path) ->
         ),
         (
             [ANSWER | {"human": [1, 0]}, ANSWER | {"prediction": "Rome"}],
-            'line 2: "human" has 1 label, and that of labels.jsonl line 1 has 2 labels.\nWrite one label for each',
+            "line 2: the number of labels is 1, and in labels.jsonl line 1 it is 2.\nWrite one label for each",
         ),
         ([PAIR | {"second": " so"}], 'line 1: "first" and "second" are the same answer'),
         ([], "labels.jsonl holds no labels"),
