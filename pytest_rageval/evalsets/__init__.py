@@ -7,7 +7,7 @@ Each module of `formats` reads one file format into records of the native format
 
 from pytest_rageval.evalsets.format import Format
 from pytest_rageval.evalsets.formats import FORMATS
-from pytest_rageval.evalsets.loading import How, load, load_records
+from pytest_rageval.evalsets.loading import LoadOptions, load, load_records
 from pytest_rageval.evalsets.records import from_records, write_jsonl
 
-__all__ = ["FORMATS", "Format", "How", "from_records", "load", "load_records", "write_jsonl"]
+__all__ = ["FORMATS", "Format", "LoadOptions", "from_records", "load", "load_records", "write_jsonl"]

@@ -14,14 +14,14 @@ from pytest_rageval.evalsets.records import Records, from_records
 from pytest_rageval.evalsets.sampling import Draw, sampled
 from pytest_rageval.model import EvalSet
 
-__all__ = ["How", "find", "load", "load_records"]
+__all__ = ["LoadOptions", "find", "load", "load_records"]
 
 MISSING_TYPES: Final = ("NAType", "NaTType")
 """Types of pandas's missing values."""
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class LoadOptions:
     """How an eval set is read.
 
     Attributes:
@@ -35,7 +35,7 @@ class How:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, arguments: Mapping[str, Any]) -> "How":
+    def parse(cls, arguments: Mapping[str, Any]) -> "LoadOptions":
         """From a marker's arguments: `format`, `sample` with `seed` and `stratify`, the format's options.
 
         Raises:
@@ -55,7 +55,7 @@ class How:
 
 
 def load(
-    path: Path | str, how: How | None = None, *, formats: Mapping[str, Format] = FORMATS, **words: Any
+    path: Path | str, how: LoadOptions | None = None, *, formats: Mapping[str, Format] = FORMATS, **words: Any
 ) -> EvalSet:
     """Read an eval set from a file or a folder.
 
@@ -69,14 +69,14 @@ def load(
     Raises:
         InputError: the format is unknown, or the file cannot be used.
     """
-    path, how = Path(path), how or How.parse(words)
+    path, how = Path(path), how or LoadOptions.parse(words)
     if not path.exists():
         raise InputError(f"The eval set {path} cannot be read: there is no such file.")
     form = format_of(path, formats, how.format, how.options)
     return _evalset(lambda: form.records(path, how.options), how.draw, path.name)
 
 
-def load_records(source: object, how: How | None = None) -> EvalSet | None:
+def load_records(source: object, how: LoadOptions | None = None) -> EvalSet | None:
     """Make an eval set of records in Python.
 
     Of a data frame, missing values (NaN, NaT, NA) are left out, NumPy values become Python's, and times
@@ -92,7 +92,7 @@ def load_records(source: object, how: How | None = None) -> EvalSet | None:
     Raises:
         InputError: a record cannot be used, or there is another option than `fields`.
     """
-    how = how or How()
+    how = how or LoadOptions()
     rows = _rows(source)
     if rows is None:
         return None
@@ -150,16 +150,16 @@ def _plain(value: Any) -> Any:
 
 
 def find(
-    what: str, source: str | Path, *, bases: Sequence[Path], there: Callable[[Path], bool] = Path.exists
+    what: str, source: str | Path, *, bases: Sequence[Path], accepts: Callable[[Path], bool] = Path.exists
 ) -> Path:
-    """Return the absolute path of a file or folder, the first under one of the bases that is `there`.
+    """Return the absolute path of a file or folder, the first under one of the bases that is accepted.
 
     Raises:
         InputError: it is under none of them; `what` is the kind of file.
     """
     candidates = [base / source for base in bases]
     for candidate in candidates:
-        if there(candidate):
+        if accepts(candidate):
             return candidate.resolve()
     looked = "\n".join(f"  {candidate}" for candidate in dict.fromkeys(candidates))
     raise InputError(f"There is no {what} {str(source)!r}. Looked for:\n{looked}")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets import How, load
+from pytest_rageval.evalsets import LoadOptions, load
 from pytest_rageval.evalsets.field_map import NearMiss, mapped, near_misses
 from pytest_rageval.model import EvalSet, Example, Gold
 
@@ -20,7 +20,7 @@ def _one(record: dict[str, Any], **fields: str) -> dict[str, Any]:
 
 def _table(folder: Path, content: str, **words: Any) -> tuple[Example, ...]:
     (folder / "t.csv").write_text(content, encoding="utf-8")
-    return load(folder / "t.csv", How.parse(words)).examples
+    return load(folder / "t.csv", LoadOptions.parse(words)).examples
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets import FORMATS, Format, How, load, load_records
+from pytest_rageval.evalsets import FORMATS, Format, LoadOptions, load, load_records
 from pytest_rageval.evalsets.loading import find
 from pytest_rageval.model import Example, Gold
 
 
 def _error(path: Path, **words: Any) -> str:
     with pytest.raises(InputError) as caught:
-        load(path, How.parse(words))
+        load(path, LoadOptions.parse(words))
     return str(caught.value)
 
 
@@ -43,7 +43,7 @@ def test_an_ambiguous_shape_says_which_were_considered(tmp_path: Path) -> None:
     content = '{"qid": "a-1", "question": "Q?", "answer": "A", "gold_doc_ids": [1], "prediction": "P"}'
     path = _file(tmp_path, "a.jsonl", content)
     assert _error(path) == 'a.jsonl may be lfrqa or openqa.\nSay which: format="lfrqa".'
-    assert load(path, How.parse({"format": "lfrqa"})).examples[0].reference == "A"
+    assert load(path, LoadOptions.parse({"format": "lfrqa"})).examples[0].reference == "A"
 
 
 def test_an_unknown_option_lists_those_of_the_format(tmp_path: Path) -> None:
@@ -103,9 +103,9 @@ def test_a_format_may_be_added(tmp_path: Path) -> None:
     formats = {**FORMATS, "faq": faq}
     path = _file(tmp_path, "a.faq", "[Who?\nWhere?")
     assert [example.question for example in load(path, formats=formats)] == ["[Who?", "Where?"]
-    assert load(path, How.parse({"prefix": "q"}), formats=formats).examples[1].id == "q2"
+    assert load(path, LoadOptions.parse({"prefix": "q"}), formats=formats).examples[1].id == "q2"
     with pytest.raises(InputError, match="There is no eval set format 'faq'"):
-        load(path, How("faq"))
+        load(path, LoadOptions("faq"))
 
 
 ROWS: list[dict[str, Any]] = [
@@ -187,7 +187,7 @@ def test_other_things_are_no_records(source: object) -> None:
 def test_fields_and_samples_work_as_with_files() -> None:
     """A field map, and a sample of what it gives."""
     rows = [{"query": f"Q{i}?", "doc": i} for i in range(9)]
-    how = How.parse({"fields": {"id": "#", "question": "query", "gold": "doc"}, "sample": 4})
+    how = LoadOptions.parse({"fields": {"id": "#", "question": "query", "gold": "doc"}, "sample": 4})
     evalset = load_records(rows, how)
     assert evalset is not None
     assert len(evalset) == 4
@@ -216,7 +216,7 @@ def test_a_record_that_does_not_fit_is_named_by_its_number() -> None:
 def test_other_options_are_refused() -> None:
     """They are of files."""
     with pytest.raises(InputError, match=r"Records in Python know no split, format\."):
-        load_records(ROWS, How.parse({"split": "test", "format": "beir"}))
+        load_records(ROWS, LoadOptions.parse({"split": "test", "format": "beir"}))
 
 
 @pytest.mark.parametrize("package", ["pandas", "polars", "datasets"])
@@ -254,4 +254,4 @@ def test_a_folder_is_passed_over_where_a_file_is_looked_for(tmp_path: Path) -> N
     (tmp_path / "two" / "labels").touch()
     bases = tmp_path / "one", tmp_path / "two"
     assert find("eval set", "labels", bases=bases) == tmp_path / "one" / "labels"
-    assert find("labels file", "labels", bases=bases, there=Path.is_file) == tmp_path / "two" / "labels"
+    assert find("labels file", "labels", bases=bases, accepts=Path.is_file) == tmp_path / "two" / "labels"
