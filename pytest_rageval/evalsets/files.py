@@ -16,7 +16,7 @@ from typing import IO, Any, Final, NoReturn, cast
 from pytest_rageval.errors import InputError, require
 from pytest_rageval.files import refuse_special
 
-__all__ = ["Opened", "json_elements", "json_records", "lines", "not_utf8", "opened", "parse"]
+__all__ = ["json_elements", "json_records", "lines", "not_utf8", "opened", "parse"]
 
 MAX_LINE: Final = 64 * 2**20
 """Bytes of a line; a longer one is no record, and would fill the memory before a parser could fail."""
