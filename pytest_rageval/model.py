@@ -1,4 +1,4 @@
-"""The nouns of the project: documents, examples, eval sets, rankings."""
+"""The data of the package: documents, gold passages, examples, eval sets, rankings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,16 +7,16 @@ from typing import Any, NamedTuple, overload
 
 from pytest_rageval.fingerprint import digest, digest_of_all
 
-__all__ = ["Document", "EvalSet", "Example", "Gold", "Ranking", "Span"]
+__all__ = ["Document", "EvalSet", "Example", "Gold", "Ranking", "Span", "excerpt"]
 
 
 class Span(NamedTuple):
-    """A place in a file, which stays what it is however the file is cut into passages.
+    """A place in a file, independent of how the file is cut into passages.
 
     Attributes:
-        source: the file's name, or its path.
-        start: of its first character, from 0.
-        end: behind its last one; above `start`.
+        source: the file's name or path.
+        start: the offset of its first character, from 0.
+        end: the offset after its last character; above `start`.
     """
 
     source: str
@@ -29,12 +29,11 @@ class Document:
     """A passage as a retriever returns it.
 
     Attributes:
-        text: what the generator reads. `str(document)` is this text, so that a
-            prompt can be joined from documents as from strings.
-        id: the retriever's own identifier, or None where it has none.
-        score: the retriever's own, on its own scale, or None. Never used to rank.
-        metadata: whatever else came with the passage.
-        span: where in which file it is, or None where that is not known.
+        text: what the generator reads; also `str(document)`.
+        id: the retriever's identifier, or None.
+        score: the retriever's, on its own scale, or None. Never used to rank.
+        metadata: other data from the retriever.
+        span: its place in a file, or None if unknown.
     """
 
     text: str
@@ -48,27 +47,27 @@ class Document:
 
     @property
     def identity(self) -> str:
-        """By what two documents are the same. It is the id; without one the text, and its place where that is known."""
+        """The same for equal documents: the id; without one the text, with its place if known."""
         if self.id is not None:
             return f"id:{self.id}"
-        # A sentence that stands in two files, or twice in one, is not found here because it was found there.
+        # The same sentence at two places is two documents.
         place = "" if self.span is None else f"{self.span.start}-{self.span.end} {self.span.source}\n"
         return f"text:{place}{self.text}"
 
     @property
     def label(self) -> str:
-        """How reports name the document, by the id or the beginning of the text in quotes."""
+        """The name in reports: the id, or the beginning of the text in quotes."""
         return self.id if self.id is not None else excerpt(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """A passage that people say answers the question: by id, by text, or by source span.
+    """A passage that people judged: by id, by text, or by source span.
 
     Attributes:
         id: the passage's identifier in the corpus.
-        text: its text. LLM-retEval needs it, to show it to the generator.
-        source: the file a span is in; `start` and `end` are its character offsets.
+        text: its text. LLM-retEval shows it to the generator.
+        source: the file of the span; `start` and `end` are its character offsets.
         grade: relevance, an integer ≥ 0; 0 is judged and not relevant.
     """
 
@@ -81,14 +80,14 @@ class Gold:
 
     @property
     def span(self) -> Span | None:
-        """Where in which file the passage is, or None where that is not known."""
+        """The passage's place in a file, or None if unknown."""
         if self.source is None or self.start is None or self.end is None:
             return None
         return Span(self.source, self.start, self.end)
 
     @property
     def label(self) -> str:
-        """How reports name the passage."""
+        """The name in reports: the id, the beginning of the text, or the span."""
         if self.id is not None:
             return self.id
         if self.text is not None:
@@ -98,18 +97,18 @@ class Gold:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One question of an eval set, with all that is known of its answer.
+    """One question of an eval set, with its answers and gold passages.
 
     Attributes:
         id: unique in its eval set.
-        question: the query, as the retriever gets it.
+        question: the retriever's query.
         answers: alternatives, any one of which is right.
-        answer_set: several answers that are all wanted, each with its aliases; rules over `answers`
-            and `reference`.
+        answer_set: several answers that are all wanted, each with its aliases; precedes `answers` and
+            `reference`.
         gold: the gold passages; those of grade 0 are judged and not relevant.
         reference: a long-form answer, or None.
         tags: for slices, such as `{"topic": "billing"}`.
-        extra: keys of the record that have no meaning here.
+        extra: other keys of the record.
     """
 
     id: str
@@ -128,27 +127,23 @@ class Example:
 
     @property
     def wanted(self) -> tuple[tuple[str, ...], ...]:
-        """The short answers that are wanted, each as its aliases; the `answer_set`, or the `answers` as one.
-
-        None where there is only a long-form `reference`, which no text but itself contains.
-        """
+        """The short answers that are wanted, each with its aliases; empty if there is only a `reference`."""
         return self.answer_set or ((self.answers,) if self.answers else ())
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits of what is asked and what is right; tags and extra keys may change."""
+        """Twelve hex digits of question, answers and gold; tags and extra keys do not count."""
         plain = _plain(self)
-        return digest([plain[name] for name in ("question", "answers", "answer_set", "gold", "reference")])[
-            :12
-        ]
+        fields = ("question", "answers", "answer_set", "gold", "reference")
+        return digest([plain[name] for name in fields])[:12]
 
 
 @dataclass(frozen=True)
 class EvalSet:
-    """The examples a test is scored on.
+    """The examples of a test.
 
     Attributes:
-        name: how reports call it: the file's name.
+        name: the file's, for reports.
         examples: in the file's order; ids are unique.
     """
 
@@ -169,17 +164,17 @@ class EvalSet:
 
 @dataclass(frozen=True)
 class Ranking(Sequence[Document]):
-    """What a retriever returned for a query: documents, best first, each once.
+    """The documents that a retriever returned for a query, best first, each once.
 
-    A document that comes twice stands at its best rank.
-    `"kb-112" in ranking` asks for an id; a `Document` is found by id or, without one, by text.
+    A repeated document has its best rank. `"kb-112" in ranking` looks for an id; a `Document` is looked
+    for by id or, without one, by text.
 
     Attributes:
-        query: that was asked.
-        documents: at most k, where k were asked for.
-        duplicates: how many were dropped since they came before.
-        missing: how many fewer than k were left then.
-        surplus: how many more than k, which were dropped too.
+        query: the query.
+        documents: at most k, if k were asked for.
+        duplicates: number of repeated documents, which are dropped.
+        missing: number of documents that are then missing from k.
+        surplus: number of documents beyond k, which are dropped.
     """
 
     query: str
@@ -200,7 +195,7 @@ class Ranking(Sequence[Document]):
 
     @property
     def textless(self) -> int:
-        """How many of the documents have no text to read."""
+        """The number of documents without text."""
         return sum(not document.text.strip() for document in self.documents)
 
     @property

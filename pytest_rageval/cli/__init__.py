@@ -1,13 +1,16 @@
-"""The `rageval` command: upkeep of what the plugin keeps and reads, and a look at the judge."""
+"""The `rageval` command: `main()` runs it.
 
-import argparse
+`arguments` has the command line. One module for each group of commands: `cache_reading` (info, export),
+`cache_writing` (import, prune), `cache_verify`, `evalset_check`, `evalset_anchor`, `evalset_generate`, `judge`.
+They share `cache_folder`, `evalset_reading`, `quotes` (quotes found in texts) and `output` (what is printed).
+A command returns the exit status. It raises `RagevalError` for input that cannot be used.
+"""
+
 import os
 import sys
 from collections.abc import Sequence
 
-from pytest_rageval.cli.cache import add_to as add_cache
-from pytest_rageval.cli.evalset import add_to as add_evalset
-from pytest_rageval.cli.judge import add_to as add_judge
+from pytest_rageval.cli.arguments import parser
 from pytest_rageval.cli.output import note
 from pytest_rageval.errors import RagevalError
 
@@ -23,27 +26,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        arguments: of the command line, without the program's name; None takes those of the process.
+        arguments: of the command line, without the program's name; None: those of the process.
 
     Returns:
-        The exit status: 0; 1 where damage was found; 2 for input that cannot be used; 130 after Ctrl-C.
+        The exit status: 0; 1 if the command found damage or errors; 2 for unusable input; 130 after Ctrl-C.
 
     Raises:
         SystemExit: with 2 for arguments that are not allowed, with 0 after `--help`.
     """
     for stream in (sys.stdout, sys.stderr):
-        # A model's name may hold letters that the terminal's encoding lacks.
+        # The terminal's encoding may lack letters of a model's name.
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-    parser = argparse.ArgumentParser(
-        prog="rageval", description="Looks after what pytest-rageval keeps and reads, and at whom it trusts."
-    )
-    groups = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    add_cache(groups)
-    add_evalset(groups)
-    add_judge(groups)
-    options = parser.parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         status: int = options.run(options)
         sys.stdout.flush()
@@ -51,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         note(str(error))
         return UNUSABLE
     except BrokenPipeError:
-        # Whoever read our output, such as `head`, has had enough. Nothing may be written at the end either.
+        # The reader of our output, such as `head`, has closed it. The flush at exit must not fail either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:

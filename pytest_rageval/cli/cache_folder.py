@@ -1,35 +1,34 @@
-"""An existing cache folder as the commands open it, and the embeddings beside the replies."""
+"""Cache folders and cassettes as the commands open them, and their entries by model."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
-from pytest_rageval.cli.output import count, date, note, say, size
-from pytest_rageval.embeddings.file import EMBEDDINGS_FILE, Survey, delete_damaged, delete_older, survey
+from pytest_rageval.cli.output import note, plain, table
+from pytest_rageval.embeddings.file import EMBEDDINGS_FILE, Survey, survey
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.llm.cassette import read_cassette
+from pytest_rageval.llm.maintenance import Damaged, model_of, uses
 from pytest_rageval.llm.store import FILE, Database, Entry, ForeignSchemaError
-from pytest_rageval.llm.store import FILE as REPLIES
 
 __all__ = [
     "BrokenCacheError",
-    "alone",
-    "as_json",
     "bytes_on_disk",
-    "cassette",
-    "info",
-    "opened",
-    "prune",
-    "verify",
+    "cassette_entries",
+    "embeddings_survey",
+    "has_only_embeddings",
+    "known_models",
+    "models_table",
+    "open_cache",
+    "split_damaged",
 ]
 
-BROKEN = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR")
-"""How SQLite's names begin for a file that is damaged as a whole; the last is for tables that are gone."""
+CORRUPT = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR")
+"""How SQLite's error names begin for a damaged file; the last one is for missing tables."""
 
 
 class BrokenCacheError(StoreError):
-    """SQLite cannot read the file, or cannot read on; `why` is its word."""
+    """SQLite cannot read the file, or cannot read on; `why` is its message."""
 
     advice = (
         "The file as a whole is damaged. Save what can be read of it with `rageval cache export FILE`, delete "
@@ -42,17 +41,12 @@ class BrokenCacheError(StoreError):
 
 
 @contextlib.contextmanager
-def opened(directory: Path, *, make: bool = False, write: bool = False) -> Iterator[Database]:
-    """The cache of a folder.
-
-    Args:
-        directory: the folder.
-        make: whether it is made if missing.
-        write: whether it is to be written.
+def open_cache(directory: Path, *, make: bool = False, write: bool = False) -> Iterator[Database]:
+    """Open the reply cache of a folder; make it if it is missing; require that it can be written.
 
     Raises:
-        InputError: it is not there, cannot be used, or may only be read; what to do.
-        BrokenCacheError: SQLite cannot read it, now or while it is used.
+        InputError: it is missing, cannot be used, or is read-only.
+        BrokenCacheError: SQLite cannot read it, now or within the block.
     """
     file = directory / FILE
     if not file.is_file():
@@ -62,7 +56,7 @@ def opened(directory: Path, *, make: bool = False, write: bool = False) -> Itera
                 "Name the folder with --cache-dir; a run of pytest makes one in the project's root directory."
             )
     elif not file.stat().st_size:
-        # SQLite would take it for a new cache, and the replies that were in it would not be missed.
+        # SQLite would take it for a new cache.
         raise BrokenCacheError(directory, f"its file {FILE} is empty, 0 bytes")
     try:
         with contextlib.closing(Database(directory)) as database:
@@ -73,124 +67,81 @@ def opened(directory: Path, *, make: bool = False, write: bool = False) -> Itera
                 )
             yield database
     except ForeignSchemaError as error:
-        # The replies are read without SQLite, which would run what is there.
         raise BrokenCacheError(directory, _first_line(error).partition(" used: ")[2].rstrip(".")) from error
     except StoreError as error:
         if isinstance(error.__cause__, UnicodeDecodeError):
-            # In SQLite's message, which quotes from the file.
+            # SQLite's message quotes the file.
             raise BrokenCacheError(directory, "the names of its tables are not UTF-8") from error
-        why = str(getattr(error.__cause__, "sqlite_errorname", ""))
-        if why.startswith(BROKEN):
+        if str(getattr(error.__cause__, "sqlite_errorname", "")).startswith(CORRUPT):
             raise BrokenCacheError(directory, str(error.__cause__)) from error
         raise InputError(f"{_first_line(error)}\nName another folder with --cache-dir.") from error
 
 
 def bytes_on_disk(directory: Path) -> int:
-    """Of the file and those that SQLite keeps beside it."""
+    """Return the size of the reply cache with the files that SQLite adds to it."""
     files = (directory / f"{FILE}{ending}" for ending in ("", "-wal", "-shm"))
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def cassette(path: Path) -> dict[str, Entry]:
-    """The replies of a cassette.
-
-    Raises:
-        InputError: the file is not there, or not all of it is replies.
-    """
-    advice = f"Check the name; `rageval cache verify {path}` lists all that is wrong."
-    try:
-        return read_cassette(path)
-    except StoreError as error:
-        raise InputError(f"{_first_line(error)}\n{advice}") from error
+def has_only_embeddings(directory: Path) -> bool:
+    """Whether a folder has embeddings and no replies, as in a project that asks no model."""
+    return (directory / EMBEDDINGS_FILE).is_file() and not (directory / FILE).exists()
 
 
-def _first_line(error: StoreError) -> str:
-    """What was found; the advice after it is for runs of pytest."""
-    return str(error).partition("\n")[0]
-
-
-def alone(directory: Path) -> bool:
-    """Whether a folder has embeddings and no replies, as a project that asks no model has."""
-    return (directory / EMBEDDINGS_FILE).is_file() and not (directory / REPLIES).exists()
-
-
-def info(directory: Path) -> None:
-    """Say how many are kept, where there is a file of them."""
-    kept = _survey(directory)
-    if kept is None:
-        return
-    span = (
-        f"; the oldest kept {date(kept.written[0])}, the newest {date(kept.written[-1])}"
-        if kept.written
-        else ""
-    )
-    say(f"{directory}: {count(kept.embeddings, 'embedding')}, {size(kept.bytes)} on disk{span}")
-    if kept.damaged:
-        note(
-            f"{count(kept.damaged, 'damaged embedding')} not counted. `rageval cache verify --repair` deletes such."
-        )
-
-
-def as_json(directory: Path) -> dict[str, Any] | None:
-    """The same for programs; None where there is no file that can be read."""
-    kept = _survey(directory)
-    if kept is None:
-        return None
-    return {
-        "bytes": kept.bytes,
-        "embeddings": kept.embeddings,
-        "damaged": kept.damaged,
-        "oldest": date(kept.written[0]) if kept.written else None,
-        "newest": date(kept.written[-1]) if kept.written else None,
-    }
-
-
-def prune(directory: Path, until: float, *, dry: bool) -> None:
-    """Delete those kept before a time, where there is a file of them.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
-    kept = _survey(directory)
-    if kept is None:
-        return
-    old = sum(at < until for at in kept.written) if dry else delete_older(directory, until)
-    verb = "would be deleted" if dry else "deleted"
-    say(f"{directory}: {old:,} of {count(kept.embeddings, 'embedding')} {verb}")
-
-
-def verify(directory: Path, *, mend: bool) -> int:
-    """Look for damage, where there is a file of them.
-
-    Returns:
-        How many faults were found, also where they were repaired.
-
-    Raises:
-        StoreError: it is to be repaired and cannot be written.
-    """
-    file = directory / EMBEDDINGS_FILE
-    try:
-        kept = survey(directory)
-    except StoreError as error:
-        say(f"{file}: damaged: {error}")
-        return 1
-    if kept is None:
-        return 0
-    say(f"{file}: {count(kept.embeddings, 'good embedding')}, {count(kept.damaged, 'damaged entry')}")
-    if kept.damaged and mend:
-        delete_damaged(directory)
-        say(f"deleted: {count(kept.damaged, 'damaged embedding')}")
-    elif kept.damaged:
-        note(
-            "`rageval cache verify --repair` deletes them; runs pass over them and encode their texts again."
-        )
-    return kept.damaged
-
-
-def _survey(directory: Path) -> Survey | None:
-    """None, with a note, where the file cannot be read: the replies are told all the same."""
+def embeddings_survey(directory: Path) -> Survey | None:
+    """Count the embeddings of a folder; None without a file, or, with a note, if it cannot be read."""
     try:
         return survey(directory)
     except StoreError as error:
         note(str(error))
         return None
+
+
+def cassette_entries(path: Path) -> dict[str, Entry]:
+    """Read the replies of a cassette by key.
+
+    Raises:
+        InputError: the file cannot be read, or a line is no reply.
+    """
+    try:
+        return read_cassette(path)
+    except StoreError as error:
+        raise InputError(
+            f"{_first_line(error)}\nCheck the name; `rageval cache verify {path}` lists all that is wrong."
+        ) from error
+
+
+def _first_line(error: StoreError) -> str:
+    """The finding, without the advice, which is for runs of pytest."""
+    return str(error).partition("\n")[0]
+
+
+def split_damaged(entries: Iterable[Entry | Damaged]) -> tuple[list[Entry], list[Damaged]]:
+    """Split entries into good and damaged ones."""
+    good: list[Entry] = []
+    damaged: list[Damaged] = []
+    for entry in entries:
+        if isinstance(entry, Damaged):
+            damaged.append(entry)
+        else:
+            good.append(entry)
+    return good, damaged
+
+
+def models_table(entries: Iterable[Entry]) -> str:
+    """Return a table with the replies and tokens of each model."""
+    return table(
+        ["model", "replies", "tokens in", "tokens out", "cut"],
+        [
+            [
+                plain(f"{use.model} at {use.base_url}" if use.base_url else use.model or "(no name)"),
+                *(f"{number:,}" for number in (use.replies, use.tokens_in, use.tokens_out, use.cut)),
+            ]
+            for use in uses(entries)
+        ],
+    )
+
+
+def known_models(entries: Iterable[Entry]) -> str:
+    """Return the names that `--model` knows, for a message."""
+    return ", ".join(sorted({plain(model_of(entry)[0]) for entry in entries})) or "none"

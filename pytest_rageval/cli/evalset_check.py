@@ -1,4 +1,4 @@
-"""`rageval evalset check`: what is wrong with an eval set, and how small a drop it can show."""
+"""`rageval evalset check`: mistakes in an eval set, and the smallest drop it can show."""
 
 import argparse
 import json
@@ -19,33 +19,58 @@ from pytest_rageval.measures.near_duplicates import similar_questions
 from pytest_rageval.model import Document, EvalSet, Example, Gold, Span, excerpt
 from pytest_rageval.stats.power import POWER, detectable_drop_unpaired
 
-__all__ = ["FEWER", "Finding", "Kind", "Seen", "check", "of_the_gold", "of_the_set"]
+__all__ = ["check_command"]
 
-FEWER: Final = 10
-"""A tag is unbalanced where its commonest value has more than this many times the examples of its rarest."""
+IMBALANCE: Final = 10
+"""A tag is unbalanced if its commonest value has over this many times the examples of its rarest."""
+
+ALPHA: Final = 0.05
+"""Significance level of the drop that an eval set can show."""
+
+MAX_FINDINGS: Final = 5
+"""Findings of a kind that are shown."""
+
+MAX_IDS: Final = 4
+"""Examples of a finding that are named."""
+
+
+def check_command(options: argparse.Namespace) -> int:
+    """Print the mistakes that are found.
+
+    Returns:
+        0; 1 if there are errors.
+    """
+    evalset, places = read_evalset(options.file, options.format, options.field, options.option)
+    corpus = None if options.corpus is None else read_corpus(options.corpus)
+    of_files = options.corpus is not None and is_of_files(options.corpus)
+    kinds = [*_question_findings(evalset), *_gold_findings(evalset, corpus, of_files=of_files)]
+    kinds = sorted((kind for kind in kinds if kind.found), key=lambda kind: not kind.error)
+    drop = _smallest_drop(len(evalset))
+    errors, notes = (sum(len(kind.found) for kind in kinds if kind.error is error) for error in (True, False))
+    if options.json:
+        say(json.dumps(_document(evalset.name, places, kinds, drop), indent=2))
+        return int(errors > 0)
+    for kind in kinds:
+        say(f"{'error' if kind.error else 'note'}: {kind.title}: {len(kind.found):,}")
+        for line in _lines(kind.found, places):
+            say(f"  {plain(line)}")
+    say(
+        f"{plain(evalset.name)}: {count(len(evalset), 'example')}, {count(errors, 'error')}, {count(notes, 'note')}"
+        + ("" if options.corpus else "; gold passages were not looked up, without --corpus")
+    )
+    say(_power(drop, len(evalset)))
+    return int(errors > 0)
 
 
 class Finding(NamedTuple):
-    """One thing that was found.
-
-    Attributes:
-        ids: of the examples concerned, in their order.
-        what: about them.
-    """
+    """A mistake: the ids of the examples concerned, in their order, and a description."""
 
     ids: tuple[str, ...]
     what: str
 
 
 class Kind(NamedTuple):
-    """A kind of findings.
-
-    Attributes:
-        name: for programs.
-        title: for people.
-        found: whatever there is.
-        error: whether scores are wrong with it; else somebody should have a look.
-    """
+    """The findings of one kind. Scores are wrong with an error; others are notes."""
 
     name: str
     title: str
@@ -53,363 +78,38 @@ class Kind(NamedTuple):
     error: bool = False
 
 
-def of_the_set(evalset: EvalSet) -> list[Kind]:
-    """What is wrong with the questions, their tags, and what they can be scored by."""
-    return [
-        Kind(
-            "duplicate",
-            "the same question, but for case, punctuation and articles",
-            _same_questions(evalset),
-            error=True,
-        ),
-        Kind("near_duplicate", "nearly the same question", _near(evalset)),
-        Kind("leak", "an answer stands in the question", _each(evalset, _leaked)),
-        Kind("unanswerable", "neither answers nor gold passages nor a reference", _each(evalset, _bare)),
-        Kind("no_gold", "no gold passage of a grade above 0", _each(evalset, _without_gold)),
-        Kind("no_answers", "no answers", _each(evalset, _without_answers)),
-        Kind(
-            "misspelt",
-            "a key that is not read, and nearly has the name of one that is",
-            list(_misspelt(evalset)),
-        ),
-        Kind("unbalanced", "a tag with very rare values", list(_unbalanced(evalset))),
-    ]
+def _lines(found: Sequence[Finding], places: Mapping[str, str]) -> Iterator[str]:
+    for finding in found[:MAX_FINDINGS]:
+        named = [f"{identifier} ({places[identifier]})" for identifier in finding.ids[:MAX_IDS]]
+        more = len(finding.ids) - len(named)
+        yield f"{', '.join(named)}{f' and {more:,} more' if more else ''}: {finding.what}"
+    if len(found) > MAX_FINDINGS:
+        yield f"and {len(found) - MAX_FINDINGS:,} more (all with --json)"
 
 
-def _each(evalset: EvalSet, look: Callable[[Example], str | None]) -> list[Finding]:
-    """What is found in each example by itself."""
-    looked = ((example, look(example)) for example in evalset)
-    return [Finding((example.id,), what) for example, what in looked if what is not None]
-
-
-def _same_questions(evalset: EvalSet) -> list[Finding]:
-    return [
-        Finding(tuple(example.id for example in same), excerpt(same[0].question))
-        for same in _by_question(evalset).values()
-        if len(same) > 1
-    ]
-
-
-def _near(evalset: EvalSet) -> list[Finding]:
-    first = [same[0] for same in _by_question(evalset).values()]
-    return [
-        Finding(tuple(first[i].id for i in group), " / ".join(excerpt(first[i].question) for i in group[:2]))
-        for group in similar_questions([example.question for example in first])
-    ]
-
-
-def _by_question(evalset: EvalSet) -> dict[str, list[Example]]:
-    found: dict[str, list[Example]] = defaultdict(list)
-    for example in evalset:
-        found[normalize(example.question)].append(example)
-    return found
-
-
-def _bare(example: Example) -> str | None:
-    there = example.answers or example.answer_set or example.relevant or example.reference
-    return None if there else excerpt(example.question)
-
-
-def _without_gold(example: Example) -> str | None:
-    return None if example.relevant or _bare(example) else excerpt(example.question)
-
-
-def _without_answers(example: Example) -> str | None:
-    return None if example.answers or example.answer_set or _bare(example) else excerpt(example.question)
-
-
-def _leaked(example: Example) -> str | None:
-    answers = [*example.answers, *(alias for aliases in example.answer_set for alias in aliases)]
-    leaked = next((answer for answer in answers if containment(example.question, [answer])), None)
-    return None if leaked is None else f"{excerpt(leaked, 30)} in {excerpt(example.question)}"
-
-
-def _misspelt(evalset: EvalSet) -> Iterator[Finding]:
-    for miss in near_misses(evalset):
-        yield Finding(
-            miss.ids, f'"{miss.key}"; if "{miss.meant}" is meant, say --field {miss.meant}={miss.key}'
-        )
-
-
-def _unbalanced(evalset: EvalSet) -> Iterator[Finding]:
-    """Tags whose commonest value has over ten times the examples of the rarest.
-
-    A missing tag is a value. One that has more values than half as many as there are examples names
-    the examples, and divides nothing.
-    """
-    for tag in dict.fromkeys(tag for example in evalset for tag in example.tags):
-        # By digest, since a value may be a list.
-        keys = [digest(example.tags.get(tag)) for example in evalset]
-        counts = Counter(keys)
-        (most, often), (least, seldom) = counts.most_common()[0], counts.most_common()[-1]
-        if len(counts) > len(evalset) / 2 or often <= FEWER * seldom:
-            continue
-        shown = {key: example.tags.get(tag) for key, example in zip(keys, evalset, strict=True)}
-        yield Finding(
-            tuple(example.id for key, example in zip(keys, evalset, strict=True) if key == least),
-            f"{tag}: {shown[most]!r} has {often} examples, {shown[least]!r} {seldom}",
-        )
-
-
-NO_FILE: Final = "the corpus has no such file"
-
-
-class Seen(NamedTuple):
-    """What of a corpus concerns the gold passages of an eval set.
-
-    Attributes:
-        missing: the reason, by example and position of the gold passage, why it is not in the corpus.
-        texts: likewise the text that the corpus has for it.
-    """
-
-    missing: dict[tuple[str, int], str]
-    texts: dict[tuple[str, int], str]
-
-
-def of_the_gold(evalset: EvalSet, corpus: Iterable[Document] | None, *, of_files: bool = False) -> list[Kind]:
-    """What is wrong with the gold passages; without a corpus, as far as it shows from their texts.
-
-    A gold passage is in the corpus if the file of its span reaches to its end, which is the one file that
-    its source names (`files_named`); without a span, if a passage has its id; without an id, if its text
-    stands somewhere word for word. Where it has a text besides, that stands at this place, with other
-    white space at most (see `Quotable`).
-
-    Args:
-        evalset: whose gold passages are looked up.
-        corpus: gone through once; None: it is not known.
-        of_files: whether its ids are paths of files. Where the gold passages have none of these, theirs are
-            of passages, which the corpus does not know: those with a text are looked up by that.
-    """
-    seen = Seen({}, {}) if corpus is None else _look(evalset, corpus, of_files=of_files)
-    absent = [
-        Finding((example.id,), f"{gold.label}: {seen.missing[example.id, n]}")
-        for example in evalset
-        for n, gold in enumerate(example.gold)
-        if (example.id, n) in seen.missing
-    ]
-    return [
-        Kind("gold_not_in_corpus", "a gold passage is not in the corpus", absent, error=True),
-        Kind("answer_not_in_gold", "no gold passage holds the answer", list(_lost(evalset, seen))),
-    ]
-
-
-def _lost(evalset: EvalSet, seen: Seen) -> Iterator[Finding]:
-    """Examples of which a wanted answer, under all of its names, is in no text of the gold passages."""
-    for example in evalset:
-        texts = _gold_texts(example, seen)
-        if not texts:
-            continue
-        for aliases in example.wanted:
-            if not any(containment(text, aliases) for text in texts):
-                yield Finding((example.id,), excerpt(aliases[0]))
-                break
-
-
-def _gold_texts(example: Example, seen: Seen) -> list[str]:
-    """The texts of the relevant passages; none unless all are known, since the answer may be in the other."""
-    texts = [
-        gold.text or seen.texts.get((example.id, n)) for n, gold in enumerate(example.gold) if gold.grade > 0
-    ]
-    known = [text for text in texts if text is not None]
-    return known if len(known) == len(texts) else []
-
-
-@dataclass(slots=True)
-class _Sought:
-    """A gold passage, and what was seen of it so far.
-
-    Attributes:
-        gold: the passage.
-        why: it is not in the corpus, as long as nothing else is known.
-        text: that the corpus has for it, where it is the right one.
-        there: it is in the corpus, as far as can be told.
-        differs: the corpus has another text in its place; why this counts as missing.
-    """
-
-    gold: Gold
-    why: str
-    text: str | None = None
-    there: bool = False
-    differs: str | None = None
-
-    def meet(self, text: str) -> None:
-        """The corpus has this text in its place."""
-        if self.gold.text is None or Quotable(text).holds(self.gold.text):
-            self.there, self.differs = True, None
-            self.text = self.text or text
-        elif not self.there:
-            self.differs = f"the corpus has another text there, {excerpt(text)}"
-
-    def meet_cut(self, span: Span, document: Document) -> None:
-        """The corpus has this passage of the file of the gold passage, which is at the span."""
-        here = document.span
-        if here is None:
-            return
-        exact = here.end - here.start == len(document.text)
-        if exact and here.start <= span.start and span.end <= here.end:
-            self.meet(document.text[span.start - here.start : span.end - here.start])
-        elif span.end <= here.end:
-            # The file is long enough; its text there is cut in two, or has lost its offsets.
-            self.there = self.there or self.differs is None
-        elif not self.there:
-            self.why = f"it ends at {span.end}, beyond all that the corpus has of {here.source}"
-
-
-class _InFiles:
-    """A gold passage by span, in each file of the corpus that its source may name.
-
-    Once the file of just its path was met, others do not matter; of those whose path ends so, two
-    are one too many, and the second is kept for its name alone.
-    """
-
-    def __init__(self, gold: Gold, span: Span) -> None:
-        self._gold = gold
-        self._span = span
-        self._files: dict[str, _Sought] = {}
-
-    def meet(self, document: Document) -> None:
-        """The corpus has this passage of a file whose name ends as that of the span."""
-        if document.span is None:
-            return
-        met = normal_path(document.span.source)
-        named = files_named(self._span.source, [*self._files, met])
-        if met not in named or (met not in self._files and len(self._files) > 1 and len(named) > 1):
-            return
-        self._files = {file: sought for file, sought in self._files.items() if file in named}
-        sought = self._files.setdefault(met, _Sought(self._gold, NO_FILE))
-        sought.meet_cut(self._span, document)
-
-    def told(self) -> _Sought:
-        """What was seen of the passage in its file."""
-        if len(self._files) > 1:
-            return _Sought(
-                self._gold, f"several files of the corpus may be its source: {', '.join(self._files)}"
-            )
-        return next(iter(self._files.values()), _Sought(self._gold, NO_FILE))
-
-
-class _Gold:
-    """The gold passages of an eval set, each under what it is looked up by."""
-
-    def __init__(self, evalset: EvalSet, *, of_files: bool) -> None:
-        self._every: dict[tuple[str, int], _Sought | _InFiles] = {}
-        self._by_id: dict[str, list[_Sought]] = defaultdict(list)
-        self._by_file: dict[str, list[_InFiles]] = defaultdict(list)
-        self._by_text: dict[str, list[_Sought]] = defaultdict(list)
-        self._instead: dict[tuple[str, int], _Sought] = {}
-        self._an_id: str | None = None
-        for example in evalset:
-            for n, gold in enumerate(example.gold):
-                self._every[example.id, n] = self._sought(gold)
-                if of_files and gold.span is None and gold.id is not None and gold.text is not None:
-                    self._instead[example.id, n] = self._sought_by_text(gold)
-        self._quotes = Quotes(self._by_text)
-
-    def told(self) -> dict[tuple[str, int], _Sought]:
-        """What was seen of each, by example and position."""
-        by_id = [sought for each in self._by_id.values() for sought in each]
-        if self._an_id is not None and not any(sought.there or sought.differs for sought in by_id):
-            # Not a slip here and there: gold and corpus have ids of two kinds.
-            self._every |= self._instead
-            for sought in by_id:
-                sought.why = (
-                    f"no passage has this id, or any of the gold's; the corpus has {self._an_id!r}, say"
-                )
-        return {key: each.told() if isinstance(each, _InFiles) else each for key, each in self._every.items()}
-
-    def _sought(self, gold: Gold) -> _Sought | _InFiles:
-        if gold.span is not None:
-            in_files = _InFiles(gold, gold.span)
-            self._by_file[_name(gold.span.source)].append(in_files)
-            return in_files
-        if gold.id is not None:
-            sought = _Sought(gold, "no passage has this id")
-            self._by_id[gold.id].append(sought)
-        else:
-            sought = self._sought_by_text(gold)
-        return sought
-
-    def _sought_by_text(self, gold: Gold) -> _Sought:
-        sought = _Sought(gold, "its text is nowhere in the corpus")
-        self._by_text[gold.text or ""].append(sought)
-        return sought
-
-    def meet(self, document: Document) -> None:
-        """The corpus has this passage."""
-        self._an_id = self._an_id or document.id
-        for sought in self._by_id.get(document.id or "", ()):
-            sought.meet(document.text)
-        if self._by_text:
-            for quote, _ in self._quotes.within(document.text):
-                for sought in self._by_text[quote]:
-                    sought.meet(quote)
-        if document.span is not None:
-            for in_files in self._by_file.get(_name(document.span.source), ()):
-                in_files.meet(document)
-
-
-def _look(evalset: EvalSet, corpus: Iterable[Document], *, of_files: bool) -> Seen:
-    """Go through the corpus once."""
-    gold = _Gold(evalset, of_files=of_files)
-    for document in corpus:
-        gold.meet(document)
-    told = gold.told()
-    missing = {
-        key: sought.differs or sought.why
-        for key, sought in told.items()
-        if sought.differs or not sought.there
+def _document(name: str, places: Mapping[str, str], kinds: Sequence[Kind], drop: float) -> dict[str, Any]:
+    return {
+        "evalset": name,
+        "examples": len(places),
+        "findings": [
+            {
+                "kind": kind.name,
+                "title": kind.title,
+                "error": kind.error,
+                "count": len(kind.found),
+                "found": [
+                    {"ids": list(ids), "places": [places[identifier] for identifier in ids], "what": what}
+                    for ids, what in kind.found
+                ],
+            }
+            for kind in kinds
+        ],
+        "detectable_drop": {"drop": drop, "power": POWER, "alpha": ALPHA, "mean": 0.5, "paired": False},
     }
-    return Seen(missing, {key: sought.text for key, sought in told.items() if sought.text is not None})
-
-
-def _name(source: str) -> str:
-    """The last step of a path: all that `files_named` may give for a source have it in common."""
-    return normal_path(source).rpartition("/")[2]
-
-
-ALPHA: Final = 0.05
-FIRST: Final = 5
-"""Findings of a kind that are shown."""
-NAMED: Final = 4
-"""Examples of a finding that are named."""
-
-
-def check(options: argparse.Namespace) -> int:
-    """Look for what is wrong.
-
-    Returns:
-        0; 1 where errors were found.
-
-    Raises:
-        InputError: the eval set or the corpus cannot be used.
-    """
-    evalset, places = read_evalset(options.file, options.format, options.field, options.option)
-    corpus = None if options.corpus is None else read_corpus(options.corpus)
-    of_files = options.corpus is not None and is_of_files(options.corpus)
-    gold = of_the_gold(evalset, corpus, of_files=of_files)
-    kinds = [kind for kind in (*of_the_set(evalset), *gold) if kind.found]
-    kinds.sort(key=lambda kind: not kind.error)
-    drop = _smallest_drop(len(evalset))
-    errors = any(kind.error for kind in kinds)
-    if options.json:
-        say(json.dumps(_report(evalset.name, places, kinds, drop), indent=2))
-        return int(errors)
-    for kind in kinds:
-        say(f"{'error' if kind.error else 'note'}: {kind.title}: {len(kind.found):,}")
-        for line in _lines(kind.found, places):
-            say(f"  {plain(line)}")
-    say(
-        f"{plain(evalset.name)}: {count(len(evalset), 'example')}, "
-        f"{count(sum(len(kind.found) for kind in kinds if kind.error), 'error')}, "
-        f"{count(sum(len(kind.found) for kind in kinds if not kind.error), 'note')}"
-        + ("" if options.corpus else "; gold passages were not looked up, without --corpus")
-    )
-    say(_power(drop, len(evalset)))
-    return int(errors)
 
 
 def _smallest_drop(n: int) -> float:
-    """The drop that n examples show in 80% of runs: of a score of 0 or 1 each, half of them 1."""
+    """The drop that n examples show in 80% of runs, if each scores 0 or 1, and half of them 1."""
     scores = [0.0, 1.0] * (n // 2) + [0.5] * (n % 2)
     drop = detectable_drop_unpaired(scores, alpha=ALPHA)
     return 1.0 if drop is None else drop
@@ -425,35 +125,252 @@ def _power(drop: float, n: int) -> str:
     return f"A drop of {drop:.3f} or more shows in {POWER:.0%} of runs {assumed}"
 
 
-def _lines(found: Sequence[Finding], places: Mapping[str, str]) -> Iterator[str]:
-    for finding in found[:FIRST]:
-        named = [f"{identifier} ({places[identifier]})" for identifier in finding.ids[:NAMED]]
-        more = len(finding.ids) - len(named)
-        yield f"{', '.join(named)}{f' and {more:,} more' if more else ''}: {finding.what}"
-    if len(found) > FIRST:
-        yield f"and {len(found) - FIRST:,} more (all with --json)"
-
-
-def _report(name: str, places: Mapping[str, str], kinds: Sequence[Kind], drop: float) -> dict[str, Any]:
-    return {
-        "evalset": name,
-        "examples": len(places),
-        "findings": [
-            {
-                "kind": kind.name,
-                "title": kind.title,
-                "error": kind.error,
-                "count": len(kind.found),
-                "found": [
-                    {
-                        "ids": list(finding.ids),
-                        "places": [places[identifier] for identifier in finding.ids],
-                        "what": finding.what,
-                    }
-                    for finding in kind.found
-                ],
-            }
-            for kind in kinds
-        ],
-        "detectable_drop": {"drop": drop, "power": POWER, "alpha": ALPHA, "mean": 0.5, "paired": False},
+def _question_findings(evalset: EvalSet) -> list[Kind]:
+    """Mistakes in questions, answers and tags."""
+    by_question: dict[str, list[Example]] = defaultdict(list)
+    for example in evalset:
+        by_question[normalize(example.question)].append(example)
+    same = [
+        Finding(tuple(example.id for example in examples), excerpt(examples[0].question))
+        for examples in by_question.values()
+        if len(examples) > 1
+    ]
+    first = [examples[0] for examples in by_question.values()]
+    near = [
+        Finding(tuple(first[i].id for i in group), " / ".join(excerpt(first[i].question) for i in group[:2]))
+        for group in similar_questions([example.question for example in first])
+    ]
+    misspelt = [
+        Finding(miss.ids, f'"{miss.key}"; if "{miss.meant}" is meant, say --field {miss.meant}={miss.key}')
+        for miss in near_misses(evalset)
+    ]
+    bare = {
+        example.id for example in evalset if not (example.wanted or example.relevant or example.reference)
     }
+    others = [example for example in evalset if example.id not in bare]
+    return [
+        Kind("duplicate", "the same question, but for case, punctuation and articles", same, error=True),
+        Kind("near_duplicate", "nearly the same question", near),
+        Kind("leak", "an answer stands in the question", list(_leaks(evalset))),
+        Kind(
+            "unanswerable",
+            "neither answers nor gold passages nor a reference",
+            _where(evalset, lambda example: example.id in bare),
+        ),
+        Kind("no_gold", "no gold passage of a grade above 0", _where(others, lambda each: not each.relevant)),
+        Kind("no_answers", "no answers", _where(others, lambda example: not example.wanted)),
+        Kind("misspelt", "a key that is not read, and nearly has the name of one that is", misspelt),
+        Kind("unbalanced", "a tag with very rare values", list(_unbalanced_tags(evalset))),
+    ]
+
+
+def _where(examples: Iterable[Example], condition: Callable[[Example], bool]) -> list[Finding]:
+    return [Finding((example.id,), excerpt(example.question)) for example in examples if condition(example)]
+
+
+def _leaks(evalset: EvalSet) -> Iterator[Finding]:
+    for example in evalset:
+        answers = [*example.answers, *(alias for aliases in example.answer_set for alias in aliases)]
+        leak = next((answer for answer in answers if containment(example.question, [answer])), None)
+        if leak is not None:
+            yield Finding((example.id,), f"{excerpt(leak, 30)} in {excerpt(example.question)}")
+
+
+def _unbalanced_tags(evalset: EvalSet) -> Iterator[Finding]:
+    """Tags whose commonest value has over ten times the examples of the rarest; a missing tag is a value.
+
+    A tag with more values than half the number of examples identifies examples: no scores are sliced by it.
+    """
+    for tag in dict.fromkeys(tag for example in evalset for tag in example.tags):
+        # Digests, since a value may be a list.
+        keys = [digest(example.tags.get(tag)) for example in evalset]
+        counts = Counter(keys)
+        (most, often), (least, seldom) = counts.most_common()[0], counts.most_common()[-1]
+        if len(counts) > len(evalset) / 2 or often <= IMBALANCE * seldom:
+            continue
+        values = {key: example.tags.get(tag) for key, example in zip(keys, evalset, strict=True)}
+        yield Finding(
+            tuple(example.id for key, example in zip(keys, evalset, strict=True) if key == least),
+            f"{tag}: {values[most]!r} has {often} examples, {values[least]!r} {seldom}",
+        )
+
+
+GoldKey = tuple[str, int]
+"""The id of an example, and the index of one of its gold passages."""
+
+
+def _gold_findings(evalset: EvalSet, corpus: Iterable[Document] | None, *, of_files: bool) -> list[Kind]:
+    """Mistakes in gold passages; without a corpus, those that their texts show.
+
+    A gold passage with a span is in the corpus if the one file that its source names (`files_named`)
+    reaches to the span's end; one with an id, if a passage has that id; any other, if its text stands in
+    the corpus word for word. If it has a text too, this must stand at that place (see `Quotable`).
+
+    Args:
+        evalset: the eval set.
+        corpus: read once; None: unknown.
+        of_files: the corpus's ids are paths of files. If no gold passage has such an id, the ids are those
+            of passages, which the corpus lacks: gold passages with a text are looked up by the text.
+    """
+    lookups: dict[GoldKey, _Lookup] = {}
+    if corpus is not None:
+        index = _GoldIndex(evalset, of_files=of_files)
+        for document in corpus:
+            index.compare(document)
+        lookups = index.results()
+    absent = [
+        Finding((example.id,), f"{gold.label}: {found.differs or found.why}")
+        for example in evalset
+        for n, gold in enumerate(example.gold)
+        if (found := lookups.get((example.id, n))) is not None and (found.differs or not found.present)
+    ]
+    return [
+        Kind("gold_not_in_corpus", "a gold passage is not in the corpus", absent, error=True),
+        Kind("answer_not_in_gold", "no gold passage holds the answer", list(_unsupported(evalset, lookups))),
+    ]
+
+
+def _unsupported(evalset: EvalSet, lookups: Mapping[GoldKey, "_Lookup"]) -> Iterator[Finding]:
+    """Examples with an answer of which no alias is in a gold passage."""
+    for example in evalset:
+        texts = [
+            gold.text or (lookups[example.id, n].text if lookups else None)
+            for n, gold in enumerate(example.gold)
+            if gold.grade > 0
+        ]
+        known = [text for text in texts if text is not None]
+        # The answer may be in a passage whose text is unknown.
+        if not known or len(known) < len(texts):
+            continue
+        for aliases in example.wanted:
+            if not any(containment(text, aliases) for text in known):
+                yield Finding((example.id,), excerpt(aliases[0]))
+                break
+
+
+@dataclass(slots=True)
+class _Lookup:
+    """The state of the search for a gold passage.
+
+    It is missing for the reason `why` unless it is `present`; or because the corpus's text `differs`.
+    """
+
+    gold: Gold
+    why: str
+    text: str | None = None
+    present: bool = False
+    differs: str | None = None
+
+    def compare(self, text: str) -> None:
+        """Compare with the corpus's text at the gold passage's place."""
+        if self.gold.text is None or Quotable(text).holds(self.gold.text):
+            self.present, self.differs = True, None
+            self.text = self.text or text
+        elif not self.present:
+            self.differs = f"the corpus has another text there, {excerpt(text)}"
+
+    def compare_span(self, span: Span, document: Document, place: Span) -> None:
+        """Compare the gold passage at a span with a passage of the same file, at its place."""
+        exact = place.end - place.start == len(document.text)
+        if exact and place.start <= span.start and span.end <= place.end:
+            self.compare(document.text[span.start - place.start : span.end - place.start])
+        elif span.end <= place.end:
+            # The file is long enough. Its text there is cut in two, or has no offsets.
+            self.present = self.present or self.differs is None
+        elif not self.present:
+            self.why = f"it ends at {span.end}, beyond all that the corpus has of {place.source}"
+
+
+class _SpanLookup:
+    """The search for a gold passage by span, in each file that its source may name.
+
+    A file of exactly this path excludes all others. Of files whose paths end like it, two are ambiguous;
+    the second is kept for its name only.
+    """
+
+    def __init__(self, gold: Gold, span: Span) -> None:
+        self._gold = gold
+        self._span = span
+        self._files: dict[str, _Lookup] = {}
+
+    def compare(self, document: Document, place: Span) -> None:
+        """Compare with a passage of a file with the same name."""
+        file = normal_path(place.source)
+        named = files_named(self._span.source, [*self._files, file])
+        if file not in named or (file not in self._files and len(self._files) > 1 and len(named) > 1):
+            return
+        self._files = {name: lookup for name, lookup in self._files.items() if name in named}
+        lookup = self._files.setdefault(file, _Lookup(self._gold, ""))
+        lookup.compare_span(self._span, document, place)
+
+    def result(self) -> _Lookup:
+        if len(self._files) > 1:
+            files = ", ".join(self._files)
+            return _Lookup(self._gold, f"several files of the corpus may be its source: {files}")
+        return next(iter(self._files.values()), _Lookup(self._gold, "the corpus has no such file"))
+
+
+class _GoldIndex:
+    """The gold passages of an eval set, by what they are looked up by."""
+
+    def __init__(self, evalset: EvalSet, *, of_files: bool) -> None:
+        self._lookups: dict[GoldKey, _Lookup | _SpanLookup] = {}
+        self._by_id: dict[str, list[_Lookup]] = defaultdict(list)
+        self._by_file: dict[str, list[_SpanLookup]] = defaultdict(list)
+        self._by_text: dict[str, list[_Lookup]] = defaultdict(list)
+        self._by_text_instead: dict[GoldKey, _Lookup] = {}
+        self._an_id: str | None = None
+        for example in evalset:
+            for n, gold in enumerate(example.gold):
+                self._lookups[example.id, n] = self._lookup(gold)
+                if of_files and gold.span is None and gold.id is not None and gold.text is not None:
+                    self._by_text_instead[example.id, n] = self._text_lookup(gold)
+        self._quotes = Quotes(self._by_text)
+
+    def _lookup(self, gold: Gold) -> _Lookup | _SpanLookup:
+        if gold.span is not None:
+            span_lookup = _SpanLookup(gold, gold.span)
+            self._by_file[_file_name(gold.span.source)].append(span_lookup)
+            return span_lookup
+        if gold.id is None:
+            return self._text_lookup(gold)
+        lookup = _Lookup(gold, "no passage has this id")
+        self._by_id[gold.id].append(lookup)
+        return lookup
+
+    def _text_lookup(self, gold: Gold) -> _Lookup:
+        lookup = _Lookup(gold, "its text is nowhere in the corpus")
+        self._by_text[gold.text or ""].append(lookup)
+        return lookup
+
+    def compare(self, document: Document) -> None:
+        """Compare with a passage of the corpus."""
+        self._an_id = self._an_id or document.id
+        for lookup in self._by_id.get(document.id or "", ()):
+            lookup.compare(document.text)
+        if self._by_text:
+            for quote, _ in self._quotes.within(document.text):
+                for lookup in self._by_text[quote]:
+                    lookup.compare(quote)
+        if document.span is not None:
+            for span_lookup in self._by_file.get(_file_name(document.span.source), ()):
+                span_lookup.compare(document, document.span)
+
+    def results(self) -> dict[GoldKey, _Lookup]:
+        by_id = [lookup for lookups in self._by_id.values() for lookup in lookups]
+        if self._an_id is not None and not any(lookup.present or lookup.differs for lookup in by_id):
+            # Not a few mistakes: gold and corpus use different kinds of ids.
+            self._lookups |= self._by_text_instead
+            for lookup in by_id:
+                lookup.why = (
+                    f"no passage has this id, or any of the gold's; the corpus has {self._an_id!r}, say"
+                )
+        return {
+            key: each.result() if isinstance(each, _SpanLookup) else each
+            for key, each in self._lookups.items()
+        }
+
+
+def _file_name(source: str) -> str:
+    """The last part of a path; all that `files_named` returns for a source have the same."""
+    return normal_path(source).rpartition("/")[2]

@@ -16,7 +16,7 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge_protocol import Comparator
 from pytest_rageval.answers.text import containment, normalize
 from pytest_rageval.cli.evalset_anchor import refuse_existing
-from pytest_rageval.cli.output import count, note, plain, say
+from pytest_rageval.cli.output import count, note, reason_lines, say
 from pytest_rageval.cli.quotes import Quotable
 from pytest_rageval.config import OPTIONS, Settings, resolve
 from pytest_rageval.errors import BudgetError, InputError, Unscored
@@ -36,151 +36,156 @@ from pytest_rageval.prompts.rendering import Prompts, read_prompts
 from pytest_rageval.session import Session
 from pytest_rageval.session.models import DefaultGenerator, DefaultJudge
 
-__all__ = ["Candidate", "Writer", "draw", "generate", "passages"]
+__all__ = ["generate_command"]
 
-LONGEST: Final = 1200
-"""Characters of a passage: what is longer is cut."""
-FEWEST: Final = 5
-"""Words of a passage: what is shorter is a heading, or says too little to ask about."""
+PASSAGES_PER_QUESTION: Final = 4
+"""Passages that are drawn for each question, since some questions are rejected."""
+
+EMBEDDED_MAX_TOKENS: Final = 96
+"""Length of a question and an answer by the embedded model, which would go on."""
+
+MAX_CHARACTERS: Final = 1200
+"""Length of a passage; longer texts are cut."""
+
+MIN_WORDS: Final = 5
+"""Words of a passage; a shorter one is a heading, or says too little to ask about."""
+
 BREAKS: Final = ("\n\n", "\n", ". ", "。", " ")
 """Where a long text is cut, the best first."""
 
+SAME_ANSWER: Final = 0.5
+"""The comparator's score from which two answers count as the same."""
 
-def passages(corpus: Iterable[Document]) -> Iterator[tuple[Span, str]]:
-    """The passages of a corpus that can be asked about, with their places.
-
-    A document of over 1,200 characters is cut, at a blank line if it can be, else at the end of a
-    line, a sentence or a word. Passages of under five words are left out, and so are those whose
-    place in a file is not known.
-    """
-    for document in corpus:
-        span, text = document.span, document.text
-        if span is None:
-            continue
-        if span.end - span.start != len(text):
-            # Its offsets are those of another text, so that it has a place only as a whole.
-            if len(words(text[:LONGEST])) >= FEWEST:
-                yield span, text
-            continue
-        for start, end in _cuts(text):
-            if len(words(text[start:end])) >= FEWEST:
-                yield Span(span.source, span.start + start, span.start + end), text[start:end]
-
-
-def draw(read: Callable[[], Iterable[Document]], size: int, seed: int) -> list[tuple[Span, str]]:
-    """Draw passages at random, stratified by their files.
-
-    Of each file as many are drawn as its share of all passages, rounded by largest remainders; where
-    there are more files than passages to draw, at most one of each. The corpus is read twice.
-
-    Args:
-        read: gives the corpus from its start, each time it is called.
-        size: how many, at most.
-        seed: another one draws others.
-
-    Returns:
-        The passages, in such an order that the first n are of the files in about the same shares.
-    """
-    counts = _counts(passages(read()), size)
-    if counts is None:
-        return _one_each(passages(read()), size, seed)
-    wanted = shares(counts, Draw(size, seed)) if counts.total() > size else counts
-    lots: dict[str, list[tuple[int, int, Span, str]]] = defaultdict(list)
-    for number, (span, text) in enumerate(passages(read())):
-        lot, ticket = lots[span.source], (-_rank(seed, span), number, span, text)
-        if len(lot) < wanted[span.source]:
-            heapq.heappush(lot, ticket)
-        elif lot:
-            heapq.heappushpop(lot, ticket)
-    turns = []
-    for source, lot in lots.items():
-        for turn, (_, _, span, text) in enumerate(sorted(lot, reverse=True)):
-            turns.append(((turn + 0.5) / len(lot), rank(seed, source), (span, text)))
-    return [passage for *_, passage in sorted(turns)]
-
-
-def _counts(every: Iterable[tuple[Span, str]], most: int) -> Counter[str] | None:
-    """How many passages each file has; None where there are more files than `most`."""
-    counts: Counter[str] = Counter()
-    for span, _ in every:
-        counts[span.source] += 1
-        if len(counts) > most:
-            return None
-    return counts
-
-
-def _one_each(every: Iterable[tuple[Span, str]], size: int, seed: int) -> list[tuple[Span, str]]:
-    """One passage of each of the files with the smallest numbers."""
-    best: dict[str, tuple[int, Span, str]] = {}
-    largest: list[tuple[int, str]] = []
-    for span, text in every:
-        source, own = span.source, (_rank(seed, span), span, text)
-        if source in best:
-            best[source] = min(best[source], own)
-            continue
-        place = (-rank(seed, source), source)
-        if len(largest) < size:
-            heapq.heappush(largest, place)
-        else:
-            gone = heapq.heappushpop(largest, place)
-            if gone == place:
-                continue
-            del best[gone[1]]
-        best[source] = own
-    return [best[source][1:] for _, source in sorted(largest, reverse=True)]
-
-
-def _rank(seed: int, span: Span) -> int:
-    return rank(seed, f"{span.source} {span.start}")
-
-
-def _cuts(text: str) -> Iterator[tuple[int, int]]:
-    """From where to where the passages of a text go, without white space around them."""
-    at = 0
-    while at < len(text):
-        end = len(text) if len(text) - at <= LONGEST else _break(text, at)
-        part = text[at:end]
-        if part.strip():
-            start = at + len(part) - len(part.lstrip())
-            yield start, start + len(part.strip())
-        at = end
-
-
-def _break(text: str, at: int) -> int:
-    for mark in BREAKS:
-        found = text.rfind(mark, at + LONGEST // 3, at + LONGEST)
-        if found >= 0:
-            return found + len(mark)
-    return at + LONGEST
-
-
-# Nothing in it is tried twice: its time is linear in the reply.
-WRITTEN: Final = re.compile(
+# No part is matched twice: the time is linear in the reply.
+REPLY: Final = re.compile(
     r"(?>[\W\d]*question\W*:)?\s*+(?=[^\n]*[^\W_])(?P<question>[^\n]*+)\n"
     r"(?>\W*answer\W*:)(?=[^\n]*\w)[*_ \t]*+(?P<answer>[^\n]*+)",
     re.IGNORECASE,
 )
-QUOTED: Final = "\"'`*_“”„«» \t"
-OF_THE_PASSAGE: Final = re.compile(
+QUOTATION_MARKS: Final = "\"'`*_“”„«» \t"
+PASSAGE_MENTION: Final = re.compile(
     r"\b(?:the|this|that)(?: \w+)? (?:passage|paragraph|excerpt|text)\b", re.IGNORECASE
 )
-HALF: Final = 0.5
+
+Passage = tuple[Span, str]
+"""A passage's place in its file, and its text."""
+
+
+def generate_command(options: argparse.Namespace) -> int:
+    """Write candidates, and print a summary.
+
+    Returns:
+        0; 1 if there are fewer than asked for.
+    """
+    out, rejects = options.out, options.keep_rejected
+    refuse_existing([out, *([rejects] if rejects else [])], read=[options.corpus], force=options.force)
+    settings = _settings(options)
+    drawn = draw(lambda: read_corpus(options.corpus), PASSAGES_PER_QUESTION * options.n, settings.seed)
+    if not drawn:
+        raise InputError(f"{options.corpus} has no passage to ask about, of five words or more.")
+    prompts = read_prompts(settings.prompts)
+    session = Session(settings, tick=Announcer(note))
+    try:
+        run = _Run(session, prompts, options.n)
+        session.loop.run(run.ask_about(drawn))
+    finally:
+        session.close()
+    if run.accepted:
+        provenance = {"written_by": run.model, "compared_by": settings.llm_judge or "canonical comparison"}
+        write_jsonl(EvalSet(out.name, tuple(each.example(provenance) for each in run.accepted)), out)
+    if rejects is not None:
+        lines = (f"{json.dumps(each.record(), ensure_ascii=False)}\n" for each in run.rejected)
+        write_whole(rejects, (line.encode(errors="backslashreplace") for line in lines))
+    _say_summary(out, run, session)
+    return int(len(run.accepted) < options.n)
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    here = Path.cwd()
+    command_line = {option.name: getattr(options, option.name, None) for option in OPTIONS}
+    return resolve(command_line, {}, os.environ, invoked_in=here, root=here)
+
+
+def _say_summary(out: Path, run: "_Run", session: Session) -> None:
+    accepted, usage = len(run.accepted), session.usage
+    files = {each.place.source for each in run.accepted}
+    say(
+        f"{out}: {count(accepted, 'candidate')} for review, of {count(len(files), 'file')}, "
+        f"from {count(run.asked, 'passage')}"
+        if accepted
+        else f"No candidates from {count(run.asked, 'passage')}, {out} was not written."
+    )
+    if run.rejected:
+        say(f"{count(len(run.rejected), 'question')} rejected:")
+    for line in reason_lines(str(each.rejected) for each in run.rejected):
+        say(line)
+    say(f"{count(usage.requests, 'reply')} asked for: {usage.cached:,} cached, {usage.live:,} live")
+    if run.stopped is not None:
+        note(str(run.stopped))
+    elif accepted < run.wanted:
+        note(f"{run.wanted:,} were asked for, and the passages that were drawn are used up.")
+
+
+class _Run:
+    """Asks for questions until there are enough, or no passages or budget are left."""
+
+    def __init__(self, session: Session, prompts: Prompts, n: int) -> None:
+        models, settings = session.models, session.settings
+        _, self.model = models.generating()
+        parameters: dict[str, Any] = {"temperature": 0.0}
+        if settings.embedded:
+            parameters |= {"max_tokens": EMBEDDED_MAX_TOKENS, "stop": ["\n\n"]}
+        elif settings.max_tokens is not None:
+            parameters["max_tokens"] = settings.max_tokens
+        self._writer = Writer(
+            session.llm,
+            few_shot_question_prompt if settings.embedded else prompts.question,
+            parameters,
+            DefaultGenerator(models, prompts),
+            DefaultJudge(models, prompts),
+        )
+        self.wanted = n
+        self.accepted: list[Candidate] = []
+        self.rejected: list[Candidate] = []
+        self.asked = 0
+        self.stopped: BudgetError | None = None
+
+    async def ask_about(self, passages: Sequence[Passage]) -> None:
+        """Ask in waves: about as many passages at once as questions are missing."""
+        questions: set[str] = set()
+        while len(self.accepted) < self.wanted and self.asked < len(passages) and self.stopped is None:
+            wave = passages[self.asked : self.asked + self.wanted - len(self.accepted)]
+            for candidate in await self._wave(wave):
+                key = normalize(candidate.question)
+                if candidate.rejected:
+                    self.rejected.append(candidate)
+                elif key in questions:
+                    self.rejected.append(replace(candidate, rejected="the same question as one before"))
+                else:
+                    questions.add(key)
+                    self.accepted.append(candidate)
+
+    async def _wave(self, wave: Sequence[Passage]) -> list["Candidate"]:
+        writing = (self._writer.write(place, passage) for place, passage in wave)
+        candidates = []
+        for outcome in await asyncio.gather(*writing, return_exceptions=True):
+            if isinstance(outcome, BudgetError):
+                self.stopped = outcome
+            elif isinstance(outcome, BaseException):
+                raise outcome
+            else:
+                candidates.append(outcome)
+        self.asked += len(candidates)
+        return candidates
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A question about a passage, and what became of it.
+    """A question about a passage, and the results of its checks.
 
-    Attributes:
-        place: of the passage.
-        passage: its text.
-        reply: what the model wrote.
-        question: as read from it; empty where it could not be.
-        answer: likewise; as it stands in the passage, but for white space.
-        answer_spans: where in its file the answer stands, once or more.
-        with_gold: the generator's answer from the passage, if it was asked.
-        without: the generator's answer from nothing, if it was asked.
-        rejected: why; None for one that holds up.
+    Question and answer are from the reply; the answer as it stands in the passage, with single spaces, and
+    with its places in the file. `with_gold` and `without` are the generator's answers with the passage and
+    without it. `rejected` is a reason, or None.
     """
 
     place: Span
@@ -194,7 +199,7 @@ class Candidate:
     rejected: str | None = None
 
     def example(self, provenance: Mapping[str, Any]) -> Example:
-        """As an example of an eval set, for review."""
+        """Return an example of an eval set, for review."""
         place = self.place
         return Example(
             id=digest([*place, self.question])[:12],
@@ -210,22 +215,17 @@ class Candidate:
         )
 
     def record(self) -> dict[str, Any]:
-        """As JSON, for those who want to know what was rejected."""
-        shown = {"question": self.question, "answer": self.answer}
-        checks = {"with_gold": self.with_gold, "without": self.without}
-        return {"rejected": self.rejected, **self.place._asdict(), **shown, **checks, "reply": self.reply}
+        """Return a record of a rejected candidate."""
+        fields = ("question", "answer", "with_gold", "without", "reply")
+        values = {name: getattr(self, name) for name in fields}
+        return {"rejected": self.rejected, **self.place._asdict(), **values}
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Writes questions and checks them.
+    """Writes questions with a prompt made of a passage, and checks them.
 
-    Attributes:
-        llm: writes them.
-        prompt: asks it to, from a passage.
-        parameters: of its requests.
-        generator: answers them.
-        comparator: says whether its answer is the one that was written.
+    The generator answers each question; the comparator compares its answer with the written one.
     """
 
     llm: LLM
@@ -235,13 +235,10 @@ class Writer:
     comparator: Comparator
 
     async def write(self, place: Span, passage: str) -> Candidate:
-        """A question about a passage, checked.
+        """Write a question about a passage, and check it.
 
-        It holds up if it can be read, its answer stands in the passage word for word and not in the
-        question, the generator gives this answer from the passage, and does not give it from nothing.
-
-        Raises:
-            RagevalError: no model answers at all, or none may be asked any more.
+        It is accepted if the reply can be read, its answer is a quote from the passage and not in the
+        question, and the generator gives this answer from the passage, and not without it.
         """
         candidate = Candidate(place, passage)
         try:
@@ -250,42 +247,42 @@ class Writer:
             return replace(candidate, rejected=f"no question was written: {failure}")
         if not reply.answer:
             return replace(candidate, rejected=f"no question was written: the reply is empty{silence(reply)}")
-        read = _read(replace(candidate, reply=reply.answer))
-        if read.rejected:
-            return read
+        candidate = parsed(replace(candidate, reply=reply.answer))
+        if candidate.rejected:
+            return candidate
         try:
-            return await self._checked(read)
+            return await self._checked(candidate)
         except Unscored as failure:
-            return replace(read, rejected=f"the self-check has no result: {failure}")
+            return replace(candidate, rejected=f"the self-check has no result: {failure}")
 
     async def _checked(self, candidate: Candidate) -> Candidate:
-        question, answer, place = candidate.question, candidate.answer, candidate.place
-        document = Document(candidate.passage, span=place)
+        question = candidate.question
+        document = Document(candidate.passage, span=candidate.place)
         candidate = replace(candidate, with_gold=await self.generator.generate(question, [document]))
-        if not await self._same(question, answer, candidate.with_gold or ""):
+        if not await self._is_answer(candidate, candidate.with_gold):
             return replace(candidate, rejected="the generator has another answer from the passage")
         candidate = replace(candidate, without=await self.generator.generate(question, []))
-        if await self._same(question, answer, candidate.without or ""):
+        if await self._is_answer(candidate, candidate.without):
             return replace(candidate, rejected="the generator has the answer without the passage")
         return candidate
 
-    async def _same(self, question: str, answer: str, prediction: str) -> bool:
-        if abstains(prediction):
+    async def _is_answer(self, candidate: Candidate, prediction: str | None) -> bool:
+        if abstains(prediction or ""):
             return False
-        return await self.comparator.compare(question, [answer], prediction) >= HALF
+        score = await self.comparator.compare(candidate.question, [candidate.answer], prediction or "")
+        return score >= SAME_ANSWER
 
 
-def _read(candidate: Candidate) -> Candidate:
-    """The question and the answer from a reply, or why it has none that can be used."""
-    written = WRITTEN.match(candidate.reply)
-    if written is None:
+def parsed(candidate: Candidate) -> Candidate:
+    """Return the candidate with the question and answer of its reply, or the reason why they cannot be used."""
+    reply = REPLY.match(candidate.reply)
+    if reply is None:
         return replace(candidate, rejected="the reply is not a question and an answer")
-    question, answer = written["question"].strip(QUOTED), written["answer"].strip(QUOTED)
+    question, answer = reply["question"].strip(QUOTATION_MARKS), reply["answer"].strip(QUOTATION_MARKS)
     candidate = replace(candidate, question=question, answer=answer)
     passage, place = Quotable(candidate.passage), candidate.place
     # A full stop after the answer may be the passage's ("D.C.") or the model's.
-    quotes = (passage.find(quote) for quote in (answer, answer.rstrip(".")))
-    found = next((places for places in quotes if places), [])
+    found = passage.find(answer) or passage.find(answer.rstrip("."))
     if not found:
         return replace(candidate, rejected="the answer is no quote from the passage")
     start, end = found[0]
@@ -295,130 +292,109 @@ def _read(candidate: Candidate) -> Candidate:
     candidate = replace(candidate, answer=answer, answer_spans=spans)
     if containment(question, [answer]):
         return replace(candidate, rejected="the answer stands in the question")
-    if OF_THE_PASSAGE.search(question):
+    if PASSAGE_MENTION.search(question):
         return replace(candidate, rejected="the question speaks of its passage")
     return candidate
 
 
-SPARE: Final = 4
-"""Passages that are drawn for each question, as some questions are rejected."""
-MAX_TOKENS: Final = 96
-"""Of a question and an answer by the local model, which goes on otherwise."""
+def draw(read: Callable[[], Iterable[Document]], size: int, seed: int) -> list[Passage]:
+    """Draw at most `size` passages at random, stratified by file.
 
-
-def generate(options: argparse.Namespace) -> int:
-    """Write candidates, and what is said about them.
+    Each file gets its share of the sample, rounded by largest remainders. With more files than passages
+    to draw, at most one passage of a file is drawn. `read` is called twice, and returns the whole corpus.
 
     Returns:
-        0; 1 where there are fewer than asked for.
-
-    Raises:
-        InputError: the corpus or an option cannot be used, or a file exists already.
-        RagevalError: no model answers.
+        The passages, in an order in which the first n are of the files in about the same shares.
     """
-    out, rejects = options.out, options.keep_rejected
-    refuse_existing([out, *([rejects] if rejects else [])], read=[options.corpus], force=options.force)
-    settings = _settings(options)
-    passages = draw(lambda: read_corpus(options.corpus), SPARE * options.n, settings.seed)
-    if not passages:
-        raise InputError(f"{options.corpus} has no passage to ask about, of five words or more.")
-    prompts = read_prompts(settings.prompts)
-    session = Session(settings, tick=Announcer(note))
-    try:
-        run = _Run(session, prompts, options.n)
-        session.loop.run(run.go(passages))
-    finally:
-        session.close()
-    if run.accepted:
-        provenance = {"written_by": run.model, "compared_by": settings.llm_judge or "canonical comparison"}
-        write_jsonl(EvalSet(out.name, tuple(each.example(provenance) for each in run.accepted)), out)
-    if rejects is not None:
-        _write(rejects, run.rejected)
-    _tell(out, run, session)
-    return int(len(run.accepted) < options.n)
+    counts = _passages_by_file(passages(read()), size)
+    if counts is None:
+        return _one_of_each_file(passages(read()), size, seed)
+    wanted = shares(counts, Draw(size, seed)) if counts.total() > size else counts
+    drawn: dict[str, list[tuple[int, int, Span, str]]] = defaultdict(list)
+    for number, (span, text) in enumerate(passages(read())):
+        heap, item = drawn[span.source], (-_rank(seed, span), number, span, text)
+        if len(heap) < wanted[span.source]:
+            heapq.heappush(heap, item)
+        elif heap:
+            heapq.heappushpop(heap, item)
+    ordered = [
+        ((index + 0.5) / len(heap), rank(seed, source), (span, text))
+        for source, heap in drawn.items()
+        for index, (_, _, span, text) in enumerate(sorted(heap, reverse=True))
+    ]
+    return [passage for *_, passage in sorted(ordered)]
 
 
-class _Run:
-    """Asks for questions until there are enough, or no passages, or no budget."""
-
-    def __init__(self, session: Session, prompts: Prompts, n: int) -> None:
-        models, settings = session.models, session.settings
-        _, self.model = models.generating()
-        self._writer = Writer(
-            session.llm,
-            few_shot_question_prompt if settings.embedded else prompts.question,
-            _parameters(settings),
-            DefaultGenerator(models, prompts),
-            DefaultJudge(models, prompts),
-        )
-        self.wanted = n
-        self.accepted: list[Candidate] = []
-        self.rejected: list[Candidate] = []
-        self.asked = 0
-        self.stopped: BudgetError | None = None
-
-    async def go(self, passages: Sequence[tuple[Span, str]]) -> None:
-        """Ask about as many passages at once as questions are missing."""
-        said: set[str] = set()
-        while len(self.accepted) < self.wanted and self.asked < len(passages) and self.stopped is None:
-            wave = passages[self.asked : self.asked + self.wanted - len(self.accepted)]
-            self.asked += len(wave)
-            for candidate in await self._wave(wave):
-                key = normalize(candidate.question)
-                if candidate.rejected:
-                    self.rejected.append(candidate)
-                elif key in said:
-                    self.rejected.append(replace(candidate, rejected="the same question as one before"))
-                else:
-                    said.add(key)
-                    self.accepted.append(candidate)
-
-    async def _wave(self, wave: Sequence[tuple[Span, str]]) -> list[Candidate]:
-        asked = (self._writer.write(place, passage) for place, passage in wave)
-        outcomes = await asyncio.gather(*asked, return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, BudgetError):
-                self.stopped = outcome
-            elif isinstance(outcome, BaseException):
-                raise outcome
-        done = [outcome for outcome in outcomes if isinstance(outcome, Candidate)]
-        self.asked -= len(wave) - len(done)
-        return done
+def _passages_by_file(drawn_from: Iterable[Passage], max_files: int) -> Counter[str] | None:
+    """The number of passages of each file; None if there are more files than `max_files`."""
+    counts: Counter[str] = Counter()
+    for span, _ in drawn_from:
+        counts[span.source] += 1
+        if len(counts) > max_files:
+            return None
+    return counts
 
 
-def _settings(options: argparse.Namespace) -> Settings:
-    here = Path.cwd()
-    given = {option.name: getattr(options, option.name, None) for option in OPTIONS}
-    return resolve(given, {}, os.environ, invoked_in=here, root=here)
+def _one_of_each_file(drawn_from: Iterable[Passage], size: int, seed: int) -> list[Passage]:
+    """One passage of each of the `size` files with the smallest ranks."""
+    best: dict[str, tuple[int, Span, str]] = {}
+    largest: list[tuple[int, str]] = []
+    for span, text in drawn_from:
+        source, item = span.source, (_rank(seed, span), span, text)
+        if source in best:
+            best[source] = min(best[source], item)
+            continue
+        file = (-rank(seed, source), source)
+        if len(largest) < size:
+            heapq.heappush(largest, file)
+        else:
+            removed = heapq.heappushpop(largest, file)
+            if removed == file:
+                continue
+            del best[removed[1]]
+        best[source] = item
+    return [best[source][1:] for _, source in sorted(largest, reverse=True)]
 
 
-def _parameters(settings: Settings) -> dict[str, Any]:
-    if settings.embedded:
-        return {"temperature": 0.0, "max_tokens": MAX_TOKENS, "stop": ["\n\n"]}
-    limit = {} if settings.max_tokens is None else {"max_tokens": settings.max_tokens}
-    return {"temperature": 0.0, **limit}
+def _rank(seed: int, span: Span) -> int:
+    return rank(seed, f"{span.source} {span.start}")
 
 
-def _write(path: Path, rejected: Iterable[Candidate]) -> None:
-    lines = (f"{json.dumps(each.record(), ensure_ascii=False)}\n" for each in rejected)
-    write_whole(path, (line.encode(errors="backslashreplace") for line in lines))
+def passages(corpus: Iterable[Document]) -> Iterator[Passage]:
+    """Yield the passages of a corpus that can be asked about, with their places.
+
+    A document of over 1,200 characters is cut, preferably at a blank line, else at the end of a line, a
+    sentence or a word. Passages of under five words, or without a place in a file, are left out.
+    """
+    for document in corpus:
+        span, text = document.span, document.text
+        if span is None:
+            continue
+        if span.end - span.start != len(text):
+            # Its offsets are those of another text: only the whole passage has a place.
+            if len(words(text[:MAX_CHARACTERS])) >= MIN_WORDS:
+                yield span, text
+            continue
+        for start, end in _cuts(text):
+            if len(words(text[start:end])) >= MIN_WORDS:
+                yield Span(span.source, span.start + start, span.start + end), text[start:end]
 
 
-def _tell(out: Path, run: _Run, session: Session) -> None:
-    made, usage = len(run.accepted), session.usage
-    sources = {each.place.source for each in run.accepted}
-    say(
-        f"{out}: {count(made, 'candidate')} for review, of {count(len(sources), 'file')}, "
-        f"from {count(run.asked, 'passage')}"
-        if made
-        else f"No candidates from {count(run.asked, 'passage')}, {out} was not written."
-    )
-    if run.rejected:
-        say(f"{count(len(run.rejected), 'question')} rejected:")
-    for why, often in Counter(each.rejected for each in run.rejected).most_common():
-        say(f"  {often:,} × {plain(str(why))}")
-    say(f"{count(usage.requests, 'reply')} asked for: {usage.cached:,} cached, {usage.live:,} live")
-    if run.stopped is not None:
-        note(str(run.stopped))
-    elif made < run.wanted:
-        note(f"{run.wanted:,} were asked for, and the passages that were drawn are used up.")
+def _cuts(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of the passages of a text, without white space around them."""
+    at = 0
+    while at < len(text):
+        end = len(text) if len(text) - at <= MAX_CHARACTERS else _break(text, at)
+        part = text[at:end]
+        if part.strip():
+            start = at + len(part) - len(part.lstrip())
+            yield start, start + len(part.strip())
+        at = end
+
+
+def _break(text: str, at: int) -> int:
+    for mark in BREAKS:
+        found = text.rfind(mark, at + MAX_CHARACTERS // 3, at + MAX_CHARACTERS)
+        if found >= 0:
+            return found + len(mark)
+    return at + MAX_CHARACTERS

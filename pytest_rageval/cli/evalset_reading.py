@@ -1,4 +1,4 @@
-"""An eval set as the commands read it: with the place of each example in its file."""
+"""Eval sets as the commands read them: with fields and options from the command line, and the place of each example."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,111 +15,101 @@ from pytest_rageval.model import EvalSet
 __all__ = ["read_evalset"]
 
 FLAGS: Final[Mapping[str, str]] = {"fields": "--field OURS=THEIRS", "format": "--format NAME"}
-"""How the words of the marker are typed that have a flag of their own."""
+"""The flags for arguments of the marker that are no `--option`."""
+
 SWITCH: Final = {"true": True, "false": False}
 
 
 def read_evalset(
-    path: Path, form: str | None, typed_fields: Sequence[str] | None, typed_options: Sequence[str] | None
+    path: Path, form: str | None, fields: Sequence[str] | None, options: Sequence[str] | None
 ) -> tuple[EvalSet, Mapping[str, str]]:
-    """Read one, and say where each example stands.
+    """Read an eval set, with the place of each example.
 
     Args:
         path: of a file or a folder.
-        form: the name of its format; None: by its shape.
-        typed_fields: a field map, "OURS=THEIRS" each; None or none: no map.
-        typed_options: those of the format, "NAME=VALUE" each; a switch is true or false.
+        form: the name of its format; None: recognized.
+        fields: each "OURS=THEIRS".
+        options: each "NAME=VALUE"; a switch is true or false.
 
     Returns:
-        The eval set, and by the examples' ids their places: "support.jsonl line 3".
+        The eval set, and the place of each example by its id: "support.jsonl line 3".
 
     Raises:
-        InputError: it cannot be used; with how to type what the message would have one write.
+        InputError: it cannot be used; the remedy is in terms of the command line.
     """
     if not path.exists():
         raise InputError(f"The eval set {path} cannot be read: there is no such file.")
-    path = path.absolute()  # "." has no name, which errors and reports want.
-    fields = _fields(typed_fields or ())
-    with _as_typed(FLAGS):
-        found = format_of(path, FORMATS, form, ["fields"] if fields else ())
-    given = _options(found, typed_options or (), fields)
+    path = path.absolute()  # "." has no name, and errors and reports need one.
+    field_map = _field_map(fields or ())
+    with _flags_named(FLAGS):
+        found = format_of(path, FORMATS, form, ["fields"] if field_map else ())
+    parsed = _format_options(found, options or (), field_map)
     places: list[str] = []
 
-    def noted() -> Iterator[tuple[str, Any]]:
-        for place, record in found.records(path, given):
+    def records() -> Iterator[tuple[str, Any]]:
+        for place, record in found.records(path, parsed):
             places.append(place)
             yield place, record
 
-    with _as_typed({name: f"--option {name}=VALUE" for name in found.options} | dict(FLAGS)):
-        evalset = from_records(noted(), name=path.name)
+    with _flags_named({name: f"--option {name}=VALUE" for name in found.options} | dict(FLAGS)):
+        evalset = from_records(records(), name=path.name)
     return evalset, dict(zip((example.id for example in evalset), places, strict=True))
 
 
-def _fields(typed: Sequence[str]) -> dict[str, str]:
-    """A field map.
-
-    Raises:
-        InputError: one is no pair, or is there twice.
-    """
+def _field_map(arguments: Sequence[str]) -> dict[str, str]:
     fields: dict[str, str] = {}
-    for each in typed:
-        ours, theirs = _pair("field", "OURS=THEIRS", each)
+    for argument in arguments:
+        ours, theirs = _pair("field", "OURS=THEIRS", argument)
         if ours in fields:
             raise InputError(f"--field {ours} is there twice.\nSay it once.")
         fields[ours] = theirs
     return fields
 
 
-def _options(form: Format, typed: Sequence[str], fields: Mapping[str, str]) -> dict[str, Any]:
-    """The options of a format, by name.
-
-    Raises:
-        InputError: one is no pair, is there twice, or is unknown.
-    """
-    own = {name: default for name, default in form.options.items() if name not in FLAGS}
-    given: dict[str, Any] = {"fields": fields} if fields else {}
+def _format_options(form: Format, arguments: Sequence[str], fields: Mapping[str, str]) -> dict[str, Any]:
+    known = {name: default for name, default in form.options.items() if name not in FLAGS}
+    options: dict[str, Any] = {"fields": fields} if fields else {}
     if fields and "fields" not in form.options:
         raise InputError(f"The format {form.name!r} takes no field map, and so no --field.")
-    for each in typed:
-        name, value = _pair("option", "NAME=VALUE", each)
+    for argument in arguments:
+        name, value = _pair("option", "NAME=VALUE", argument)
         if name in FLAGS:
             raise InputError(f"--option {name}={value} has a flag of its own.\nWrite {FLAGS[name]}.")
-        if name in given:
+        if name in options:
             raise InputError(f"--option {name} is there twice.\nSay it once.")
-        if name not in own:
+        if name not in known:
             raise InputError(
-                f"The format {form.name!r} has no option {name}.\nIt has: {', '.join(own) or 'none'}."
+                f"The format {form.name!r} has no option {name}.\nIt has: {', '.join(known) or 'none'}."
             )
-        given[name] = _value(name, value) if isinstance(own[name], bool) else value
-    return given
+        if not isinstance(known[name], bool):
+            options[name] = value
+        elif value.lower() in SWITCH:
+            options[name] = SWITCH[value.lower()]
+        else:
+            raise InputError(
+                f"--option {name}={value} is neither true nor false.\nWrite --option {name}=false, say."
+            )
+    return options
 
 
-def _value(name: str, typed: str) -> bool:
-    if typed.lower() not in SWITCH:
-        raise InputError(
-            f"--option {name}={typed} is neither true nor false.\nWrite --option {name}=false, say."
-        )
-    return SWITCH[typed.lower()]
-
-
-def _pair(flag: str, form: str, typed: str) -> tuple[str, str]:
-    name, equals, value = typed.partition("=")
+def _pair(flag: str, form: str, argument: str) -> tuple[str, str]:
+    name, equals, value = argument.partition("=")
     # An option may be empty, such as the quotes of a table.
     if not (name and equals and (value or flag == "option")):
         example = "question=query" if flag == "field" else "separator=' | '"
-        raise InputError(f"--{flag} {typed} is no {form}.\nWrite --{flag} {example}, say.")
+        raise InputError(f"--{flag} {argument} is no {form}.\nWrite --{flag} {example}, say.")
     return name, value
 
 
 @contextmanager
-def _as_typed(flags: Mapping[str, str]) -> Iterator[None]:
-    """Add to an error how its words are typed: they are those of the marker in a test."""
+def _flags_named(flags: Mapping[str, str]) -> Iterator[None]:
+    """Add to an error the flags for the marker's arguments that it mentions."""
     try:
         yield
     except InputError as error:
-        named = [
-            f"{word}=… is {flag}" for word, flag in flags.items() if re.search(rf"\b{word}=", str(error))
+        mentioned = [
+            f"{name}=… is {flag}" for name, flag in flags.items() if re.search(rf"\b{name}=", str(error))
         ]
-        if not named:
+        if not mentioned:
             raise
-        raise InputError(f"{error}\nAt the command line, {', '.join(named)}.") from None
+        raise InputError(f"{error}\nAt the command line, {', '.join(mentioned)}.") from None

@@ -1,83 +1,230 @@
-"""The arguments of `rageval judge`; what it does is imported when it runs."""
+"""`rageval judge`: a model as judge, compared with people, and with itself when votes, order or words change."""
 
 import argparse
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
-__all__ = ["add_to"]
+from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.answers.injections import Trial, compare_fences, flip_rate
+from pytest_rageval.answers.llm_judge import LLMJudge
+from pytest_rageval.calibration.findings import Calibration
+from pytest_rageval.cli.output import note, plain, reason_lines, say, table
+from pytest_rageval.config import EMBEDDED, Settings, resolve
+from pytest_rageval.errors import InputError
+from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledPair, load_labels
+from pytest_rageval.evaluations.calibration import judge_labels, verdict_of
+from pytest_rageval.llm.patience import Announcer
+from pytest_rageval.prompts.rendering import OTHER, Prompts, read_prompts
+from pytest_rageval.reports.judge_calibration import agreement_with_people, calibration_lines
+from pytest_rageval.reports.results import usage_entry, usage_lines
+from pytest_rageval.scores import Outcome
+from pytest_rageval.session import Session
+from pytest_rageval.stats.agreement import Tally
+from pytest_rageval.stats.intervals import Estimate, wilson
+from pytest_rageval.stats.position_bias import PositionBias, position_bias
 
-FOLDER: Final = Path(".rageval_cache")
+__all__ = ["judge_command"]
+
+INJECTION_TRIALS: Final = ("injections", "injections without fences")
+"""The names of the two trials of the built-in injections."""
 
 
-def add_to(groups: Any) -> None:
-    """Add the command to those of `rageval`."""
-    judge = groups.add_parser(
-        "judge",
-        help="how far a model as judge agrees with people, and with itself",
-        description="Asks a model about answers that people labelled: how far it agrees with them, and how many of "
-        "its verdicts change from vote to vote, with the order of what it reads, with the words of the question, and "
-        "where a text tells it what to say.",
-        epilog="Replies are kept in the cache, and a run of pytest finds them there. The key is read from "
-        "OPENAI_API_KEY. Exit status: 0; 2 where something cannot be used.",
+def judge_command(options: argparse.Namespace) -> int:
+    """Ask the model about the labelled answers, and print the report."""
+    labels = load_labels(options.labels)
+    if options.paraphrase and labels.pairs:
+        raise InputError(
+            f"{labels.name} holds pairs, and --paraphrase rewords only the question about single answers.\n"
+            "Leave out --paraphrase."
+        )
+    settings = _settings(options)
+    prompts = read_prompts(settings.prompts)
+    session = Session(settings, tick=Announcer(note))
+    try:
+        report = session.loop.run(_report(session, prompts, labels, options))
+    finally:
+        session.close()
+    if options.json:
+        say(json.dumps(_report_document(report, options), ensure_ascii=False, indent=1))
+        return 0
+    for line in _report_lines(report, options):
+        say(line)
+    for line in usage_lines(usage_entry(session.usage)):
+        note(line)
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Flips:
+    """The number of items with verdicts from two trials; and of those whose verdicts differ, number and ids."""
+
+    of: int
+    changed: int
+    ids: tuple[str, ...] = ()
+
+    @property
+    def rate(self) -> Estimate | None:
+        """The share of changed verdicts, in [0, 1], with Wilson's 95% interval; None without items."""
+        if not self.of:
+            return None
+        return Estimate(self.changed / self.of, *wilson(self.changed, self.of))
+
+
+def changed_verdicts(first: Sequence[Outcome], second: Sequence[Outcome]) -> Flips:
+    """Compare verdicts on the same items, in the same order; unscored ones are left out."""
+    pairs = _scored_pairs(first, second)
+    ids = tuple(one.example.id for one, other in pairs if one.value != other.value)
+    return Flips(len(pairs), len(ids), ids)
+
+
+def _scored_pairs(first: Sequence[Outcome], second: Sequence[Outcome]) -> list[tuple[Outcome, Outcome]]:
+    return [
+        (one, other)
+        for one, other in zip(first, second, strict=True)
+        if one.value is not None and other.value is not None
+    ]
+
+
+def split_votes(outcomes: Sequence[Outcome]) -> Flips | None:
+    """Count the verdicts whose votes differ; None if each verdict is a single vote."""
+    votes = [(one.example.id, one.evidence.votes) for one in outcomes]
+    tally = sum((tally for _, tally in votes), Tally())
+    if not tally.verdicts:
+        return None
+    return Flips(tally.verdicts, tally.split, tuple(name for name, tally in votes if tally.split))
+
+
+@dataclass(frozen=True)
+class _Report:
+    """Agreement with people, changed verdicts by what was changed, and the results of optional trials."""
+
+    calibration: Calibration
+    flips: dict[str, Flips]
+    reworded: Calibration | None = None
+    positions: PositionBias | None = None
+    injections: dict[str, list[Trial]] = field(default_factory=dict)
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    if options.model == EMBEDDED:
+        raise InputError(
+            f"The {EMBEDDED} model is too small to judge: its verdicts are no better than chance.\n"
+            "Name a model at a server with --model and --base-url."
+        )
+    here = Path.cwd()
+    command_line = {
+        "model": options.model,
+        "base_url": options.base_url,
+        "judge_votes": str(options.votes),
+        "cache_dir": str(options.cache_dir),
+        "prompts": options.prompts and str(options.prompts),
+        "replay": "true" if options.replay else None,
+    }
+    return resolve(command_line, {}, os.environ, invoked_in=here, root=here)
+
+
+async def _report(
+    session: Session, prompts: Prompts, labels: HumanLabels, options: argparse.Namespace
+) -> _Report:
+    # The cast holds: a model is named, so the default judge is an LLM.
+    model = replace(cast("LLMJudge", session.models.judge), prompts=prompts)
+    base = await judge_labels(labels, verdict_of(model, labels.scale))
+    votes = split_votes(base)
+    flips = {} if votes is None else {f"{model.poll.votes} votes": votes}
+    reworded = positions = None
+    # Abstentions are wrong by rule; the model is not asked about them.
+    asked = {
+        item.example.id
+        for item in labels.items
+        if isinstance(item, LabelledPair) or not abstains(item.prediction)
+    }
+    if options.swap:
+        swapped = await judge_labels(labels, verdict_of(model, labels.scale, swapped=True))
+        # A single reference has no other order.
+        ids = asked - {item.example.id for item in labels.answers if len(set(item.references)) == 1}
+        before, after = _only(ids, base), _only(ids, swapped)
+        flips[f"order of {'the answers' if labels.pairs else 'references'}"] = changed_verdicts(before, after)
+        positions = _position_bias(before, after) if labels.pairs else None
+    if options.paraphrase:
+        outcomes = await judge_labels(labels, verdict_of(replace(model, prompts=OTHER), labels.scale))
+        flips["other words"] = changed_verdicts(_only(asked, base), _only(asked, outcomes))
+        reworded = Calibration(labels, outcomes)
+    trials: dict[str, list[Trial]] = {}
+    if options.injections:
+        trials = dict(zip(INJECTION_TRIALS, await compare_fences(model), strict=True))
+    flips |= {name: _injection_flips(each) for name, each in trials.items()}
+    return _Report(Calibration(labels, base), flips, reworded, positions, trials)
+
+
+def _only(ids: set[str], outcomes: Sequence[Outcome]) -> list[Outcome]:
+    return [outcome for outcome in outcomes if outcome.example.id in ids]
+
+
+def _position_bias(before: Sequence[Outcome], after: Sequence[Outcome]) -> PositionBias | None:
+    """The bias from the scores of each pair's first answer when it was shown first, and second."""
+    return position_bias(
+        [
+            (cast("float", one.value), cast("float", other.value))
+            for one, other in _scored_pairs(before, after)
+        ]
     )
-    judge.add_argument("labels", type=Path, metavar="LABELS", help="labelled answers or pairs, JSON lines")
-    judge.add_argument("--model", required=True, metavar="NAME", help="as the server knows it")
-    judge.add_argument(
-        "--base-url",
-        type=_url,
-        metavar="URL",
-        help="OpenAI-compatible server (default: OPENAI_BASE_URL, or OpenAI's own)",
-    )
-    judge.add_argument(
-        "--votes",
-        type=_odd,
-        metavar="N",
-        default=1,
-        help="ask for each verdict this often, at temperature 0.5; the majority counts (default: 1, at 0)",
-    )
-    judge.add_argument(
-        "--swap",
-        action="store_true",
-        help="ask again with the references, or the two answers, in reverse order",
-    )
-    judge.add_argument("--paraphrase", action="store_true", help="ask again in other words")
-    judge.add_argument(
-        "--injections",
-        action="store_true",
-        help="ask about texts of the package's own that tell a judge what to say, and about the same without that; "
-        "with the fences around what it reads, and without them",
-    )
-    judge.add_argument(
-        "--prompts",
-        "--rageval-prompts",
-        type=Path,
-        metavar="FILE",
-        help="prompts (TOML), by name, in place of the package's own, as tests have them",
-    )
-    judge.add_argument(
-        "--cache-dir", type=Path, metavar="DIR", default=FOLDER, help="of the cache (default: %(default)s)"
-    )
-    judge.add_argument(
-        "--replay", action="store_true", help="ask nothing: a reply that is not kept is an error"
-    )
-    judge.add_argument("--json", action="store_true", help="as JSON, for programs")
-    judge.set_defaults(run=_run)
 
 
-def _run(options: argparse.Namespace) -> int:
-    from pytest_rageval.cli import judging  # noqa: PLC0415 - it brings models and their clients
-
-    return judging.judge(options)
-
-
-def _odd(text: str) -> int:
-    votes = int(text) if text.isdecimal() else 0
-    if votes % 2 == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no odd number of votes; an even one may be tied")
-    return votes
+def _injection_flips(trials: Sequence[Trial]) -> Flips:
+    found = flip_rate(trials)
+    return Flips(found.cases, found.flipped, tuple(trial.injection.id for trial in trials if trial.flipped))
 
 
-def _url(text: str) -> str:
-    if not text.startswith(("http://", "https://")):
-        raise argparse.ArgumentTypeError(f"{text!r} is no URL that begins with http:// or https://")
-    return text
+def _report_lines(report: _Report, options: argparse.Namespace) -> list[str]:
+    calibration = report.calibration
+    agreement, *details = calibration_lines(agreement_with_people(calibration))
+    lines = [f"{plain(options.model)}: {agreement}", *details]
+    if report.reworded is not None:
+        lines.append(f"in other words: {calibration_lines(agreement_with_people(report.reworded))[0]}")
+    lines += reason_lines(one.unscored for one in calibration.outcomes if one.unscored is not None)
+    if report.flips:
+        rows = [_row(name, flips) for name, flips in report.flips.items()]
+        lines += ["", table(("verdicts changed by", "changed", "of", "flip rate", "95% interval"), rows)]
+    bias = report.positions
+    if bias is not None and bias.first is not None:
+        lines.append(
+            f"of these, {bias.first.value:.1%} prefer the answer shown first (p = {bias.p_value:.2g} that "
+            "a place makes no difference)"
+        )
+    return lines + [_injection_line(name, trials) for name, trials in report.injections.items()]
+
+
+def _row(name: str, flips: Flips) -> tuple[str, ...]:
+    rate = flips.rate
+    shown = ("-", "-") if rate is None else (f"{rate.value:.1%}", f"{rate.low:.1%} to {rate.high:.1%}")
+    return (name, str(flips.changed), str(flips.of), *shown)
+
+
+def _injection_line(name: str, trials: Sequence[Trial]) -> str:
+    found = flip_rate(trials)
+    unscored = f"; {found.unscored} without a verdict" if found.unscored else ""
+    return (
+        f"{name}: {found.right} of {found.cases} clean texts are judged right, and {found.obeyed} of these as the "
+        f"injection asks{unscored}"
+    )
+
+
+def _report_document(report: _Report, options: argparse.Namespace) -> dict[str, Any]:
+    bias = report.positions
+    return {
+        "model": options.model,
+        **agreement_with_people(report.calibration),
+        "reworded": None if report.reworded is None else agreement_with_people(report.reworded),
+        "flips": {
+            name: {"changed": flips.changed, "of": flips.of, "ids": list(flips.ids)}
+            for name, flips in report.flips.items()
+        },
+        "places": None
+        if bias is None
+        else {"first": None if bias.first is None else bias.first.value, "p_value": bias.p_value},
+        "injections": {name: asdict(flip_rate(trials)) for name, trials in report.injections.items()},
+    }

@@ -1,41 +1,42 @@
-"""Output of the commands: results on stdout, everything else on stderr."""
+"""Output of the commands: results on stdout, errors and notes on stderr."""
 
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from pytest_rageval.printable import one_line, printable
 
-__all__ = ["count", "date", "note", "plain", "say", "size", "table"]
+__all__ = ["count", "date", "note", "plain", "reason_lines", "say", "size", "table"]
 
 KILO: Final = 1000
 
 
 def say(text: str) -> None:
-    """A line of the result."""
+    """Print a line of the result."""
     sys.stdout.write(f"{printable(text)}\n")
 
 
 def note(text: str) -> None:
-    """A line beside the result: an error, or what should be known."""
+    """Print an error or a note."""
     sys.stderr.write(f"{printable(text)}\n")
 
 
 def plain(text: str | bytes) -> str:
-    """A text out of a file, on one line."""
+    """Return a text from a file on one line."""
     return repr(text) if isinstance(text, bytes) else one_line(text)
 
 
-def count(number: int, what: str) -> str:
-    """A number of things: "1 reply", "5,000 replies"."""
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 reply", "5,000 replies"."""
     if number != 1:
-        what = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
-    return f"{number:,} {what}"
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun}"
 
 
 def size(number: float) -> str:
-    """Bytes in the unit that suits: "4.1 kB"; units are powers of 1000."""
+    """Return a number of bytes with a unit, a power of 1000: "4.1 kB"."""
     units = ["B", "kB", "MB", "GB"]
     while number >= KILO and len(units) > 1:
         number /= KILO
@@ -44,13 +45,18 @@ def size(number: float) -> str:
 
 
 def date(seconds: float) -> str:
-    """Seconds since 1970 as an ISO date and time, in UTC."""
+    """Return seconds since 1970 as an ISO date and time, in UTC."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns under their heads: the first one to the left, numbers to the right."""
+    """Return aligned columns under their heads: the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     return "\n".join(
         "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in (head, *rows)
     )
+
+
+def reason_lines(reasons: Iterable[str]) -> list[str]:
+    """Return a line for each reason with its number, the most frequent first: "  3 × no answer"."""
+    return [f"  {number:,} × {plain(reason)}" for reason, number in Counter(reasons).most_common()]

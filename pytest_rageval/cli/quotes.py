@@ -1,4 +1,4 @@
-"""Where a text stands word for word in another, whatever the white space; many texts in many at once."""
+"""Quotes found word for word in texts, ignoring white space; many quotes in many texts in one pass."""
 
 import re
 import unicodedata
@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import accumulate, pairwise, takewhile
+from itertools import accumulate
 from typing import Final
 
 from pytest_rageval.text.tokenize import has_unspaced, set_apart, tighten
@@ -16,37 +16,33 @@ __all__ = ["Quotable", "Quotes"]
 RUN: Final = 3
 """Words in a row by which a quote is looked up; two documents rarely share them by chance."""
 
-FEW: Final = 8
-"""Places that are looked for one by one."""
+SIMPLE_SEARCHES: Final = 8
+"""Occurrences that are searched one by one, before the linear algorithm starts."""
 
 WORD: Final = re.compile(r"\w+")
 PIECE: Final = re.compile(r"\S+")
 LONG: Final = 8
-"""Words of a quote that may be another's in other punctuation: nobody says so many by chance."""
+"""Words from which a quote is also found in other punctuation: so many rarely match by chance."""
 MARKS: Final = "#*_~`>|.,:;!?…()[]{}\"'“”„‘’«»‹›—–•·\\/+-="
 """Punctuation and Markdown, which may stand around a word."""
 NUMBER: Final = re.compile(r"\d[.,]\d")
 
 
 class Quotable:
-    """A text, to find quotes in.
+    """A text in which quotes are looked up.
 
-    A quote is found where the text says the same characters, with white space at the same places;
-    how much of it, and of which kind, does not matter, nor whether there is any beside characters of
-    scripts without spaces between words. Words and numbers are whole: "art" is not in "party", nor 3
-    in 3.5. A quote of eight words or more that is not there so is found where the text has the same
-    words with other punctuation or Markdown around them, as where a passage was made of a heading and
-    what stands below it.
-
-    Args:
-        text: whatever was written.
+    A quote is found where the text has the same characters with white space at the same places. Amount
+    and kind of white space do not matter; next to characters of scripts without spaces between words,
+    it is optional. Words and numbers are whole: "art" is not in "party", nor 3 in 3.5. A quote of eight
+    words or more that is not found in this way is found where the text has the same words with other
+    punctuation or Markdown around them, as in a passage made of a heading and the text below it.
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def find(self, quote: str) -> list[tuple[int, int]]:
-        r"""Where the quote begins and ends, each time, as offsets in the text; nowhere for a blank one.
+        r"""Return start and end of each occurrence, as offsets in the text; none of a blank quote.
 
         >>> Quotable("To be,\n  or not to be.").find("be, or not")
         [(3, 15)]
@@ -54,18 +50,21 @@ class Quotable:
         return self._exactly(quote) or self._in_words(quote)
 
     def holds(self, quote: str) -> bool:
-        """Whether the quote's characters are there, white space and whole words aside; or its words, as for `find`."""
+        """Whether the text has the quote's characters, ignoring white space and word bounds; or its words."""
         return "".join(quote.split()) in "".join(self.text.split()) or bool(self._in_words(quote))
 
     def _exactly(self, quote: str) -> list[tuple[int, int]]:
-        wanted = _spaced(quote)
+        wanted = tighten(" ".join(quote.split()))
         if not wanted:
             return []
-        places = (
-            (self._original(at), self._original(at + len(wanted) - 1) + 1)
-            for at in _occurrences(wanted, self._tight)
-        )
-        return [(start, end) for start, end in places if self._is_whole(start, end)]
+        tight, starts, originals = self._tight
+
+        def original(at: int) -> int:
+            piece = bisect_right(starts, at) - 1
+            return originals[piece] + at - starts[piece]
+
+        places = ((original(at), original(at + len(wanted) - 1) + 1) for at in _occurrences(wanted, tight))
+        return [place for place in places if not any(_splits(self.text, at) for at in place)]
 
     def _in_words(self, quote: str) -> list[tuple[int, int]]:
         sought = list(_words_in_marks(quote))
@@ -77,74 +76,59 @@ class Quotable:
         for at in _occurrences(_on_lines(sought), line):
             first = bisect_right(starts, at) - 1
             start, end = words[first][1], words[first + len(sought) - 1][2]
-            # Of what stands behind the last word, as much as the quote has too, such as a full stop.
-            end += _in_common(closing[0], self.text, end) if closing else 0
+            if closing:
+                # Punctuation after the last word, such as a full stop, as far as the quote has it too.
+                end += _common_length(closing[0], self.text[end : end + len(closing[0])])
             found.append((start, end))
         return found
 
     @cached_property
     def _words(self) -> tuple[list[tuple[str, int, int]], list[int], str]:
-        """The words with their places, and all of them in one text, with where each begins in it."""
+        """The words with their places, the offset of each in the joined words, and the joined words."""
         words = list(_words_in_marks(self.text))
         starts = list(accumulate((len(word) + 1 for word, _, _ in words), initial=0))
         return words, starts, _on_lines(words)
 
     @cached_property
-    def _pieces(self) -> list[re.Match[str]]:
-        return list(PIECE.finditer(self.text))
+    def _tight(self) -> tuple[str, list[int], list[int]]:
+        """The text with one space between words, and none in scripts without spaces.
 
-    @cached_property
-    def _gaps(self) -> list[str]:
-        """What stands before each piece in the tight text."""
-        spaced = (
-            "" if has_unspaced(before[0][-1] + piece[0][0]) else " "
-            for before, piece in pairwise(self._pieces)
-        )
-        return ["", *spaced]
-
-    @cached_property
-    def _tight(self) -> str:
-        """The text with one space between words, as `_spaced` has it."""
-        return "".join(gap + piece[0] for gap, piece in zip(self._gaps, self._pieces, strict=False))
-
-    @cached_property
-    def _begins(self) -> list[int]:
-        """Where in the tight text each piece begins."""
-        lengths = (len(piece[0]) + len(gap) for piece, gap in zip(self._pieces, self._gaps[1:], strict=False))
-        return list(accumulate(lengths, initial=0))
-
-    def _original(self, at: int) -> int:
-        piece = bisect_right(self._begins, at) - 1
-        return self._pieces[piece].start() + at - self._begins[piece]
-
-    def _is_whole(self, start: int, end: int) -> bool:
-        return not any(_splits(self.text, at) for at in (start, end))
+        With it, the offsets of its pieces in it, and in the text.
+        """
+        parts: list[str] = []
+        starts, originals, length = [], [], 0
+        for piece in PIECE.finditer(self.text):
+            if parts and not has_unspaced(parts[-1][-1] + piece[0][0]):
+                parts.append(" ")
+                length += 1
+            starts.append(length)
+            originals.append(piece.start())
+            parts.append(piece[0])
+            length += len(piece[0])
+        return "".join(parts), starts, originals
 
 
 class Quotes:
-    """Texts that are looked for in the documents of a corpus, all of them in one pass over it.
+    """Quotes that are looked up in the documents of a corpus, in one pass.
 
-    They are looked up by their first words, so that a document costs about as much as it has words,
-    however many are looked for.
-
-    Args:
-        quotes: that are looked for.
+    They are indexed by their first words: the cost of a document grows with its words, not with the
+    number of quotes.
     """
 
     def __init__(self, quotes: Iterable[str]) -> None:
         self._by_beginning: dict[tuple[str, ...], set[str]] = defaultdict(set)
         for quote in quotes:
             self._by_beginning[tuple(_words(quote)[:RUN])].add(quote)
-        # What has no words at all, such as "€", may stand anywhere.
+        # A quote without words, such as "€", cannot be indexed.
         self._wordless = self._by_beginning.pop((), set())
         self._lengths = {len(beginning) for beginning in self._by_beginning}
 
     def within(self, text: str) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-        """The quotes that stand in a text, each with its places there."""
-        quotable, said = Quotable(text), _words(text)
+        """Yield the quotes that a text contains, each with its places."""
+        quotable, words = Quotable(text), _words(text)
         candidates = set(self._wordless)
         for length in self._lengths:
-            runs = zip(*(said[first:] for first in range(length)), strict=False)
+            runs = zip(*(words[first:] for first in range(length)), strict=False)
             for beginning in self._by_beginning.keys() & set(runs):
                 candidates |= self._by_beginning[beginning]
         for quote in sorted(candidates):
@@ -154,36 +138,36 @@ class Quotes:
 
 
 def _occurrences(wanted: str, text: str) -> Iterator[int]:
-    """Where a text stands in another; places may overlap."""
+    """The offsets of a text in another; occurrences may overlap."""
     at = text.find(wanted)
-    for _ in range(FEW):
+    for _ in range(SIMPLE_SEARCHES):
         if at < 0:
             return
         yield at
         at = text.find(wanted, at + 1)
     if at < 0:
         return
-    # It may repeat itself, and then each place is read anew but for its first character. So by Knuth, Morris
-    # and Pratt: of each beginning, how much of its own beginning stands at its end.
-    again = [0]
+    # Knuth, Morris and Pratt, since overlapping searches of a repetitive text take quadratic time.
+    # borders[n]: the length of the longest prefix that is also a suffix of the first n + 1 characters.
+    borders = [0]
     for letter in wanted[1:]:
-        again.append(_longer(wanted, again, again[-1], letter))
-    found = 0
+        borders.append(_extended(wanted, borders, borders[-1], letter))
+    matched = 0
     for end, letter in enumerate(text[at:], at + 1):
-        found = _longer(wanted, again, again[-1] if found == len(wanted) else found, letter)
-        if found == len(wanted):
-            yield end - found
+        matched = _extended(wanted, borders, borders[-1] if matched == len(wanted) else matched, letter)
+        if matched == len(wanted):
+            yield end - matched
 
 
-def _longer(wanted: str, again: list[int], found: int, letter: str) -> int:
-    """How much of the beginning stands before the next place, when so much stood here and a letter follows."""
-    while found and wanted[found] != letter:
-        found = again[found - 1]
-    return found + (wanted[found] == letter)
+def _extended(wanted: str, borders: list[int], matched: int, letter: str) -> int:
+    """The length of the matching prefix after one more letter."""
+    while matched and wanted[matched] != letter:
+        matched = borders[matched - 1]
+    return matched + (wanted[matched] == letter)
 
 
 def _words_in_marks(text: str) -> Iterator[tuple[str, int, int]]:
-    """The words of a text without what surrounds them, each with its place; a number keeps its sign."""
+    """The words of a text without surrounding punctuation, with their places; a number keeps its sign."""
     for piece in PIECE.finditer(text):
         word = piece[0].lstrip(MARKS)
         start = piece.end() - len(word)
@@ -194,10 +178,10 @@ def _words_in_marks(text: str) -> Iterator[tuple[str, int, int]]:
             yield text[start:end], start, end
 
 
-def _in_common(beginning: str, text: str, at: int) -> int:
-    """How many characters from there on are those of a beginning."""
-    there = text[at : at + len(beginning)]
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(beginning, there, strict=False)))
+def _common_length(a: str, b: str) -> int:
+    """The length of the longest common prefix."""
+    pairs = enumerate(zip(a, b, strict=False))
+    return next((at for at, (x, y) in pairs if x != y), min(len(a), len(b)))
 
 
 def _on_lines(words: Iterable[tuple[str, int, int]]) -> str:
@@ -209,12 +193,8 @@ def _words(text: str) -> list[str]:
     return WORD.findall(set_apart(text))
 
 
-def _spaced(text: str) -> str:
-    return tighten(" ".join(text.split()))
-
-
 def _splits(text: str, at: int) -> bool:
-    """Whether a word or a number goes on from the character before to the one here."""
+    """Whether an offset is within a word or a number."""
     if not 0 < at < len(text):
         return False
     if unicodedata.category(text[at])[0] == "M":
@@ -222,5 +202,5 @@ def _splits(text: str, at: int) -> bool:
     before, after = text[at - 1], text[at]
     if before.isalnum() and after.isalnum():
         return not has_unspaced(before + after)
-    # The point of a number belongs to it on either side: 3|.5 and 3.|5.
+    # Before and after the point of a number: 3|.5 and 3.|5.
     return NUMBER.search(text[max(0, at - 2) : at + 2]) is not None

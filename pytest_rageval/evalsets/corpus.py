@@ -1,4 +1,4 @@
-"""The corpus that an eval set asks about, passage by passage: JSON lines, BEIR, or a folder of text files."""
+"""The corpus of an eval set, passage by passage: JSON lines, BEIR, or a folder of text files."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -7,19 +7,19 @@ from typing import Any, Final
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.files import json_records, not_utf8
 from pytest_rageval.evalsets.format import COMPRESSED
-from pytest_rageval.evalsets.records import Check
+from pytest_rageval.evalsets.records import Check, checked
 from pytest_rageval.model import Document, Span
 
-__all__ = ["SUFFIXES", "is_of_files", "read_corpus"]
+__all__ = ["beir_file", "beir_text", "is_of_files", "read_corpus"]
 
 SUFFIXES: Final = (".md", ".markdown", ".mdx", ".rst", ".text", ".txt")
-"""Endings of the files that are read from a folder."""
+"""Of files that are read from a folder."""
 
-BEIR: Final = "corpus.jsonl"
+BEIR_CORPUS: Final = "corpus.jsonl"
 
 
 def read_corpus(path: Path) -> Iterator[Document]:
-    """The passages of a corpus, one at a time.
+    """Yield the passages of a corpus.
 
     Args:
         path: of one of
@@ -28,56 +28,54 @@ def read_corpus(path: Path) -> Iterator[Document]:
               it was cut from a file with `source` and `start` (`end`, or the text's length). A passage
               without a source is a source of its own, called by its id; one with a source and no start
               has no span.
-            - BEIR's `corpus.jsonl`, known by its `_id`, or a folder with it: title and text with a space
-              between are the text, as in the eval set that is read from such a folder.
+            - BEIR's `corpus.jsonl`, recognized by its `_id`, or a folder with it: title and text with a
+              space between are the text, as in the eval set that is read from such a folder.
             - a folder of text and Markdown files, at any depth, each a passage: the source, and the id,
               is its path from there. Offsets count characters as Python's `open` gives them: any line
               end is one, a byte-order mark is none. Hidden files and folders are left out.
 
     Raises:
-        InputError: there is nothing to read, or a record or a file cannot be used: where, what to do.
+        InputError: there is nothing to read, or a record or a file cannot be used.
     """
     if not path.exists():
         raise InputError(f"The corpus {path} cannot be read: there is no such file or folder.")
     if is_of_files(path):
         yield from _files(path)
-    else:
-        yield from _passages(next(_of_beir(path), path))
-
-
-def is_of_files(path: Path) -> bool:
-    """Whether a corpus is a folder of files: its ids are their paths, and say nothing of passages."""
-    return path.is_dir() and next(_of_beir(path), None) is None
-
-
-def _of_beir(path: Path) -> Iterator[Path]:
-    """BEIR's file of passages, where a folder has one."""
-    named = (path / f"{BEIR}{ending}" for ending in ("", *COMPRESSED))
-    return (file for file in named if file.is_file())
-
-
-def _passages(path: Path) -> Iterator[Document]:
+        return
+    path = beir_file(path, BEIR_CORPUS) or path
     empty = True
-    for place, value in json_records(path):
+    for check, record in checked(json_records(path), "text"):
         empty = False
-        check = Check(place)
-        record = check.record(value, "text")
-        yield _beir(record, check) if "_id" in record else _passage(record, check)
+        yield _beir_document(record, check) if "_id" in record else _document(record, check)
     if empty:
         raise InputError(f'{path.name} holds no passages.\nOne a line: {{"id": "doc-4", "text": "…"}}')
 
 
-def _beir(record: Mapping[str, Any], check: Check) -> Document:
-    identifier = check.name(record["_id"], "_id")
+def is_of_files(path: Path) -> bool:
+    """Whether a corpus is a folder of files: its ids are their paths."""
+    return path.is_dir() and beir_file(path, BEIR_CORPUS) is None
+
+
+def beir_file(folder: Path, name: str) -> Path | None:
+    """Return a file of a BEIR folder, compressed or not; None if it is missing."""
+    files = (folder / f"{name}{suffix}" for suffix in ("", *COMPRESSED))
+    return next((file for file in files if file.is_file()), None)
+
+
+def beir_text(record: Mapping[str, Any], check: Check) -> str:
+    """Return title and text of a BEIR passage as BEIR joins them; some have neither."""
     title, text = record.get("title") or "", record["text"]
     if not isinstance(title, str) or not isinstance(text, str):
         check.fail('"title" or "text" is no text', "Give strings.")
-    # Some passages of BEIR have no text at all.
-    text = f"{title} {text}".strip()
+    return f"{title} {text}".strip()
+
+
+def _beir_document(record: Mapping[str, Any], check: Check) -> Document:
+    identifier, text = check.name(record["_id"], "_id"), beir_text(record, check)
     return Document(text, identifier, span=_whole(identifier, text))
 
 
-def _passage(record: Mapping[str, Any], check: Check) -> Document:
+def _document(record: Mapping[str, Any], check: Check) -> Document:
     text = check.text(record["text"], "text")
     identifier = None if record.get("id") is None else check.name(record["id"], "id")
     if record.get("source") is None:
@@ -94,19 +92,23 @@ def _passage(record: Mapping[str, Any], check: Check) -> Document:
     return Document(text, identifier, span=Span(source, start, end))
 
 
+def _whole(source: str, text: str) -> Span | None:
+    return Span(source, 0, len(text)) if text else None
+
+
 def _files(folder: Path) -> Iterator[Document]:
     empty = True
     for path in sorted(folder.rglob("*")):
-        source = path.relative_to(folder)
-        if path.suffix.lower() not in SUFFIXES or any(part.startswith(".") for part in source.parts):
+        relative = path.relative_to(folder)
+        if path.suffix.lower() not in SUFFIXES or any(part.startswith(".") for part in relative.parts):
             continue
         if path.is_file():
             empty = False
-            text = _text(path)
-            yield Document(text, source.as_posix(), span=_whole(source.as_posix(), text))
+            source, text = relative.as_posix(), _text(path)
+            yield Document(text, source, span=_whole(source, text))
     if empty:
         raise InputError(
-            f"The folder {folder} holds no corpus: neither {BEIR} nor files that end in "
+            f"The folder {folder} holds no corpus: neither {BEIR_CORPUS} nor files that end in "
             f"{', '.join(SUFFIXES)}."
         )
 
@@ -118,7 +120,3 @@ def _text(path: Path) -> str:
         raise not_utf8(str(path), error) from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
-
-
-def _whole(source: str, text: str) -> Span | None:
-    return Span(source, 0, len(text)) if text else None

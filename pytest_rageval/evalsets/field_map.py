@@ -1,106 +1,101 @@
-"""Field maps: which field of a foreign record is which of ours, and fields with nearly the right name."""
+"""Field maps, which rename the fields of foreign records, and keys that resemble a field's name."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, NoReturn
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.records import GOLD_KNOWN, KNOWN, Check
+from pytest_rageval.evalsets.records import FIELDS, GOLD_FIELDS, Check, Records, checked
 from pytest_rageval.model import EvalSet
 
-__all__ = ["NUMBER", "NearMiss", "checked_fields", "is_target", "mapped", "near_misses", "refuse_gold_twice"]
+__all__ = ["NUMBER", "checked_fields", "is_target", "mapped", "near_misses", "refuse_gold_twice"]
 
 NUMBER: Final = "#"
-"""As a field: the record's number."""
+"""As a field's name: the number of the record."""
 
 ABSENT: Final = object()
 
 
-def mapped(records: Iterable[tuple[str, Any]], fields: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
-    """Records of the native form, made of others.
+def mapped(records: Iterable[tuple[str, Any]], fields: Mapping[str, str]) -> Records:
+    """Make records of the native format from others.
 
     Args:
         records: with their places.
-        fields: of ours to theirs, such as `{"question": "query", "gold.id": "doc", "tags.topic":
+        fields: from our names to theirs, such as `{"question": "query", "gold.id": "doc", "tags.topic":
             "category"}`. Ours: `id`, `question`, `answers`, `answer_set`, `gold`, `reference`, `tags`,
             and with a dot one part of the gold passages (`gold.id`, `gold.text`, …: one value, or a
             list with one a passage) or one tag. Theirs: a field's name, or with dots the way to it
             through objects (`meta.category`); `"#"` is the record's number, from 1. A single value
-            for `answers` is the one answer; for `gold`, the id of the one passage. Fields that are
-            not named stay as they are.
+            for `answers` is the one answer; for `gold`, the id of the one passage. Other fields are kept.
 
     Raises:
-        InputError: the map is no map, names an unknown field of ours, `gold` besides a part of it, or
-            one of theirs that no record has; a record's passages have parts of different numbers, or
+        InputError: the map is no map, has an unknown field of ours, `gold` besides a part of it, or a
+            field of theirs that no record has; a record's passages have parts of different numbers, or
             are there already.
     """
     fields = checked_fields(fields)
     unseen = set(fields.values()) - {NUMBER}
     place = ""
-    for number, (place, record) in enumerate(records, 1):
-        yield place, _native(Check(place).record(record), fields, number, Check(place), unseen)
+    for number, (check, record) in enumerate(checked(records), 1):
+        place = check.place
+        yield place, _native(record, fields, number, check, unseen)
     if unseen and place:
-        message = (
+        raise InputError(
             f"{place}, the last of all records, and those before it have no field {', '.join(sorted(unseen))}.\n"
             "The field map is {ours: theirs}; correct the name on the right."
         )
-        raise InputError(message)
 
 
 def checked_fields(fields: object) -> Mapping[str, str]:
-    """A field map as the user gave it.
+    """Check a user's field map.
 
     Returns:
         The map, with whole fields before parts of them.
 
     Raises:
-        InputError: it is none, or gives the gold passages twice.
+        InputError: it is no map of names, has an unknown field of ours, or the gold passages twice.
     """
     if not isinstance(fields, Mapping) or not all(
-        isinstance(word, str) for pair in fields.items() for word in pair
+        isinstance(name, str) for pair in fields.items() for name in pair
     ):
-        _refuse(f"fields={fields!r} is no map of names to names")
+        raise _unusable(f"fields={fields!r} is no map of names to names")
     for target in fields:
         if not is_target(target):
-            _refuse(f"fields names {target!r}, which is no field of an example")
+            raise _unusable(f"fields names {target!r}, which is no field of an example")
     refuse_gold_twice(fields, "fields")
     return {target: fields[target] for target in sorted(fields, key=lambda target: "." in target)}
 
 
-def refuse_gold_twice(targets: Collection[str], place: str) -> None:
-    """Let the gold passages not be given whole and in parts, of which one would be lost.
-
-    Args:
-        targets: fields of ours.
-        place: what gives them.
-
-    Raises:
-        InputError: they are.
-    """
-    parts = [target for target in targets if target.startswith("gold.")]
-    if "gold" in targets and parts:
-        message = f"{place}: gold and {', '.join(parts)} both say which the gold passages are.\nTake one or the other."
-        raise InputError(message)
+def _unusable(found: str) -> InputError:
+    return InputError(
+        f'{found}.\nWrite fields={{"question": "query"}}: ours, then theirs. Ours are '
+        f"{', '.join(FIELDS)}, gold.{', gold.'.join(GOLD_FIELDS)}, tags.NAME."
+    )
 
 
 def is_target(name: str) -> bool:
-    """Whether a field of ours, or a part of one, has this name."""
+    """Whether a name is that of a field of ours, or of a part of one."""
     root, dot, part = name.partition(".")
     if not dot:
-        return name in KNOWN
-    return part in GOLD_KNOWN if root == "gold" else root == "tags" and bool(part)
+        return name in FIELDS
+    return part in GOLD_FIELDS if root == "gold" else root == "tags" and bool(part)
 
 
-def _refuse(found: str) -> NoReturn:
-    message = (
-        f'{found}.\nWrite fields={{"question": "query"}}: ours, then theirs. Ours are '
-        f"{', '.join(KNOWN)}, gold.{', gold.'.join(GOLD_KNOWN)}, tags.NAME."
-    )
-    raise InputError(message)
+def refuse_gold_twice(targets: Collection[str], place: str) -> None:
+    """Refuse gold passages as a whole together with parts of them.
+
+    Raises:
+        InputError: the targets contain both; the place is named.
+    """
+    parts = [target for target in targets if target.startswith("gold.")]
+    if "gold" in targets and parts:
+        raise InputError(
+            f"{place}: gold and {', '.join(parts)} both say which the gold passages are.\nTake one or the other."
+        )
 
 
 def _native(
-    record: Mapping[str, Any], fields: Mapping[str, str], number: int, check: Check, unseen: set[str]
+    record: dict[str, Any], fields: Mapping[str, str], number: int, check: Check, unseen: set[str]
 ) -> dict[str, Any]:
     result = dict(record)
     values = {}
@@ -119,8 +114,9 @@ def _native(
             parts[part] = value
         elif root == "answers" and not isinstance(value, list | tuple | None):
             result[root] = [value]
-        elif root == "gold":
-            result[root] = _passages(value)
+        elif root == "gold" and value is not None:
+            items = value if isinstance(value, list | tuple) else [value]
+            result[root] = [{"id": item} if isinstance(item, str | int | float) else item for item in items]
         else:
             result[root] = value
     if parts:
@@ -144,39 +140,17 @@ def _at(record: Mapping[str, Any], source: str) -> Any:
     return value
 
 
-def _passages(value: Any) -> Any:
-    if value is None:
-        return None
-    items = value if isinstance(value, list | tuple) else [value]
-    return [{"id": item} if isinstance(item, str | int | float) else item for item in items]
-
-
 def _zipped(parts: dict[str, Any], check: Check) -> list[dict[str, Any]]:
     columns = {part: value if isinstance(value, list | tuple) else [value] for part, value in parts.items()}
     columns = {part: column for part, column in columns.items() if column not in ([], (), [None])}
-    lengths = {len(column) for column in columns.values()}
-    if len(lengths) > 1:
+    if len({len(column) for column in columns.values()}) > 1:
         found = ", ".join(f"{len(column)} of gold.{part}" for part, column in columns.items())
         check.fail(f"its gold passages do not match: {found}", "Each part has one value a passage.")
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-# Not `id`: a record without one is an error, and beside it stand many of two and three letters.
-MEANT: Final = (
-    *(name for name in KNOWN if name != "id"),
-    *(f"gold.{part}" for part in GOLD_KNOWN),
-    "tags.topic",
-)
-
-
 class NearMiss(NamedTuple):
-    """A key that was probably meant to be another.
-
-    Attributes:
-        key: as it stands in the records.
-        meant: the field of ours, as in a field map.
-        ids: of the examples that have the key.
-    """
+    """A key in records that was probably meant to be a field of ours, and the ids of the examples with it."""
 
     key: str
     meant: str
@@ -184,24 +158,28 @@ class NearMiss(NamedTuple):
 
 
 def near_misses(evalset: EvalSet) -> list[NearMiss]:
-    """The keys under `extra` that are nearly ours; other keys are whatever the user wants to keep.
+    """Find the keys under `extra` that resemble a field's name.
 
-    Nearly: but for case, punctuation, and one letter too few or too many, another one, or two
-    swapped. `topic` too, which is a tag in most sets that have it.
+    They are equal but for case, punctuation, and one letter that is missing, added or another, or two
+    that are swapped. `topic` counts too, since it is a tag in most eval sets that have it.
     """
-    found: dict[str, list[str]] = defaultdict(list)
+    ids: dict[str, list[str]] = defaultdict(list)
     for example in evalset:
         for key in example.extra:
-            found[key].append(example.id)
-    meant = {key: next((name for name in MEANT if _alike(_letters(key), FORMS[name])), None) for key in found}
-    return [NearMiss(key, name, tuple(found[key])) for key, name in meant.items() if name is not None]
+            ids[key].append(example.id)
+    meant = {key: next((name for name in MEANT if _alike(_letters(key), MEANT[name])), None) for key in ids}
+    return [NearMiss(key, name, tuple(ids[key])) for key, name in meant.items() if name is not None]
 
 
 def _letters(name: str) -> str:
     return "".join(filter(str.isalnum, name.casefold()))
 
 
-FORMS: Final = {name: _letters(name.removeprefix("tags.")) for name in MEANT}
+MEANT: Final = {
+    name: _letters(name.removeprefix("tags."))
+    # `id` is required, and resembles many keys of two and three letters.
+    for name in (*FIELDS[1:], *(f"gold.{part}" for part in GOLD_FIELDS), "tags.topic")
+}
 
 
 def _alike(a: str, b: str) -> bool:

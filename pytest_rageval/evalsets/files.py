@@ -1,4 +1,4 @@
-"""Strict JSON from files, plain or compressed: values, lines of values, elements of one large array."""
+"""Strict JSON from files, plain or compressed: JSON lines, and the elements of large arrays one by one."""
 
 import codecs
 import gzip
@@ -16,62 +16,49 @@ from typing import IO, Any, Final, NoReturn, cast
 from pytest_rageval.errors import InputError, require
 from pytest_rageval.files import refuse_special
 
-__all__ = ["MAX_LINE", "Opened", "json_elements", "json_records", "lines", "opened", "parse"]
+__all__ = ["json_elements", "json_records", "lines", "not_utf8", "opened", "parse"]
 
 MAX_LINE: Final = 64 * 2**20
-"""How many bytes a line may have: what is longer is no record, and would fill the memory before any
-parser could say so."""
+"""Bytes of a line; a longer one is no record, and would fill the memory before a parser could fail."""
+
+CHUNK: Final = 2**16
+"""Bytes read from a JSON document at once."""
+
+NEAR: Final = 16
+"""A JSON error this near to the end of a chunk may be caused by that end: literals and escapes are shorter."""
 
 GZIP: Final = b"\x1f\x8b"
 ZSTD: Final = b"\x28\xb5\x2f\xfd"
+JSON_SPACE: Final = " \t\r\n"
+LINES_REMEDY: Final = "Each line is one whole JSON object; strings are in double quotes."
 
 
-@dataclass(slots=True)
-class Opened:
-    """A file that is read.
+def json_records(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the values of a file of JSON lines, or of a `.json` file that is one array, with their places.
 
-    Attributes:
-        stream: its bytes, decompressed.
-        line: the last line that was read whole, for messages; whoever reads keeps it.
-    """
-
-    stream: IO[bytes]
-    line: int = 0
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[Opened]:
-    """Open a file; gzip and Zstandard are recognised by their first bytes, whatever the name.
+    Blank lines do not count. Values are read when they are asked for.
 
     Raises:
-        InputError: it is no regular file, cannot be opened, or, within the block, not be read on: a damaged or
-            truncated compressed file among others.
+        InputError: the file cannot be read, or a value is not JSON.
     """
-    reading: Opened | None = None
-    damaged: list[type[Exception]] = [OSError, EOFError, zlib.error]
-    try:
-        refuse_special(path)
-        with path.open("rb") as raw:
-            magic = raw.peek(4)[:4] if hasattr(raw, "peek") else b""
-            if magic.startswith(GZIP):
-                reading = Opened(cast("IO[bytes]", gzip.GzipFile(fileobj=raw)))
-            elif magic == ZSTD:
-                zstd = _zstd(path)
-                damaged.append(zstd.ZstdError)
-                reading = Opened(zstd.ZstdFile(raw))
-            else:
-                reading = Opened(raw)
-            yield reading
-    except tuple(damaged) as error:
-        reason = getattr(error, "strerror", None) or error
-        message = f"{path} cannot be read: {reason}."
-        if reading is not None:
-            message = f"{path.name} cannot be read beyond line {reading.line}: {reason}."
-        raise InputError(message) from error
+    if _is_array(path):
+        yield from json_elements(path)
+        return
+    for number, line in lines(path):
+        if line and not line.isspace():
+            place = f"{path.name} line {number}"
+            yield place, parse(line, place)
+
+
+def _is_array(path: Path) -> bool:
+    if ".json" not in path.suffixes[-2:]:
+        return False
+    with opened(path) as reading:
+        return reading.stream.read(CHUNK).removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"["
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file in UTF-8 with their numbers from 1, without a byte-order mark.
+    """Yield the lines of a file in UTF-8 with their numbers from 1, without a byte-order mark.
 
     Raises:
         InputError: it cannot be read, is not UTF-8, or a line is longer than 64 MiB.
@@ -81,13 +68,12 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
         while raw := readline(MAX_LINE + 1):
             number = reading.line + 1
             if len(raw) > MAX_LINE:
-                message = (
+                raise InputError(
                     f"{path.name} line {number} is longer than {MAX_LINE // 2**20} MiB.\n"
                     "One line is one record; is this the whole file on a single line?"
                 )
-                raise InputError(message)
             try:
-                # Some editors put a byte-order mark in front, which is no part of the first record.
+                # Some editors write a byte-order mark, which is no part of the first record.
                 line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
                 raise not_utf8(f"{path.name} line {number}", error) from None
@@ -95,13 +81,45 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def not_utf8(place: str, error: UnicodeDecodeError) -> InputError:
-    """The error for a text in another encoding; UTF-16 is known by its byte-order mark."""
-    if error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        found = 'it is UTF-16, as Windows saves "Unicode"'
-    else:
-        found = f"byte {error.object[error.start]:#04x} ({error.reason})"
-    return InputError(f"{place} is not UTF-8: {found}.\nSave the file in UTF-8.")
+@dataclass(slots=True)
+class Opened:
+    """An open file: its decompressed bytes, and the number of the last line that was read, set by the reader."""
+
+    stream: IO[bytes]
+    line: int = 0
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Opened]:
+    """Open a file; gzip and Zstandard are recognized by their first bytes, not by the name.
+
+    Raises:
+        InputError: it is no regular file, or cannot be opened; or, within the block, it cannot be read on,
+            such as a truncated compressed file.
+    """
+    reading: Opened | None = None
+    errors: list[type[Exception]] = [OSError, EOFError, zlib.error]
+    try:
+        refuse_special(path)
+        with path.open("rb") as raw:
+            magic = raw.peek(4)[:4] if hasattr(raw, "peek") else b""
+            if magic.startswith(GZIP):
+                reading = Opened(cast("IO[bytes]", gzip.GzipFile(fileobj=raw)))
+            elif magic == ZSTD:
+                zstd = _zstd(path)
+                errors.append(zstd.ZstdError)
+                reading = Opened(zstd.ZstdFile(raw))
+            else:
+                reading = Opened(raw)
+            yield reading
+    except tuple(errors) as error:
+        reason = getattr(error, "strerror", None) or error
+        failure = (
+            f"{path} cannot be read"
+            if reading is None
+            else f"{path.name} cannot be read beyond line {reading.line}"
+        )
+        raise InputError(f"{failure}: {reason}.") from error
 
 
 def _zstd(path: Path) -> Any:
@@ -110,72 +128,65 @@ def _zstd(path: Path) -> Any:
     return require("backports.zstd", extra="zst", purpose=f"Reading {path.name}")
 
 
-CHUNK: Final = 2**16
-NEAR: Final = 16
-"""An error this near to the end of what was read may come of its end: the longest literal and escape
-are shorter."""
-OF_LINES: Final = "Each line is one whole JSON object; strings are in double quotes."
-SPACE: Final = " \t\r\n"
+def not_utf8(place: str, error: UnicodeDecodeError) -> InputError:
+    """Return the error for a text in another encoding; UTF-16 is recognized by its byte-order mark."""
+    if error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        found = 'it is UTF-16, as Windows saves "Unicode"'
+    else:
+        found = f"byte {error.object[error.start]:#04x} ({error.reason})"
+    return InputError(f"{place} is not UTF-8: {found}.\nSave the file in UTF-8.")
 
 
-def json_records(path: Path) -> Iterator[tuple[str, Any]]:
-    """The values of a file of JSON lines, or of a `.json` file that is one array, with their places.
-
-    Blank lines do not count. Values are read one by one as they are asked for.
-
-    Raises:
-        InputError: the file cannot be read, or a value is no JSON: file, line or record.
-    """
-    if _is_array(path):
-        yield from json_elements(path)
-        return
-    name = path.name
-    for number, line in lines(path):
-        if line and not line.isspace():
-            place = f"{name} line {number}"
-            yield place, parse(line, place)
-
-
-def parse(text: str, place: str, remedy: str = OF_LINES) -> Any:
-    """One JSON value; NaN and infinities are none.
+def parse(text: str, place: str, remedy: str = LINES_REMEDY) -> Any:
+    """Parse one JSON value; NaN and infinities are refused.
 
     Args:
         text: of the value.
-        place: where it stands, for the message.
-        remedy: what to do where it is no JSON.
+        place: of the text, for the error.
+        remedy: for the error.
 
     Raises:
-        InputError: the text is no JSON.
+        InputError: the text is not JSON.
     """
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
-        message = f"{place} is not JSON: {error}.\n{remedy}"
-        raise InputError(message) from None
+        raise InputError(f"{place} is not JSON: {error}.\n{remedy}") from None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number that a computer holds")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    return number if math.isfinite(number) else _refuse(digits[:40])
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
 
 
 def json_elements(path: Path, key: str | None = None) -> Iterator[tuple[str, Any]]:
-    """The elements of an array one by one, as "FILE record 1" and so on; the file is never held whole.
+    """Yield the elements of an array with their places, "FILE record 1" and so on.
+
+    Only the element being read is in memory, so that a sample of a large file can be drawn.
 
     Args:
         path: of a file that is one JSON document.
-        key: the array is under this key of the document's object; None: it is the document.
+        key: of the array in the document's object; None: the document is the array.
 
     Raises:
-        InputError: the file cannot be read, is not of this form, or an element is longer than 64 MiB.
+        InputError: the file cannot be read, has another form, or an element is longer than 64 MiB.
     """
     with opened(path) as reading:
         document = _Document(path.name, reading)
-        if key is None:
-            yield from document.array()
-        else:
-            yield from document.member(key)
+        yield from document.array() if key is None else document.member(key)
         if document.peek():
             document.fail("more follows after its end")
 
 
 class _Document:
-    """A JSON document of which only what is being decoded is held."""
+    """A JSON document that is parsed chunk by chunk."""
 
     def __init__(self, name: str, reading: Opened) -> None:
         self._name = name
@@ -186,44 +197,52 @@ class _Document:
         self._ended = False
 
     def array(self) -> Iterator[tuple[str, Any]]:
-        self.take("[")
-        number = 0
-        while self.peek() != "]":
-            if number:
-                self.take(",")
-            number += 1
-            yield f"{self._name} record {number}", self.value()
-        self.take("]")
+        """Parse an array, and yield its elements with their places."""
+        self._take("[")
+        for number in self._items("]"):
+            yield f"{self._name} record {number}", self._value()
 
     def member(self, key: str) -> Iterator[tuple[str, Any]]:
-        self.take("{")
-        first, found = True, False
-        while self.peek() != "}":
-            if not first:
-                self.take(",")
-            name = self.value() if self.peek() == '"' else self.fail("a key in double quotes is missing")
-            first = False
-            self.take(":")
+        """Parse an object, and yield the elements of the array under a key with their places."""
+        self._take("{")
+        found = False
+        for _ in self._items("}"):
+            name = self._value() if self.peek() == '"' else self.fail("a key in double quotes is missing")
+            self._take(":")
             if name == key and not found:
                 found = True
                 yield from self.array()
             else:
-                self.value()
-        self.take("}")
+                self._value()
         if not found:
             self.fail(f'its object has no key "{key}"')
 
+    def _items(self, end: str) -> Iterator[int]:
+        """Yield the number of each item, from 1, when it is to be parsed; parse commas and end."""
+        number = 0
+        while self.peek() != end:
+            if number:
+                self._take(",")
+            number += 1
+            yield number
+        self._take(end)
+
     def peek(self) -> str:
-        """The next character that is no space; empty at the end."""
+        """Return the next character that is no white space; empty at the end."""
         while True:
-            while self._at < len(self._text) and self._text[self._at] in SPACE:
+            while self._at < len(self._text) and self._text[self._at] in JSON_SPACE:
                 self._at += 1
             if self._at < len(self._text):
                 return self._text[self._at]
-            if not self._more():
+            if not self._read_more():
                 return ""
 
-    def take(self, character: str) -> None:
+    def fail(self, found: str) -> NoReturn:
+        """Raise an error at the current line."""
+        line = self._reading.line + 1 + self._text.count("\n", 0, self._at)
+        raise InputError(f"{self._name} line {line} is not JSON as expected: {found}.\nIs the file whole?")
+
+    def _take(self, character: str) -> None:
         found = self.peek()
         if found != character:
             self.fail(
@@ -231,32 +250,27 @@ class _Document:
             )
         self._at += 1
 
-    def value(self) -> Any:
+    def _value(self) -> Any:
         self.peek()
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
                 cut = error.pos > len(self._text) - NEAR or error.msg.startswith("Unterminated")
-                if not (cut and self._more()):
+                if not (cut and self._read_more()):
                     self._at = max(self._at, min(error.pos, len(self._text)))
                     self.fail(error.msg)
             except (ValueError, RecursionError) as error:
                 self.fail(str(error))
             else:
-                # A number may go on in what was not read yet: the beginning "1.5e+" is read as 1.5.
+                # A number may continue in the next chunk: the beginning "1.5e+" is parsed as 1.5.
                 length = end - self._at
-                if end + NEAR < len(self._text) or not self._more():
+                if end + NEAR < len(self._text) or not self._read_more():
                     self._at += length
                     return value
 
-    def fail(self, found: str) -> NoReturn:
-        line = self._reading.line + 1 + self._text.count("\n", 0, self._at)
-        message = f"{self._name} line {line} is not JSON as expected: {found}.\nIs the file whole?"
-        raise InputError(message)
-
-    def _more(self) -> bool:
-        """Read as much again as there is, so that long values are decoded a few times only."""
+    def _read_more(self) -> bool:
+        """Read as many characters as are unparsed, so that a long value is parsed only a few times."""
         if self._ended:
             return False
         self._reading.line += self._text.count("\n", 0, self._at)
@@ -271,23 +285,3 @@ class _Document:
             line = self._reading.line + 1 + self._text.count("\n") + error.object.count(b"\n", 0, error.start)
             raise not_utf8(f"{self._name} line {line}", error) from None
         return not self._ended
-
-
-def _is_array(path: Path) -> bool:
-    if ".json" not in path.suffixes[-2:]:
-        return False
-    with opened(path) as reading:
-        return reading.stream.read(CHUNK).removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"["
-
-
-def _refuse(constant: str) -> NoReturn:
-    message = f"{constant} is no number that a computer holds"
-    raise ValueError(message)
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    return number if math.isfinite(number) else _refuse(digits[:40])
-
-
-_DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)

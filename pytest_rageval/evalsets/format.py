@@ -1,8 +1,8 @@
-"""The protocol of an eval-set format: how its files are recognised, and how they are read."""
+"""The protocol of an eval-set format: how its files are recognized, and how they are read."""
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,39 +10,41 @@ from typing import Any, Final
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.files import json_elements, opened, parse
+from pytest_rageval.evalsets.records import Records
 
-__all__ = ["Format", "Shape", "format_of"]
+__all__ = ["COMPRESSED", "Format", "Shape", "format_of"]
 
-HEAD: Final = 2**18
+HEAD_BYTES: Final = 2**18
 COMPRESSED: Final = (".gz", ".zst")
 
 
 class Shape:
-    """A path and the beginning of what is there, each read when it is asked for.
-
-    Attributes:
-        path: of the file or the folder.
-    """
+    """The path of a file or folder, and the beginning of its content, each read when it is asked for."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @cached_property
     def folder(self) -> bool:
-        """Whether it is one."""
+        """Whether the path is a folder."""
         return self.path.is_dir()
 
     @cached_property
     def suffix(self) -> str:
-        """The name's ending without that of a compression, in lower case: ".jsonl"."""
+        """The name's suffix in lower case, without that of a compression: ".jsonl"."""
         suffixes = [suffix.lower() for suffix in self.path.suffixes]
         while suffixes and suffixes[-1] in COMPRESSED:
             suffixes.pop()
         return suffixes[-1] if suffixes else ""
 
     @cached_property
+    def is_table(self) -> bool:
+        """Whether the suffix is that of comma- or tab-separated values."""
+        return self.suffix in (".csv", ".tsv")
+
+    @cached_property
     def head(self) -> str:
-        """The first 256 KiB as text, empty for a folder; what is no UTF-8 is U+FFFD.
+        """The first 256 KiB as text, empty for a folder; bytes that are not UTF-8 are U+FFFD.
 
         Raises:
             InputError: the file cannot be read.
@@ -50,7 +52,7 @@ class Shape:
         if self.folder:
             return ""
         with opened(self.path) as reading:
-            return reading.stream.read(HEAD).decode("utf-8-sig", "replace")
+            return reading.stream.read(HEAD_BYTES).decode("utf-8-sig", "replace")
 
     @cached_property
     def line(self) -> str:
@@ -59,7 +61,7 @@ class Shape:
 
     @cached_property
     def record(self) -> Mapping[str, Any]:
-        """The first record of JSON lines or of a JSON array; empty where there is none."""
+        """The first record of JSON lines or of a JSON array; empty if there is none."""
         try:
             if self.head.lstrip()[:1] == "[":
                 first = next(json_elements(self.path), ("", None))[1]
@@ -74,7 +76,7 @@ class Shape:
         return all(key in self.record for key in keys)
 
     def mentions(self, *keys: str) -> bool:
-        """Whether the head is a JSON object in which all of these keys stand, at any depth."""
+        """Whether the head is that of a JSON object with all of these keys, at any depth."""
         return self.head.lstrip()[:1] == "{" and all(
             re.search(rf'"{re.escape(key)}"\s*:', self.head) for key in keys
         )
@@ -82,76 +84,72 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A form in which people have eval sets.
+    """An eval-set format.
 
     Attributes:
         name: as users type it.
-        recognises: whether a file or folder looks like this.
-        read: from a path and the format's own options, by name, to its records in the native form,
-            each with its place for error messages ("support.jsonl line 3"); lazily, and from the start
-            each time.
-        general: it takes whatever no other format recognises.
+        recognises: whether a file or folder looks like this format.
+        read: from a path and the format's options, by name, to its records in the native format, each
+            with its place for error messages ("support.jsonl line 3"); lazy, and from the first record
+            each time. It raises `InputError` if a file is missing or has another form.
+        general: whether it gives way to any other format that recognizes the file.
     """
 
     name: str
     recognises: Callable[[Shape], bool]
-    read: Callable[..., Iterator[tuple[str, Any]]]
+    read: Callable[..., Records]
     general: bool = False
 
     @property
     def options(self) -> dict[str, Any]:
-        """The format's own options, with their defaults."""
+        """The format's options, with their defaults."""
         parameters = list(inspect.signature(self.read).parameters.values())[1:]
         return {parameter.name: parameter.default for parameter in parameters}
 
-    def records(self, path: Path, options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """Read, with options as a user gave them.
+    def records(self, path: Path, options: Mapping[str, Any]) -> Records:
+        """Read records with a user's options.
 
         Raises:
-            InputError: there is no such option; and, from the iterator, whatever is wrong with the file.
+            InputError: an option is unknown; and, from the iterator, the file cannot be used.
         """
         known = self.options
         unknown = [name for name in options if name not in known]
         if unknown:
-            message = (
+            raise InputError(
                 f"{path.name} is read as {self.name!r}, which has no option {', '.join(map(repr, unknown))}.\n"
                 f"That format knows: {', '.join([*known, 'format', 'sample', 'seed', 'stratify'])}."
             )
-            raise InputError(message)
         return self.read(path, **options)
 
 
 def format_of(
     path: Path, formats: Mapping[str, Format], name: str | None = None, options: Collection[str] = ()
 ) -> Format:
-    """The format of that name or, without one, the format that a path looks like.
+    """Return the format with a name or, without one, the format that recognizes a path.
 
     Args:
         path: of a file or a folder.
-        formats: those there are, by name.
-        name: of one; None: by its shape.
-        options: that were given: of the formats that fit, those that have them are meant.
+        formats: the known ones, by name.
+        name: of one; None: recognized.
+        options: names of the user's; among several formats, those that have all of these are preferred.
 
     Raises:
-        InputError: there is no such format, none fits, or several do.
+        InputError: there is no such format; none or several recognize the path.
     """
     if name is not None:
         if name not in formats:
-            message = f"There is no eval set format {name!r}. There are: {', '.join(formats)}."
-            raise InputError(message)
+            raise InputError(f"There is no eval set format {name!r}. There are: {', '.join(formats)}.")
         return formats[name]
     shape = Shape(path)
-    looked = [known for known in formats.values() if known.recognises(shape)]
-    fitting = [known for known in looked if known.options.keys() >= set(options)] or looked
-    chosen = [known for known in fitting if not known.general] or fitting
-    if len(chosen) == 1:
-        return chosen[0]
-    if chosen:
-        names = " or ".join(known.name for known in chosen)
-        message = f'{path.name} may be {names}.\nSay which: format="{chosen[0].name}".'
-    else:
-        message = (
+    recognized = [form for form in formats.values() if form.recognises(shape)]
+    fitting = [form for form in recognized if form.options.keys() >= set(options)] or recognized
+    chosen = [form for form in fitting if not form.general] or fitting
+    if not chosen:
+        raise InputError(
             f"{path.name} looks like no format of eval sets.\n"
             f'Say which it is, format="…". There are: {", ".join(formats)}.'
         )
-    raise InputError(message)
+    if len(chosen) > 1:
+        names = " or ".join(form.name for form in chosen)
+        raise InputError(f'{path.name} may be {names}.\nSay which: format="{chosen[0].name}".')
+    return chosen[0]

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from pytest_rageval.answers.user_judge import UserJudge, adapt_judge
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets import Format, How, load, load_records
+from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
 from pytest_rageval.evalsets.human_labels import HumanLabels, load_labels
 from pytest_rageval.evalsets.loading import find
 from pytest_rageval.evaluations.context import Pipeline
@@ -86,7 +86,7 @@ class Sources:
         Raises:
             InputError: there is no such file, or it cannot be used.
         """
-        how = How.parse(words or {})
+        how = LoadOptions.parse(words or {})
         if isinstance(source, EvalSet):
             if words:
                 message = (
@@ -112,13 +112,13 @@ class Sources:
             InputError: there is no such file, or it cannot be used.
         """
         path = find(
-            "labels file", source, bases=bases, there=lambda path: path.exists() and not path.is_dir()
+            "labels file", source, bases=bases, accepts=lambda path: path.exists() and not path.is_dir()
         )
         if path not in self._labels:
             self._labels[path] = load_labels(path)
         return self._labels[path]
 
-    def _read(self, path: Path, how: How) -> EvalSet:
+    def _read(self, path: Path, how: LoadOptions) -> EvalSet:
         key = (path, repr(how))
         if key not in self._evalsets:
             self._evalsets[key] = load(path, how, formats=self._formats)

@@ -251,9 +251,9 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "quotes.Quotable, a short quote": lambda said: quotes.Quotable(said).find(said[:20]),
     "quotes.Quotes": lambda said: list(quotes.Quotes([said[:40], ANSWER]).within(said)),
     "candidates, what a model wrote": lambda said: [
-        candidates.WRITTEN.match(f"{start}{said}") for start in ("", "Question: ", "Question: x\n")
+        candidates.REPLY.match(f"{start}{said}") for start in ("", "Question: ", "Question: x\n")
     ],
-    "candidates, a question": candidates.OF_THE_PASSAGE.search,
+    "candidates, a question": candidates.PASSAGE_MENTION.search,
     "show.plain": show.plain,
     "layout.wrapped": lambda said: layout.wrapped(said, 6),
     "markup.page": lambda said: markup.page("t", "", [markup.element("p", said)]),

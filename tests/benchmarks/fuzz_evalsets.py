@@ -27,7 +27,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets import How, load
+from pytest_rageval.evalsets import LoadOptions, load
 from tests.evalset_files import FILES, Files, zstd_compress
 
 MEMORY = 3 * 2**30
@@ -264,7 +264,7 @@ def verdict(files: Files, folder: Path) -> str:
     path = files.write(folder)
     names = [*files.contents, folder.name]
     try:
-        evalset = load(path, How.parse(files.words))
+        evalset = load(path, LoadOptions.parse(files.words))
     except InputError as error:
         message = str(error)
         if not any(name.rpartition("/")[2] in message for name in names):

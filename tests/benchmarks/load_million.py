@@ -46,10 +46,10 @@ def parsed(path: Path) -> int:
 
 def loaded(path: Path, **words: object) -> int:
     """The eval set and its digest."""
-    from pytest_rageval.evalsets import How, load
+    from pytest_rageval.evalsets import LoadOptions, load
 
     began = time.process_time()
-    evalset = load(path, How.parse(words))
+    evalset = load(path, LoadOptions.parse(words))
     read = time.process_time()
     assert evalset.digest
     print(f"load {read - began:6.1f} s, digest {time.process_time() - read:5.1f} s of it", end="; ")

@@ -16,7 +16,7 @@ QRELS = "".join(f"{i} 0 doc-{i} 1\n" for i in range(1, 4))
 RUN = """
 import pytest
 from pathlib import Path
-from pytest_rageval.evalsets import How, load
+from pytest_rageval.evalsets import LoadOptions, load
 from pytest_rageval.retrievers.trec_run import TrecRun
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_rageval.evalsets import load_jsonl
+from pytest_rageval.evalsets import load
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
 from pytest_rageval.llm.messages import Reply, Request, well_formed
 from pytest_rageval.llm.store import Database, Entry, Store
@@ -69,7 +69,7 @@ def test_an_eval_set_is_read_as_it_was_written(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "s.jsonl"
         path.write_bytes(text.encode())
-        loaded = load_jsonl(path)
+        loaded = load(path, format="native")
     written = EvalSet("s.jsonl", tuple(examples))
     assert loaded == written
     assert loaded.digest == written.digest
@@ -84,7 +84,7 @@ def test_a_line_that_is_no_example_is_an_error_with_its_place(line: str) -> None
         path = Path(folder) / "s.jsonl"
         path.write_bytes(line.encode())
         with pytest.raises(InputError, match=r"^(s\.jsonl|The eval set .*s\.jsonl)"):
-            load_jsonl(path)
+            load(path, format="native")
 
 
 @given(

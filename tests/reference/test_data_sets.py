@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.evalsets import How, load, write_jsonl
+from pytest_rageval.evalsets import LoadOptions, load, write_jsonl
 from pytest_rageval.evalsets.formats.squad import articles
 from pytest_rageval.retrievers.trec_run import TrecRun
 
@@ -50,7 +50,7 @@ def test_it_loads_with_its_count_and_is_written_without_a_loss(  # noqa: PLR0913
 ) -> None:
     """Examples, relevant gold passages, and the same digest once it is written and read again."""
     folder, _, file = name.partition("/")
-    evalset = load(data(folder) / file, How.parse(words))
+    evalset = load(data(folder) / file, LoadOptions.parse(words))
     assert len(evalset) == count
     if gold is not None:
         assert sum(len(example.relevant) for example in evalset) == gold
@@ -73,7 +73,7 @@ def test_ms_marcos_answers_find_their_questions(data, tmp_path: Path) -> None:
     queries = "".join(f"{example.id}\t{example.question}\n" for example in asked)
     (tmp_path / "queries.tsv").write_text(queries, encoding="utf-8")
     shutil.copy(data("ms_marco_eval") / "dev_as_references.json", tmp_path)
-    evalset = load(tmp_path / "dev_as_references.json", How.parse({"topics": "queries.tsv"}))
+    evalset = load(tmp_path / "dev_as_references.json", LoadOptions.parse({"topics": "queries.tsv"}))
     assert {example.id: example.question for example in evalset} == {
         example.id: example.question for example in asked
     }
@@ -105,7 +105,7 @@ def test_squads_spans_are_its_paragraphs_and_hold_its_answers(data) -> None:
 def test_a_recorded_run_scores_what_trec_eval_says(data) -> None:
     """Reciprocal rank and precision at 5 of the run, topic by topic."""
     folder = data("trec_eval") / "v10.0"
-    evalset = load(folder / "qrels.test", How.parse({"topics": "ids"}))
+    evalset = load(folder / "qrels.test", LoadOptions.parse({"topics": "ids"}))
     search = TrecRun(folder / "results.test", evalset)
     expected = {
         (topic, measure): value

@@ -1,13 +1,12 @@
-"""ALCE: ASQA, QAMPARI and ELI5 with retrieved passages; and its prompts, which are four examples each."""
+"""ALCE: ASQA, QAMPARI and ELI5 with retrieved passages; and its prompt files, each with four examples."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.evalsets.files import json_elements, json_records
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats.ms_marco import PASSAGES
-from pytest_rageval.evalsets.records import Check
+from pytest_rageval.evalsets.records import Check, Records, checked
 
 __all__ = ["read", "recognises"]
 
@@ -15,7 +14,7 @@ IDS: Final = ("id", "sample_id", "qid")
 
 
 def recognises(shape: Shape) -> bool:
-    """By its keys: those of the data, or those around the examples of a prompt."""
+    """By the keys of the data, or of a prompt file."""
     return _is_prompt(shape) or (
         shape.has("question", "docs")
         and any(shape.has(key) for key in ("answer", "answers", "qa_pairs", "claims"))
@@ -26,44 +25,35 @@ def _is_prompt(shape: Shape) -> bool:
     return shape.mentions("demos", "demo_prompt", "doc_prompt")
 
 
-def read(path: Path) -> Iterator[tuple[str, Any]]:
-    """Records with the long answer as reference, and the wanted short answers as `answer_set`.
+def read(path: Path) -> Records:
+    """Records with the long answer as reference, and the short answers, with their aliases, as `answer_set`.
 
-    These are QAMPARI's `answers`, or the `short_answers` of ASQA's `qa_pairs`; each with its aliases.
-    The id is `id`, `sample_id` or `qid`, else the record's number. The passages were retrieved by
-    some system, so none is gold; they are `extra["passages"]`, see `pools`.
-
-    Raises:
-        InputError: the file cannot be read, or a record has another form.
+    These are QAMPARI's `answers`, or the `short_answers` of ASQA's `qa_pairs`. The id is `id`, `sample_id`
+    or `qid`, else the record's number. The passages were retrieved by a system, so none is gold; they are
+    kept under `extra["passages"]`.
     """
     records = json_elements(path, "demos") if _is_prompt(Shape(path)) else json_records(path)
-    for number, (place, value) in enumerate(records, 1):
-        check = Check(place)
-        record = dict(check.record(value, "question"))
-        found = [record.pop(key) for key in IDS if record.get(key) is not None]
-        pool = check.array(record.pop("docs", None), "docs")
+    for number, (check, record) in enumerate(checked(records, "question"), 1):
+        ids = [record.pop(key) for key in IDS if record.get(key) is not None]
+        passages = check.objects(record.pop("docs", None), "docs")
         reference = record.pop("answer", None)
-        yield (
-            place,
-            {
-                **record,
-                "id": found[0] if found else number,
-                "answers": [],
-                "answer_set": _answer_set(record, check),
-                "reference": reference if reference != "" else None,
-                PASSAGES: [check.object(item, "docs", i) for i, item in enumerate(pool)],
-            },
-        )
+        record |= {
+            "id": ids[0] if ids else number,
+            "answer_set": _answer_set(record, check),
+            "answers": [],
+            "reference": reference if reference != "" else None,
+            PASSAGES: passages,
+        }
+        yield check.place, record
 
 
 def _answer_set(record: dict[str, Any], check: Check) -> list[list[str]]:
-    pairs = check.array(record.get("qa_pairs"), "qa_pairs")
-    of_asqa = [
-        check.texts(check.object(pair, "qa_pairs", i).get("short_answers"), "qa_pairs", i, "short_answers")
-        for i, pair in enumerate(pairs)
+    asqa = [
+        check.texts(pair.get("short_answers"), "qa_pairs", i, "short_answers")
+        for i, pair in enumerate(check.objects(record.get("qa_pairs"), "qa_pairs"))
     ]
-    of_qampari = [
+    qampari = [
         check.texts(aliases, "answers", i)
         for i, aliases in enumerate(check.array(record.get("answers"), "answers"))
     ]
-    return [list(dict.fromkeys(aliases)) for aliases in (*of_asqa, *of_qampari) if aliases]
+    return [list(dict.fromkeys(aliases)) for aliases in (*asqa, *qampari) if aliases]

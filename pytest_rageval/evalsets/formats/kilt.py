@@ -1,12 +1,10 @@
 """KILT: questions, statements and dialogues with the Wikipedia pages that support their answers."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.format import Shape
-from pytest_rageval.evalsets.records import Check
+from pytest_rageval.evalsets.records import Records, checked
 
 __all__ = ["read", "recognises"]
 
@@ -16,45 +14,34 @@ def recognises(shape: Shape) -> bool:
     return shape.has("id", "input", "output")
 
 
-def read(path: Path) -> Iterator[tuple[str, Any]]:
+def read(path: Path) -> Records:
     """Records with each page of the provenance as a gold passage, by its Wikipedia id.
 
-    KILT counts a page once, however many of its paragraphs are cited; so it is here. The paragraphs
-    and characters stay under `extra["provenance"]`, since they count within KILT's own snapshot.
-
-    Raises:
-        InputError: the file cannot be read, or a record is none of KILT's.
+    As in KILT's own metrics, a page counts once, however many of its paragraphs are cited. Paragraphs and
+    characters stay under `extra["provenance"]`, since they count within KILT's own snapshot.
     """
-    for place, value in json_records(path):
-        check = Check(place)
-        record = dict(check.record(value, "id", "input"))
-        outputs = [
-            check.object(item, "output", i)
-            for i, item in enumerate(check.array(record.pop("output", None), "output"))
-        ]
+    for check, record in checked(json_records(path), "id", "input"):
+        outputs = check.objects(record.pop("output", None), "output")
         answers = [
             check.text(output["answer"], "output", i, "answer")
             for i, output in enumerate(outputs)
             if output.get("answer") not in (None, "")
         ]
         provenance = [
-            check.object(item, "output", i, "provenance", j)
+            source
             for i, output in enumerate(outputs)
-            for j, item in enumerate(check.array(output.get("provenance"), "output", i, "provenance"))
+            for source in check.objects(output.get("provenance"), "output", i, "provenance")
         ]
         pages = [
-            check.name(page["wikipedia_id"], "provenance", i, "wikipedia_id")
-            for i, page in enumerate(provenance)
-            if page.get("wikipedia_id") is not None
+            check.name(source["wikipedia_id"], "provenance", i, "wikipedia_id")
+            for i, source in enumerate(provenance)
+            if source.get("wikipedia_id") is not None
         ]
-        question = check.text(record.pop("input"), "input")
-        yield (
-            place,
-            {
-                **record,
-                "question": question,
-                "answers": list(dict.fromkeys(answers)),
-                "gold": [{"id": page} for page in dict.fromkeys(pages)],
-                **({"provenance": provenance} if provenance else {}),
-            },
-        )
+        record |= {
+            "question": check.text(record.pop("input"), "input"),
+            "answers": list(dict.fromkeys(answers)),
+            "gold": [{"id": page} for page in dict.fromkeys(pages)],
+        }
+        if provenance:
+            record["provenance"] = provenance
+        yield check.place, record

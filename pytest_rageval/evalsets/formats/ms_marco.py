@@ -1,70 +1,58 @@
 """MS MARCO v1.1: questions, each with its own passages; as JSON lines or as a table."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats.ms_marco_answers import real_answers
 from pytest_rageval.evalsets.formats.table import delimiter_of, listed, rows
-from pytest_rageval.evalsets.records import Check
+from pytest_rageval.evalsets.records import Records, checked
 
 __all__ = ["PASSAGES", "read", "recognises"]
 
 PASSAGES: Final = "passages"
+"""The key under `extra` of the passages that belong to a question."""
 
 
 def recognises(shape: Shape) -> bool:
     """By its keys, or as a table by its columns."""
-    if shape.suffix in (".csv", ".tsv"):
+    if shape.is_table:
         return {"passages", "query_id", "query"} <= {
             cell.strip('" ') for cell in re.split("[,\t]", shape.line)
         }
     return shape.has("passages", "query_id", "query")
 
 
-def read(path: Path) -> Iterator[tuple[str, Any]]:
-    """Records with the selected passages as gold, and all of them as the question's pool.
+def read(path: Path) -> Records:
+    """Records with the selected passages as gold, and all of them under `extra["passages"]`.
 
-    A passage's id is that of its query and its position, from 0: "9652-0". The pool is
-    `extra["passages"]`, see `pools`; the query's type is a tag.
-
-    Raises:
-        InputError: the file cannot be read, or a record is none of MS MARCO's.
+    A passage's id is that of its query and its position, from 0: "9652-0". The query's type is a tag.
     """
-    for place, value in _records(path):
-        check = Check(place)
-        record = dict(check.record(value, "query_id", "query", "passages"))
+    for check, record in checked(_records(path), "query_id", "query", "passages"):
         identifier = check.name(record.pop("query_id"), "query_id")
-        pool, gold = [], []
-        for i, item in enumerate(check.array(record.pop("passages"), "passages")):
-            passage = check.object(item, "passages", i)
+        passages, gold = [], []
+        for i, passage in enumerate(check.objects(record.pop("passages"), "passages")):
             text = check.text(passage.pop("passage_text", None), "passages", i, "passage_text")
             named = {"id": f"{identifier}-{i}", "text": text}
-            pool.append(named | passage)
+            passages.append(named | passage)
             if check.natural(passage.get("is_selected", 0), "passages", i, "is_selected"):
                 gold.append(named)
-        question = check.text(record.pop("query"), "query")
-        answers = real_answers(check, record.pop("answers", None))
         kind = record.pop("query_type", None)
-        yield (
-            place,
-            {
-                **record,
-                "id": identifier,
-                "question": question,
-                "answers": answers,
-                "gold": gold,
-                "tags": {} if kind is None else {"query_type": kind},
-                PASSAGES: pool,
-            },
-        )
+        record |= {
+            "id": identifier,
+            "question": check.text(record.pop("query"), "query"),
+            "answers": real_answers(check, record.pop("answers", None)),
+            "gold": gold,
+            "tags": {} if kind is None else {"query_type": kind},
+            PASSAGES: passages,
+        }
+        yield check.place, record
 
 
-def _records(path: Path) -> Iterator[tuple[str, Any]]:
-    if Shape(path).suffix not in (".csv", ".tsv"):
+def _records(path: Path) -> Records:
+    if not Shape(path).is_table:
         yield from json_records(path)
         return
     _, found = rows(path, delimiter_of(path))

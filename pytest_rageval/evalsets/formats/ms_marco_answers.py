@@ -1,6 +1,5 @@
 """The files of MS MARCO's own evaluation: answers by query id, without the questions."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,49 +7,43 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats.trec import questions_of
-from pytest_rageval.evalsets.records import Check
+from pytest_rageval.evalsets.records import Check, Records, checked
 
-__all__ = ["NO_ANSWER", "read", "real_answers", "recognises"]
+__all__ = ["read", "real_answers", "recognises"]
 
 NO_ANSWER: Final = "No Answer Present."
-"""What stands in place of an answer where the passages have none."""
+"""Stands in place of an answer if the passages have none."""
 
 
 def recognises(shape: Shape) -> bool:
-    """By its two keys, and nothing else."""
+    """By its two keys, without any other."""
     return shape.record.keys() == {"query_id", "answers"}
 
 
-def read(path: Path, *, topics: str | None = None) -> Iterator[tuple[str, Any]]:
+def read(path: Path, *, topics: str | None = None) -> Records:
     """Records with answers; a query whose question is not among the topics is left out.
 
     Args:
         path: of JSON lines.
-        topics: a file of id, tab, question, as MS MARCO's own `queries.dev.tsv`, from the file's
+        topics: a file of id, tab, question, as MS MARCO's own `queries.dev.tsv`, relative to the file's
             folder; "ids": each question is its id, which no search engine understands.
-
-    Raises:
-        InputError: no topics are named, or a record has another form.
     """
     if topics is None:
-        message = (
+        raise InputError(
             f"{path.name} holds answers and no questions.\n"
             'Say where these are, topics="queries.tsv" (id, tab, question); or topics="ids": each question is its id.'
         )
-        raise InputError(message)
     questions = questions_of(path, topics)
-    for place, value in json_records(path):
-        check = Check(place)
-        record = dict(check.record(value, "query_id", "answers"))
+    for check, record in checked(json_records(path), "query_id", "answers"):
         identifier = check.name(record.pop("query_id"), "query_id")
-        if questions is None or identifier in questions:
-            question = identifier if questions is None else questions[identifier]
+        question = identifier if questions is None else questions.get(identifier)
+        if question is not None:
             answers = real_answers(check, record.pop("answers"))
-            yield place, {**record, "id": identifier, "question": question, "answers": answers}
+            yield check.place, {**record, "id": identifier, "question": question, "answers": answers}
 
 
-def real_answers(check: Check, value: Any) -> list[Any]:
-    """The answers, each once, without blank ones and without the sentence that says there is none."""
+def real_answers(check: Check, value: Any) -> list[str]:
+    """Return the distinct answers, without blank ones and the sentence that says that there is none."""
     answers = [
         check.text(answer, "answers", i)
         for i, answer in enumerate(check.array(value, "answers"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.llm.cassette import entry_line, read_cassette, write_cassette
+from pytest_rageval.llm.cassette import entry_line, write_cassette
 from tests.unit.cli.folders import CacheFolder, Done, entry, key
 
 Run = Callable[..., Done]
@@ -136,8 +136,7 @@ def test_leases_are_told(rageval: Run, cache: CacheFolder) -> None:
     done = rageval("verify")
     assert (done.status, done.err) == (0, "")
     assert (
-        "notice: 3 leases of runs that go on, or were killed; those of a killed run hold up others for 5 s\n"
-        in done.out
+        "notice: 3 leases of running or killed runs; a killed run's lease blocks others for 5 s\n" in done.out
     )
 
 
@@ -176,7 +175,7 @@ def test_a_file_whose_pages_are_damaged_is_not_repaired_by_entry(rageval: Run, c
 def test_a_file_whose_tables_are_lost_is_damaged(
     rageval: Run, cache: CacheFolder, tmp_path: Path, before: bytes, after: bytes
 ) -> None:
-    """The replies in it are not."""
+    """No reply can be read from it."""
     content = cache.file.read_bytes()
     assert before in content
     cache.file.write_bytes(content.replace(before, after))
@@ -184,7 +183,7 @@ def test_a_file_whose_tables_are_lost_is_damaged(
     assert done.status == 1
     assert done.out.startswith(f"{FILE}: damaged: ")
     assert rageval("export", "x.jsonl").status == 1
-    assert len(read_cassette(tmp_path / "x.jsonl")) == 4
+    assert not (tmp_path / "x.jsonl").exists()
 
 
 def test_a_good_cassette_is_good(rageval: Run, tmp_path: Path) -> None:

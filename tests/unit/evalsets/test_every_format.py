@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets import FORMATS, How, load, write_jsonl
+from pytest_rageval.evalsets import FORMATS, LoadOptions, load, write_jsonl
 from pytest_rageval.evalsets.format import format_of
 from tests.evalset_files import FILES, Files, zstd_compress
 
@@ -17,7 +17,7 @@ each = pytest.mark.parametrize("files", FILES, ids=lambda files: f"{files.format
 
 def _load(files: Files, folder: Path) -> Any:
     folder.mkdir(exist_ok=True)
-    return load(files.write(folder), How.parse(files.words))
+    return load(files.write(folder), LoadOptions.parse(files.words))
 
 
 def _changed(files: Files, change: Any) -> Files:
@@ -47,7 +47,7 @@ def test_it_is_written_without_a_loss(files: Files, tmp_path: Path) -> None:
     """As JSON lines of the native form it has the same digest, and reads the same."""
     evalset = _load(files, tmp_path / "theirs")
     write_jsonl(evalset, tmp_path / "ours.jsonl")
-    again = load(tmp_path / "ours.jsonl", How("native"))
+    again = load(tmp_path / "ours.jsonl", LoadOptions("native"))
     assert again.examples == evalset.examples
     assert again.digest == evalset.digest
 

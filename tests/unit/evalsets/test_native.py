@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets import load_jsonl
+from pytest_rageval.evalsets import load
 from pytest_rageval.model import EvalSet, Example, Gold
 
 ONE, TWO = '{"id": "a", "question": "Q1"}', '{"id": "b", "question": "Q2"}'
@@ -16,7 +16,7 @@ ONE, TWO = '{"id": "a", "question": "Q1"}', '{"id": "b", "question": "Q2"}'
 def _load(folder: Path, content: str | bytes) -> EvalSet:
     path = folder / "support.jsonl"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return load_jsonl(path)
+    return load(path, format="native")
 
 
 def _error(folder: Path, content: str | bytes) -> str:
@@ -155,5 +155,5 @@ def test_an_id_that_comes_twice_names_both_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["missing.jsonl", "."])
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
     """A missing file and a folder are errors with the path and the reason."""
-    with pytest.raises(InputError, match=r"^\S+ cannot be read: "):
-        load_jsonl(tmp_path / name)
+    with pytest.raises(InputError, match=r"^(The eval set )?\S+ cannot be read: "):
+        load(tmp_path / name, format="native")

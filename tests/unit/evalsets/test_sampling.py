@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import pytest_rageval
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets import How, load_records
+from pytest_rageval.evalsets import LoadOptions, load_records
 from pytest_rageval.evalsets.sampling import Draw, sampled
 from pytest_rageval.model import EvalSet
 
@@ -98,9 +98,9 @@ def test_a_larger_plain_sample_contains_the_smaller() -> None:
 def test_the_sample_is_the_same_in_every_process() -> None:
     """Python salts its own hashes in each."""
     script = (
-        "from pytest_rageval.evalsets import How, load_records\n"
+        "from pytest_rageval.evalsets import LoadOptions, load_records\n"
         "records = [{'id': str(i), 'question': 'Q?', 'tags': {'t': str(i % 3), 'u': 1}} for i in range(300)]\n"
-        "print(*[e.id for e in load_records(records, How.parse({'sample': 20}))])"
+        "print(*[e.id for e in load_records(records, LoadOptions.parse({'sample': 20}))])"
     )
     root = Path(pytest_rageval.__file__).parents[1]
     found = {
@@ -191,7 +191,7 @@ def test_no_records_make_no_sample() -> None:
 def test_words_that_make_no_sense_are_refused(words: dict[str, Any], said: str) -> None:
     """With what to write."""
     with pytest.raises(InputError, match=said):
-        load_records([{"id": 1, "question": "Q?"}], How.parse(words))
+        load_records([{"id": 1, "question": "Q?"}], LoadOptions.parse(words))
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets import How, load
+from pytest_rageval.evalsets import LoadOptions, load
 from pytest_rageval.evalsets.formats.squad import articles
 from pytest_rageval.evalsets.formats.trec import is_header, read_topics
 from pytest_rageval.model import EvalSet, Example, Gold
@@ -21,13 +21,13 @@ def _files(form: str, path: str) -> Any:
 
 def _examples(form: str, path: str, folder: Path, **words: Any) -> tuple[Example, ...]:
     files = _files(form, path)
-    return load(files.write(folder), How.parse({**files.words, **words})).examples
+    return load(files.write(folder), LoadOptions.parse({**files.words, **words})).examples
 
 
 def _error(path: Path, content: bytes, **words: Any) -> str:
     path.write_bytes(content)
     with pytest.raises(InputError) as caught:
-        load(path, How.parse(words))
+        load(path, LoadOptions.parse(words))
     return str(caught.value)
 
 
@@ -63,8 +63,10 @@ def test_ms_marco_answers_take_their_questions_from_elsewhere(tmp_path: Path) ->
     where, who = _examples("ms_marco_answers", "references.json", tmp_path)
     assert (where, who) == (Example("9", "Where?", answers=("Tulsa",)), Example("10", "Who?"))
     (tmp_path / "queries.tsv").write_text("9\tWhere?\n", encoding="utf-8")
-    assert load(tmp_path / "references.json", How.parse({"topics": "queries.tsv"})).examples == (where,)
-    ids = load(tmp_path / "references.json", How.parse({"topics": "ids"}))
+    assert load(tmp_path / "references.json", LoadOptions.parse({"topics": "queries.tsv"})).examples == (
+        where,
+    )
+    ids = load(tmp_path / "references.json", LoadOptions.parse({"topics": "ids"}))
     assert [example.question for example in ids] == ["9", "10"]
 
 
@@ -136,10 +138,10 @@ def test_beir_splits_are_named(tmp_path: Path) -> None:
     """Without a name it is test, or the only one; an unknown one lists those there are."""
     _files("beir", "").write(tmp_path)
     (tmp_path / "qrels" / "dev.tsv").write_text("2\td1\t1\n", encoding="utf-8")
-    assert [example.id for example in load(tmp_path, How.parse({"split": "dev"}))] == ["2"]
+    assert [example.id for example in load(tmp_path, LoadOptions.parse({"split": "dev"}))] == ["2"]
     assert [example.id for example in load(tmp_path)] == ["1"]
     with pytest.raises(InputError, match=r"no such split 'train'\. There are: dev, test\."):
-        load(tmp_path, How.parse({"split": "train"}))
+        load(tmp_path, LoadOptions.parse({"split": "train"}))
 
 
 def test_judgements_of_unknown_queries_are_an_error(tmp_path: Path) -> None:
@@ -280,5 +282,5 @@ def test_a_table_with_a_header_is_no_file_of_topics(tmp_path: Path) -> None:
     """It says what it lacks, and how to read it as topics is known."""
     assert "id2" in _error(tmp_path / "t.tsv", b"id2\tquestion\n1\tWho?\n")
     (tmp_path / "t.tsv").write_text("id2\tquestion\n1\tWho?\n", encoding="utf-8")
-    (example,) = load(tmp_path / "t.tsv", How.parse({"format": "trec"}))
+    (example,) = load(tmp_path / "t.tsv", LoadOptions.parse({"format": "trec"}))
     assert (example.id, example.question) == ("1", "Who?")

@@ -1,4 +1,4 @@
-"""The field map, over JSON lines and over tables."""
+"""Field maps, tables, and keys that resemble a field."""
 
 from pathlib import Path
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets import How, load
-from pytest_rageval.evalsets.field_map import mapped
-from pytest_rageval.model import Example, Gold
+from pytest_rageval.evalsets import LoadOptions, load
+from pytest_rageval.evalsets.field_map import NearMiss, mapped, near_misses
+from pytest_rageval.model import EvalSet, Example, Gold
 
 
 def _one(record: dict[str, Any], **fields: str) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def _one(record: dict[str, Any], **fields: str) -> dict[str, Any]:
 
 def _table(folder: Path, content: str, **words: Any) -> tuple[Example, ...]:
     (folder / "t.csv").write_text(content, encoding="utf-8")
-    return load(folder / "t.csv", How.parse(words)).examples
+    return load(folder / "t.csv", LoadOptions.parse(words)).examples
 
 
 @pytest.mark.parametrize(
@@ -169,3 +169,34 @@ def test_a_cell_that_begins_as_a_list_says_how_one_is_written(tmp_path: Path) ->
         _table(tmp_path, "id,question,answers\n1,a,[sic]\n")
     assert "Each line" not in str(caught.value)
     assert _table(tmp_path, 'id,question,answers\n1,a,"[""[sic]""]"\n')[0].answers == ("[sic]",)
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("answer", "answers"),
+        ("Answers", "answers"),
+        ("anwsers", "answers"),
+        ("answer-set", "answer_set"),
+        ("questions", "question"),
+        ("golds", "gold"),
+        ("gold_id", "gold.id"),
+        ("goldText", "gold.text"),
+        ("tag", "tags"),
+        ("topic", "tags.topic"),
+        ("refrence", "reference"),
+        ("category", None),
+        ("qid", None),
+        ("question_id", None),
+        ("answer_starts", None),
+        ("source", None),
+        ("title", None),
+        ("", None),
+    ],
+)
+def test_only_near_misses_are_told(key: str, meant: str | None) -> None:
+    """With what was meant, and the examples that have it; other keys are the user's own."""
+    evalset = EvalSet(
+        "s", (Example("1", "Q?", extra={key: 1}), Example("2", "Q?"), Example("3", "Q?", extra={key: 0}))
+    )
+    assert near_misses(evalset) == ([] if meant is None else [NearMiss(key, meant, ("1", "3"))])
