@@ -128,13 +128,9 @@ def _require_ratable(names: list[str], wins: Array) -> None:
 
 
 def _strengths(wins: Array) -> Array:
-    """Log strengths of mean 0 that maximise the likelihood.
+    """Log strengths of mean 0 that maximise the likelihood, samples × systems.
 
-    Args:
-        wins: samples × systems × systems; in each sample, the wins of row against column.
-
-    Returns:
-        samples × systems.
+    `wins` are samples × systems × systems: in each sample the wins of row against column.
     """
     systems = wins.shape[-1]
     total = wins + wins.swapaxes(1, 2)

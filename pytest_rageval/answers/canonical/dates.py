@@ -12,6 +12,7 @@ from pytest_rageval.answers.canonical.lexemes import Lexeme, listed, numbered, s
 from pytest_rageval.answers.canonical.numbers import read_number
 
 __all__ = ["ClockTime", "Date", "date_states", "read_clock_time", "read_dates", "read_rate"]
+
 _MONTHS = numbered(
     "january february march april may june july august september october november december", start=1
 )

@@ -8,6 +8,7 @@ from pytest_rageval.answers.canonical.questions import Question
 from pytest_rageval.answers.canonical.words import NEGATORS, Word, word_of
 
 __all__ = ["ANSWER_STEMS", "is_negated", "polarity", "said_outright"]
+
 _REACH = 3
 _CLAUSE_ENDS = frozenset(".,;:!?()")
 _CONTRASTS = frozenset({"but", "and", "although", "though", "however", "because", "while"})

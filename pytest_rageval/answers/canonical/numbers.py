@@ -12,6 +12,7 @@ from fractions import Fraction
 from pytest_rageval.answers.canonical.lexemes import Lexeme, numbered, skip, text_at
 
 __all__ = ["Number", "read_number", "roman_value"]
+
 _NUMERAL = re.compile(r"(?=[ivx]{2})(x{0,3})(ix|iv|v?i{0,3})")
 _NAMES = frozenset({"vi", "xi"})
 _TAILS = {"": 0, "i": 1, "ii": 2, "iii": 3, "iv": 4, "v": 5, "vi": 6, "vii": 7, "viii": 8, "ix": 9}

@@ -23,6 +23,7 @@ from pytest_rageval.answers.canonical.words import (
 )
 
 __all__ = ["Phrase", "Span", "phrase_spans"]
+
 Span = tuple[int, int]
 _LEAST_INITIALISM = 3
 _MOST_INVERTED = 4
@@ -139,8 +140,7 @@ def _is_other_name(tokens: Sequence[Token], span: Span) -> bool:
 def _replaced(tokens: Sequence[Token], span: Span, phrase: Phrase, question: Question) -> bool:
     """Whether another word stands where a word that was cut off belongs.
 
-    A noun of the question may follow, for it names the kind of thing that is asked for; before the phrase even such a
-    word makes it something else.
+    A noun of the question may follow, since it names the kind of thing that is asked for, but not precede.
     """
     before = _is_content(tokens, span[0] - 1)
     if phrase.cut_left and before and before.stem not in phrase.companions:
@@ -161,11 +161,7 @@ def _is_content(tokens: Sequence[Token], at: int) -> Word | None:
 
 
 def _inverted(tokens: Sequence[Token], words: tuple[Word, ...], question: Question) -> Iterator[Span]:
-    """The places of "director of finance" for "finance director", and the like.
-
-    The moved part follows after a preposition, as an adverb ("rained heavily"), or after a comma in "family name,
-    given name".
-    """
+    """The places of "director of finance" for "finance director", of adverbs ("rained heavily") and "Shelley, Mary"."""
     for cut in range(1, len(words)):
         for start, middle in _sequence(tokens, words[cut:], question):
             at = middle
