@@ -160,7 +160,7 @@ class LLMJudge:
         nearest = min(sorted(votes), key=lambda sample: abs(votes[sample].grade - grade))
         return Rating(grade, votes[nearest].explanation)
 
-    def again(self, n: int) -> "LLMJudge":
+    def repetition(self, n: int) -> "LLMJudge":
         """Return this judge with the n-th set of samples."""
         return replace(self, poll=replace(self.poll, first=n * self.poll.votes))
 

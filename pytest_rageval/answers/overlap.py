@@ -188,7 +188,7 @@ def _common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _for_bleu(text: str) -> str:
-    """The text with unspaced characters, and the punctuation used beside them, set apart."""
+    """The text with unspaced characters, and the punctuation used with them, set apart."""
     return set_apart(text).translate(_CJK_SIGNS) if has_unspaced(text) else text
 
 

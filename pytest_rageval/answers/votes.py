@@ -1,6 +1,6 @@
 """A verdict by several votes, and the tally of all votes behind a result.
 
-Verdicts are plain numbers, so tallies take another way: `with_tally` collects the votes behind what it awaits, also
+Verdicts are plain numbers, so tallies are passed separately: `with_tally` collects the votes behind what it awaits, also
 where a part was computed for another result and its votes are passed on with `add_tally`.
 """
 

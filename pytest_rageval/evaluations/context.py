@@ -263,7 +263,7 @@ class Pipeline:
         return Pipeline(
             _Ranked(self),
             self.generator,
-            self.judge.again(n),
+            self.judge.repetition(n),
             comparator=self._default,
             measures=self.measures,
             comparators=self._added,

@@ -145,7 +145,7 @@ class DefaultJudge:
         """See `pytest_rageval.answers.judge_protocol.Comparator`."""
         return await self._judge.compare(question, references, prediction)
 
-    def again(self, n: int) -> "DefaultJudge":
+    def repetition(self, n: int) -> "DefaultJudge":
         """See `pytest_rageval.answers.judge_protocol.Judge`."""
         return replace(self, repeat=n)
 
@@ -161,7 +161,7 @@ class DefaultJudge:
         if not isinstance(judge, LLMJudge):
             return judge
         worded = replace(judge, prompts=self.prompts)
-        return worded.again(self.repeat) if self.repeat else worded
+        return worded.repetition(self.repeat) if self.repeat else worded
 
     async def relevant(self, question: str, passage: str) -> float:
         """See `pytest_rageval.answers.judge_protocol.Judge`.

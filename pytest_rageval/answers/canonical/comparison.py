@@ -45,7 +45,7 @@ _ALTERNATIVE = re.compile(r"\s+/\s+|\s*;\s*or\s+")
 class Demand:
     """The figures and phrases that a prediction must state, and whether each is denied.
 
-    `counted` pairs a figure with the noun right behind it; `itemised` says that the phrases are the items of a list.
+    `counted` pairs a figure with the noun right after it; `itemised` says that the phrases are the items of a list.
     """
 
     figures: tuple[tuple[Figure, bool], ...]
@@ -273,8 +273,8 @@ def _mostly_stated(
     covered = 0
     for phrase in phrases:
         found = next((part for part in (phrase, *_shortened(phrase)) if stated(part)), None)
-        lost = itemised or any(word.form in DISTINGUISHING for word in phrase.words)
-        if found is None and lost:
+        required = itemised or any(word.form in DISTINGUISHING for word in phrase.words)
+        if found is None and required:
             return False
         covered += len(found.words) if found else 0
     return covered >= LEAST_SHARE * total

@@ -1,4 +1,4 @@
-"""Numbers in digits, in words, in both, and in Roman numerals behind a name.
+"""Numbers in digits, in words, in both, and in Roman numerals after a name.
 
 Cardinals ("two hundred and six"), ordinals ("21st", "twenty-first"), fractions ("half", "2 1/2"), scales ("3.5
 million", "a dozen") and years as they are spoken ("nineteen seventy-four").

@@ -106,7 +106,7 @@ def _matchers(words: tuple[Word, ...], question: Question) -> list[Callable[[Wor
 def _next_match(tokens: Sequence[Token], at: int, matches: Callable[[Word], bool], spare: int) -> Span | None:
     """Find a word after a place, over fillers and at most `spare` other words.
 
-    Gives the place behind it and how many other words are still allowed.
+    Returns the place after it and how many other words are still allowed.
     """
     while at < len(tokens):
         token = tokens[at]
@@ -130,7 +130,7 @@ def _fills(token: Token) -> bool:
 
 
 def _is_other_name(tokens: Sequence[Token], span: Span) -> bool:
-    """Whether a family name found alone stands behind another given name or an article."""
+    """Whether a family name found alone stands after another given name or an article."""
     before = tokens[span[0] - 1] if span[0] else None
     if not isinstance(before, Word):
         return False
@@ -200,7 +200,7 @@ def _joined(tokens: Sequence[Token], words: tuple[Word, ...]) -> Iterator[Span]:
 
 
 def _abbreviated(tokens: Sequence[Token], words: tuple[Word, ...]) -> Iterator[Span]:
-    """The places of an initialism of the words, or of the words behind one."""
+    """The places of an initialism of the words, or of the words after one."""
     content = [(at, token) for at, token in enumerate(tokens) if isinstance(token, Word) and token.content]
     if len(words) > 1:
         short = initialisms(words)
