@@ -123,7 +123,7 @@ def _version_stated(tokens: Sequence[Token], reference: str, question: Question)
 
 @lru_cache(maxsize=8192)
 def _demands_of(reference: str, question: Question) -> Demand:
-    """Return what a prediction must state to state a reference.
+    """Return the demands of a reference.
 
     Words and figures of the question are not demanded, unless nothing else is left or the question offers a choice.
     A reference of function words only ("The Who") demands all its words.
@@ -305,7 +305,7 @@ def _miscounts(tokens: Sequence[Token], demand: Demand, question: Question) -> b
 
 @lru_cache(maxsize=8192)
 def _versions(reference: str, *, place: bool = False) -> tuple[str, ...]:
-    """Return the forms of a reference of which one suffices.
+    """Return the forms of a reference, any one of which is enough.
 
     A parenthesis may be left out; it is a form of its own where it abbreviates the rest. A slash between spaces
     separates alternatives. Where a place is asked for, the region after its comma may be left out.

@@ -82,7 +82,7 @@ class Lexeme:
 
 
 def numbered(words: str, start: int) -> dict[str, int]:
-    """Return the words of a text their numbers, in order.
+    """Number the words of a text, in order.
 
     >>> numbered("zero one", start=0)
     {'zero': 0, 'one': 1}

@@ -52,7 +52,7 @@ _SPOKEN_CENTURIES = range(10, 21)
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as read: its value, where its lexemes end, and what sort it is."""
+    """A number as read: its value, where its lexemes end, and its kind."""
 
     value: Fraction
     end: int

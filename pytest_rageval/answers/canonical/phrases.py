@@ -98,7 +98,7 @@ def _sequence(tokens: Sequence[Token], words: tuple[Word, ...], question: Questi
 
 
 def _matchers(words: tuple[Word, ...], question: Question) -> list[Callable[[Word], bool]]:
-    """The test for each word; those before the last may be given names."""
+    """A test for each word; all but the last may be given names."""
     given = partial(same_given_name, person=question.person)
     return [*(partial(given, word) for word in words[:-1]), partial(same_word, words[-1])]
 
