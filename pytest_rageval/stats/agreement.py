@@ -88,9 +88,9 @@ def pearson(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> Estimat
     if not _both_vary(a, b):
         return None
     # numpy takes 0.2 s to import, which kappa does not need.
-    from pytest_rageval.stats.bootstrap import correlation_estimate  # noqa: PLC0415
+    from pytest_rageval.stats.bootstrap import bca_correlation  # noqa: PLC0415
 
-    return correlation_estimate(a, b, seed=seed)
+    return Estimate(*bca_correlation(a, b, seed=seed))
 
 
 def pairwise_kappa(annotators: Sequence[Sequence[Hashable]]) -> float | None:
