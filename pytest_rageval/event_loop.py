@@ -119,8 +119,11 @@ class PrivateLoop:
         """Call a synchronous function from a coroutine: in the thread that waits in `run`."""
         loop = asyncio.get_running_loop()
         if self._threads > 1:
-            self._pool = self._pool or _DaemonThreads(self._threads)
-            outcome = await loop.run_in_executor(self._pool, _outcome, function, args)
+            pool = self._pool
+            if pool is None:
+                # The loop is being closed: nothing begins any more.
+                raise asyncio.CancelledError
+            outcome = await loop.run_in_executor(pool, _outcome, function, args)
         else:
             outcome = await self._called_back(loop, function, args)
         result, error = outcome
@@ -221,6 +224,7 @@ class PrivateLoop:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._loop.set_default_executor(_DaemonThreads(POOL))
+                self._pool = _DaemonThreads(self._threads) if self._threads > 1 else None
                 self._thread = threading.Thread(
                     target=_serve, args=(self._loop,), name="rageval", daemon=True
                 )

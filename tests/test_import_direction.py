@@ -9,6 +9,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -88,11 +89,30 @@ def test_no_room_has_two_floors() -> None:
     assert sum(map(len, FLOORS.values())) == len(FLOOR_OF)
 
 
-@pytest.mark.parametrize("path", _modules(), ids=_dotted)
-def test_imports_go_downward(path: Path) -> None:
+def test_imports_go_downward() -> None:
     """No module imports from its own floor or above it, and only the plugin imports pytest."""
-    source = path.read_text(encoding="utf-8")
-    assert not _violations(source, _dotted(path), is_package=path.name == "__init__.py")
+    found = [
+        violation
+        for path in _modules()
+        for violation in _violations(
+            path.read_text(encoding="utf-8"), _dotted(path), is_package=path.name == "__init__.py"
+        )
+    ]
+    assert not found
+
+
+def test_no_modules_import_each_other() -> None:
+    """Within a room, too, imports have an order: there is no circle, not even a late or a type-only one."""
+    dotted = {_dotted(path): path for path in _modules()}
+    graph = {}
+    for name, path in dotted.items():
+        imported = set(
+            _imported(path.read_text(encoding="utf-8"), name, is_package=path.name == "__init__.py")
+        )
+        owners = {each if each in dotted else each.rpartition(".")[0] for each in imported}
+        graph[name] = (owners & dotted.keys()) - {name}
+    # The package's front imports all; nothing below may import it back, which the floors say.
+    TopologicalSorter(graph).prepare()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from math import fsum
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 UPDATE = "--rageval-update-baseline"
 GATE = '@pytest.mark.rageval_threshold("recall@1", {bounds})\ndef test_gate(): pass\n'
 BOUND = GATE.format(bounds="max_drop=0.02")

@@ -15,6 +15,8 @@ from pytest_rageval.llm import patience
 from tests.integration.test_reports import on_a_terminal
 from tests.llm_server import Fault, clerk
 
+pytestmark = pytest.mark.slow
+
 GATE = '@pytest.mark.rageval_threshold("answer.em@1", min=0.9)\ndef {}(): pass\n'
 ENDS_S = 240
 """Far longer than any of these runs takes, far shorter than for ever."""

@@ -24,6 +24,8 @@ from pytest_rageval.llm.store import FILE, Database, Entry, Store
 from tests.llm_server import Fault, clerk
 from tests.unit.llm.scripted import completion
 
+pytestmark = pytest.mark.slow
+
 ONE_REPLY_EACH = '@pytest.mark.rageval_threshold("answer.em@1", min=0.3)\ndef test_gate(): pass\n'
 
 PRICES = '["m1"]\ninput = 1000.0\noutput = 1000.0\nmax_output = 100\n'

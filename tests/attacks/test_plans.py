@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 HEAD = "import math, statistics, copy, json\n"
 ASKS = "    rageval.score('answer.em@2')\n"
 """Four more requests, behind what might end the test."""

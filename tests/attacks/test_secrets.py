@@ -20,6 +20,8 @@ from pytest_rageval.cli import main
 from tests.integration.conftest import Project
 from tests.llm_server import Fault, LLMServer, Said
 
+pytestmark = pytest.mark.slow
+
 KEY = "sk-planted-key-of-mine"
 LOGIN = "someone:planted/pass word"
 TOKEN = base64.b64encode(LOGIN.encode()).decode()

@@ -6,6 +6,8 @@ import pytest
 
 from tests.llm_server import Fault
 
+pytestmark = pytest.mark.slow
+
 GATE = '@pytest.mark.rageval_threshold("recall@1", {bounds})\ndef test_gate(): pass\n'
 
 FULL_DISK = """

@@ -20,11 +20,13 @@ import numpy as np
 import pytest
 
 from pytest_rageval.embeddings.cache import EmbeddingStore
-from pytest_rageval.embeddings.file import FILE as EMBEDDINGS
+from pytest_rageval.embeddings.file import EMBEDDINGS_FILE as EMBEDDINGS
 from pytest_rageval.errors import RagevalError, StoreError
 from pytest_rageval.llm.cassette import entry_line, read_cassette
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.store import FILE, Database, Entry, Store
+
+pytestmark = pytest.mark.slow
 
 ONE_REPLY_EACH = '@pytest.mark.rageval_threshold("answer.em@1", min=0.3)\ndef test_gate(): pass\n'
 

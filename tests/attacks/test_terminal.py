@@ -26,6 +26,8 @@ from tests.integration.conftest import Project
 from tests.llm_server import Cut, Fault, LLMServer, Said
 from tests.unit.cli.folders import CacheFolder, entry
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = (
     "::add-mask::m ::error file=a.py,line=1::e ##[group]g ##[error]x ##vso[task.setvariable variable=PATH]v "
     "##teamcity[testFailed name='t']"

@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 N = 40
 FIRST = 5
 """Questions after which a mistake has shown itself."""

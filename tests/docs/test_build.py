@@ -8,10 +8,11 @@ import pytest
 
 from tests.docs.pages import ROOT
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("furo")
 
 
-@pytest.mark.slow
 def test_the_documentation_builds_without_warnings(tmp_path):
     """Unknown links, names and options are warnings, and warnings are errors."""
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d", tmp_path / "doctrees"]

@@ -14,6 +14,8 @@ import yaml
 from tests.docs.pages import ROOT
 from tests.foreign_plugins import WITHOUT
 
+pytestmark = pytest.mark.slow
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / ".github").rglob("*.md")]
 
@@ -62,7 +64,6 @@ def test_a_workflow_to_copy_has_the_published_form(page, schema, tmp_path):
         check_schema(schema, file)
 
 
-@pytest.mark.slow
 def test_the_commands_of_the_workflows_to_copy_run(tmp_path):
     """Those that start pytest, on the example; what follows them reads the files that they write."""
     github = yaml.safe_load(copied("github-actions")[".github/workflows/retrieval.yml"])

@@ -138,6 +138,7 @@ QUOTED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quoted", QUOTED)
 def test_a_message_of_the_page_of_troubles_is_one_of_the_package(quoted):
     """So that who searches the page for a message finds it."""

@@ -11,6 +11,8 @@ from tests.docs.pages import ROOT
 from tests.foreign_plugins import WITHOUT
 from tests.llm_server import clerk
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = json.loads((ROOT / "docs" / "reference" / "report.schema.json").read_text(encoding="utf-8"))
 GOOD, WORSE = "index.get_scores(tokenize(query))", "index.get_scores(query.split())"
 

@@ -18,7 +18,10 @@ SLOW = {
 }
 """Pages that start pytest often, or import a framework."""
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="pages are written for a POSIX shell")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name == "nt", reason="pages are written for a POSIX shell"),
+]
 
 
 def name(path):

@@ -2,6 +2,10 @@
 
 import json
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 CONFTEST = """
 @pytest.fixture(scope="session")
 def rageval_generator():

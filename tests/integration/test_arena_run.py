@@ -8,6 +8,8 @@ import pytest
 
 from tests.llm_server import clerk
 
+pytestmark = pytest.mark.slow
+
 SYSTEMS = """
 @pytest.fixture(scope="session", params=["good", "bad"])
 def rageval_retriever(request):

@@ -147,7 +147,7 @@ def test_a_retriever_that_fails_at_one_question_leaves_it_unscored(project, said
     assert score["examples"][6] == {
         "id": "q7",
         "score": None,
-        "unscored": f"rageval_retriever {said}",
+        "unscored": f"rageval_retriever {said}{' (conftest.py:6)' if 'raised' in said else ''}",
     }
 
 
@@ -317,6 +317,7 @@ def test_what_was_paid_before_an_error_is_in_the_cache(project, llm):
     assert len(llm.requests) - first == 6 * 3 + 6 - 5  # three samples and a verdict each, less the paid
 
 
+@pytest.mark.slow
 def test_an_error_ends_at_the_users_own_line(project):
     """In a fixture as in a test, of whatever of ours was called: not a line of ours, and no second exception."""
     project.evalset(1)

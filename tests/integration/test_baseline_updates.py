@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 UPDATE = "--rageval-update-baseline"
 GATE = '@pytest.mark.rageval_threshold("{spec}", max_drop=0.02)\ndef test_{name}(): pass\n'
 ONE, TWO, THREE = (

@@ -4,6 +4,8 @@ import pytest
 
 from tests.llm_server import Fault, clerk
 
+pytestmark = pytest.mark.slow
+
 GATE = '@pytest.mark.rageval_threshold("answer.em@1", min=0.9)\ndef test_gate(): pass\n'
 
 PRICES = '["m1"]\ninput = 1000.0\noutput = 1000.0\nmax_output = 100\n'

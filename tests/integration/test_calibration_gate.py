@@ -9,6 +9,8 @@ from pytest_rageval.stats.prediction_powered import prediction_powered_mean
 from tests.integration.conftest import Project
 from tests.llm_server import LLMServer, clerk
 
+pytestmark = pytest.mark.slow
+
 MARKER = "@pytest.mark.rageval_calibration('labels.jsonl', {bounds})\n"
 TEST = f"{MARKER}def test_judge(): pass\n"
 SCORED = (

@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("xllamacpp", reason="the embedded model is in the extra 'local'")
 
 GATE = '@pytest.mark.rageval_threshold("llm_reteval@2", min=0.6)\ndef test_gate(): pass\n'

@@ -79,6 +79,7 @@ def test_its_eval_set_is_checked_and_anchored_in_its_handbook(example, capsys):
     assert main(["evalset", "check", "anchored.jsonl", *corpus]) == 0
 
 
+@pytest.mark.slow
 def test_a_worse_retriever_fails_by_its_baseline_alone(example, pytester):
     """Without any minimum."""
     search, tests = example / "support_bot" / "search.py", example / "test_retriever.py"
@@ -95,6 +96,7 @@ def test_a_worse_retriever_fails_by_its_baseline_alone(example, pytester):
     )
 
 
+@pytest.mark.slow
 def test_a_harmless_change_passes(example, pytester):
     """Another tokenizer that finds the same words."""
     source = example / "support_bot" / "search.py"
@@ -108,6 +110,7 @@ def test_a_harmless_change_passes(example, pytester):
     result.stdout.fnmatch_lines(["    recall@3: baseline 0.940, no change (p = 1)"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("example")
 def test_another_judge_is_refused(pytester, llm, monkeypatch):
     """Whatever it says: a drop could be its own."""

@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 PACKAGE = '''
 from pytest_rageval.scores import Evidence, Outcome
 

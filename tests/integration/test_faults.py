@@ -17,6 +17,8 @@ from pytest_rageval.llm.messages import Request
 from pytest_rageval.llm.store import FILE, Database, Store
 from tests.llm_server import Fault, Hang, clerk
 
+pytestmark = pytest.mark.slow
+
 GATE = '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(): pass\n'
 ONE_REPLY_EACH = '@pytest.mark.rageval_threshold("answer.em@1", min=0.9)\ndef test_gate(): pass\n'
 

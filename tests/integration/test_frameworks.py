@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 TEST = """
 @pytest.mark.rageval_threshold("recall@2", min=1.0)
 @pytest.mark.rageval_threshold("mrr@3", min=1.0)

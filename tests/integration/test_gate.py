@@ -83,6 +83,7 @@ def test_a_worse_retriever_fails_and_the_text_shows_then_and_now(project, llm):
     assert max(map(len, text)) <= 80
 
 
+@pytest.mark.slow
 def test_the_length_of_the_failure_is_the_readers_choice(project):
     """Ten questions, three with -q, all with -vv; the rest is named."""
     project.evalset(20)
@@ -223,6 +224,7 @@ def test_another_eval_set_is_compared_on_the_common_examples(project):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "changed"),
     [
@@ -325,6 +327,7 @@ def test_a_minimum_that_is_not_reached_is_told_beside_a_stale_baseline(project, 
     result.stdout.fnmatch_lines(["answer.correct@1: 0.250 is below the minimum 0.9"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "found"),
     [

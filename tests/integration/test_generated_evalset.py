@@ -12,6 +12,8 @@ from pytest_rageval.cli import main
 from pytest_rageval.evalsets import load
 from tests.llm_server import Cut, Fault, LLMServer, Said, clerk
 
+pytestmark = pytest.mark.slow
+
 Generate = Callable[..., "Done"]
 
 

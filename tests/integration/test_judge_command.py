@@ -13,6 +13,8 @@ from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.cli import main
 from tests.llm_server import LLMServer
 
+pytestmark = pytest.mark.slow
+
 ITEMS = 8
 
 

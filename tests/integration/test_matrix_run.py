@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SYSTEMS = """
 @pytest.fixture(scope="session", params=["all", "late", "none"])
 def rageval_retriever(request):

@@ -66,6 +66,7 @@ def test_help_lists_every_option_with_its_default(project):
     )
 
 
+@pytest.mark.slow
 def test_requests_in_flight_are_limited(project, llm):
     """Sixteen by default, else as many as are allowed."""
     llm.latency_s, llm.together = 0.05, 3

@@ -11,6 +11,7 @@ FIXTURE = (
 )
 
 
+@pytest.mark.slow
 def test_a_file_replaces_prompts(project, llm):
     """Named in the ini file, from the root directory; what it does not name stays."""
     project.use(llm)

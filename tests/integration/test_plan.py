@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 GATE = '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(): pass\n'
 
 PRICES = '["m1"]\ninput = 2.0\noutput = 8.0\nmax_output = 100\n'

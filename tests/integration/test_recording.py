@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 TWO = """
 @pytest.mark.rageval_threshold("answer.em@1", min=0.9)
 def test_one(): pass

@@ -8,6 +8,8 @@ import pytest
 
 from tests.llm_server import clerk
 
+pytestmark = pytest.mark.slow
+
 # One request at a time: the server's answers come in the order of the runs.
 REPEAT = ("--rageval-repeat=3", "--rageval-concurrency=1")
 GATE = '@pytest.mark.rageval_threshold("{spec}", {bounds})\ndef test_gate(): pass\n'

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 GATE = (
     '@pytest.mark.rageval_threshold("recall@2", min=0.9)\n'
     '@pytest.mark.rageval_threshold("llm_reteval@2", max=0.5, where={"topic": "odd"})\n'

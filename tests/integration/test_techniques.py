@@ -3,8 +3,14 @@
 import re
 import sqlite3
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 ENCODER = '''
 import numpy as np
+import pytest
+
 from pytest_rageval import *
 from pytest_rageval.embeddings.encoder import shared_encoder
 

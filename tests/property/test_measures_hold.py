@@ -85,6 +85,7 @@ def test_an_interval_lies_within_0_and_1(values: list[float], seed: int) -> None
         assert 0 <= low <= high <= 1
 
 
+@pytest.mark.slow
 @given(prediction=st.text(), references=st.lists(st.text(), max_size=4))
 def test_exact_match_implies_full_f1(prediction: str, references: list[str]) -> None:
     """F1 is in [0, 1], and 1 for an exact match of texts that have words."""

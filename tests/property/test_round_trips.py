@@ -134,6 +134,7 @@ def test_the_store_gives_back_every_reply(database: Database, key: str, reply: R
     assert store.get_many([key]) == {key: reply}
 
 
+@pytest.mark.slow
 @given(replies=st.dictionaries(st.text("0123456789abcdef", min_size=1), REPLIES, max_size=4))
 def test_a_cassette_is_read_as_it_was_written(replies: dict[str, Reply]) -> None:
     """Every reply under its key."""

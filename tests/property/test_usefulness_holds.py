@@ -51,6 +51,7 @@ def test_promoting_a_useful_passage_never_lowers_a_score(
     _promoted(name, labels, k, data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRADED)
 @given(labels=SHARES, k=CUTS, data=st.data())
 def test_promoting_a_better_passage_never_lowers_a_graded_score(

@@ -11,6 +11,8 @@ from pytest_rageval.evalsets import How, load, write_jsonl
 from pytest_rageval.evalsets.formats.squad import articles
 from pytest_rageval.retrievers.trec_run import TrecRun
 
+pytestmark = pytest.mark.slow
+
 # Counts are those of the notes; of gold, those of the notes where they name any.
 COUNTS: list[tuple[str, dict[str, Any], int, int | None]] = [
     ("alce/asqa_default.json", {}, 4, 0),

@@ -16,6 +16,8 @@ from pytest_rageval.measures.gold_matching import SHARE, GoldMatch, overlap
 from pytest_rageval.model import Document, Gold, Ranking, Span
 from pytest_rageval.retrievers.bm25 import BM25Retriever
 
+pytestmark = pytest.mark.slow
+
 CHUNKS = (120, 240, 480)
 KINDS = ("sentence", "paragraph")
 _END_OF_SENTENCE = re.compile(r"[.!?][\"”)]?\s+(?=[A-Z“\"(])")

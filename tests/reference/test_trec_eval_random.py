@@ -92,6 +92,7 @@ def _arrays() -> tuple[Labels, Labels]:
     return labels, ideal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", CUTS)
 @pytest.mark.parametrize("name", TREC)
 def test_cut_measures_equal_trec_eval(name: str, k: int) -> None:

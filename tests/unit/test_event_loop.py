@@ -290,6 +290,24 @@ def test_closing_does_not_wait_for_code_that_blocks(
     assert loop.run(_result("next")) == "next"
 
 
+def test_a_call_does_not_begin_while_the_loop_closes(loops: Loops) -> None:
+    """It would run in a pool that nobody ends."""
+    loop, closing, made = loops(threads=2), asyncio.Event(), []
+
+    async def late() -> None:
+        await closing.wait()
+        await loop.call(made.append, 1)
+
+    async def last() -> None:
+        closing.set()
+        await asyncio.sleep(0.2)
+
+    running = loop.submit(late())
+    loop.close(last)
+    assert running.cancelled()
+    assert not made
+
+
 def test_calls_that_have_not_begun_do_not_begin_after_the_end(loops: Loops) -> None:
     """The pool forgets them: they must not be made in the middle of a later test."""
     loop, began, go_on, made = loops(threads=2), threading.Barrier(3, timeout=60), threading.Event(), []

@@ -95,6 +95,7 @@ def test_json_means_the_same(text: str) -> None:
     assert json.loads(printable(written)) == {"said": [text]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part", ["\n", " ", ":", "#", "##", "\x1b", "\u200b", "#\u200b", " :", "\n :", "##a", "a"]
 )

@@ -19,18 +19,18 @@ def test_every_public_name_has_a_home() -> None:
     assert sorted(pytest_rageval._HOMES) == sorted(pytest_rageval.__all__)
 
 
-def test_a_recorded_run_as_the_readme_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recorded_run_as_the_docs_write_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Paths are texts, and both names are of the package itself."""
     (tmp_path / "evals" / "trec").mkdir(parents=True)
     (tmp_path / "evals" / "trec" / "topics.tsv").write_text("301\torganised crime?\n")
     (tmp_path / "evals" / "trec" / "qrels.txt").write_text("301 0 d1 1\n")
     (tmp_path / "bm25.run").write_text("301 Q0 d1 1 0.5 bm25\n")
     monkeypatch.chdir(tmp_path)
-    readme = " ".join((Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8").split())
-    written = re.search(r"A recorded TREC run is a retriever: `(.*?)`", readme)
+    page = Path(__file__).parents[2] / "docs" / "reference" / "eval-sets.md"
+    written = re.search(r"A recorded TREC run is a retriever: `(.*?)`", page.read_text(encoding="utf-8"))
     assert written is not None
     names = {name: getattr(pytest_rageval, name) for name in ("TrecRun", "load")}
-    retriever = eval(written[1], names)  # noqa: S307 - our own README
+    retriever = eval(written[1], names)  # noqa: S307 - our own page
     assert [document.id for document in retriever("organised crime?", 5)] == ["d1"]
 
 

@@ -10,6 +10,7 @@ SEEDS = 2_000
 PARTS = 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_broken_file_is_refused_with_its_place(part: int, tmp_path: Path) -> None:
     """The benchmark of that name does this 100,000 times, with lines of 50 MB among them."""

@@ -26,6 +26,7 @@ def _error(path: Path, content: str, key: str | None = None) -> str:
     return str(caught.value)
 
 
+@pytest.mark.slow
 @given(values=st.lists(VALUES, max_size=6), chunk=st.integers(1, 40), indent=st.sampled_from([None, 0, 3]))
 def test_elements_are_what_json_reads(
     tmp_path_factory: pytest.TempPathFactory, values: list[Any], chunk: int, indent: int | None

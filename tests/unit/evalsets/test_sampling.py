@@ -194,6 +194,7 @@ def test_words_that_make_no_sense_are_refused(words: dict[str, Any], said: str) 
         load_records([{"id": 1, "question": "Q?"}], How.parse(words))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stratify", ["topic", False])
 def test_only_the_sample_is_held(stratify: object) -> None:
     """20,000 records of 500 characters pass through three quarters of a MiB, of which 160 kB are of their ids."""

@@ -273,6 +273,7 @@ def test_who_comes_later_brings_back_no_lease_that_was_released(
     assert _found(first, "new") == _found(second, "new") == {"new"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", [_folder_removed, _file_removed, _log_removed])
 def test_processes_that_write_while_the_file_is_removed_lose_nothing(
     start: Start, databases: Open, tmp_path: Path, harm: Callable[[Path], None]

@@ -295,6 +295,7 @@ def test_what_cannot_be_kept_is_paid_no_more(door: Through, tmp_path: Path) -> N
     connection.close()
 
 
+@pytest.mark.slow
 def test_what_another_has_taken_over_is_not_asked(door: Through, monkeypatch: pytest.MonkeyPatch) -> None:
     """This process was stopped between its claim and its turn: it waits for the other's reply."""
     # As if it had been stopped: it renews nothing, and counts as dead at once.

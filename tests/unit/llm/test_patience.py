@@ -62,6 +62,7 @@ def _failing(why: Any = "throttled", *, delay_s: float = 0.1, wait_s: float | No
     return answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wait_s", [None, 0.0, 1.0, 120.0])
 @pytest.mark.parametrize("n", [1, 48, 1000])
 def test_a_server_that_refuses_for_ever_is_waited_for_once(

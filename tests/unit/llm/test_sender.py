@@ -597,6 +597,7 @@ def test_what_may_have_been_answered_is_billed(answer: Answer, billed: bool) -> 
 
     async def main() -> None:
         sender = _sender(server.url, retries=0, timeout_s=0.5)
+        sender.patience_s = 0.0
         sent = _closing(sender, sender.send(ASKED, purchase=bought.purchase))
         await asyncio.gather(sent, return_exceptions=True)
 
