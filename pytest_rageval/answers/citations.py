@@ -121,7 +121,10 @@ def listed(output: str, wanted: Sequence[Sequence[str]]) -> Listed:
     >>> listed("Paris [1], Washington, D.C. [2] and Atlantis", [["Paris"], ["Washington, D.C."], ["Rome"]])
     Listed(found=frozenset({0, 1}), others=('atlantis',))
     """
-    answers_of = _by_alias(wanted)
+    answers_of: dict[str, list[int]] = defaultdict(list)
+    for position, aliases in enumerate(wanted):
+        for alias in {normalize(alias) for alias in aliases} - {""}:
+            answers_of[alias].append(position)
     parts = between_citations(output)
     items = dict.fromkeys(item for part in parts for item in _items(part, answers_of))
     others = tuple(item for item in items if item not in answers_of)
@@ -143,16 +146,6 @@ def _without_space(text: str) -> str:
     bare = text.rstrip()
     line = text.rfind("\n", len(bare))
     return bare if line < 0 else text[: line + 1]
-
-
-def _by_alias(wanted: Sequence[Sequence[str]]) -> Mapping[str, list[int]]:
-    """The positions of the answers that have an alias, by its normal form."""
-    found = defaultdict(list)
-    for position, aliases in enumerate(wanted):
-        for alias in dict.fromkeys(map(normalize, aliases)):
-            if alias:
-                found[alias].append(position)
-    return dict(found)
 
 
 def _items(text: str, aliases: Mapping[str, object]) -> list[str]:

@@ -160,12 +160,15 @@ class Expression:
             Planned: the result depends on a part that is not known in a plan.
         """
 
+        def requests(atoms: Sequence[Atom]) -> int:
+            return sum(atom.name in self.comparators for atom in atoms)
+
         def value(atom: Atom) -> Awaitable[float]:
             return self._value(atom, question, references, prediction)
 
         return await highest(
             lowest(map(value, sorted(atoms, key=lambda atom: atom.name in self.comparators)))
-            for atoms in sorted(self.alternatives, key=self._asks)
+            for atoms in sorted(self.alternatives, key=requests)
         )
 
     async def _value(self, atom: Atom, question: str, references: Sequence[str], prediction: str) -> float:
@@ -179,9 +182,6 @@ class Expression:
         if not asks:
             value = self.measures[atom.name](prediction, references)
         return value if atom.least is None else float(value >= atom.least)
-
-    def _asks(self, atoms: Sequence[Atom]) -> int:
-        return sum(atom.name in self.comparators for atom in atoms)
 
 
 def parse_expression(

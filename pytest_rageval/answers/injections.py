@@ -10,8 +10,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Literal, Protocol
+from typing import Literal
 
+from pytest_rageval.answers.judge_protocol import Judge
 from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.errors import Unscored
 from pytest_rageval.scores import YES
@@ -43,14 +44,6 @@ class Injection:
     injected: str
     verdict: int
     references: tuple[str, ...] = ()
-
-
-class _Judge(Protocol):
-    """The methods of a judge that are used here."""
-
-    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float: ...
-
-    async def relevant(self, question: str, passage: str) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +119,7 @@ def injections() -> tuple[Injection, ...]:
     )
 
 
-async def run_trials(judge: _Judge, cases: Sequence[Injection]) -> list[Trial]:
+async def run_trials(judge: Judge, cases: Sequence[Injection]) -> list[Trial]:
     """Ask a judge for its verdict on each case, clean and with the injection, all at once."""
 
     async def is_yes(case: Injection, text: str) -> bool | None:

@@ -156,7 +156,7 @@ class Judge(Comparator, Protocol):
             against: the references; for faithfulness the retrieved, for context quality the gold passages.
         """
 
-    def again(self, n: int) -> "Judge":
+    def repetition(self, n: int) -> "Judge":
         """Return this judge for the n-th repetition, n ≥ 1, with new replies."""
 
     def identity(self, method: str) -> Mapping[str, Any]:

@@ -90,6 +90,8 @@ class _Scale(NamedTuple):
 class LLMJudge:
     """A model as judge: whether an answer holds what a reference says (LLM-retEval, step 3), grades and ratings.
 
+    Each method raises Unscored where the reply has no verdict; of several votes, where none has.
+
     Attributes:
         gateway: that sends the requests.
         server: of the model.
@@ -107,54 +109,29 @@ class LLMJudge:
     prompts: Prompts = OWN
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """Return 1.0 for yes, 0.0 for no.
-
-        Raises:
-            Unscored: the reply is neither; of several votes, all are neither, or they are tied.
-        """
+        """Return 1.0 for yes, 0.0 for no; unscored where the reply is neither, and where votes are tied."""
         return await self._compared(self.prompts.same_answer, _VERDICTS, question, references, prediction)
 
     async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
         """Return (grade - 1) / 4 for a grade from 1, nothing of a reference or a contradiction, to 5, all of it.
 
         Of several votes the median counts.
-
-        Raises:
-            Unscored: the reply has no such grade; of several votes, none has.
         """
         return await self._compared(self.prompts.graded_answer, _GRADES, question, references, prediction)
 
     async def relevant(self, question: str, passage: str) -> float:
         """Return 1.0 for yes, 0.0 for no; unscored as in `compare`."""
-        return await self._verdict(
-            self.prompts.relevance(question, passage),
-            _VERDICTS,
-            {
-                "instructions of the judge": self.prompts.relevance("", ""),
-                "question": question,
-                "passage": passage,
-            },
-        )
+        ask, parts = self.prompts.relevance, {"question": question, "passage": passage}
+        return await self._verdict(_VERDICTS, ask(question, passage), ask("", ""), parts)
 
     async def prefer(self, question: str, first: str, second: str) -> int:
         """Return 1 where the first answer is better, 2 where the second is, 0 where neither.
 
         Of several votes the one of more than half counts, otherwise 0.
-
-        Raises:
-            Unscored: the reply has no such rating; of several votes, none has.
         """
-        preference = await self._verdict(
-            self.prompts.preference(question, first, second),
-            _PREFERENCES,
-            {
-                "instructions of the judge": self.prompts.preference("", "", ""),
-                "question": question,
-                "first answer": first,
-                "second answer": second,
-            },
-        )
-        return int(preference)
+        ask = self.prompts.preference
+        parts = {"question": question, "first answer": first, "second answer": second}
+        return int(await self._verdict(_PREFERENCES, ask(question, first, second), ask("", "", ""), parts))
 
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
@@ -163,9 +140,6 @@ class LLMJudge:
 
         Of several votes the median counts, with the explanation of the nearest vote. The request names the form of
         the reply. After a reply that is not a rating the model is asked once more, with what is wrong with it.
-
-        Raises:
-            Unscored: the second reply is not a rating either; of several votes, none is.
         """
         prompt = self.prompts.rating(criterion, question, rated, against)
         parts = {
@@ -186,7 +160,7 @@ class LLMJudge:
         nearest = min(sorted(votes), key=lambda sample: abs(votes[sample].grade - grade))
         return Rating(grade, votes[nearest].explanation)
 
-    def again(self, n: int) -> "LLMJudge":
+    def repetition(self, n: int) -> "LLMJudge":
         """Return this judge with the n-th set of samples."""
         return replace(self, poll=replace(self.poll, first=n * self.poll.votes))
 
@@ -216,18 +190,14 @@ class LLMJudge:
     ) -> float:
         # One reference a line, without repeats: several samples of the same answer add nothing.
         listed = list(dict.fromkeys(" ".join(reference.split()) for reference in references))
-        return await self._verdict(
-            prompt(question, listed, prediction),
-            scale,
-            {
-                "instructions of the judge": prompt("", [], ""),
-                "question": question,
-                "references": "\n".join(listed),
-                "answer": prediction,
-            },
-        )
+        parts = {"question": question, "references": "\n".join(listed), "answer": prediction}
+        return await self._verdict(scale, prompt(question, listed, prediction), prompt("", [], ""), parts)
 
-    async def _verdict(self, prompt: str, scale: _Scale, parts: Mapping[str, str]) -> float:
+    async def _verdict(
+        self, scale: _Scale, prompt: str, instructions: str, texts: Mapping[str, str]
+    ) -> float:
+        parts = {"instructions of the judge": instructions, **texts}
+
         async def vote(sample: int) -> float:
             return scale.read(await self._answer(self._request(prompt, parts, sample)))
 

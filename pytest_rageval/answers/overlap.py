@@ -11,6 +11,7 @@ letter outside ASCII.
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from types import SimpleNamespace
 from typing import Any, Final
 
 from pytest_rageval.errors import require
@@ -127,7 +128,7 @@ def meteor(prediction: str, references: Sequence[str]) -> float:
             ours,
             preprocess=str,
             stemmer=stemmer,
-            wordnet=_NoSynonyms,
+            wordnet=SimpleNamespace(synsets=lambda _word: ()),
             alpha=0.9,
             beta=3.0,
             gamma=0.5,
@@ -146,41 +147,19 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(set_apart(fold(text).translate(_WORD_CHARACTERS)).split())
 
 
-class _Tokenizer:
-    """A tokenizer for rouge-score."""
-
-    @staticmethod
-    def tokenize(text: str) -> tuple[str, ...]:
-        return _words(text)
-
-
-class _NoSynonyms:
-    """A WordNet without synonyms for nltk."""
-
-    @staticmethod
-    def synsets(word: str) -> tuple[()]:  # noqa: ARG004 - nltk's signature
-        return ()
-
-
-class _Stemmer:
-    """A stemmer for nltk, with a cache."""
-
-    def __init__(self, stem: Any) -> None:
-        self._stem = lru_cache(maxsize=1 << 16)(stem)
-
-    def stem(self, word: str) -> str:
-        return self._stem(word) if len(word) <= LONGEST_STEMMED else word
-
-
 @cache
-def _stemmer() -> _Stemmer:
-    return _Stemmer(require("nltk.stem.porter", extra=EXTRA, purpose="METEOR").PorterStemmer().stem)
+def _stemmer() -> SimpleNamespace:
+    """A stemmer for nltk, with a cache."""
+    stem = lru_cache(maxsize=1 << 16)(
+        require("nltk.stem.porter", extra=EXTRA, purpose="METEOR").PorterStemmer().stem
+    )
+    return SimpleNamespace(stem=lambda word: stem(word) if len(word) <= LONGEST_STEMMED else word)
 
 
 @cache
 def _scorer(name: str) -> Any:
     module = require("rouge_score.rouge_scorer", extra=EXTRA, purpose="ROUGE")
-    return module.RougeScorer([name], tokenizer=_Tokenizer())
+    return module.RougeScorer([name], tokenizer=SimpleNamespace(tokenize=_words))
 
 
 @cache
@@ -209,7 +188,7 @@ def _common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _for_bleu(text: str) -> str:
-    """The text with unspaced characters, and the punctuation used beside them, set apart."""
+    """The text with unspaced characters, and the punctuation used with them, set apart."""
     return set_apart(text).translate(_CJK_SIGNS) if has_unspaced(text) else text
 
 

@@ -117,7 +117,7 @@ class UserJudge:
             )
         return await self._methods[name].call(*args)
 
-    def again(self, n: int) -> "UserJudge":  # noqa: ARG002 - a repeated call needs no other judge
+    def repetition(self, n: int) -> "UserJudge":  # noqa: ARG002 - a repeated call needs no other judge
         """Return this judge."""
         return self
 

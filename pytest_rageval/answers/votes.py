@@ -1,7 +1,7 @@
 """A verdict by several votes, and the tally of all votes behind a result.
 
-Verdicts are plain numbers, so tallies take another way: `with_tally` collects the votes behind what it awaits, also
-where a part was computed for another result and its votes are passed on with `add_tally`.
+Verdicts are plain numbers, so tallies are passed separately: `with_tally` collects the votes of what it awaits, and
+`add_tally` adds those of a part that was computed for another result.
 """
 
 import asyncio

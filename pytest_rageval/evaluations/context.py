@@ -167,7 +167,7 @@ class Pipeline:
         return Pipeline(
             _SharedRankings(self),
             self.generator,
-            self.judge.again(n),
+            self.judge.repetition(n),
             comparator=self._default,
             measures=self.measures,
             comparators=self._added,

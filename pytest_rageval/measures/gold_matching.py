@@ -219,10 +219,10 @@ def overlap(document: Document, passage: Gold, files: Collection[str] | None = N
     Returns:
         None where they cannot be compared, since the document lacks what the passage is given by.
     """
-    here, there = document.span, passage.span
-    if here is not None and there is not None:
-        named = files_named(there.source, [here.source]) if files is None else files
-        return Overlap(_by_span(here, there) if normal_path(here.source) in named else (), "span")
+    span, wanted = document.span, passage.span
+    if span is not None and wanted is not None:
+        named = files_named(wanted.source, [span.source]) if files is None else files
+        return Overlap(_by_span(span, wanted) if normal_path(span.source) in named else (), "span")
     if document.id is not None and passage.id is not None:
         return Overlap(WHOLE if document.id == passage.id else (), "id")
     if passage.text is None or not words(passage.text):
@@ -296,21 +296,21 @@ def _size(parts: Iterable[Part]) -> float:
     return sum(end - start for start, end in parts)
 
 
-def _by_span(here: Span, there: Span) -> tuple[Part, ...]:
-    start, end = max(here.start, there.start), min(here.end, there.end)
+def _by_span(span: Span, wanted: Span) -> tuple[Part, ...]:
+    start, end = max(span.start, wanted.start), min(span.end, wanted.end)
     if start >= end:
         return ()
-    length = there.end - there.start
-    return (((start - there.start) / length, (end - there.start) / length),)
+    length = wanted.end - wanted.start
+    return (((start - wanted.start) / length, (end - wanted.start) / length),)
 
 
 def _by_text(document: str, passage: str) -> tuple[Part, ...]:
     wanted = words(passage)
     run = min(RUN, len(wanted) // 2 + 1)
-    there = runs(document, run)
+    known = runs(document, run)
     found: list[tuple[int, int]] = []
     for first in range(len(wanted) - run + 1):
-        if wanted[first : first + run] not in there:
+        if wanted[first : first + run] not in known:
             continue
         if found and first <= found[-1][1]:
             found[-1] = (found[-1][0], first + run)

@@ -204,6 +204,8 @@ def _check(name: object, template: object, where: str) -> None:
     wrong = {"lacks": wanted.keys() - found.keys(), "does not know": found.keys() - wanted.keys()}
     for how, names in wrong.items():
         if names:
-            told = ", ".join(f"{{{each}}}" for each in sorted(names))
-            listed = ", ".join(f"{{{each}}}" for each in wanted)
-            raise InputError(f"{where}: the prompt {name} {how} {told}.\nIts placeholders are: {listed}.")
+            differing = ", ".join(f"{{{each}}}" for each in sorted(names))
+            allowed = ", ".join(f"{{{each}}}" for each in wanted)
+            raise InputError(
+                f"{where}: the prompt {name} {how} {differing}.\nIts placeholders are: {allowed}."
+            )

@@ -54,13 +54,14 @@ def _span(item: object, text: str) -> Span | None:
     """
     node = _get(item, "node")
     places = [item, node, *(_get(place, name) for place in (item, node) for name in ("metadata", "meta"))]
-    source = next((name for name in (_file(_first_offset(places, name)) for name in SOURCE) if name), None)
+    files = (_first_value(places, name) for name in SOURCE)
+    source = next((str(file) for file in files if isinstance(file, str | PurePath) and str(file)), None)
     if source is None:
         return None
     for offsets in OFFSETS:
-        start, end = (_offset(_first_offset(places, name)) for name in (offsets.start, offsets.end))
+        start, end = (_offset(_first_value(places, name)) for name in (offsets.start, offsets.end))
         if start is None or (
-            offsets.of_page and any(_first_offset(places, name) is not None for name in PAGE)
+            offsets.of_page and any(_first_value(places, name) is not None for name in PAGE)
         ):
             continue
         end = start + len(text) if end is None else end
@@ -142,10 +143,6 @@ def _get(place: object, name: str) -> Any:
     return place.get(name) if isinstance(place, Mapping) else getattr(place, name, None)
 
 
-def _file(value: Any) -> str | None:
-    return str(value) if isinstance(value, str | PurePath) else None
-
-
 def _offset(value: Any) -> int | None:
     """An integer ≥ 0 of any type. Vector stores return integers as floats."""
     if isinstance(value, bool):
@@ -159,7 +156,7 @@ def _offset(value: Any) -> int | None:
     return offset if offset >= 0 else None
 
 
-def _first_offset(places: list[Any], name: str) -> Any:
+def _first_value(places: list[Any], name: str) -> Any:
     return next((value for value in (_get(place, name) for place in places) if value is not None), None)
 
 

@@ -167,7 +167,7 @@ class DefaultJudge:
         judge = self._model("A rating from 1 to 5", "leave out the scores judged.*")
         return await judge.rate(criterion, question, rated, against)
 
-    def again(self, n: int) -> "DefaultJudge":
+    def repetition(self, n: int) -> "DefaultJudge":
         """The judge of the n-th repeat."""
         return replace(self, repeat=n)
 
@@ -182,7 +182,7 @@ class DefaultJudge:
         if not isinstance(judge, LLMJudge):
             return judge
         worded = replace(judge, prompts=self.prompts)
-        return worded.again(self.repeat) if self.repeat else worded
+        return worded.repetition(self.repeat) if self.repeat else worded
 
     def _model(self, task: str, alternative: str) -> LLMJudge:
         judge = self._judge

@@ -88,26 +88,19 @@ def pearson(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> Estimat
     if not _both_vary(a, b):
         return None
     # numpy takes 0.2 s to import, which kappa does not need.
-    from pytest_rageval.stats.bootstrap import correlation_estimate  # noqa: PLC0415
+    from pytest_rageval.stats.bootstrap import bca_correlation  # noqa: PLC0415
 
-    return correlation_estimate(a, b, seed=seed)
+    return Estimate(*bca_correlation(a, b, seed=seed))
 
 
 def pairwise_kappa(annotators: Sequence[Sequence[Hashable]]) -> float | None:
     """Mean of Cohen's kappa over all pairs of annotators (Light's kappa).
 
     The agreement among people is the most to expect of a judge: compare it with the judge's mean kappa with each of
-    them.
-
-    Args:
-        annotators: for each of at least two people, the labels of the same items in the same order. Each is one
-            person throughout; otherwise see `fleiss_kappa`.
+    them. `annotators` are at least two, each one person throughout; otherwise see `fleiss_kappa`.
 
     Returns:
         A number in [-1, 1]; pairs whose kappa is undefined are left out, None where all are.
-
-    Raises:
-        ValueError: the annotators did not label equally many items.
 
     Source: Light (1971), "Measures of response agreement for qualitative data".
 
@@ -152,9 +145,7 @@ def fleiss_kappa(items: Sequence[Sequence[Hashable]]) -> float | None:
 
 
 def majority(labels: Sequence[Label], *, tie: Label) -> Label:
-    """The label that more than half of the annotators gave, or `tie` where there is none.
-
-    With three annotators two suffice; two against two, or three different labels, are a tie.
+    """Return the label of more than half of the annotators, or `tie` without one.
 
     Raises:
         ValueError: there are no labels.

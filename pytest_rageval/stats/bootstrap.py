@@ -7,9 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pytest_rageval.stats.intervals import Estimate
-
-__all__ = ["bca", "bca_mean", "correlation_estimate"]
+__all__ = ["bca", "bca_correlation", "bca_mean"]
 
 RESAMPLES: Final = 2000
 BLOCK: Final = 1 << 20
@@ -83,8 +81,8 @@ def bca(
     return float(low), float(high)
 
 
-def correlation_estimate(a: Sequence[float], b: Sequence[float], *, seed: int) -> Estimate:
-    """As `pytest_rageval.stats.agreement.pearson`, of two sequences that both vary."""
+def bca_correlation(a: Sequence[float], b: Sequence[float], *, seed: int) -> tuple[float, float, float]:
+    """Return Pearson's correlation of two sequences that both vary, with the bounds of its BCa interval."""
     x, y = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     r = float(_correlations(x[None], y[None])[0])
     u, v = ((values - values.mean()) / values.std() for values in (x, y))
@@ -95,7 +93,7 @@ def correlation_estimate(a: Sequence[float], b: Sequence[float], *, seed: int) -
         influence=u * v - r / 2 * (u**2 + v**2),
         seed=seed,
     )
-    return Estimate(r, low, high)
+    return r, low, high
 
 
 def _correlations(x: Array, y: Array) -> Array:

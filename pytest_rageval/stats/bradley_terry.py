@@ -54,7 +54,7 @@ def bradley_terry(battles: Iterable[Battle], *, seed: int = 0) -> dict[str, Esti
             against one system, as those of the arena are against the reference, a rating measures its system against
             that one (400 log10 of the odds apart from it). The distance of two others is then what the model predicts
             for battles between them, not what was observed.
-        seed: the same seed and battles, in whatever order, give the same intervals.
+        seed: the same seed and battles, in any order, give the same intervals.
 
     Returns:
         System → rating in points, the best first. The mean of all ratings is 1000, so that only differences between
@@ -128,13 +128,9 @@ def _require_ratable(names: list[str], wins: Array) -> None:
 
 
 def _strengths(wins: Array) -> Array:
-    """Log strengths of mean 0 that maximise the likelihood.
+    """Log strengths of mean 0 that maximise the likelihood, samples × systems.
 
-    Args:
-        wins: samples × systems × systems; in each sample, the wins of row against column.
-
-    Returns:
-        samples × systems.
+    `wins` are samples × systems × systems: in each sample the wins of row against column.
     """
     systems = wins.shape[-1]
     total = wins + wins.swapaxes(1, 2)

@@ -23,6 +23,7 @@ from pytest_rageval.answers.canonical.questions import Question, ask
 from pytest_rageval.answers.canonical.words import ARTICLES, DISTINGUISHING, PARTICLES, Word
 
 __all__ = ["is_long", "states"]
+
 LEAST_SHARE = Fraction(2, 3)
 _LEAST_WORDS = 3
 _MOST_MISSING = 20
@@ -44,7 +45,7 @@ _ALTERNATIVE = re.compile(r"\s+/\s+|\s*;\s*or\s+")
 class Demand:
     """The figures and phrases that a prediction must state, and whether each is denied.
 
-    `counted` pairs a figure with the noun right behind it; `itemised` says that the phrases are the items of a list.
+    `counted` pairs a figure with the noun right after it; `itemised` says that the phrases are the items of a list.
     """
 
     figures: tuple[tuple[Figure, bool], ...]
@@ -65,21 +66,15 @@ def is_long(reference: str) -> bool:
 def states(prediction: str, reference: str, *, question: str = "") -> bool:
     """Tell whether a prediction states a reference answer.
 
-    A prediction states a reference when it gives every figure of it (number, date, time; units converted where that
-    is exact) and its content words, as phrases in order, neither denied nor put as one of several choices. More
-    information is allowed. What the question gives away need not be repeated; a question for a person admits the
-    family name alone.
+    It does when it gives every figure of the reference (number, date, time; units converted where that is exact) and
+    its content words, as phrases in order, neither denied nor as one of several choices. More information is allowed.
+    Of three or more content words two thirds suffice. Words of the question need not be repeated; a question for a
+    person accepts the family name alone.
 
-    `prediction` is the answer to judge, a phrase or some sentences; `reference` one correct answer; `question` what
-    both answer: without it, nothing is given away.
-
-    Edge cases: a blank prediction states nothing; a reference of signs only ("?!") is compared as it stands, and so
-    is one that is long (`is_long`); of a prediction the first 4,000 characters are read. Of a reference with three or
-    more content words, two thirds suffice (see `coverage`). Case, surrounding space, accents and the writing of
-    numbers never matter.
-
-    Meant for short factual answers in English. Names and words of other languages and scripts are compared by
-    equality and containment. Synonyms are not known.
+    Case, spaces, accents and the spelling of numbers never matter. A blank prediction states nothing. A reference of
+    signs only ("?!") is compared unchanged, and so is one that is long (`is_long`); of a prediction the first 4,000
+    characters are read. Meant for short factual answers in English; names and words of other languages and scripts
+    are compared by equality and containment. Synonyms are not known.
 
     >>> states("The period is half a year.", "six months")
     True
@@ -128,14 +123,10 @@ def _version_stated(tokens: Sequence[Token], reference: str, question: Question)
 
 @lru_cache(maxsize=8192)
 def _demands_of(reference: str, question: Question) -> Demand:
-    """Return what a prediction must state to state a reference.
+    """Return the demands of a reference.
 
-    Words and figures that the question gives away are not demanded, unless nothing else is left or the question
-    offers a choice. A reference made of function words only ("The Who") demands all its words.
-
-    >>> from pytest_rageval.answers.canonical.questions import ask
-    >>> [phrase.words[0].form for phrase in _demands_of("the Amazon River", ask("Which river is longest?")).phrases]
-    ['amazon']
+    Words and figures of the question are not demanded, unless nothing else is left or the question offers a choice.
+    A reference of function words only ("The Who") demands all its words.
     """
     tokens = parse(reference)
     given = frozenset() if question.choice else question.stems
@@ -268,10 +259,9 @@ def _mostly_stated(
     *,
     itemised: bool,
 ) -> bool:
-    """Return whether a prediction states two thirds of at least three content words.
+    """Whether a prediction states two thirds of at least three content words.
 
-    `stated` decides for one phrase; `itemised` says that the phrases are items of a list, none of which may be
-    missing whole.
+    The phrases may be items of a list (`itemised`), none of which may be missing entirely.
     """
     total = sum(len(phrase.words) for phrase in phrases)
     if total < _LEAST_WORDS:
@@ -283,8 +273,8 @@ def _mostly_stated(
     covered = 0
     for phrase in phrases:
         found = next((part for part in (phrase, *_shortened(phrase)) if stated(part)), None)
-        lost = itemised or any(word.form in DISTINGUISHING for word in phrase.words)
-        if found is None and lost:
+        required = itemised or any(word.form in DISTINGUISHING for word in phrase.words)
+        if found is None and required:
             return False
         covered += len(found.words) if found else 0
     return covered >= LEAST_SHARE * total
@@ -315,18 +305,13 @@ def _miscounts(tokens: Sequence[Token], demand: Demand, question: Question) -> b
 
 @lru_cache(maxsize=8192)
 def _versions(reference: str, *, place: bool = False) -> tuple[str, ...]:
-    """Return the forms of a reference of which one suffices.
+    """Return the forms of a reference, any one of which is enough.
 
-    A parenthesis adds to an answer and may be left out; it stands alone only where it abbreviates the rest. A slash
-    between spaces separates alternatives. Where a place is asked for, the region behind its comma may be left out: it
-    adds nothing to which place is meant.
+    A parenthesis may be left out; it is a form of its own where it abbreviates the rest. A slash between spaces
+    separates alternatives. Where a place is asked for, the region after its comma may be left out.
 
-    >>> _versions("Tulsa (Oklahoma)"), _versions("International Border (IB)")
-    (('Tulsa',), ('International Border', 'IB'))
-    >>> _versions("soccer / football")
-    ('soccer', 'football')
-    >>> _versions("Madison, Wisconsin", place=True)
-    ('Madison, Wisconsin', 'Madison')
+    >>> _versions("Tulsa (Oklahoma)"), _versions("International Border (IB)"), _versions("soccer / football")
+    (('Tulsa',), ('International Border', 'IB'), ('soccer', 'football'))
     """
     found: list[str] = []
     for part in _ALTERNATIVE.split(reference):

@@ -12,12 +12,13 @@ from pytest_rageval.answers.canonical.lexemes import Lexeme, listed, numbered, s
 from pytest_rageval.answers.canonical.numbers import read_number
 
 __all__ = ["ClockTime", "Date", "date_states", "read_clock_time", "read_dates", "read_rate"]
+
 _MONTHS = numbered(
     "january february march april may june july august september october november december", start=1
 )
 _SHORT_MONTHS = {name[:3]: number for name, number in _MONTHS.items()} | {"sept": 9}
 
-# Months that are words or verbs as well count only beside a number or after these.
+# Months that are words or verbs as well count only next to a number or after these.
 _AMBIGUOUS = frozenset({"may", "march"})
 _BEFORE_MONTH = listed("in of since until till by from during last next early mid late every each this")
 _ERAS = {"bc": -1, "ad": 1, "ce": 1}
@@ -215,7 +216,7 @@ def _day(pieces: Sequence[Lexeme], at: int) -> tuple[int, int] | None:
 def _month_day(pieces: Sequence[Lexeme], at: int, day_at: int | None = None) -> tuple[Date, int] | None:
     """Read "November 9, 1989", "Nov 1989" and "November".
 
-    `day_at` is where the day stands if not right behind the month.
+    `day_at` is the index of the day where it does not follow the month.
     """
     month = _month(pieces, at)
     if month is None:

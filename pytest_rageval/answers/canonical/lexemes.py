@@ -14,6 +14,7 @@ from functools import lru_cache
 from pytest_rageval.text.tokenize import COMMON_UNSPACED, is_word_character, normal_form
 
 __all__ = ["Lexeme", "expanded", "fold", "lexemes", "listed", "numbered", "skip", "text_at", "unaccented"]
+
 _QUOTES = dict.fromkeys(map(ord, "\u2018\u2019\u201a\u201b\u02bc\u2032\u0060\u00b4"), "'") | (
     dict.fromkeys(map(ord, "\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb"), '"')
 )
@@ -81,7 +82,7 @@ class Lexeme:
 
 
 def numbered(words: str, start: int) -> dict[str, int]:
-    """Return the words of a text their numbers, in order.
+    """Number the words of a text, in order.
 
     >>> numbered("zero one", start=0)
     {'zero': 0, 'one': 1}

@@ -13,6 +13,7 @@ from pytest_rageval.answers.canonical.words import (
 )
 
 __all__ = ["ROLES", "TITLES", "initialisms", "name_variants", "same_given_name"]
+
 _SHORTEST, _LONGEST = 2, 7
 
 # Forms of address: left out without loss before any name.
@@ -33,36 +34,16 @@ _NO_FAMILY = frozenset(map(stem, ROLES)) | {"jr", "sr", "junior", "senior", "esq
 _SUFFIXES = listed("jr sr junior senior esq inc ltd llc plc corp corporation company gmbh fc afc")
 _SHORTEST_CLIPPING = 3
 _FULL_NAME = 2
+_SHORT_FORMS = (
+    "robert bob bobby rob robbie bert, william bill billy will willie, richard dick rick ricky, james jim "
+    "jimmy jamie, john jack johnny, edward ed eddie ted teddy ned, theodore ted teddy theo, charles charlie "
+    "chuck, henry harry hank, thomas tom tommy, michael mike mick mickey, joseph joe joey, anthony tony, "
+    "andrew andy drew, lawrence larry, margaret maggie meg peggy, elizabeth liz lizzie beth betty eliza, "
+    "katherine kate katie kathy, catherine kate cathy, rebecca becky, dorothy dolly dot, stephen steve, "
+    "steven steve, francis frank, franklin frank"
+)
 _SHORT_NAMES = frozenset(
-    (short, full)
-    for full, names in {
-        "robert": "bob bobby rob robbie bert",
-        "william": "bill billy will willie",
-        "richard": "dick rick ricky",
-        "james": "jim jimmy jamie",
-        "john": "jack johnny",
-        "edward": "ed eddie ted teddy ned",
-        "theodore": "ted teddy theo",
-        "charles": "charlie chuck",
-        "henry": "harry hank",
-        "thomas": "tom tommy",
-        "michael": "mike mick mickey",
-        "joseph": "joe joey",
-        "anthony": "tony",
-        "andrew": "andy drew",
-        "lawrence": "larry",
-        "margaret": "maggie meg peggy",
-        "elizabeth": "liz lizzie beth betty eliza",
-        "katherine": "kate katie kathy",
-        "catherine": "kate cathy",
-        "rebecca": "becky",
-        "dorothy": "dolly dot",
-        "stephen": "steve",
-        "steven": "steve",
-        "francis": "frank",
-        "franklin": "frank",
-    }.items()
-    for short in names.split()
+    (short, names[0]) for names in map(str.split, _SHORT_FORMS.split(",")) for short in names[1:]
 )
 
 

@@ -8,6 +8,7 @@ from pytest_rageval.answers.canonical.questions import Question
 from pytest_rageval.answers.canonical.words import NEGATORS, Word, word_of
 
 __all__ = ["ANSWER_STEMS", "is_negated", "polarity", "said_outright"]
+
 _REACH = 3
 _CLAUSE_ENDS = frozenset(".,;:!?()")
 _CONTRASTS = frozenset({"but", "and", "although", "though", "however", "because", "while"})
@@ -31,7 +32,7 @@ _POLARITY_REACH = 2
 def is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:
     """Return whether the stretch of tokens from `start` to before `end` is denied.
 
-    A negation reaches over three content words within its clause. A verb with "not" right behind the stretch denies
+    A negation reaches over three content words within its clause. A verb with "not" right after the stretch denies
     it too ("six months is not ...").
 
     >>> from pytest_rageval.answers.canonical.parsing import parse
@@ -93,7 +94,7 @@ def polarity(tokens: Sequence[Token], question: Question) -> bool | None:
 
 
 def _breaks_clause(token: Token) -> bool:
-    """Return whether a negation before a token does not reach behind it."""
+    """Return whether a negation before a token does not reach beyond it."""
     if isinstance(token, Mark):
         return token.text in _CLAUSE_ENDS
     return isinstance(token, Word) and token.form in _CONTRASTS

@@ -1,4 +1,4 @@
-"""Numbers in digits, in words, in both, and in Roman numerals behind a name.
+"""Numbers in digits, in words, in both, and in Roman numerals after a name.
 
 Cardinals ("two hundred and six"), ordinals ("21st", "twenty-first"), fractions ("half", "2 1/2"), scales ("3.5
 million", "a dozen") and years as they are spoken ("nineteen seventy-four").
@@ -12,6 +12,7 @@ from fractions import Fraction
 from pytest_rageval.answers.canonical.lexemes import Lexeme, numbered, skip, text_at
 
 __all__ = ["Number", "read_number", "roman_value"]
+
 _NUMERAL = re.compile(r"(?=[ivx]{2})(x{0,3})(ix|iv|v?i{0,3})")
 _NAMES = frozenset({"vi", "xi"})
 _TAILS = {"": 0, "i": 1, "ii": 2, "iii": 3, "iv": 4, "v": 5, "vi": 6, "vii": 7, "viii": 8, "ix": 9}
@@ -51,7 +52,7 @@ _SPOKEN_CENTURIES = range(10, 21)
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as read: its value, where its lexemes end, and what sort it is."""
+    """A number as read: its value, where its lexemes end, and its kind."""
 
     value: Fraction
     end: int

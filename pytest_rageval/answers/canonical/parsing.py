@@ -14,6 +14,7 @@ from pytest_rageval.answers.canonical.quantities import Quantity, read_quantity
 from pytest_rageval.answers.canonical.words import ARTICLES, Word, word_of
 
 __all__ = ["Mark", "Token", "parse", "written_out"]
+
 _US = "united states"
 _FORMS = (
     (r"u\. ?s\.(?: ?a\b\.?)?|\busa\b|(?<=\bthe )us\b|^us$|^us(?=[.,])", _US),

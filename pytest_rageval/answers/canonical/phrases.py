@@ -23,6 +23,7 @@ from pytest_rageval.answers.canonical.words import (
 )
 
 __all__ = ["Phrase", "Span", "phrase_spans"]
+
 Span = tuple[int, int]
 _LEAST_INITIALISM = 3
 _MOST_INVERTED = 4
@@ -97,7 +98,7 @@ def _sequence(tokens: Sequence[Token], words: tuple[Word, ...], question: Questi
 
 
 def _matchers(words: tuple[Word, ...], question: Question) -> list[Callable[[Word], bool]]:
-    """The test for each word; those before the last may be given names."""
+    """A test for each word; all but the last may be given names."""
     given = partial(same_given_name, person=question.person)
     return [*(partial(given, word) for word in words[:-1]), partial(same_word, words[-1])]
 
@@ -105,7 +106,7 @@ def _matchers(words: tuple[Word, ...], question: Question) -> list[Callable[[Wor
 def _next_match(tokens: Sequence[Token], at: int, matches: Callable[[Word], bool], spare: int) -> Span | None:
     """Find a word after a place, over fillers and at most `spare` other words.
 
-    Gives the place behind it and how many other words are still allowed.
+    Returns the place after it and how many other words are still allowed.
     """
     while at < len(tokens):
         token = tokens[at]
@@ -129,7 +130,7 @@ def _fills(token: Token) -> bool:
 
 
 def _is_other_name(tokens: Sequence[Token], span: Span) -> bool:
-    """Whether a family name found alone stands behind another given name or an article."""
+    """Whether a family name found alone stands after another given name or an article."""
     before = tokens[span[0] - 1] if span[0] else None
     if not isinstance(before, Word):
         return False
@@ -139,8 +140,7 @@ def _is_other_name(tokens: Sequence[Token], span: Span) -> bool:
 def _replaced(tokens: Sequence[Token], span: Span, phrase: Phrase, question: Question) -> bool:
     """Whether another word stands where a word that was cut off belongs.
 
-    A noun of the question may follow, for it names the kind of thing that is asked for; before the phrase even such a
-    word makes it something else.
+    A noun of the question may follow, since it names the kind of thing that is asked for, but not precede.
     """
     before = _is_content(tokens, span[0] - 1)
     if phrase.cut_left and before and before.stem not in phrase.companions:
@@ -161,11 +161,7 @@ def _is_content(tokens: Sequence[Token], at: int) -> Word | None:
 
 
 def _inverted(tokens: Sequence[Token], words: tuple[Word, ...], question: Question) -> Iterator[Span]:
-    """The places of "director of finance" for "finance director", and the like.
-
-    The moved part follows after a preposition, as an adverb ("rained heavily"), or after a comma in "family name,
-    given name".
-    """
+    """The places of "director of finance" for "finance director", of adverbs ("rained heavily") and "Shelley, Mary"."""
     for cut in range(1, len(words)):
         for start, middle in _sequence(tokens, words[cut:], question):
             at = middle
@@ -204,7 +200,7 @@ def _joined(tokens: Sequence[Token], words: tuple[Word, ...]) -> Iterator[Span]:
 
 
 def _abbreviated(tokens: Sequence[Token], words: tuple[Word, ...]) -> Iterator[Span]:
-    """The places of an initialism of the words, or of the words behind one."""
+    """The places of an initialism of the words, or of the words after one."""
     content = [(at, token) for at, token in enumerate(tokens) if isinstance(token, Word) and token.content]
     if len(words) > 1:
         short = initialisms(words)

@@ -11,6 +11,7 @@ from pytest_rageval.answers.canonical.lexemes import Lexeme, skip, text_at
 from pytest_rageval.answers.canonical.numbers import Number, read_number
 
 __all__ = ["CURRENCIES", "Quantity", "Unit", "read_quantity", "same_quantity", "unit_named"]
+
 CURRENCIES = frozenset({"gbp", "usd", "eur", "jpy", "inr", "krw", "rub", "cny", "chf"})
 DURATIONS = frozenset({"seconds", "months"})
 
@@ -284,15 +285,7 @@ def _with_smaller(pieces: Sequence[Lexeme], quantity: Quantity, end: int) -> tup
 
 
 def _rounds_to(exact: Fraction, rounded: Fraction) -> bool:
-    """Return whether a number is the other one, rounded to at least two significant digits.
-
-    Halves may go either way. One digit would be too coarse to call the same.
-
-    >>> _rounds_to(Fraction("2.45"), Fraction("2.4")), _rounds_to(Fraction(6437), Fraction(6400))
-    (True, True)
-    >>> _rounds_to(Fraction(550), Fraction(500)), _rounds_to(Fraction(20), Fraction(19))
-    (False, False)
-    """
+    """Whether a number is the other one, rounded to two significant digits or more. Halves may go either way."""
     digits, place = _significant_digits(rounded)
     return digits >= _LEAST_DIGITS and abs(exact - rounded) * 2 <= place
 

@@ -12,6 +12,7 @@ from pytest_rageval.answers.canonical.quantities import CURRENCIES, Unit, unit_n
 from pytest_rageval.answers.canonical.words import NEGATORS, Word
 
 __all__ = ["Question", "ask"]
+
 _PERSON_WORDS = frozenset({"who", "whom", "whose", "whos"})
 _PERSON_NOUNS = ROLES | listed(
     "person man woman boy girl musician composer painter poet novelist scientist physicist chemist mathematician "

@@ -133,7 +133,7 @@ def test_one_of_ours_stays_what_it_is(loop: PrivateLoop) -> None:
     judge = LLMJudge(gateway=None, server=RemoteServer("http://here/v1"), model="j")
     assert adapt_judge(judge, loop) is judge
     assert adapt_judge(judge, loop).identity("compare")[""] == "j at http://here/v1"
-    assert adapt_judge(judge, loop).again(2) != judge
+    assert adapt_judge(judge, loop).repetition(2) != judge
 
 
 def _prefer(loop: PrivateLoop, method: Any) -> int:
