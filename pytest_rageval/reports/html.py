@@ -32,7 +32,7 @@ UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\u
 
 
 def html_report(document: Mapping[str, Any]) -> str:
-    """The document as one file that needs no other: no script, nothing from the network."""
+    """The document as a single page: no script, nothing from the network."""
     style = files("pytest_rageval.reports").joinpath("page.css").read_text(encoding="utf-8")
     return page(headline(document), style, _body(document))
 
@@ -75,7 +75,7 @@ def _test(test: Mapping[str, Any]) -> Iterator[Node]:
 
 
 def _table(head: Sequence[str], rows: Iterable[Element]) -> Element:
-    """It scrolls by itself where the window is narrow."""
+    """A table that scrolls in a narrow window."""
     names = (element("th", name, scope="col", class_=_side(name)) for name in head)
     table = element("table", element("thead", element("tr", names)), element("tbody", rows))
     return element("div", table, class_="wide")
@@ -95,7 +95,7 @@ def _side(name: str) -> str:
 
 
 def _score(entry: ScoreEntry) -> Iterator[Node]:
-    """Why a score has its verdict, by which questions; and all of its examples."""
+    """The reason of a verdict with its questions, and all examples."""
     name = sliced_name(entry)
     questions = entry.get("questions")
     if questions is not None:
@@ -162,7 +162,7 @@ def _names(labels: Sequence[str], gold: Sequence[str]) -> list[Node]:
 
 
 def _examples(examples: Sequence[ExampleEntry]) -> Element:
-    """All of them; the column of cases only where there are any."""
+    """The table of all examples, with a column for cases where there are any."""
     cases = any(example.get("case") for example in examples)
     return _table(
         ("example", "score", "case") if cases else ("example", "score"),
@@ -190,7 +190,7 @@ def _folded(summary: str, *children: Node, unfolded: bool = False) -> Element:
 
 
 def element(tag: str, *children: Node | Iterable[Node], **attributes: str) -> Element:
-    """An element of these children, in this order; an attribute's trailing underscore is left out (`class_`).
+    """An element with these children; an attribute loses its trailing underscore (`class_`).
 
     >>> tostring(element("p", "a < b ", element("b", "&"), class_="x"), encoding="unicode")
     '<p class="x">a &lt; b <b>&amp;</b></p>'
@@ -203,11 +203,11 @@ def element(tag: str, *children: Node | Iterable[Node], **attributes: str) -> El
 
 
 def page(title: str, style: str, body: Iterable[Node]) -> str:
-    """A page that needs nothing from anywhere, and runs nothing."""
+    """A page without scripts that loads nothing."""
     html = element("html", lang="en")
     head = SubElement(html, "head")
     head.append(element("meta", charset="utf-8"))
-    # Should a text get to be markup after all, it could load and run nothing.
+    # A second defence: should a text become markup, it can load and run nothing.
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     head.append(element("meta", http_equiv="Content-Security-Policy", content=policy))
     head.append(element("meta", name="viewport", content="width=device-width, initial-scale=1"))

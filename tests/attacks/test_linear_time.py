@@ -216,7 +216,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "words.runs": lambda said: words.runs(said, 8),
     "near_duplicates.shared_runs": lambda said: near_duplicates.shared_runs(said, f"{said} x y z"),
     "near_duplicates.near_duplicate": lambda said: near_duplicates.near_duplicate(said, said[: LENGTH // 2]),
-    "near_duplicates.runs_of": near_duplicates.runs_of,
+    "near_duplicates.runs_of": near_duplicates._runs_of,
     "similar_questions.similar_questions": lambda said: similar_questions.similar_questions(
         [said, f"{said} x"]
     ),
