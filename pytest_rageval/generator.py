@@ -8,7 +8,7 @@ from pytest_rageval.errors import CallableError, ContextOverflow, Unscored
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.gateway import Gateway
-from pytest_rageval.llm.messages import Reply, Request, silence
+from pytest_rageval.llm.messages import Reply, Request, empty_reason
 from pytest_rageval.llm.servers import Server
 from pytest_rageval.model import Document
 from pytest_rageval.prompts.few_shot import (
@@ -217,7 +217,7 @@ async def _answer(door: Gateway, server: Server, request: Request, passages: Seq
         reason = f"{len(passages)} passages of {length:,} characters: {overflow}"
         raise ContextOverflow(reason) from overflow
     if not reply.answer:
-        raise Unscored(f"the generator's reply is empty{silence(reply)}")
+        raise Unscored(f"the generator's reply is empty{empty_reason(reply)}")
     return reply.answer
 
 
@@ -307,5 +307,5 @@ def _said(answer: object) -> str:
     # As a model's text that is passed on, it may begin with reasoning.
     reply = Reply(answer)
     if not reply.answer:
-        raise Unscored(f"the generator's reply is empty{silence(reply)}")
+        raise Unscored(f"the generator's reply is empty{empty_reason(reply)}")
     return reply.answer

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_rageval.cli.output import count, date, note, say, size
-from pytest_rageval.embeddings.file import EMBEDDINGS_FILE, Survey, delete_damaged, delete_older, survey
+from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, Survey, delete_damaged, delete_older, survey
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.llm.cassette import read_cassette
 from pytest_rageval.llm.store import FILE, Database, Entry, ForeignSchemaError

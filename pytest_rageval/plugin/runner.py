@@ -20,7 +20,7 @@ from pytest_rageval.plugin.xdist import plain_nodeid, together
 from pytest_rageval.printable import printable
 
 if TYPE_CHECKING:
-    from pytest_rageval.embeddings.cache import CachedEncoder
+    from pytest_rageval.embeddings.encoder import CachedEncoder
     from pytest_rageval.evaluations.registry import Registry, Report
     from pytest_rageval.llm.api import LLM
     from pytest_rageval.llm.usage import Usage

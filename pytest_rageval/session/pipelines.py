@@ -21,7 +21,7 @@ from pytest_rageval.llm.cached_functions import is_cached
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import EvalSet
 from pytest_rageval.retrievers.retriever import adapt_retriever
-from pytest_rageval.user_code import Uncalled, UserCallable, is_ours
+from pytest_rageval.user_code import PlanStub, UserCallable, is_ours
 
 __all__ = ["Components", "Pipelines", "Sources"]
 
@@ -178,7 +178,7 @@ class Pipelines:
         def count(remark: str) -> None:
             self._usage.remarks[remark] += 1
 
-        return Uncalled(name, part, count)
+        return PlanStub(name, part, count)
 
     def _made(self, parts: Components) -> Pipeline:
         settings = self._settings

@@ -31,7 +31,7 @@ from pytest_rageval.session.pipelines import Components, Pipelines, Sources
 from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
-    from pytest_rageval.embeddings.cache import CachedEncoder
+    from pytest_rageval.embeddings.encoder import CachedEncoder
 
 __all__ = ["RunContext", "Session", "gateway_access"]
 
@@ -114,8 +114,7 @@ class Session:
     def encoder(self) -> "CachedEncoder":
         """The packaged encoder, for built-in retrievers; its embeddings are kept in the cache folder."""
         # With numpy, a fifth of a second, which a run of verdicts alone need not pay.
-        from pytest_rageval.embeddings.cache import CachedEncoder  # noqa: PLC0415
-        from pytest_rageval.embeddings.encoder import shared_encoder  # noqa: PLC0415
+        from pytest_rageval.embeddings.encoder import CachedEncoder, shared_encoder  # noqa: PLC0415
 
         return CachedEncoder(shared_encoder(), self.settings.cache_dir)
 

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_rageval.embeddings.cache import EmbeddingStore
-from pytest_rageval.embeddings.file import FILE as EMBEDDINGS
+from pytest_rageval.embeddings.store import EMBEDDINGS_FILE as EMBEDDINGS
+from pytest_rageval.embeddings.store import EmbeddingStore
 from pytest_rageval.errors import RagevalError, StoreError
 from pytest_rageval.llm.cassette import entry_line, read_cassette
 from pytest_rageval.llm.messages import Reply

@@ -255,7 +255,7 @@ def test_a_cassette_gives_back_every_reply(replies: dict[str, Reply], request: R
     entries = [Entry(key, Reply.loads(reply.dumps()), outline) for key, reply in replies.items()]
     for entry in entries:
         again = read_entry(entry_line(entry))
-        assert (again.key, again.reply, again.outline) == (entry.key, entry.reply, entry.outline)
+        assert (again.key, again.reply, again.summary) == (entry.key, entry.reply, entry.summary)
     with tempfile.TemporaryDirectory() as folder:
         for name in ("c.jsonl", "c.jsonl.gz"):
             path = Path(folder) / name

@@ -19,7 +19,7 @@ def test_all_replies_are_written(rageval: Run, cache: CacheFolder, tmp_path: Pat
     assert done == Done(0, f"{name}: 4 replies written\n", "")
     written = read_cassette(tmp_path / name)
     assert {key: kept.reply for key, kept in written.items()} == {e.key: e.reply for e in cache.entries()}
-    assert written[key(0)].outline == entry(0).outline
+    assert written[key(0)].summary == entry(0).summary
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_file_that_was_cut_off_gives_what_it_has(
     found = read_cassette(tmp_path / "x.jsonl")
     assert len(found) > 0.8 * len(entries) * (1 - lost / len(content)) - 1
     for name, kept in found.items():
-        assert (kept.reply, kept.outline) == (entries[name].reply, entries[name].outline)
+        assert (kept.reply, kept.summary) == (entries[name].reply, entries[name].summary)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -103,7 +103,7 @@ def test_pages_of_rubbish_cost_only_what_was_on_them(
     found = read_cassette(tmp_path / "x.jsonl")
     assert len(found) > len(entries) - 150
     for name, kept in found.items():
-        assert (kept.reply, kept.outline) == (entries[name].reply, entries[name].outline)
+        assert (kept.reply, kept.summary) == (entries[name].reply, entries[name].summary)
 
 
 def test_entries_that_vanish_without_an_error_are_missed(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.llm.messages import Reply, silence, without_reasoning
+from pytest_rageval.llm.messages import Reply, empty_reason, without_reasoning
 
 REPLY = Reply("c7 – „ja“\n", "m-2024", "length", 12, 3)
 
@@ -117,7 +117,7 @@ def test_taking_reasoning_off_takes_time_in_proportion_to_the_length(part: str) 
 )
 def test_why_a_reply_has_no_answer(reply: Reply, why: str) -> None:
     """As far as the server says it."""
-    assert silence(reply) == why
+    assert empty_reason(reply) == why
 
 
 def test_a_line_that_is_nested_without_end_is_no_reply() -> None:
