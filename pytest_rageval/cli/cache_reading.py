@@ -15,8 +15,8 @@ from pytest_rageval.cli.cache_folder import BrokenCacheError, bytes_on_disk, ope
 from pytest_rageval.cli.output import count, date, note, plain, say, size, table
 from pytest_rageval.cli.salvage import salvage
 from pytest_rageval.errors import InputError
-from pytest_rageval.llm.cache import LEASE_S
 from pytest_rageval.llm.cassette import LaterVersionError, cassette_lines, read_entry, write_cassette
+from pytest_rageval.llm.leases import LEASE_S
 from pytest_rageval.llm.maintenance import (
     Damaged,
     ModelUse,

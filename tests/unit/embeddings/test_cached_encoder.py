@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-
 from pytest_rageval.embeddings.encoder import CachedEncoder, SentenceEncoder, Tokens, Vectors
 from pytest_rageval.embeddings.store import EMBEDDINGS_FILE
 

@@ -16,7 +16,7 @@ import pytest
 
 from pytest_rageval.errors import CallableError, InputError, MissingReplyError, Unscored
 from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.llm import cache as leases
+from pytest_rageval.llm import leases
 from pytest_rageval.llm.cached_functions import Functions, is_cached
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
 from pytest_rageval.llm.gateway import Access, Gateway

@@ -18,7 +18,7 @@ from pytest_rageval.errors import (
     StoreError,
     Unscored,
 )
-from pytest_rageval.llm import cache as leases
+from pytest_rageval.llm import leases
 from pytest_rageval.llm import sender as sender_module
 from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.cassette import read_cassette, write_cassette

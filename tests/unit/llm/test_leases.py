@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.errors import StoreError
-from pytest_rageval.llm import cache as leases
-from pytest_rageval.llm.cache import Leases
+from pytest_rageval.llm import leases
+from pytest_rageval.llm.leases import Leases
 from pytest_rageval.llm.store import Database
 
 Open = Callable[..., Database]
