@@ -200,12 +200,7 @@ class UserCallable:
 
 @dataclass
 class _Tries:
-    """The outcomes of the calls in one run.
-
-    Attributes:
-        run: the number of the run.
-        answered: whether any call had a usable result.
-    """
+    """The outcomes of the calls in one run; `answered` once any call had a usable result."""
 
     run: int
     answered: bool = False
@@ -245,7 +240,6 @@ class _Tries:
 
 
 def _key(args: Sequence[Any], named: Mapping[str, Any]) -> str:
-    """Return what identifies a call."""
     return repr((args, named))
 
 

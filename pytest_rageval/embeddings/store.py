@@ -185,11 +185,7 @@ class Survey(NamedTuple):
 
 
 def survey(directory: Path) -> Survey | None:
-    """Return the contents of the file in a cache folder; None where there is no file.
-
-    Raises:
-        StoreError: SQLite cannot read it, or it has another version.
-    """
+    """Return the contents of the file in a cache folder; None for no file, StoreError for an unusable one."""
     file = directory / EMBEDDINGS_FILE
     if not file.is_file():
         return None
@@ -200,11 +196,7 @@ def survey(directory: Path) -> Survey | None:
 
 
 def delete_older(directory: Path, until: float) -> int:
-    """Delete the good embeddings kept before a time; return their number.
-
-    Raises:
-        StoreError: SQLite cannot read or write the file.
-    """
+    """Delete the good embeddings kept before a time; return their number."""
     with _existing(directory, "rw") as connection:
         old = [(row,) for row, at in _good_rows(connection) if at < until]
         _delete(connection, old)
@@ -212,11 +204,7 @@ def delete_older(directory: Path, until: float) -> int:
 
 
 def delete_damaged(directory: Path) -> None:
-    """Delete the damaged entries, whose texts are then encoded again.
-
-    Raises:
-        StoreError: SQLite cannot read or write the file.
-    """
+    """Delete the damaged entries, whose texts are then encoded again."""
     with _existing(directory, "rw") as connection:
         good = {row for row, _ in _good_rows(connection)}
         rows = connection.execute("SELECT rowid FROM embeddings").fetchall()

@@ -106,11 +106,7 @@ class Budget:
 
     @contextlib.asynccontextmanager
     async def purchase(self, database: "Database", request: "Request") -> AsyncIterator[Purchase]:
-        """Reserve one call and the most that it can cost; afterwards count its real cost.
-
-        Raises:
-            BudgetError: the call could exceed the budget, or its cost has no bound.
-        """
+        """Reserve one call and the most that it can cost, or raise BudgetError; afterwards count its real cost."""
         purchase = Purchase()
         # Reads the file of prices before anything is paid: later it might fail.
         self._prices.of(request.base_url, request.model)

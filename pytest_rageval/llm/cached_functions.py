@@ -216,13 +216,7 @@ class Functions:
 
 @dataclass(eq=False)
 class _Turn:
-    """The right of one caller to compute a result.
-
-    Attributes:
-        request: the request for the result.
-        decided: set when it is known whose turn it is.
-        taken: whether it is this caller's turn, and not over.
-    """
+    """One caller's turn to compute a result: `taken` until it is over, `decided` when it is known whose it is."""
 
     request: Request
     decided: asyncio.Event = field(default_factory=asyncio.Event)
@@ -380,11 +374,7 @@ def _reusable(function: Callable[..., Any], result: Any) -> Any:
 
 
 def request_of(name: str, version: str, args: Sequence[Any], named: Mapping[str, Any]) -> Request:
-    """Return the request that stands for a call of a function of this name and version.
-
-    Raises:
-        CallableError: an argument is not a JSON value, a document or a dataclass.
-    """
+    """Return the request that stands for a call of a function of this name and version."""
     arguments = {str(place): argument for place, argument in enumerate(args, 1)} | dict(named)
     try:
         plain = {place: _plain(argument) for place, argument in arguments.items()}
@@ -416,11 +406,7 @@ def _plain(value: Any) -> Any:
 
 
 def reply_of(name: str, result: Any) -> Reply:
-    """Return a function's result as a reply.
-
-    Raises:
-        CallableError: it is not a JSON value.
-    """
+    """Return a function's result as a reply."""
     try:
         text = json.dumps(result, allow_nan=False)
         _refuse_other_keys(result)

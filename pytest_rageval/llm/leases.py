@@ -121,13 +121,7 @@ class Leases:
 
 @dataclass(slots=True)
 class _Owner:
-    """Another process, as this one sees it.
-
-    Attributes:
-        mark: the mark of its leases at the last look.
-        looked_at: the time of that look.
-        unrenewed_s: how long the mark has been the same, while this process was running.
-    """
+    """Another process, as this one sees it: the mark of its leases, and for how long it has been the same."""
 
     mark: bytes
     looked_at: float

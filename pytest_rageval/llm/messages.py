@@ -164,17 +164,8 @@ class Reply:
         return line
 
     @classmethod
-    def loads(cls, line: str) -> "Reply":
-        """Parse what `dumps` wrote; ValueError says why the text is not a reply."""
-        return cls.of(json.loads(line))
-
-    @classmethod
     def of(cls, record: object) -> "Reply":
-        """Return the reply in a parsed line; unknown names are ignored.
-
-        Raises:
-            ValueError: why the record is not a reply.
-        """
+        """Return the reply that `dumps` wrote, parsed; ValueError says why it is none. Unknown names are ignored."""
         if not isinstance(record, Mapping):
             message = f"a reply is a JSON object, found {type(record).__name__}"
             raise ValueError(message)  # noqa: TRY004 - the text is at fault, not an argument's type

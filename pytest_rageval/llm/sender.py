@@ -95,10 +95,7 @@ class Sender:
         Args:
             request: the request.
             purchase: entered around each attempt; its errors are raised.
-            keep: stores the reply, before the attempt is counted and its slot is free.
-
-        Returns:
-            What `keep` returns.
+            keep: stores the reply and returns it, before the attempt is counted and its slot is free.
 
         Raises:
             ServerError: nothing at this server can answer, or it has not answered for `patience_s`.
@@ -231,12 +228,7 @@ def _retry_delay(failures: int) -> float:
 
 @dataclass(slots=True)
 class Slot:
-    """Permission to have one request in flight.
-
-    Attributes:
-        began: when it was granted, as `time.monotonic()`.
-        tokens: the request's expected tokens.
-    """
+    """Permission, since `began`, to have one request with so many expected tokens in flight."""
 
     began: float
     tokens: int
@@ -276,12 +268,7 @@ class Limiter:
 
     @contextlib.asynccontextmanager
     async def slot(self, tokens: int = 0, *, first: bool = False) -> AsyncIterator[Slot]:
-        """Wait until a request may be sent; it is in flight until the block ends.
-
-        Args:
-            tokens: the request's expected tokens.
-            first: go before all waiting requests, as a retry does.
-        """
+        """Wait until a request may be sent; it is in flight until the block ends. `first` is for retries."""
         future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
         if first:
             self._waiting.appendleft((future, tokens))

@@ -11,7 +11,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -123,18 +123,7 @@ class Store:
         now, by_run = time.time(), {RUN: run} if run else {}
         rows = []
         for entry in entries:
-            reply = entry.reply
-            values = (
-                entry.key,
-                reply.text,
-                reply.model,
-                reply.finish_reason,
-                reply.tokens_in,
-                reply.tokens_out,
-                reply.refusal,
-                reply.tool_calls,
-                reply.without,
-            )
+            values = (entry.key, *astuple(entry.reply))
             summary = json.dumps({**entry.summary, **by_run})
             rows.append((*values, _checksum(values), summary, entry.written or now))
         self._database.execute_many(
