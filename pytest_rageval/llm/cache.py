@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.cassette import read_cassette
@@ -20,7 +20,7 @@ from pytest_rageval.llm.leases import Leases
 from pytest_rageval.llm.store import Database, Entry, Store
 
 if TYPE_CHECKING:
-    from pytest_rageval.llm.messages import Reply, Request
+    from pytest_rageval.llm.messages import Reply, Request, RequestSummary
 
 __all__ = ["Cache"]
 
@@ -156,7 +156,7 @@ class Cache:
         entry = self._recorded.get(key)
         return entry is not None and entry.reply != reply
 
-    def summaries(self) -> Iterator[Mapping[str, Any]]:
+    def summaries(self) -> "Iterator[RequestSummary]":
         """Yield the summary of every request whose reply is kept."""
         yield from (entry.summary for entry in self._recorded.values())
         try:
@@ -197,7 +197,7 @@ class Cache:
         found: dict[str, dict[str, None]] = {}
         for entry in self._recorded.values():
             model, address = entry.summary.get("model"), entry.summary.get("base_url")
-            if isinstance(model, str) and isinstance(address, str) and _is_url(address):
+            if model is not None and address is not None and _is_url(address):
                 found.setdefault(model, {})[address] = None
         return {model: list(addresses) for model, addresses in found.items()}
 

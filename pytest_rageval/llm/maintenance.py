@@ -151,9 +151,7 @@ def leases(database: Database) -> int:
 def model_of(entry: Entry) -> tuple[str, str]:
     """Return model and base_url of a request; where they are not known, the server's name and ""."""
     model, base_url = entry.summary.get("model"), entry.summary.get("base_url")
-    if not isinstance(model, str):
-        return entry.reply.model, ""
-    return model, base_url if isinstance(base_url, str) else ""
+    return (entry.reply.model, "") if model is None else (model, base_url or "")
 
 
 def uses(entries: Iterable[Entry]) -> list[ModelUse]:

@@ -11,7 +11,7 @@ import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypedDict, TypeVar, cast
 
 from pytest_rageval.errors import Unscored
 from pytest_rageval.fingerprint import digest
@@ -23,6 +23,7 @@ __all__ = [
     "Message",
     "Reply",
     "Request",
+    "RequestSummary",
     "TooLarge",
     "difference",
     "empty_reason",
@@ -258,18 +259,20 @@ QUESTION_WEIGHT: Final = 4.0
 """How much an equal question counts for nearness; every other equal fact counts 1."""
 
 
-def request_summary(request: Request, *, prompts: bool = False) -> dict[str, Any]:
-    """Return the summary of a request, as a JSON object.
+class RequestSummary(TypedDict, total=False):
+    """What the cache and the cassette say about a request; long parameters and all parts are hashes."""
 
-    Args:
-        request: the request.
-        prompts: whether to add the messages in full.
+    base_url: str
+    model: str
+    parameters: dict[str, Any]
+    sample: int
+    parts: dict[str, str]
+    messages: list[Any]
 
-    Returns:
-        `base_url`, `model`, `parameters` (long ones as a hash), `sample`, `parts` (hashes by name), and
-        `messages` with `prompts`.
-    """
-    summary: dict[str, Any] = {
+
+def request_summary(request: Request, *, prompts: bool = False) -> RequestSummary:
+    """Return the summary of a request; with `prompts` it has the messages in full."""
+    summary: RequestSummary = {
         "base_url": request.base_url,
         "model": request.model,
         "parameters": {name: _shown(name, value) for name, value in sorted(request.parameters.items())},
@@ -281,16 +284,17 @@ def request_summary(request: Request, *, prompts: bool = False) -> dict[str, Any
     return summary
 
 
-def read_summary(found: object) -> Mapping[str, Any]:
+def read_summary(found: object) -> RequestSummary:
     """Return a summary that was read from a file; {} where it is none."""
     if not isinstance(found, dict):
         return {}
     texts = all(isinstance(found.get(name, ""), str) for name in ("base_url", "model"))
     objects = all(isinstance(found.get(name, {}), dict) for name in ("parameters", "parts"))
-    return {name: value for name, value in found.items() if name != RUN} if texts and objects else {}
+    known = {name: value for name, value in found.items() if name != RUN} if texts and objects else {}
+    return cast("RequestSummary", known)
 
 
-def nearest(request: Mapping[str, Any], recorded: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def nearest(request: RequestSummary, recorded: Iterable[RequestSummary]) -> RequestSummary | None:
     """Return the recorded summary that has most in common with a request's; None where none shares a part."""
     best, best_nearness = None, 0.0
     facts = _facts(request)
@@ -307,7 +311,7 @@ def nearest(request: Mapping[str, Any], recorded: Iterable[Mapping[str, Any]]) -
     return best
 
 
-def difference(request: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:
+def difference(request: RequestSummary, recorded: RequestSummary) -> list[str]:
     """Return how a request differs from a recorded one: "model: m1, now m2", "passage 2 (new)"; may be empty."""
     before, now = _facts(recorded), _facts(request)
     changes = []
@@ -333,14 +337,14 @@ def _parts(request: Request) -> Mapping[str, str]:
     }
 
 
-def _facts(summary: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
+def _facts(summary: RequestSummary) -> dict[tuple[str, ...], Any]:
     """Flatten a summary to values by path."""
-    facts: dict[tuple[str, ...], Any] = {}
-    for name in ("model", "base_url", "sample"):
-        if name in summary:
-            facts[(name,)] = summary[name]
+    values = cast("Mapping[str, Any]", summary)
+    facts: dict[tuple[str, ...], Any] = {
+        (name,): values[name] for name in ("model", "base_url", "sample") if name in values
+    }
     for name in ("parameters", "parts"):
-        inner = summary.get(name)
+        inner = values.get(name)
         if isinstance(inner, Mapping):
             facts.update({(name, str(key)): value for key, value in inner.items()})
     return facts

@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.errors import MissingReplyError, RagevalError
 from pytest_rageval.llm.budget import Purchase
@@ -17,7 +17,7 @@ from pytest_rageval.llm.store import Entry
 if TYPE_CHECKING:
     from pytest_rageval.llm.budget import Budget
     from pytest_rageval.llm.cache import Cache
-    from pytest_rageval.llm.messages import Request
+    from pytest_rageval.llm.messages import Request, RequestSummary
     from pytest_rageval.llm.servers import Server
     from pytest_rageval.llm.usage import Usage
 
@@ -115,7 +115,7 @@ class LiveSource:
                 raise _LeaseLost
             yield purchase
 
-    async def _keep(self, request: "Request", reply: Reply, summary: Mapping[str, Any]) -> Reply:
+    async def _keep(self, request: "Request", reply: Reply, summary: "RequestSummary") -> Reply:
         try:
             return await self.cache.keep(Entry(request.key, reply, summary))
         except RagevalError as error:
@@ -167,7 +167,7 @@ class ReplaySource:
     """Raises for every missing reply; nothing is sent."""
 
     cache: "Cache"
-    _summaries: list[Mapping[str, Any]] | None = None
+    _summaries: "list[RequestSummary] | None" = None
     _missing: int = 0
 
     async def obtain(self, server: "Server", request: "Request") -> "Reply":  # noqa: ARG002 - nothing is sent

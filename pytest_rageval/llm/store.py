@@ -10,14 +10,14 @@ import json
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.files import foreign_objects, make_cache_folder, make_private_file, refuse_special
-from pytest_rageval.llm.messages import RUN, Reply, read_summary
+from pytest_rageval.llm.messages import RUN, Reply, RequestSummary, read_summary
 
 __all__ = ["FILE", "Database", "Entry", "ForeignSchemaError", "Store"]
 
@@ -73,7 +73,7 @@ class Entry:
 
     key: str
     reply: Reply
-    summary: Mapping[str, Any] = field(default_factory=dict)
+    summary: RequestSummary = field(default_factory=RequestSummary)
     written: float = 0.0
 
 
