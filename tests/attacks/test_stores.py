@@ -133,7 +133,7 @@ def test_a_compressed_bomb_is_read_up_to_a_limit(tmp_path, kind):
 
 def test_many_entries_are_read_up_to_a_limit(tmp_path, monkeypatch):
     """Each line counts at least as what its entry takes in memory."""
-    monkeypatch.setattr("pytest_rageval.llm.cassette.MOST", 1000 * 512)
+    monkeypatch.setattr("pytest_rageval.llm.cassette.MOST_OF_A_FILE", 1000 * 512)
     bomb = tmp_path / "tape.jsonl.gz"
     _bomb(bomb, LINES, 1000)
     assert len(read_cassette(bomb)) == 1

@@ -75,7 +75,7 @@ def test_an_async_callable_fails_at_one_question(loop: PrivateLoop, kind: type[B
     assert isinstance(first, QueryError)
     assert str(first).startswith(f"rageval_generator raised for 'a': {kind.__name__}: lost\n  ")
     assert re.fullmatch(
-        rf"rageval_generator raised {kind.__name__}: lost \(test_usercode\.py:\d+\)", first.reason
+        rf"rageval_generator raised {kind.__name__}: lost \(test_user_code\.py:\d+\)", first.reason
     )
     assert first.part == "rageval_generator"
     assert other == "b"
