@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_rageval.embeddings.cache import CachedEncoder
-    from pytest_rageval.embeddings.encoder import SentenceEncoder
+    from pytest_rageval.embeddings.encoder import CachedEncoder, SentenceEncoder
     from pytest_rageval.errors import RagevalError, Unscored
     from pytest_rageval.evalsets.loading import load
     from pytest_rageval.model import Document, EvalSet, Example, Gold, Ranking
@@ -47,7 +46,7 @@ __all__ = [
 
 _HOMES = {
     "BM25Retriever": "pytest_rageval.retrievers.bm25",
-    "CachedEncoder": "pytest_rageval.embeddings.cache",
+    "CachedEncoder": "pytest_rageval.embeddings.encoder",
     "DenseRetriever": "pytest_rageval.retrievers.dense",
     "Document": "pytest_rageval.model",
     "EvalSet": "pytest_rageval.model",

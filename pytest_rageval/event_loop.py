@@ -1,8 +1,8 @@
-"""The event loop that evaluations run in: a thread of its own beside the tests.
+"""The event loop of evaluations, in a thread of its own.
 
-Evaluations are asynchronous, tests are not, and some tests run inside a loop of their own (async tests,
-notebooks). So the package's loop lives in a thread. The user's synchronous callables stay in the calling
-thread: a SQLite connection, for instance, may only be used where it was made.
+Evaluations are async, tests are not, and some tests run in a loop of their own (async tests, notebooks). The
+user's sync callables stay in the calling thread, since a SQLite connection, for example, may be used only
+where it was made.
 """
 
 import asyncio
@@ -16,32 +16,35 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from pytest_rageval.errors import CallableError, own_line
+from pytest_rageval.errors import CallableError, innermost_user_frame
 
 __all__ = ["PrivateLoop", "in_asyncio"]
 
 T = TypeVar("T")
 
-TICK_S = 0.1
+TICK_S: Final = 0.1
+"""The interval of `tick`."""
 
 AWAITED_TICK_S: Final = 1.0
-"""Of each that waits in a loop of the test's own: there may be a thousand."""
+"""The interval of `tick` for each waiter in another loop: there may be a thousand."""
 
 CLOSE_S: Final = 5.0
-"""How long closing waits for code that holds the loop up."""
+"""How long closing waits for code that blocks the loop."""
 
-POOL: Final = 32
-"""Most threads of what async code hands to `asyncio.to_thread`."""
+POOL_THREADS: Final = 32
+"""Threads for `asyncio.to_thread`."""
 
 
 class PrivateLoop:
     """Runs coroutines in a thread of its own, started at the first one.
 
     Args:
-        threads: in how many threads synchronous callables run. 1 means the
-            thread that called `run`, one call at a time.
-        tick: called in the calling thread every tenth of a second or so while
-            it waits; a progress display hangs here.
+        threads: how many threads run sync callables. 1 means the thread that called `run`, one call at a time.
+        tick: called in the calling thread about every tenth of a second while it waits; drives the progress
+            display.
+
+    Attributes:
+        runs: how often `run` was called.
     """
 
     def __init__(self, *, threads: int = 1, tick: Callable[[], None] | None = None) -> None:
@@ -54,14 +57,13 @@ class PrivateLoop:
         self._starting = threading.Lock()
         self._jobs: queue.SimpleQueue[_Call] = queue.SimpleQueue()
         self.runs = 0
-        """How often `run` was called: tells what happened in this one from what is past."""
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run to completion, and return or raise what the coroutine does.
+        """Run a coroutine to completion, and return its result or raise its exception.
 
-        An exception in the calling thread meanwhile (Ctrl-C, a timeout plugin)
-        cancels the coroutine and goes on upwards. Calls that nobody served are
-        cancelled too: they must not be made in the middle of a later test.
+        Sync calls that it makes through `call` run in this thread. An exception here meanwhile (Ctrl-C, a
+        timeout plugin) cancels the coroutine and its pending calls, which must not run in a later test, and is
+        raised.
         """
         self._started_for(coroutine)
         self._drop_calls()
@@ -80,11 +82,11 @@ class PrivateLoop:
         return future.result()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run to completion beside whatever else runs; for threads that do not serve calls meanwhile."""
+        """Start a coroutine and return its future; for threads that do not serve calls meanwhile."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._started_for(coroutine))
 
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """`submit`, and wait for the result; for a thread that is not the loop's."""
+        """Start a coroutine and wait for its result, in any thread but the loop's."""
         future = self.submit(coroutine)
         try:
             while not wait([future], TICK_S).done:
@@ -94,29 +96,29 @@ class PrivateLoop:
             raise
         return future.result()
 
-    async def awaited(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """`submit`, and wait for the result in any event loop: of asyncio, or of trio through anyio.
+    async def await_result(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Start a coroutine and await its result in any event loop: asyncio's, or trio's through anyio.
 
-        Who is cancelled while it waits does not end it.
+        Cancelling the caller does not cancel the coroutine.
         """
         future = self.submit(coroutine)
         if not in_asyncio():
-            import anyio  # noqa: PLC0415 - of the openai client, and only where it is needed
+            import anyio  # noqa: PLC0415 - installed with the openai client
 
-            await anyio.to_thread.run_sync(_wait_for, future, abandon_on_cancel=True)
+            await anyio.to_thread.run_sync(wait, [future], abandon_on_cancel=True)
             return future.result()
         result = asyncio.wrap_future(future)
-        while not self.here and not (await asyncio.wait([result], timeout=AWAITED_TICK_S))[0]:
+        while not self.in_loop_thread and not (await asyncio.wait([result], timeout=AWAITED_TICK_S))[0]:
             self._tick()
         return await asyncio.shield(result)
 
     @property
-    def here(self) -> bool:
-        """Whether this is the loop's own thread, in which waiting for `submit` would never end."""
+    def in_loop_thread(self) -> bool:
+        """Whether this is the loop's own thread, where `wait` would never return."""
         return threading.current_thread() is self._thread
 
     async def call(self, function: Callable[..., T], *args: Any) -> T:
-        """Call a synchronous function from a coroutine: in the thread that waits in `run`."""
+        """Call a sync function from a coroutine: in the thread that waits in `run`, or in the pool."""
         loop = asyncio.get_running_loop()
         if self._threads > 1:
             pool = self._pool
@@ -125,13 +127,13 @@ class PrivateLoop:
                 raise asyncio.CancelledError
             outcome = await loop.run_in_executor(pool, _outcome, function, args)
         else:
-            outcome = await self._called_back(loop, function, args)
+            outcome = await self._call_in_waiting_thread(loop, function, args)
         result, error = outcome
         if error is not None:
             raise error
         return cast("T", result)
 
-    async def _called_back(
+    async def _call_in_waiting_thread(
         self, loop: asyncio.AbstractEventLoop, function: Callable[..., T], args: tuple[Any, ...]
     ) -> "Outcome[T]":
         future: asyncio.Future[Outcome[T]] = loop.create_future()
@@ -146,7 +148,7 @@ class PrivateLoop:
             try:
                 outcome = _outcome(function, args)
             except BaseException:
-                # It ends the run in the calling thread; who waits here must not wait for ever.
+                # It ends the run in the calling thread; the coroutine must not wait for ever.
                 loop.call_soon_threadsafe(future.cancel)
                 raise
             loop.call_soon_threadsafe(deliver, outcome)
@@ -161,15 +163,15 @@ class PrivateLoop:
                 self._jobs.get_nowait().drop()
                 dropped = True
         if dropped:
-            # Twice round the loop: then those who waited for the calls know. A loop that is held up
-            # by the user's code is not waited for.
+            # After two turns of the loop the coroutines have seen the cancellation. Do not wait for a loop that
+            # the user's code blocks.
             with contextlib.suppress(TimeoutError):
-                twice = asyncio.run_coroutine_threadsafe(_twice_round(), self._started())
-                twice.result(timeout=TICK_S)
+                turns = asyncio.run_coroutine_threadsafe(_two_turns(), self._started())
+                turns.result(timeout=TICK_S)
 
     @property
     def forked(self) -> bool:
-        """Whether this process is a fork of the one that made the loop: the thread is not in it."""
+        """Whether this process is a fork of the one that made the loop, without its thread."""
         return os.getpid() != self._process
 
     @property
@@ -178,14 +180,14 @@ class PrivateLoop:
         return self._loop is not None
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> str | None:
-        """Cancel what still runs and end the thread; the next `run` starts another.
+        """Cancel running coroutines and end the thread; the next `run` starts another.
 
         Args:
-            last: what is to run before.
+            last: a coroutine function to run before.
 
         Returns:
-            None; or, where code held the loop up for longer than `CLOSE_S`, what code that is. The thread is
-            then left behind, and ends with the process.
+            None; or the code that blocked the loop for longer than `CLOSE_S`. The thread then ends with the
+            process.
         """
         if self.forked:
             return None
@@ -201,7 +203,7 @@ class PrivateLoop:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(CLOSE_S if ended else 0.0)
         if thread.is_alive():
-            return _where(thread) if not ended else "a coroutine that goes on after it was cancelled"
+            return _user_line(thread) if not ended else "a coroutine that goes on after it was cancelled"
         ending.result()
         return None
 
@@ -209,7 +211,7 @@ class PrivateLoop:
         try:
             return self._started()
         except CallableError:
-            # It will not run: closed, it is not warned of.
+            # Closed, so that Python does not warn that it was never awaited.
             coroutine.close()
             raise
 
@@ -219,11 +221,10 @@ class PrivateLoop:
         patched = _patched()
         if patched is not None:
             raise CallableError(PATCHED.format(patched))
-        # Several of the user's threads may ask first.
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._loop.set_default_executor(_DaemonThreads(POOL))
+                self._loop.set_default_executor(_DaemonThreads(POOL_THREADS))
                 self._pool = _DaemonThreads(self._threads) if self._threads > 1 else None
                 self._thread = threading.Thread(
                     target=_serve, args=(self._loop,), name="rageval", daemon=True
@@ -245,8 +246,7 @@ PATCHED: Final = (
 
 
 def _patched() -> str | None:
-    """The library that has replaced what the loop is built on, where one has."""
-    # Looked up where it is loaded: it is not ours to import.
+    """Return the library that has patched threads, if one has; it is not imported for that."""
     gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
     if gevent is not None and any(map(gevent.is_module_patched, ("threading", "select", "queue"))):
         return "gevent.monkey"
@@ -255,17 +255,17 @@ def _patched() -> str | None:
     return None
 
 
-def _where(thread: threading.Thread) -> str:
-    """The line of the user's that a thread is at."""
-    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - there is no other way
-    own = None if frame is None else own_line(traceback.extract_stack(frame))
-    return "code that has just ended" if own is None else f"{own.filename}:{own.lineno} in {own.name}"
+def _user_line(thread: threading.Thread) -> str:
+    """Return the line of the user's code at which a thread is."""
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - there is no public function
+    line = None if frame is None else innermost_user_frame(traceback.extract_stack(frame))
+    return "code that has just ended" if line is None else f"{line.filename}:{line.lineno} in {line.name}"
 
 
 class _DaemonThreads(ThreadPoolExecutor):
-    """A pool whose threads end with the process: the user's code in one of them may never return.
+    """A pool whose threads end with the process, even when the user's code in them never returns.
 
-    The interpreter waits at its exit for the threads of any other pool.
+    At exit, the interpreter would wait for the threads of any other pool.
     """
 
     def __init__(self, threads: int) -> None:
@@ -275,14 +275,13 @@ class _DaemonThreads(ThreadPoolExecutor):
         self._started = 0
 
     def submit(self, function: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
-        """See `concurrent.futures.Executor`."""
         future: Future[T] = Future()
 
         def call() -> bool:
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(function(*args, **named))
-                except BaseException as error:  # noqa: BLE001 - whoever waits raises it
+                except BaseException as error:  # noqa: BLE001 - raised by `result`
                     future.set_exception(error)
             return True
 
@@ -293,7 +292,7 @@ class _DaemonThreads(ThreadPoolExecutor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
-        """End the threads that are idle, and the others after their call; what has not begun does not begin."""
+        """End each thread after its current call; pending calls are dropped."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._calls.get_nowait()
@@ -306,7 +305,7 @@ class _DaemonThreads(ThreadPoolExecutor):
 
 
 class _Call(NamedTuple):
-    """A call for the waiting thread: how to make it, and how to tell that it is not made."""
+    """A call for the waiting thread, and the function that cancels it."""
 
     make: Callable[[], None]
     drop: Callable[[], object]
@@ -316,7 +315,7 @@ _WAKE_UP: Final = _Call(lambda: None, lambda: None)
 
 
 def in_asyncio() -> bool:
-    """Whether the running event loop is one of asyncio."""
+    """Whether an event loop of asyncio is running."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -324,15 +323,11 @@ def in_asyncio() -> bool:
     return True
 
 
-def _wait_for(future: Future[Any]) -> None:
-    wait([future])
-
-
 async def _nothing() -> None:
     pass
 
 
-async def _twice_round() -> None:
+async def _two_turns() -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
 
@@ -341,15 +336,15 @@ Outcome = tuple[T | None, Exception | None]
 
 
 def _outcome(function: Callable[..., T], args: tuple[Any, ...]) -> Outcome[T]:
-    """What a call returned or raised, as a value: a future does not carry every exception."""
+    """Return the result and the exception of a call: a future cannot hold every exception."""
     try:
         return function(*args), None
-    except Exception as error:  # noqa: BLE001 - handed on to the coroutine that asked
+    except Exception as error:  # noqa: BLE001 - raised in the calling coroutine
         return None, error
 
 
 async def _cancel_others() -> None:
-    """Cancel everything else in the loop, and wait for its end."""
+    """Cancel all other tasks of the loop and wait for them."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

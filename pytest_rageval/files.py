@@ -1,6 +1,5 @@
-"""Files of the package: the cache folder, and files that are written whole or not at all."""
+"""Files: the cache folder, atomic writes, and checks of files that others may have made."""
 
-import contextlib
 import os
 import stat
 from collections.abc import Iterable
@@ -15,49 +14,48 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SpecialFileError",
+    "foreign_objects",
     "make_cache_folder",
     "make_private_file",
-    "planted",
     "refuse_special",
     "write_whole",
 ]
 
 IGNORED: Final = "*\n"
-"""What the `.gitignore` says that we put into a folder. By it a folder is known as one that we made."""
+"""The content of the `.gitignore` in a cache folder; it marks the folder as ours."""
 
 OTHERS: Final = 0o077
-"""The permissions of all but the owner."""
+"""The permissions of everyone but the owner."""
 
 
 def make_cache_folder(directory: Path) -> None:
-    """Make it if it is missing, with a `.gitignore` in it, as pytest does with its own.
+    """Make the folder if it is missing, private and with a `.gitignore`, as pytest does with its own.
 
-    Only then: in a folder of the user's the file would hide others from git, and who else may read it is the
-    user's choice. One that an earlier version made, which others may read, is closed to them.
+    An existing folder of the user's is left unchanged. One of ours is made private, as earlier versions did not.
     """
     if directory.is_dir():
         if _is_ours(directory):
-            _close(directory)
+            _make_private(directory)
         return
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     (directory / ".gitignore").write_text(IGNORED, encoding="utf-8")
 
 
 def make_private_file(file: Path) -> None:
-    """Make an empty file that its owner alone may read, where there is none.
+    """Make an empty file that only its owner may read, if it is missing.
 
-    SQLite gives those that it keeps beside a database (`-wal`, `-shm`, `-journal`) the mode of the database.
-    Files that are there already are closed to others where we made the folder.
+    SQLite gives its companion files (`-wal`, `-shm`, `-journal`) the mode of the database. Existing files are
+    made private where the folder is ours.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the file cannot be made.
     """
     if not file.exists():
-        with contextlib.suppress(FileExistsError):
+        with suppress(FileExistsError):
             os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     elif _is_ours(file.parent):
         for each in (file, *file.parent.glob(f"{file.name}-*")):
-            _close(each)
+            _make_private(each)
 
 
 def _is_ours(directory: Path) -> bool:
@@ -67,28 +65,28 @@ def _is_ours(directory: Path) -> bool:
         return False
 
 
-def _close(path: Path) -> None:
-    """Take the permissions of others away; where that is not for us to do, they stay."""
+def _make_private(path: Path) -> None:
+    """Remove the permissions of others, where we may."""
     if os.name != "posix":
         return
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         mode = path.stat().st_mode
         if mode & OTHERS:
             path.chmod(mode & ~OTHERS & 0o7777)
 
 
-def planted(connection: "sqlite3.Connection", made: Iterable[str]) -> list[str]:
-    """What is in a SQLite file beside the tables that this package makes, by kind and name; mostly nothing.
+def foreign_objects(connection: "sqlite3.Connection", statements: Iterable[str]) -> list[str]:
+    """Return what a SQLite file holds besides our tables, by type and name.
 
-    A view, a trigger or a column with an expression runs when the table is read or written: cache folders come
-    from elsewhere in CI, and whoever can write there must not decide what is done here.
+    A view, a trigger or a column with an expression runs code when a table is read or written, and in CI cache
+    folders come from elsewhere.
 
     Args:
-        connection: to the file; nothing was read from its tables yet.
-        made: the statements with which the tables are made, and were made by earlier versions.
+        connection: to the file, before anything is read from its tables.
+        statements: the statements that make our tables, of this and of earlier versions.
     """
-    known = {_condensed(statement) for statement in made}
-    # What SQLite adds by itself has no statement, such as the index of a primary key.
+    known = {_condensed(statement) for statement in statements}
+    # SQLite's own objects have no statement, such as the index of a primary key.
     rows = connection.execute(
         "SELECT CAST(type AS BLOB), CAST(name AS BLOB), CAST(sql AS BLOB) FROM sqlite_master WHERE sql IS NOT NULL"
     )
@@ -100,39 +98,38 @@ def planted(connection: "sqlite3.Connection", made: Iterable[str]) -> list[str]:
 
 
 def _condensed(statement: str) -> str:
-    """A statement as SQLite keeps it, whatever its white space, and however its names are quoted."""
+    """Return a statement as SQLite keeps it, without white space and quotes."""
     return "".join(statement.replace("IF NOT EXISTS", "").replace('"', "").split())
 
 
 def write_whole(path: Path, content: Iterable[bytes]) -> None:
-    """Replace the content of a file, all or nothing.
+    """Replace the content of a file, all or nothing, by a temporary file in the same folder.
 
-    The content is written beside the file and renamed. Where the path is a link, the file that it leads to
-    is replaced. A file that is there keeps its permissions.
+    A link is followed. An existing file keeps its permissions.
 
     Raises:
-        OSError: it cannot be written; the file of before still stands.
+        OSError: the file cannot be written; the old one is unchanged.
     """
-    there = path.resolve()
-    if there.exists() and not (there.is_file() or there.is_dir()):
+    target = path.resolve()
+    if target.exists() and not (target.is_file() or target.is_dir()):
         # A pipe or a terminal has no content to lose, and cannot be replaced.
-        with there.open("wb") as file:
+        with target.open("wb") as file:
             file.writelines(content)
         return
-    # A short name of its own: the file's may be as long as names can be.
-    beside = there.with_name(f".rageval-{uuid4().hex[:12]}")
+    # A short name: the target's may have the maximal length.
+    temporary = target.with_name(f".rageval-{uuid4().hex[:12]}")
     try:
-        with beside.open("xb") as file:
+        with temporary.open("xb") as file:
             file.writelines(content)
             file.flush()
-            # Some file systems say only here that the disk is full.
+            # Some file systems report a full disk only here.
             os.fsync(file.fileno())
         with suppress(FileNotFoundError):
-            copymode(there, beside)
-        beside.replace(there)
+            copymode(target, temporary)
+        temporary.replace(target)
     except BaseException:
         with suppress(OSError):
-            beside.unlink()
+            temporary.unlink()
         raise
 
 
@@ -145,15 +142,15 @@ SPECIAL: Final = (
 
 
 class SpecialFileError(OSError):
-    """It is no regular file; the message says what it is, and is meant for the user."""
+    """It is not a regular file; the message, for the user, says what it is."""
 
 
 def refuse_special(path: Path) -> None:
-    """Let pass a file that can be read to its end, and a folder, which opening will refuse.
+    """Refuse a pipe, a socket or a device, which may have no end. A folder passes: opening it will fail.
 
     Raises:
-        SpecialFileError: it is something else.
-        OSError: it is missing, or out of reach.
+        SpecialFileError: it is one of these.
+        OSError: it is missing or not accessible.
     """
     mode = path.stat().st_mode
     for is_kind, kind in SPECIAL:

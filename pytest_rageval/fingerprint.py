@@ -1,4 +1,4 @@
-"""Digests for everything that is compared by content: requests, eval sets, texts, models."""
+"""Digests of content: of requests, eval sets, texts and models."""
 
 import hashlib
 import json
@@ -13,14 +13,13 @@ SAMPLE_BYTES: Final = 1 << 16
 
 
 def digest(value: Any) -> str:
-    """SHA-256 of a JSON-like value in canonical form, as 64 hex digits.
+    """Return the SHA-256 of a JSON value in canonical form, as 64 hex digits.
 
-    Canonical means: keys sorted, no spaces, UTF-8, no NaN. Two values that are
-    equal as JSON have the same digest, whatever the order of their keys.
+    Canonical means sorted keys, no spaces, UTF-8. Values that are equal as JSON have equal digests.
 
     Raises:
-        TypeError: the value holds something JSON cannot express.
-        ValueError: the value holds NaN or an infinity.
+        TypeError: it is not a JSON value.
+        ValueError: it holds NaN or an infinity.
 
     >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     True
@@ -29,18 +28,16 @@ def digest(value: Any) -> str:
 
 
 def digest_of_all(values: Iterable[Any]) -> str:
-    """SHA-256 of JSON-like values in their order, each in canonical form on a line of its own.
-
-    One value at a time is held, however many there are.
+    """Return the SHA-256 of JSON values in order, each in canonical form on a line, with one in memory at a time.
 
     Raises:
         TypeError, ValueError: as `digest`.
     """
-    made = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for value in values:
-        # No line feed is in the canonical form, which escapes it, so no two sequences read the same.
-        made.update(_canonical(value) + b"\n")
-    return made.hexdigest()
+        # The canonical form has no line feed, so different sequences have different bytes.
+        sha256.update(_canonical(value) + b"\n")
+    return sha256.hexdigest()
 
 
 def _canonical(value: Any) -> bytes:
@@ -49,10 +46,9 @@ def _canonical(value: Any) -> bytes:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file's size and of 64 blocks spread over it, as 64 hex digits; of a small one all is read.
+    """Return the SHA-256 of a file's size and of 64 blocks spread over it, as 64 hex digits.
 
-    A model has gigabytes and this is needed at every run; two models that
-    agree in all the blocks and in size do not occur by accident.
+    A small file is read in full. A model has gigabytes, and every run needs its digest.
     """
     size = path.stat().st_size
     sha256 = hashlib.sha256(str(size).encode())

@@ -13,7 +13,7 @@ from pytest_rageval.errors import CallableError, ContextOverflow, Unscored
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.gateway import Gateway
-from pytest_rageval.llm.messages import Reply, Request, silence
+from pytest_rageval.llm.messages import Reply, Request, empty_reason
 from pytest_rageval.llm.servers import Server
 from pytest_rageval.model import Document
 from pytest_rageval.prompts.few_shot import (
@@ -252,5 +252,5 @@ def _read_answer(answer: object) -> str:
 def _not_empty(reply: Reply) -> str:
     """The answer of a reply."""
     if not reply.answer:
-        raise Unscored(f"the generator's reply is empty{silence(reply)}")
+        raise Unscored(f"the generator's reply is empty{empty_reason(reply)}")
     return reply.answer

@@ -1,4 +1,4 @@
-"""Text that others wrote, made safe to print: on a terminal, and in the log of a CI job."""
+"""Makes untrusted text safe to print on a terminal and in the log of a CI job."""
 
 import re
 from typing import Final
@@ -8,31 +8,30 @@ __all__ = ["one_line", "printable"]
 STEERING: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""What a terminal obeys or cannot print: escape sequences and links begin with one of these, in their 7-bit
-and their 8-bit form; other controls but line feed and tab, line separators, changes of direction, half characters."""
+"""What a terminal obeys or cannot print: control characters, with which escape sequences and links begin, except
+line feed and tab; line separators, changes of direction, surrogates."""
 
 INVISIBLE: Final = (
     "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff"
 )
-"""What has no width (Unicode: Default_Ignorable_Code_Point). In .NET, in which the runners of GitHub and
-Azure are written, texts that differ in these alone are found to be equal."""
+"""Characters without width (Unicode: Default_Ignorable_Code_Point). The runners of GitHub and Azure ignore them:
+they compare texts as .NET does."""
 
 BLANK: Final = " \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
-"""White space within a line, as far as it is not `STEERING`."""
+"""White space within a line that is not `STEERING`."""
 
 LINE_COMMAND: Final = re.compile(rf"^([{BLANK}{INVISIBLE}]*+):(?=[{INVISIBLE}]*+:)", re.MULTILINE)
-"""`::add-mask::` and its like, which GitHub's runner looks for at the beginning of a line, after white space."""
+"""GitHub's commands such as `::add-mask::`, at the beginning of a line after white space."""
 
 INNER_COMMAND: Final = re.compile(rf"#(?=[{INVISIBLE}]*+#[\w{INVISIBLE}]*+\[)")
-"""`##[group]` (GitHub, Azure), `##vso[` (Azure) and `##teamcity[`, which are looked for anywhere in a line."""
+"""`##[group]` (GitHub, Azure), `##vso[` (Azure) and `##teamcity[`, anywhere in a line."""
 
 
 def printable(text: str) -> str:
-    r"""A text as it may be printed: what would steer a terminal or a CI runner is written as in code.
+    r"""Escape what would control a terminal or a CI runner.
 
-    Line feeds stay, since ours are among them. What is printable already stays as it is; so does the
-    meaning of JSON, in which a character may be written in this way.
+    Line feeds stay. Printable text is unchanged, and so is the meaning of JSON, which has the same escapes.
 
     >>> print(printable("\x1b[2Jdone\n  ::add-mask::a"))
     \u001b[2Jdone
@@ -44,5 +43,5 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""A printable text in one line, such as a cell of a table: line feeds and tabs too are written as in code."""
+    r"""Make a text printable in one line, as for a table cell: line feeds and tabs are escaped too."""
     return printable(text.replace("\n", "\\n").replace("\t", "\\t"))

@@ -1,4 +1,4 @@
-"""Texts that must not be shown: they stay hidden however the object that holds them is printed."""
+"""Secrets, which stay hidden when the objects that hold them are printed."""
 
 import base64
 import json
@@ -13,17 +13,17 @@ __all__ = ["HIDDEN", "Credentials", "Secret"]
 HIDDEN: Final = "***"
 
 SHORTEST: Final = 8
-"""Characters. A shorter text is a word such as "none", which stands for a key and occurs in other texts too."""
+"""Characters. A shorter text may be a word such as "none", which stands for a key."""
 
 
 class Secret:
-    """A key or a password. `repr`, `str` and `format` show `***`; `reveal` gives the text.
+    """A key or a password. `repr`, `str` and `format` show `***`; `reveal` returns the text.
 
-    It is no `str`, so that no library takes it for one. It cannot be pickled. Two are equal where their texts are.
+    It is not a `str`, cannot be pickled, and equals another with the same text.
 
     Args:
         text: the secret.
-        redact: what `redacted` hides where this is not the text itself, such as the password in "user:password".
+        redact: what `redacted` hides, where that is not the whole text; such as the password in "user:password".
     """
 
     __slots__ = ("_pattern", "_text")
@@ -37,19 +37,19 @@ class Secret:
 
     @classmethod
     def login(cls, user: str, password: str) -> Self:
-        """A user's name and password, "user:password", as HTTP basic authorization has them."""
+        """Return the secret "user:password" of HTTP basic authorization."""
         text = f"{user}:{password}"
         sent = base64.b64encode(text.encode(errors="surrogateescape")).decode()
         return cls(text, [text, password, sent])
 
     def reveal(self) -> str:
-        """The text. Only the code that sends it to its server may call this."""
+        """Return the text, for the code that sends it to its server."""
         return self._text
 
     def redacted(self, text: str) -> str:
-        """A text with `***` in place of the secret, also where it is written in JSON, in a URL or in code.
+        """Replace the secret by `***` in a text, also as it is written in JSON, a URL or code.
 
-        A secret of fewer than 8 characters stays: it may be a word.
+        A secret of fewer than 8 characters is not replaced: it may be a word.
         """
         return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
 
@@ -83,12 +83,12 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a server must be given beside a request.
+    """The secrets sent with every request to a server.
 
     Attributes:
         api_key: for `Authorization: Bearer`.
-        login: "user:password" for `Authorization: Basic`, which is then sent in place of the key.
-        query: of the base URL; it may hold a key, and is sent with every request.
+        login: "user:password" for `Authorization: Basic`, sent instead of the key.
+        query: the query of the base URL, which may hold a key.
     """
 
     api_key: Secret | None = None
@@ -96,14 +96,14 @@ class Credentials:
     query: Secret | None = None
 
     def redacted(self, text: str) -> str:
-        """A server's text without the secrets that it was sent, and may repeat."""
+        """Remove the secrets from a server's text, which may repeat them."""
         for secret in (self.api_key, self.login, self.query):
             text = text if secret is None else secret.redacted(text)
         return text
 
 
 def _forms(text: str) -> Iterable[str]:
-    """How a text may be written: as it is, without white space around it, in JSON, in code, in a URL."""
+    """Yield the spellings of a text: as it is, stripped, in JSON, in code, in a URL."""
     sent = text.encode(errors="replace")
     in_json = [json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]]
     yield from (text, text.strip(), *in_json, repr(text)[1:-1], ascii(text)[1:-1], repr(sent)[2:-1])

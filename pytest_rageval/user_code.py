@@ -1,4 +1,4 @@
-"""Calls of the user's own functions, sync or async, and checks of what they return."""
+"""The user's own retrievers, generators and judges: calls, failures, and checks of their results."""
 
 import asyncio
 import contextlib
@@ -16,14 +16,14 @@ from pytest_rageval.errors import (
     QueryError,
     RagevalError,
     Unscored,
-    in_a_line,
-    ours,
+    raised_here,
+    summary_line,
 )
 from pytest_rageval.event_loop import PrivateLoop
 
 __all__ = [
     "FIRST",
-    "Uncalled",
+    "PlanStub",
     "Unusable",
     "UserCallable",
     "as_number",
@@ -33,40 +33,19 @@ __all__ = [
     "takes",
 ]
 
-
-def as_number(given: Any) -> float | None:
-    """A number of any kind, numpy's and truth values among them; None where it is none, as a text is none.
-
-    >>> as_number(True), as_number("1")
-    (1.0, None)
-    """
-    if isinstance(given, str | bytes):
-        return None
-    try:
-        return float(given)
-    except (TypeError, ValueError):
-        return None
-
-
-def as_share(given: Any) -> float | None:
-    """A number in [0, 1]; None where it is none."""
-    value = as_number(given)
-    return value if value is not None and 0 <= value <= 1 else None
-
-
 FIRST: Final = 5
-"""At how many questions of a run a callable may fail before it has answered one; then it is called no more.
+"""A callable that fails at so many questions before it has answered any is not called again in that run.
 
 A server that is down is not waited for 400 times, and a wrong line of code does not cost 400 replies.
 """
 
 
-class Unusable(Exception):  # noqa: N818 - what a result is, not an error of ours
-    """What a callable returned cannot be used.
+class Unusable(Exception):  # noqa: N818 - turned into a QueryError by `UserCallable`
+    """A callable's result cannot be used.
 
     Attributes:
-        found: what it returned, in a line and without the question.
-        message: the same in full, from the name of the callable on; `{question}` stands for the question.
+        found: what it returned, in one line and without the question.
+        message: the full text after the callable's name; `{question}` stands for the question.
     """
 
     def __init__(self, found: str, message: str) -> None:
@@ -76,27 +55,29 @@ class Unusable(Exception):  # noqa: N818 - what a result is, not an error of our
 
 
 class UserCallable:
-    """A retriever, generator or judge as the user's fixture gave it.
+    """The user's retriever, generator or judge.
 
-    A sync one is called from the test's own thread, one call at a time: many
-    are not thread-safe, and some may be used only where they were made. An
-    async one is called in the event loop of the run, for all examples at once.
+    A sync one is called in the test's own thread, one call at a time: it may not be thread-safe, or usable only
+    where it was made. An async one is called in the run's event loop, for all examples at once.
 
-    What it fails at is one question: it raised there, or returned what cannot be used. It is called for the
-    others, and not again for the same arguments in the same run. But where it fails in one way at the first
-    `FIRST` questions and has answered none, it is called no more in that run: it would fail at all of them. So
-    an async one is called for that many at once until it has answered.
+    A failure, which is an exception or an unusable result, concerns one question. The callable is called for
+    the other questions, but not again with the same arguments in the same run. If it fails in one way at the
+    first `FIRST` questions and has answered none, it is not called again in that run. So an async one gets only
+    that many calls at once until it has answered.
 
     Args:
-        name: of the fixture, and of the method if it is one, for errors.
-        function: the callable, or the method of an object.
-        loop: of the run.
-        question: the place of the question among the arguments, for errors.
-        cause: of what is unscored when it fails.
-        read: makes of what it returned what is used; raises `Unusable`.
+        name: of the fixture, and of its method if there is one, for errors.
+        function: the callable, or a method of the user's object.
+        loop: the run's event loop.
+        question: the position of the question among the arguments, for errors.
+        cause: the cause of examples that are unscored by a failure.
+        read: converts a result; raises `Unusable`.
+
+    Attributes:
+        calls: how often it was called.
     """
 
-    def __init__(  # noqa: PLR0913 - what is to be said of a callable
+    def __init__(  # noqa: PLR0913 - the parts of a callable
         self,
         name: str,
         function: Callable[..., Any],
@@ -115,19 +96,18 @@ class UserCallable:
         self._async = is_async(function)
         self._tries = _Tries(loop.runs)
         self.calls = 0
-        """How often it was called."""
 
     async def call(self, *args: Any, **named: Any) -> Any:
-        """Call it, and return what is read of its result.
+        """Call it, and return its converted result.
 
         Raises:
-            QueryError: it failed for these arguments, now or before in this run; or at all of the first.
-            Unscored: it did; if it was not for a model that this package asks for it, it failed at this question.
+            QueryError: it failed for these arguments, now or before in this run; or at all of the first questions.
+            Unscored: it raised this; one that this package raised keeps its own cause.
         """
         try:
             return await self._result(args, named)
         except Unscored as unscored:
-            if not ours(unscored):
+            if not raised_here(unscored):
                 unscored.cause = self._cause
             raise
 
@@ -149,11 +129,11 @@ class UserCallable:
                 raise
             raise self._raised(args, named, error) from error
         except (Exception, SystemExit) as error:
-            # SystemExit would end the thread of the loop and leave everybody waiting.
+            # SystemExit would end the thread of the loop, and every caller would wait for ever.
             raise self._raised(args, named, error) from error
 
     def _guarded(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        # Looked at where it is called: while a call waited for its turn, others may have failed.
+        # Checked in the calling thread: other calls may have failed while this one waited.
         known = self._current.known(args, named)
         if known is not None:
             raise known
@@ -164,13 +144,13 @@ class UserCallable:
         except (RagevalError, Unscored):
             raise
         except (Exception, SystemExit) as error:
-            # After a SystemExit pytest would not tear the fixtures down, and later tests would suffer for it.
+            # After a SystemExit pytest would not tear down the fixtures.
             raise self._raised(args, named, error) from error
 
     def _used(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        """What is read of a result; noted at once, for other calls may fail before the loop has seen it."""
+        """Convert a result; recorded at once, before other calls may fail."""
         try:
-            value = self._read(_listed(result))
+            value = self._read(_materialized(result))
         except Unusable as unusable:
             message = unusable.message.replace("{question}", repr(args[self._question]))
             error = QueryError(
@@ -185,133 +165,121 @@ class UserCallable:
 
     def _raised(self, args: tuple[Any, ...], named: Mapping[str, Any], error: BaseException) -> QueryError:
         message = str(CallableError.raised(f"{self.name} raised for {args[self._question]!r}", error))
-        reason = f"{self.name} raised {in_a_line(error)}"
+        reason = f"{self.name} raised {summary_line(error)}"
         failed = QueryError(message, reason, part=self.name, cause=self._cause)
         return self._failed(type(error).__name__, args, named, failed)
 
     def _failed(
         self, kind: str, args: tuple[Any, ...], named: Mapping[str, Any], error: QueryError
     ) -> QueryError:
-        self._current.remember(error, _key(args, named), kind, repr(args[self._question]))
+        self._current.record_failure(error, _key(args, named), kind, repr(args[self._question]))
         return error
 
     @property
     def _current(self) -> "_Tries":
-        # Only of the same run: a later test may find that the trouble has passed.
+        # Of this run only: in a later test the callable may work again.
         if self._tries.run != self._loop.runs:
             self._tries = _Tries(self._loop.runs)
         return self._tries
 
     @property
     def function(self) -> Callable[..., Any]:
-        """What is called."""
+        """The user's function."""
         return self._function
 
     @property
     def identity(self) -> str:
-        """What it is, for a baseline to tell it from others.
+        """Identifies it in a baseline.
 
-        Its attribute `fingerprint`, or that of its object, where it is a text: the user's to change with what
-        the function does. Else its name in its module, which no edit changes; of a method with the class of
-        its object, of a partial with what is filled in.
+        Its attribute `fingerprint`, or its object's, where it is a text, which the user changes with what the
+        function does. Else module and name; for a method with the class of its object, for a partial with its
+        arguments.
         """
         return _identity(self._function)
 
 
 @dataclass
 class _Tries:
-    """What became of the calls in one run.
-
-    Attributes:
-        run: its number.
-        answered: whether any call gave what can be used.
-    """
+    """The outcomes of the calls in one run; `answered` once any call had a usable result."""
 
     run: int
     answered: bool = False
     _failed: dict[str, QueryError] = field(default_factory=dict)
     _kinds: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    _ended: QueryError | None = None
+    _final: QueryError | None = None
     _calls: int = 0
-    _moved: asyncio.Event = field(default_factory=asyncio.Event)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def known(self, args: Sequence[Any], named: Mapping[str, Any]) -> QueryError | None:
-        """The error that stands for another call with these arguments."""
-        # Most runs have no errors, and texts of ten passages are long.
-        return self._ended or (self._failed.get(_key(args, named)) if self._failed else None)
+        """Return the error of an earlier call with these arguments, or that of all calls."""
+        # Most runs have no errors, and the key of ten passages is long.
+        return self._final or (self._failed.get(_key(args, named)) if self._failed else None)
 
-    def remember(self, error: QueryError, key: str, kind: str, question: str) -> None:
-        """Take note of a failure: of which call, of which kind, at which question."""
+    def record_failure(self, error: QueryError, key: str, kind: str, question: str) -> None:
+        """Record a failure by call, kind and question; enough of one kind end the calls of this run."""
         self._failed[key] = error
         self._kinds[kind].add(question)
         if not self.answered and len(self._kinds[kind]) >= FIRST:
-            self._ended = self._ended or next(iter(self._failed.values()))
-
-    @property
-    def _alike(self) -> int:
-        """At how many questions it failed in the most frequent way."""
-        return max(map(len, self._kinds.values()), default=0)
+            self._final = self._final or next(iter(self._failed.values()))
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """For one call; as long as none was answered, only as many have theirs as could end the calls."""
-        while self._calls + self._alike >= FIRST and not self.answered and self._ended is None:
-            await self._moved.wait()
+        """Admit one call; until one has succeeded, only as many at once as could end the calls."""
+        while not self.answered and self._final is None:
+            most_alike = max(map(len, self._kinds.values()), default=0)
+            if self._calls + most_alike < FIRST:
+                break
+            await self._changed.wait()
         self._calls += 1
         try:
             yield
         finally:
             self._calls -= 1
-            self._moved.set()
-            self._moved = asyncio.Event()
+            self._changed.set()
+            self._changed = asyncio.Event()
 
 
 def _key(args: Sequence[Any], named: Mapping[str, Any]) -> str:
-    """What tells calls apart, of any arguments."""
     return repr((args, named))
 
 
-class Uncalled:
-    """Stands for the user's own generator or judge where nothing may be asked, and counts its calls.
+class PlanStub:
+    """Replaces the user's own generator or judge in a plan, and counts its calls.
 
-    It has the methods that the part has, so that one it lacks is missed in a plan as in a run.
+    It has the same methods, so that a missing one is an error in a plan as in a run.
 
     Args:
         name: of the fixture.
-        part: what the fixture gave.
-        count: told each call.
+        part: the fixture's value.
+        count: called with a remark for each call.
     """
 
     def __init__(self, name: str, part: object, count: Callable[[str], None]) -> None:
-        self._told = f"calls of {name}, your own function: what they ask is not counted"
+        self._remark = f"calls of {name}, your own function: what they ask is not counted"
         self._part = part
         self._count = count
 
     def __getattr__(self, method: str) -> Any:
-        there = getattr(self._part, method)
-        return self.__call__ if callable(there) else there
+        value = getattr(self._part, method)
+        return self.__call__ if callable(value) else value
 
     async def __call__(self, *_: object, **__: object) -> NoReturn:
-        """Count, and say that there is no answer and no verdict.
-
-        Raises:
-            Planned: always.
-        """
-        self._count(self._told)
+        """Count a call; always raises `Planned`."""
+        self._count(self._remark)
         raise Planned("not called in a plan")
 
 
 def _identity(function: Any) -> str:
     owner = getattr(function, "__self__", None)
-    for told in (getattr(function, "fingerprint", None), getattr(owner, "fingerprint", None)):
-        if isinstance(told, str):
-            return told
+    for fingerprint in (getattr(function, "fingerprint", None), getattr(owner, "fingerprint", None)):
+        if isinstance(fingerprint, str):
+            return fingerprint
     if isinstance(function, partial):
-        filled = [_shown(value) for value in function.args]
-        filled += [f"{name}={_shown(value)}" for name, value in sorted(function.keywords.items())]
-        return f"{_identity(function.func)}({', '.join(filled)})"
+        arguments = [_shown(value) for value in function.args]
+        arguments += [f"{name}={_shown(value)}" for name, value in sorted(function.keywords.items())]
+        return f"{_identity(function.func)}({', '.join(arguments)})"
     if inspect.ismethod(function):
-        # Where the method is written says little: of two judges of one base class it is the same place.
+        # The object's class, not the method's: two judges may inherit it from one base class.
         return f"{_name(owner if isinstance(owner, type) else type(owner))}.{function.__name__}"
     return _name(function if hasattr(function, "__qualname__") else type(function))
 
@@ -321,36 +289,56 @@ def _name(thing: Any) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value as it is written, where that is the same in every process; else its kind."""
+    """Return the repr of a value where every process has the same; else its type."""
     return repr(value) if isinstance(value, str | int | float | bool | None) else _name(type(value))
 
 
-def _listed(result: Any) -> Any:
-    """The result, with a lazy series of documents read: it runs as it is read, here where it may."""
+def _materialized(result: Any) -> Any:
+    """Read a lazy iterable to its end, in the thread where the user's code may run."""
     lazy = isinstance(result, Iterable) and not isinstance(result, str | bytes | Mapping | list | tuple)
     return list(result) if lazy and not inspect.isawaitable(result) else result
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it makes a coroutine: for functions and for objects with such a `__call__`."""
+    """Whether calling it makes a coroutine; also for objects with an async `__call__`."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - its kind is asked, not whether it is there
+        getattr(function, "__call__", None)  # noqa: B004 - its type matters, not its presence
     )
 
 
 def is_ours(part: object) -> bool:
-    """Whether a generator or judge is of this package, and asks through the session's door."""
+    """Whether a generator or judge is one of this package's, which use the session's gateway."""
     of_this_package = type(part).__module__.partition(".")[0] == __name__.partition(".")[0]
-    return of_this_package and not isinstance(part, Uncalled)
+    return of_this_package and not isinstance(part, PlanStub)
 
 
 def takes(function: Callable[..., Any], name: str) -> bool:
-    """Whether a function has a parameter of this name that can be given by it."""
+    """Whether a function accepts a keyword argument of this name."""
     try:
         parameter = inspect.signature(function).parameters.get(name)
-    except (TypeError, ValueError):  # some built in have no signature
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return False
     return parameter is not None and parameter.kind in {
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
         inspect.Parameter.KEYWORD_ONLY,
     }
+
+
+def as_number(value: Any) -> float | None:
+    """Return a number of any type, numpy's and bools included, as a float; None for anything else.
+
+    >>> as_number(True), as_number("1")
+    (1.0, None)
+    """
+    if isinstance(value, str | bytes):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def as_share(value: Any) -> float | None:
+    """Return a number in [0, 1] as a float; None for anything else."""
+    number = as_number(value)
+    return number if number is not None and 0 <= number <= 1 else None

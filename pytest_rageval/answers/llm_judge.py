@@ -12,7 +12,7 @@ from pytest_rageval.answers.votes import Poll, majority
 from pytest_rageval.errors import Planned, Unscored
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.gateway import Gateway
-from pytest_rageval.llm.messages import Reply, Request, silence
+from pytest_rageval.llm.messages import Reply, Request, empty_reason
 from pytest_rageval.llm.plan import is_plan_mark
 from pytest_rageval.llm.servers import Server
 from pytest_rageval.prompts.rendering import OWN, Prompts, repair_prompt
@@ -244,7 +244,7 @@ class LLMJudge:
         """Ask for a reply that has an answer; in a plan it has the mark of one."""
         reply = await self.gateway.ask(self.server, request)
         if not reply.answer:
-            raise Unscored(f"the judge's reply is empty{silence(reply)}")
+            raise Unscored(f"the judge's reply is empty{empty_reason(reply)}")
         return reply
 
 

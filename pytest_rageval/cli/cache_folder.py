@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pytest_rageval.cli.output import note, plain, table
-from pytest_rageval.embeddings.file import EMBEDDINGS_FILE, Survey, survey
+from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, Survey, survey
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.llm.cassette import read_cassette
 from pytest_rageval.llm.maintenance import Damaged, model_of, uses

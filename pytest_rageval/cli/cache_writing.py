@@ -19,7 +19,7 @@ from pytest_rageval.cli.cache_folder import (
 )
 from pytest_rageval.cli.cache_verify import check_cassette
 from pytest_rageval.cli.output import count, note, plain, say, size
-from pytest_rageval.embeddings.file import delete_older
+from pytest_rageval.embeddings.store import delete_older
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.llm.cassette import write_cassette
 from pytest_rageval.llm.maintenance import Damaged, inspect, model_of, present

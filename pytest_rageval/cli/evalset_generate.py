@@ -27,7 +27,7 @@ from pytest_rageval.files import write_whole
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.generator import Generator
 from pytest_rageval.llm.api import LLM
-from pytest_rageval.llm.messages import silence
+from pytest_rageval.llm.messages import empty_reason
 from pytest_rageval.llm.patience import Announcer
 from pytest_rageval.measures.near_duplicates import words
 from pytest_rageval.model import Document, EvalSet, Example, Gold, Span
@@ -246,7 +246,9 @@ class Writer:
         except Unscored as failure:
             return replace(candidate, rejected=f"no question was written: {failure}")
         if not reply.answer:
-            return replace(candidate, rejected=f"no question was written: the reply is empty{silence(reply)}")
+            return replace(
+                candidate, rejected=f"no question was written: the reply is empty{empty_reason(reply)}"
+            )
         candidate = parsed(replace(candidate, reply=reply.answer))
         if candidate.rejected:
             return candidate

@@ -1,4 +1,4 @@
-"""Encoders: embeddings of texts and tokens, by an offline model by default, each text encoded once."""
+"""Encoders: embeddings of texts and tokens, by an offline model by default, kept in memory and on disk."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -11,13 +11,13 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_c
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_rageval.embeddings.store import EmbeddingStore
 from pytest_rageval.errors import InputError, require
 from pytest_rageval.fingerprint import digest, file_digest
 
 __all__ = [
-    "PACKAGED_ENCODER",
+    "CachedEncoder",
     "Encoder",
-    "Recent",
     "RetrievalEncoder",
     "SentenceEncoder",
     "TextEncoder",
@@ -25,53 +25,6 @@ __all__ = [
     "Vectors",
     "shared_encoder",
 ]
-
-
-class _Sized(Protocol):
-    @property
-    def nbytes(self) -> int: ...
-
-
-_Item = TypeVar("_Item", bound=_Sized)
-
-
-class Recent(Generic[_Item]):
-    """What was computed for the texts used most recently, up to a number of bytes.
-
-    Space around a text is no part of it.
-
-    Args:
-        limit: in bytes; the least recently used go first.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._bytes = 0
-        self._items: OrderedDict[str, _Item] = OrderedDict()
-
-    def get(self, texts: Sequence[str], compute: Callable[[list[str]], list[_Item]]) -> list[_Item]:
-        """An item for each text; those that are not at hand are computed together."""
-        wanted = [text.strip() for text in texts]
-        # A dictionary of its own: one call may need more than is kept.
-        found = {text: self._items[text] for text in wanted if text in self._items}
-        missing = sorted(set(wanted) - found.keys())
-        if missing:
-            found.update(zip(missing, compute(missing), strict=True))
-        for text in dict.fromkeys(wanted):
-            self._keep(text, found[text])
-        return [found[text] for text in wanted]
-
-    def _keep(self, text: str, item: _Item) -> None:
-        if text not in self._items:
-            self._bytes += item.nbytes
-        self._items[text] = item
-        self._items.move_to_end(text)
-        while self._bytes > self._limit:
-            _, dropped = self._items.popitem(last=False)
-            self._bytes -= dropped.nbytes
-
-
-Vectors = NDArray[np.float32]
 
 PACKAGED_ENCODER: Final = "all-MiniLM-L6-v2"
 """The model of the extra `dense`: 384 dimensions, English, reads 256 tokens."""
@@ -83,13 +36,18 @@ CACHE_BYTES: Final = 64 << 20
 BATCH: Final = 32
 SETTINGS: Final = {"batch_size": BATCH, "show_progress_bar": False, "normalize_embeddings": True}
 
+CHUNK: Final = 1024
+"""Texts that are encoded before they are stored: a killed run loses at most a minute of a slow machine."""
+
+Vectors = NDArray[np.float32]
+
 
 class Tokens(NamedTuple):
     """The tokens of one text, in its context.
 
     Attributes:
         vectors: tokens × dimensions, each of length 1.
-        counted: one bool a token, False for the signs that the model puts around a text.
+        counted: one bool a token, False for the tokens that the model adds around a text.
     """
 
     vectors: Vectors
@@ -97,54 +55,68 @@ class Tokens(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """What they take in memory, in bytes."""
+        """Their size in memory."""
         return self.vectors.nbytes + self.counted.nbytes
 
 
 class TextEncoder(Protocol):
-    """What retrievers ask for embeddings."""
+    """What retrievers need for dense search."""
 
     def sentences(self, texts: Sequence[str]) -> list[Vectors]:
-        """One vector of length 1 a text, in the order given."""
+        """Return one vector of length 1 for each text, in order."""
 
 
 @runtime_checkable
 class RetrievalEncoder(TextEncoder, Protocol):
-    """An encoder that reads questions otherwise than passages, as with a prompt before each."""
+    """An encoder that reads queries and passages differently, for example with a prompt before each."""
 
     def queries(self, texts: Sequence[str]) -> list[Vectors]:
-        """As `sentences`, of questions that are searched with."""
+        """As `sentences`, for search queries."""
 
     def passages(self, texts: Sequence[str]) -> list[Vectors]:
-        """As `sentences`, of passages that are searched."""
+        """As `sentences`, for passages that are searched."""
 
 
 class Encoder(TextEncoder, Protocol):
-    """What the embedding measures ask for numbers."""
+    """What the embedding measures need."""
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """The contextual embeddings of the tokens of each text, in the order given."""
+        """Return the contextual embeddings of the tokens of each text, in order."""
+
+
+class FingerprintedEncoder(Encoder, Protocol):
+    """An encoder that is identified in every process."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Differs where embeddings differ."""
+
+
+@cache
+def shared_encoder(model: str | None = None) -> "SentenceEncoder":
+    """Return this process's encoder for a model; see `SentenceEncoder`. Nothing is loaded yet."""
+    return SentenceEncoder(model)
 
 
 class SentenceEncoder:
     """A model of sentence-transformers, loaded at first use, with a cache in memory.
 
-    A text longer than the model reads is cut there (`limit`, in tokens with the
-    two around the text): what follows changes nothing. Space around a text is
-    dropped. A model encodes the same texts in the same call to the same
-    numbers; with other texts beside them the seventh decimal may differ.
+    A text longer than the model reads is cut (`limit`, in tokens including the two around the text). Space around
+    a text is dropped. A model encodes the same texts in the same call to the same numbers; with other texts in
+    the call the seventh decimal may differ.
 
     Args:
-        model: a folder, or a name as sentence-transformers takes it, which may be
-            downloaded; None for the packaged model, which needs no network.
-        query_prompt: what stands before each question that is searched with, such as "query: ", a
-            space at its end included; None for the prompt that the model itself has for queries,
-            mostly none.
-        passage_prompt: likewise before each passage that is searched. Nothing stands before texts
-            that are compared alike, as answers are.
+        model: a folder, or a name as sentence-transformers takes it, which may be downloaded; None for the
+            packaged model, which needs no network.
+        query_prompt: the text before each search query, such as "query: ", with its final space; None for the
+            model's own prompt for queries, mostly none.
+        passage_prompt: likewise before each passage that is searched. Texts that are compared with each other,
+            such as answers, have no prompt.
         device: as torch names it; the CPU by default, where results repeat best.
-        cache_bytes: at most so much is kept of each kind of embedding; the least
-            recently used go first.
+        cache_bytes: the most that is kept of each kind of embedding; the least recently used are dropped.
+
+    Every method that encodes raises InputError when the extra `dense` is not installed or the model cannot be
+    loaded.
     """
 
     def __init__(
@@ -161,25 +133,26 @@ class SentenceEncoder:
         self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
         self._loaded: Any = None
         self._lock = RLock()
-        self._sentences: Recent[Vectors] = Recent(cache_bytes)
-        self._queries: Recent[Vectors] = Recent(cache_bytes)
-        self._passages: Recent[Vectors] = Recent(cache_bytes)
-        self._tokens: Recent[Tokens] = Recent(cache_bytes)
+        self._sentences: _MemoryCache[Vectors] = _MemoryCache(cache_bytes)
+        self._queries: _MemoryCache[Vectors] = _MemoryCache(cache_bytes)
+        self._passages: _MemoryCache[Vectors] = _MemoryCache(cache_bytes)
+        self._tokens: _MemoryCache[Tokens] = _MemoryCache(cache_bytes)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Tells this model's embeddings, with these prompts, from others', and loads nothing.
+        """Identifies the embeddings of this model with these prompts; loads nothing.
 
-        That of the packaged model has the package's version in it, that of a folder the contents of
-        its files. A name is its own: what a model hub has under it may change.
+        For the packaged model it contains the package's version, for a folder the contents of its files. For a
+        name it is the name: the model behind it may change on the hub.
 
         Raises:
             InputError: the extra `dense` is not installed.
         """
         prompts = [self._query_prompt, self._passage_prompt]
-        return self._of_model() if prompts == [None, None] else digest([self._of_model(), *prompts])
+        model = self._model_fingerprint()
+        return model if prompts == [None, None] else digest([model, *prompts])
 
-    def _of_model(self) -> str:
+    def _model_fingerprint(self) -> str:
         if self._model is None:
             require(PACKAGE, extra=EXTRA, purpose=PURPOSE)
             return f"{PACKAGED_ENCODER} {version(PACKAGE)}"
@@ -191,39 +164,30 @@ class SentenceEncoder:
 
     @property
     def limit(self) -> int | None:
-        """How many tokens of a text are read, those around it included; None where the model has no limit.
-
-        Raises:
-            InputError: the extra `dense` is not installed, or the model cannot be loaded.
-        """
+        """How many tokens of a text are read, with those around it; None where the model has no limit."""
         length = self._load().max_seq_length
         return None if length is None else int(length)
 
     def sentences(self, texts: Sequence[str]) -> list[Vectors]:
-        """See `Encoder`.
-
-        Raises:
-            InputError: the extra `dense` is not installed, or the model cannot be loaded.
-        """
+        """Return one vector of length 1 for each text, in order."""
         with self._lock:
             return self._sentences.get(texts, self._encode_sentences)
 
     def queries(self, texts: Sequence[str]) -> list[Vectors]:
-        """See `RetrievalEncoder`; raises as `sentences` does."""
+        """As `sentences`, for search queries."""
         with self._lock:
             return self._queries.get(texts, self._encode_queries)
 
     def passages(self, texts: Sequence[str]) -> list[Vectors]:
-        """See `RetrievalEncoder`; raises as `sentences` does."""
+        """As `sentences`, for passages that are searched."""
         with self._lock:
             return self._passages.get(texts, self._encode_passages)
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """See `Encoder`.
+        """Return the contextual embeddings of the tokens of each text, in order.
 
         Raises:
-            InputError: the extra `dense` is not installed, the model cannot be
-                loaded, or it has no embeddings of tokens.
+            InputError: also when the model has no embeddings of tokens.
         """
         with self._lock:
             return self._tokens.get(texts, self._encode_tokens)
@@ -245,14 +209,8 @@ class SentenceEncoder:
                 f"The model {self.name!r} has no embeddings of tokens, which BERTScore compares.\n"
                 "Use a transformer model, or the cosine."
             )
-        tokenizer = model.tokenizer
-        # Not all of the tokenizer's special tokens: an unknown word is one of the text's own.
-        around = [
-            tokenizer.cls_token_id,
-            tokenizer.sep_token_id,
-            tokenizer.bos_token_id,
-            tokenizer.eos_token_id,
-        ]
+        # Not all special tokens: an unknown word is part of the text.
+        around = [getattr(model.tokenizer, f"{name}_token_id") for name in ("cls", "sep", "bos", "eos")]
         return [_tokens(row, [token for token in around if token is not None]) for row in rows]
 
     def _load(self) -> Any:
@@ -262,24 +220,113 @@ class SentenceEncoder:
             return self._loaded
 
 
-@cache
-def shared_encoder(model: str | None = None) -> SentenceEncoder:
-    """The encoder of this process for a model; see `SentenceEncoder`. Nothing is loaded yet."""
-    return SentenceEncoder(model)
+class CachedEncoder:
+    """An encoder whose embeddings of texts are kept in a folder; those of tokens are not.
+
+    The key is the exact text with the encoder's fingerprint. Where all texts are known, no model is loaded.
+
+    Args:
+        encoder: such as a `SentenceEncoder`.
+        directory: a cache folder, that of the replies or another; encoders and processes may share it.
+    """
+
+    def __init__(self, encoder: FingerprintedEncoder, directory: Path | str) -> None:
+        self._encoder = encoder
+        self._store = EmbeddingStore(Path(directory))
+
+    @property
+    def fingerprint(self) -> str:
+        """The encoder's fingerprint."""
+        return self._encoder.fingerprint
+
+    def sentences(self, texts: Sequence[str]) -> list[Vectors]:
+        """Return one vector of length 1 for each text, in order."""
+        return self._cached([], self._encoder.sentences, texts)
+
+    def queries(self, texts: Sequence[str]) -> list[Vectors]:
+        """As `sentences`, for search queries; the same for an encoder that does not distinguish them."""
+        if not isinstance(self._encoder, RetrievalEncoder):
+            return self.sentences(texts)
+        return self._cached(["query"], self._encoder.queries, texts)
+
+    def passages(self, texts: Sequence[str]) -> list[Vectors]:
+        """As `sentences`, for passages; the same for an encoder that does not distinguish them."""
+        if not isinstance(self._encoder, RetrievalEncoder):
+            return self.sentences(texts)
+        return self._cached(["passage"], self._encoder.passages, texts)
+
+    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
+        """Return the contextual embeddings of the tokens of each text, in order."""
+        return self._encoder.tokens(texts)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._store.close()
+
+    def _cached(
+        self, role: list[str], encode: Callable[[Sequence[str]], list[Vectors]], texts: Sequence[str]
+    ) -> list[Vectors]:
+        """Return the stored vectors; missing ones are encoded and stored."""
+        keys = {text: digest([self.fingerprint, *role, text]) for text in texts}
+        found = self._store.get_many(keys.values())
+        # Sorted by length: texts of one length need no padding.
+        missing = sorted((text for text, key in keys.items() if key not in found), key=len)
+        for start in range(0, len(missing), CHUNK):
+            chunk = missing[start : start + CHUNK]
+            new = {keys[text]: vector for text, vector in zip(chunk, encode(chunk), strict=True)}
+            self._store.put_many(new)
+            found |= new
+        return [found[keys[text]] for text in texts]
+
+
+class _Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+_Item = TypeVar("_Item", bound=_Sized)
+
+
+class _MemoryCache(Generic[_Item]):
+    """Results for the most recently used texts, up to `limit` bytes. Space around a text does not count."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._bytes = 0
+        self._items: OrderedDict[str, _Item] = OrderedDict()
+
+    def get(self, texts: Sequence[str], compute: Callable[[list[str]], list[_Item]]) -> list[_Item]:
+        """Return the result for each text; missing ones are computed together."""
+        wanted = [text.strip() for text in texts]
+        # Collected here: one call may need more than the limit.
+        found = {text: self._items[text] for text in wanted if text in self._items}
+        missing = sorted(set(wanted) - found.keys())
+        if missing:
+            found.update(zip(missing, compute(missing), strict=True))
+        for text in dict.fromkeys(wanted):
+            self._keep(text, found[text])
+        return [found[text] for text in wanted]
+
+    def _keep(self, text: str, item: _Item) -> None:
+        if text not in self._items:
+            self._bytes += item.nbytes
+        self._items[text] = item
+        self._items.move_to_end(text)
+        while self._bytes > self._limit:
+            _, dropped = self._items.popitem(last=False)
+            self._bytes -= dropped.nbytes
 
 
 def _load(model: str | None, device: str) -> Any:
     library = require("sentence_transformers", extra=EXTRA, purpose=PURPOSE)
-    if model is None:
-        packaged = require(PACKAGE, extra=EXTRA, purpose=PURPOSE)
-        path = str(packaged.get_model_path())
-    else:
-        path = model
+    path = model
+    if path is None:
+        path = str(require(PACKAGE, extra=EXTRA, purpose=PURPOSE).get_model_path())
     progress = require("transformers.utils.logging", extra=EXTRA, purpose=PURPOSE)
     shown = progress.is_progress_bar_enabled()
     progress.disable_progress_bar()
     try:
-        # A folder is complete: nothing about it is asked on a model hub.
+        # A folder is complete: the model hub is not asked about it.
         return library.SentenceTransformer(path, device=device, local_files_only=Path(path).is_dir())
     except (OSError, ValueError, RuntimeError) as error:
         reason = str(error).strip().partition("\n")[0]
@@ -298,7 +345,7 @@ def _rows(encoded: Any) -> list[Vectors]:
 
 
 def _tokens(row: dict[str, Any], around: list[int]) -> Tokens:
-    """One text of a batch, without padding."""
+    """Return the tokens of one text of a batch, without padding."""
     kept = row["attention_mask"].cpu().numpy().astype(bool)
     vectors = row["token_embeddings"].float().cpu().numpy()[kept]
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 
 from pytest_rageval.answers.comparators import AnswerMeasure
 from pytest_rageval.answers.judge_protocol import Comparator
-from pytest_rageval.errors import CallableError, QueryError, RagevalError, Unscored, in_a_line
+from pytest_rageval.errors import CallableError, QueryError, RagevalError, Unscored, summary_line
 from pytest_rageval.evaluations.context import Pipeline, Terms
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import Example
@@ -88,7 +88,7 @@ class PluginMeasure:
         except (Exception, SystemExit) as error:
             # SystemExit would end the thread of the loop, and the test would wait for ever.
             message = str(CallableError.raised(f"{self._name} raised", error))
-            reason = f"{self._name} raised {in_a_line(error)}"
+            reason = f"{self._name} raised {summary_line(error)}"
             raise QueryError(message, reason, part=self._name) from error
         value = as_share(returned)
         if value is None:

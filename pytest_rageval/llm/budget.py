@@ -1,8 +1,7 @@
-"""What a run may spend: counted before each call, for all processes of the run together.
+"""The budget of a run, shared by all its processes.
 
-Before a call the most that it can cost is set aside, so that no call passes the
-budget; when its reply is there, what it did not use is given back. What the
-server does not report counts as used.
+Before a call the most that it can cost is reserved, so that no call can exceed the budget; after its reply the
+unused part is returned. What the server does not report counts as used.
 """
 
 import asyncio
@@ -25,19 +24,19 @@ __all__ = ["Budget", "Limits", "Purchase", "most_tokens_out"]
 POLL_S: Final = 0.02
 
 SETTLING_S: Final = 5.0
-"""How long it may take another process to count a call after its reply."""
+"""How long another process may take to settle a call after its reply."""
 
 KEPT_S: Final = 7 * 86400.0
-"""For how long it is remembered what a run has spent."""
+"""How long the spending of a run is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of a run.
+    """The limits of a run.
 
     Attributes:
-        max_calls: replies asked of servers; None for no limit.
-        max_cost: of them, in USD; None for no limit.
+        max_calls: calls to servers; None for no limit.
+        max_cost: their cost in USD; None for no limit.
     """
 
     max_calls: int | None = None
@@ -49,9 +48,8 @@ class Purchase:
     """One attempt at a reply.
 
     Attributes:
-        reply: what was had; None where nothing was.
-        billed: whether the server may count an attempt that gave no reply, as one that was slow or
-            cancelled.
+        reply: the reply; None where none came.
+        billed: whether the server may charge for an attempt without a reply, such as a slow or cancelled one.
     """
 
     reply: "Reply | None" = None
@@ -59,15 +57,15 @@ class Purchase:
 
 
 class Budget:
-    """What one process knows of its run's budget.
+    """One process's access to the budget of its run.
 
     Args:
-        limits: of the whole run.
-        prices: of models.
+        limits: for the whole run.
+        prices: the models' prices.
         run: a name that the processes of a run share.
-        patience_s: how long nothing may change while other processes have calls open, before they
-            count as dead; longer than a call lasts.
-        others_ask: whether another process is known to be asking; while none is, `SETTLING_S` is long enough.
+        patience_s: how long to wait for open calls of other processes, without any change, before they count
+            as dead; longer than a call lasts.
+        others_active: whether another process requests anything; where none does, `SETTLING_S` is enough.
     """
 
     def __init__(
@@ -77,21 +75,21 @@ class Budget:
         run: str,
         *,
         patience_s: float = 60.0,
-        others_ask: Callable[[], bool] = lambda: True,
+        others_active: Callable[[], bool] = lambda: True,
     ) -> None:
         self._limits = limits
         self._prices = prices
         self._run = run
         self._patience_s = patience_s
-        self._others_ask = others_ask
+        self._others_active = others_active
         self._open = 0
         self._given_up = False
         self._unsettled: list[tuple[int, float, float]] = []
 
     def cost(self, request: "Request", reply: "Reply") -> float | None:
-        """What a reply cost, in USD; None where that is not known.
+        """Return the cost of a reply in USD; None where it is not known.
 
-        A count of tokens that the server does not report is taken as what was set aside for it.
+        Tokens that the server does not report count as what was reserved for them.
         """
         price = self._prices.of(request.base_url, request.model)
         if price is None:
@@ -108,19 +106,15 @@ class Budget:
 
     @contextlib.asynccontextmanager
     async def purchase(self, database: "Database", request: "Request") -> AsyncIterator[Purchase]:
-        """Set aside one call and the most that it can cost, and afterwards count what it did cost.
-
-        Raises:
-            BudgetError: the call could pass the budget, or nobody can tell.
-        """
+        """Reserve one call and the most that it can cost, or raise BudgetError; afterwards count its real cost."""
         purchase = Purchase()
-        # The file of prices is read before anything is paid: later it may not be possible to open one.
+        # Reads the file of prices before anything is paid: later it might fail.
         self._prices.of(request.base_url, request.model)
         if self._limits == Limits():
             yield purchase
             return
-        most = self._most(request) if self._limits.max_cost is not None else 0.0
-        await self._set_aside(database, most)
+        most = self._most_cost(request) if self._limits.max_cost is not None else 0.0
+        await self._reserve(database, most)
         self._open += 1
         try:
             yield purchase
@@ -131,34 +125,34 @@ class Budget:
             if reply is not None:
                 spent = self.cost(request, reply) or 0.0
             self._unsettled.append((int(purchase.billed or reply is not None), spent, most))
-            # No reply is lost because it cannot be counted: it stays set aside, and is counted before the next call.
+            # A reply must not be lost because it cannot be counted now: it is counted before the next call.
             with contextlib.suppress(StoreError):
                 self._settle(database)
 
     def _settle(self, database: "Database") -> None:
-        """Count the calls that have ended."""
+        """Count the finished calls."""
         with database.transaction():
             for calls, spent, most in self._unsettled:
                 database.execute(
-                    # Of nothing that is open nothing is left, whatever the rounding.
+                    # Without open calls the open cost is exactly 0, despite rounding.
                     "UPDATE spending SET calls = calls + ?, cost = cost + ?, open_calls = open_calls - 1, "
                     "open_cost = CASE open_calls WHEN 1 THEN 0 ELSE open_cost - ? END WHERE run = ?",
                     (calls, spent, most, self._run),
                 )
         self._unsettled.clear()
 
-    async def _set_aside(self, database: "Database", most: float) -> None:
-        """Wait until what others have set aside, and may not use, leaves room for this; or raise."""
+    async def _reserve(self, database: "Database", most: float) -> None:
+        """Reserve a call; wait while open calls, which may cost less than reserved, leave no room for it."""
         before, since = None, time.monotonic()
         while True:
-            state = self._opened(database, most)
+            state = self._try_reserve(database, most)
             if state is None:
                 return
             if state != before:
                 before, since = state, time.monotonic()
             if not self._fits(state.calls, state.cost, most) or not state.open_calls:
                 raise BudgetError(self._exhausted(state, most))
-            # Calls of this process end; those of others do, unless their process is dead.
+            # Calls of this process end by themselves; another process may be dead.
             if not self._open and (self._given_up or time.monotonic() - since > self._patience):
                 self._given_up = True
                 raise BudgetError(self._exhausted(state, most))
@@ -166,14 +160,13 @@ class Budget:
 
     @property
     def _patience(self) -> float:
-        return self._patience_s if self._others_ask() else min(SETTLING_S, self._patience_s)
+        return self._patience_s if self._others_active() else min(SETTLING_S, self._patience_s)
 
-    def _opened(self, database: "Database", most: float) -> "_State | None":
-        """Set it aside, if the run keeps its limits with it; else what keeps it from that."""
+    def _try_reserve(self, database: "Database", most: float) -> "_State | None":
+        """Reserve a call if that keeps the limits; else return the state that prevents it."""
         if self._unsettled:
             self._settle(database)
         with database.transaction():
-            # Never this run's own, whatever the clock says.
             database.execute(
                 "DELETE FROM spending WHERE began < ? AND run != ?", (time.time() - KEPT_S, self._run)
             )
@@ -193,14 +186,13 @@ class Budget:
         return None
 
     def _fits(self, calls: int, cost: float, most: float) -> bool:
-        """Whether one more call keeps the limits, after so many calls at so much."""
+        """Whether one more call keeps the limits."""
         limits = self._limits
         return (limits.max_calls is None or calls < limits.max_calls) and (
             limits.max_cost is None or cost + most <= limits.max_cost
         )
 
-    def _most(self, request: "Request") -> float:
-        """The most that a request can cost."""
+    def _most_cost(self, request: "Request") -> float:
         price = self._prices.of(request.base_url, request.model)
         if price is None:
             raise BudgetError(
@@ -236,7 +228,7 @@ class Budget:
 
 
 class _State(NamedTuple):
-    """Of a run: what was spent, and what is set aside for calls that have not ended."""
+    """What a run has spent, and what is reserved for its open calls."""
 
     calls: int
     cost: float
@@ -245,9 +237,9 @@ class _State(NamedTuple):
 
 
 def most_tokens_out(parameters: Any, price: Price | None) -> int | None:
-    """The most tokens a reply can have; None where nothing bounds it."""
-    named = (parameters.get(name) for name in ("max_tokens", "max_completion_tokens"))
-    given = [value for value in named if isinstance(value, int) and value > 0]
-    if given:
-        return min(given)
+    """Return the most tokens of a reply; None where nothing bounds it."""
+    values = (parameters.get(name) for name in ("max_tokens", "max_completion_tokens"))
+    bounds = [value for value in values if isinstance(value, int) and value > 0]
+    if bounds:
+        return min(bounds)
     return None if price is None else price.max_output

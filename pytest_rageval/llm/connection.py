@@ -1,11 +1,11 @@
-"""The `openai` client of a server: the one place where secrets are revealed."""
+"""The `openai` client of a server, the only place where secrets are revealed. Imports `openai` (0.8 s)."""
 
 import base64
 import logging
 import re
 import threading
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import parse_qsl
 
 import httpx2  # the openai client's own, loaded with it
@@ -14,32 +14,75 @@ import openai
 from pytest_rageval.llm.messages import TooLarge
 from pytest_rageval.secret import HIDDEN, Credentials
 
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
-
-__all__ = ["MOST_BYTES", "Connection", "bounded_client"]
+__all__ = ["Connection"]
 
 MOST_BYTES: Final = 16 * 2**20
-"""Of a body, unpacked."""
+"""The largest body, decompressed."""
+
+NO_KEY: Final = "none"
+"""The key for servers without one: the library requires a key."""
+
+LIBRARIES: Final = ("openai", "httpx", "httpcore")
+"""Prefixes of the loggers that log requests; httpx2 and httpcore2 are among them."""
+
+USER_INFO: Final = re.compile(r"(?<=://)[^\s/?#@'\"]*@")
+QUERY: Final = re.compile(r"(?<=://)([^\s?'\"]*)\?[^\s'\"]*")
+
+
+class Connection:
+    """A client that repeats nothing, follows no redirect, and logs no secret.
+
+    Args:
+        address: the server's URL without secrets.
+        credentials: for the server. A login replaces the key: both use the same header.
+        timeout_s: for a whole reply, in seconds.
+    """
+
+    def __init__(self, address: str, credentials: Credentials, *, timeout_s: float) -> None:
+        key, login, query = credentials.api_key, credentials.login, credentials.query
+        self.client = openai.AsyncOpenAI(
+            base_url=address,
+            api_key=NO_KEY if key is None else key.reveal(),
+            default_headers=None if login is None else {"Authorization": _basic(login.reveal())},
+            default_query=None if query is None else dict(parse_qsl(query.reveal(), keep_blank_values=True)),
+            timeout=timeout_s,
+            # The sender retries: it must see every refusal to slow down.
+            max_retries=0,
+            http_client=bounded_client(),
+        )
+        self._filter = _Redacting(credentials)
+        # After the client: its modules have made their loggers by now.
+        names = [name for name in logging.root.manager.loggerDict if name.startswith(LIBRARIES)]
+        self._loggers = [logging.getLogger(name) for name in names]
+        for logger in self._loggers:
+            logger.addFilter(self._filter)
+
+    async def close(self) -> None:
+        """Close the connections and restore the loggers."""
+        for logger in self._loggers:
+            logger.removeFilter(self._filter)
+        await self.client.close()
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A response's body, unpacked, which raises `TooLarge` beyond the size."""
+    """A response's body, decompressed; raises `TooLarge` beyond `MOST_BYTES`."""
 
     def __init__(self, response: httpx2.Response) -> None:
-        # One of its own unpacks: that of the client would be read without a bound.
-        self._packed = httpx2.Response(response.status_code, headers=response.headers, stream=response.stream)
+        # Decompresses by itself: the client's own response would be read without a bound.
+        self._compressed = httpx2.Response(
+            response.status_code, headers=response.headers, stream=response.stream
+        )
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
-        async for part in self._packed.aiter_bytes():
+        async for part in self._compressed.aiter_bytes():
             size += len(part)
             if size > MOST_BYTES:
                 raise TooLarge(f"the server's answer is larger than {MOST_BYTES // 2**20} MiB")
             yield part
 
     async def aclose(self) -> None:
-        await self._packed.aclose()
+        await self._compressed.aclose()
 
 
 async def _bound(response: httpx2.Response) -> None:
@@ -48,59 +91,11 @@ async def _bound(response: httpx2.Response) -> None:
 
 
 def bounded_client() -> httpx2.AsyncClient:
-    """An HTTP client for the openai client; every body is bounded, an error's too.
+    """Return an HTTP client that bounds every body, an error's too.
 
-    It follows no redirect, which may turn POST into GET, and lead to a server that the key is not for.
+    It follows no redirect, which may turn POST into GET and lead to a server that the key is not for.
     """
     return openai.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks={"response": [_bound]})
-
-
-NO_KEY: Final = "none"
-"""Local servers want no key, but the client library wants one."""
-
-LIBRARIES: Final = ("openai", "httpx", "httpcore")
-"""How the names of loggers begin that write down what is sent; httpx2 and httpcore2 are among them."""
-
-USER_INFO: Final = re.compile(r"(?<=://)[^\s/?#@'\"]*@")
-QUERY: Final = re.compile(r"(?<=://)([^\s?'\"]*)\?[^\s'\"]*")
-"""Of a URL in a log record. That of a redirect may be any."""
-
-
-class Connection:
-    """A client that repeats nothing, follows no redirect, and logs no secret.
-
-    Args:
-        address: the URL of the server, without secrets.
-        credentials: for the server. A login is sent in place of the key: both belong into one header.
-        timeout_s: for a whole reply, in seconds.
-    """
-
-    def __init__(self, address: str, credentials: Credentials, *, timeout_s: float) -> None:
-        import openai  # noqa: PLC0415 - 0.8 s, which a run from the cache must not pay
-
-        key, login, query = credentials.api_key, credentials.login, credentials.query
-        self.client: AsyncOpenAI = openai.AsyncOpenAI(
-            base_url=address,
-            api_key=NO_KEY if key is None else key.reveal(),
-            default_headers=None if login is None else {"Authorization": _basic(login.reveal())},
-            default_query=None if query is None else dict(parse_qsl(query.reveal(), keep_blank_values=True)),
-            timeout=timeout_s,
-            # Repeating is the sender's: it must see every refusal in order to go slower.
-            max_retries=0,
-            http_client=bounded_client(),
-        )
-        self._filter = _Redacting(credentials)
-        # After the client is made: then the modules that it needs have made their loggers.
-        names = [name for name in logging.root.manager.loggerDict if name.startswith(LIBRARIES)]
-        self._loggers = [logging.getLogger(name) for name in names]
-        for logger in self._loggers:
-            logger.addFilter(self._filter)
-
-    async def close(self) -> None:
-        """Close the connections, and leave the loggers as they were."""
-        for logger in self._loggers:
-            logger.removeFilter(self._filter)
-        await self.client.close()
 
 
 def _basic(login: str) -> str:
@@ -108,7 +103,7 @@ def _basic(login: str) -> str:
 
 
 class _Redacting(logging.Filter):
-    """Takes secrets, and user info and queries of URLs, out of the records of the thread that asks the server."""
+    """Removes secrets, and user info and queries of URLs, from the log records of the sending thread."""
 
     def __init__(self, credentials: Credentials) -> None:
         super().__init__()
@@ -116,16 +111,16 @@ class _Redacting(logging.Filter):
         self._thread = threading.get_ident()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record pass; those of other threads, in which the libraries are the user's, as they are."""
+        """Redact a record of this thread; in other threads the libraries are used by the user's code."""
         if record.thread != self._thread:
             return True
         try:
-            said = record.getMessage()
+            message = record.getMessage()
         except (TypeError, ValueError, KeyError):
-            # Logging says so itself when it writes the record.
+            # Logging reports the malformed record itself.
             return True
-        redacted = self._redacted(said)
-        if redacted != said:
+        redacted = self._redacted(message)
+        if redacted != message:
             record.msg, record.args = redacted, ()
         if record.exc_info:
             record.exc_text = self._redacted(logging.Formatter().formatException(record.exc_info))
@@ -133,5 +128,5 @@ class _Redacting(logging.Filter):
         return True
 
     def _redacted(self, text: str) -> str:
-        without = QUERY.sub(rf"\1?{HIDDEN}", USER_INFO.sub(f"{HIDDEN}@", text))
-        return self._credentials.redacted(without)
+        text = QUERY.sub(rf"\1?{HIDDEN}", USER_INFO.sub(f"{HIDDEN}@", text))
+        return self._credentials.redacted(text)

@@ -1,8 +1,7 @@
 """The embedded model's server: `python -m pytest_rageval.llm.embedded_server MODEL THREADS`.
 
-It prints the address of an OpenAI-compatible server as its only line, and ends when its standard input
-closes: with the process that started it, however that one ends. In a process of its own, 400 MB and the
-inference stay out of the test process.
+It prints the URL of an OpenAI-compatible server, and ends when its standard input closes, which happens however
+the parent process ends. A process of its own keeps 400 MB and the inference out of the test process.
 """
 
 import sys
@@ -15,19 +14,19 @@ __all__ = ["main"]
 CONTEXT_TOKENS = 4096
 
 TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
-"""A chat template that adds nothing, so that chat completions serve a base model."""
+"""A chat template that adds nothing, for a base model."""
 
 
 def main(model: str, threads: int) -> None:
     """Serve until standard input ends."""
     params = xllamacpp.CommonParams()
     params.model.path = model
-    # Without a name of its own the model is named by its path, in every reply that is kept.
+    # Otherwise every reply would name the model by its path.
     params.model_alias = {Path(model).stem}
     params.port = 0
     params.n_gpu_layers = 0
     params.n_ctx = CONTEXT_TOKENS
-    # Parallel slots batch requests together, and a batch's size changes some of the answers.
+    # Parallel slots batch requests, and the batch size changes some answers.
     params.n_parallel = 1
     params.cpuparams.n_threads = threads
     params.cpuparams_batch.n_threads = threads

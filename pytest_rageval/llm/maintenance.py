@@ -1,14 +1,11 @@
-"""Maintenance of the reply cache: its contents by model, and entries that are damaged.
-
-A run stops at a damaged entry; maintenance names it and goes on to the next.
-"""
+"""Maintenance of the reply cache: its contents by model, and damaged entries."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pytest_rageval.llm.messages import Reply, read_outline
+from pytest_rageval.llm.messages import Reply, read_summary
 from pytest_rageval.llm.store import Database, Entry, Store
 
 __all__ = [
@@ -24,7 +21,6 @@ __all__ = [
     "schema",
     "uses",
 ]
-
 COLUMNS: Final = {
     "key": "text",
     "text": "text",
@@ -39,26 +35,26 @@ COLUMNS: Final = {
     "outline": "text",
     "written": "real",
 }
-"""Of the table of replies, in order, with the only kind of value that each may hold."""
+"""The columns of the table of replies with SQLite's type of their values."""
 
-BESIDE: Final = {"outline", "written"}
-"""Columns that say something of a reply, and are no part of it."""
+METADATA: Final = {"outline", "written"}
+"""Columns about a reply; when they alone are damaged, the reply is still good."""
 
 YEAR_10000: Final = 253_402_300_800
-"""In seconds since 1970: no date from there on can be written down."""
+"""In seconds since 1970; later dates cannot be formatted."""
 
 CHUNK: Final = 256
-"""Entries looked at together."""
+"""Entries that are checked together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """An entry that is not as it was written.
+    """A damaged entry.
 
     Attributes:
-        key: as it stands in the file; bytes where it is no text.
-        why: what is wrong, one item a fault.
-        rest: the entry without what is damaged, where its reply is whole; None where it is not.
+        key: as in the file; bytes where it is not text.
+        why: its faults.
+        rest: the entry without damaged metadata, where the reply itself is good; None where it is not.
     """
 
     key: str | bytes
@@ -68,15 +64,15 @@ class Damaged:
 
 @dataclass(slots=True)
 class ModelUse:
-    """What one model has in a cache.
+    """The replies of one model in a cache.
 
     Attributes:
-        model: as it was asked for; as the server names it where that is not known.
-        base_url: of its server; empty where it is not known.
-        replies: how many.
-        tokens_in: of their prompts together.
-        tokens_out: of them together.
-        cut: how many of them the token limit ended.
+        model: the requested name; the server's name where the request is not known.
+        base_url: the server; empty where it is not known.
+        replies: their number.
+        tokens_in: tokens of all prompts.
+        tokens_out: tokens of all replies.
+        cut: how many replies the token limit ended.
     """
 
     model: str
@@ -88,12 +84,12 @@ class ModelUse:
 
 
 def inspect(database: Database) -> Iterator[Entry | Damaged]:
-    """Every entry by key, good or damaged.
+    """Yield every entry, good or damaged, sorted by key.
 
     Raises:
-        StoreError: SQLite itself cannot read on; what came before is right.
+        StoreError: SQLite itself cannot read on; the entries so far are right.
     """
-    # As bytes: Python would refuse a whole row for one text that is not UTF-8.
+    # As bytes: Python would refuse the whole row for one text that is not UTF-8.
     columns = ", ".join(
         f"typeof({name}), CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) ELSE {name} END"
         for name in COLUMNS
@@ -106,12 +102,12 @@ def inspect(database: Database) -> Iterator[Entry | Damaged]:
         if not rows:
             return
         read = [_read(row) for row in rows]
-        kept = store.get_many([values["key"] for values, faults in read if not faults.keys() - BESIDE])
-        yield from (_judged(values, faults, kept) for values, faults in read)
+        replies = store.get_many([values["key"] for values, faults in read if not faults.keys() - METADATA])
+        yield from (_entry(values, faults, replies) for values, faults in read)
 
 
 def present(database: Database, keys: Sequence[str]) -> set[str]:
-    """Those of the keys that have an entry, good or damaged."""
+    """Return the keys that have an entry, good or damaged."""
     rows = database.rows(
         "SELECT key FROM replies WHERE key IN (SELECT value FROM json_each(?))", (json.dumps(list(keys)),)
     )
@@ -119,49 +115,47 @@ def present(database: Database, keys: Sequence[str]) -> set[str]:
 
 
 def repair(database: Database, damaged: Iterable[Damaged]) -> None:
-    """Delete damaged entries; one whose reply is whole keeps that. Call it in a transaction."""
+    """Delete damaged entries but keep their good replies; call it in a transaction."""
     for entry in damaged:
         if entry.rest is not None:
             Store(database).put_many([entry.rest])
         elif isinstance(entry.key, str):
             database.execute("DELETE FROM replies WHERE key = ?", (entry.key,))
         else:
-            # Bytes in the file, or a text that is not UTF-8 and so came as bytes.
+            # Bytes in the file, or text that is not UTF-8 and was read as bytes.
             database.execute(
                 "DELETE FROM replies WHERE key = ? OR key = CAST(? AS TEXT)", (entry.key, entry.key)
             )
 
 
 def file_faults(database: Database) -> list[str]:
-    """What SQLite finds wrong with the file, beyond single entries; empty when all is well.
+    """Return what SQLite's integrity check finds; empty for a good file.
 
     Raises:
-        StoreError: so much is wrong that it cannot even look.
+        StoreError: the file is too damaged for the check.
     """
     found = [str(line) for (line,) in database.rows("PRAGMA integrity_check")]
     return [] if found == ["ok"] else found
 
 
 def schema(database: Database) -> int:
-    """The number of the tables' form."""
+    """Return the version of the tables."""
     return int(database.rows("PRAGMA user_version")[0][0])
 
 
 def leases(database: Database) -> int:
-    """How many requests are under way by runs that go on, or were when their run was killed."""
+    """Return the number of leases, of running and of killed runs."""
     return int(database.rows("SELECT count(*) FROM leases")[0][0])
 
 
 def model_of(entry: Entry) -> tuple[str, str]:
-    """Model and base_url of a request; where they are not known, the server's own name and nothing."""
-    model, base_url = entry.outline.get("model"), entry.outline.get("base_url")
-    if not isinstance(model, str):
-        return entry.reply.model, ""
-    return model, base_url if isinstance(base_url, str) else ""
+    """Return model and base_url of a request; where they are not known, the server's name and ""."""
+    model, base_url = entry.summary.get("model"), entry.summary.get("base_url")
+    return (entry.reply.model, "") if model is None else (model, base_url or "")
 
 
 def uses(entries: Iterable[Entry]) -> list[ModelUse]:
-    """What each model has in these entries, by name."""
+    """Return the totals of each model, sorted by name."""
     found: dict[tuple[str, str], ModelUse] = {}
     for entry in entries:
         name = model_of(entry)
@@ -174,7 +168,7 @@ def uses(entries: Iterable[Entry]) -> list[ModelUse]:
 
 
 def _read(row: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The values of a row by column, and the faults of those that are not as they must be."""
+    """Return the values of a row and their faults, by column."""
     values: dict[str, Any] = {}
     faults: dict[str, str] = {}
     for (name, expected), kind, value in zip(COLUMNS.items(), row[::2], row[1::2], strict=True):
@@ -189,29 +183,28 @@ def _read(row: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, str]]:
     if "written" not in faults and not 0 <= values["written"] < YEAR_10000:
         faults["written"] = f"written is {values['written']}, expected seconds since 1970"
     if "outline" not in faults:
-        values["outline"] = _object(values["outline"])
+        values["outline"] = _json_object(values["outline"])
         if values["outline"] is None:
             faults["outline"] = "outline is no JSON object"
     return values, faults
 
 
-def _judged(
-    values: Mapping[str, Any], faults: Mapping[str, str], kept: Mapping[str, Reply]
+def _entry(
+    values: Mapping[str, Any], faults: Mapping[str, str], replies: Mapping[str, Reply]
 ) -> Entry | Damaged:
-    why = tuple(faults.values())
-    if faults.keys() - BESIDE:
-        return Damaged(values["key"], why)
-    key: str = values["key"]
-    if key not in kept:
+    key, why = values["key"], tuple(faults.values())
+    if faults.keys() - METADATA:
+        return Damaged(key, why)
+    if key not in replies:
         return Damaged(key, (*why, "the checksum is not that of the contents"))
-    outline = {} if "outline" in faults else read_outline(values["outline"])
-    entry = Entry(key, kept[key], outline, 0.0 if "written" in faults else values["written"])
+    summary = {} if "outline" in faults else read_summary(values["outline"])
+    entry = Entry(key, replies[key], summary, 0.0 if "written" in faults else values["written"])
     return Damaged(key, why, entry) if why else entry
 
 
-def _object(text: str) -> dict[str, Any] | None:
+def _json_object(text: str) -> dict[str, Any] | None:
     try:
-        outline = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return outline if isinstance(outline, dict) else None
+    return parsed if isinstance(parsed, dict) else None

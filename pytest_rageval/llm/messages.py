@@ -1,7 +1,7 @@
-"""Requests with their cache keys, replies, and request summaries that explain a cache miss.
+"""Requests with their cache keys, replies, and request summaries that explain a missing reply.
 
-A cassette goes into git, and prompts may hold what must not. So a summary has a short hash of each part of a
-prompt, unless its text is asked for with `--rageval-record-prompts`.
+A cassette goes into git, and prompts may hold private text. So a summary has only a short hash of each part of
+a prompt, unless `--rageval-record-prompts` asks for its text.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypedDict, TypeVar, cast
 
 from pytest_rageval.errors import Unscored
 from pytest_rageval.fingerprint import digest
@@ -23,37 +23,47 @@ __all__ = [
     "Message",
     "Reply",
     "Request",
+    "RequestSummary",
     "TooLarge",
     "difference",
+    "empty_reason",
     "nearest",
-    "read_outline",
+    "read_summary",
     "request_summary",
-    "silence",
     "well_formed",
-    "without_reasoning",
 ]
 
 Message = Mapping[str, Any]
 """A chat message: `{"role": "user", "content": "…"}`."""
 
-KEY_SCHEMA = 1
-"""Goes into every key: raised when keys of old must not be found any more."""
+KEY_SCHEMA: Final = 1
+"""Part of every key; raise it to make all kept replies unfindable."""
+
+MOST_TEXT: Final = 2**20
+"""The most characters of a reply. No answer and no verdict has so many."""
+
+MOST_TOKENS: Final = (1 << 63) - 1
+"""The largest integer of SQLite."""
+
+WHITE_SPACE: Final = " \t\n\v\f\r"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Request:
-    """One chat completion, with everything that can change its reply and nothing that cannot.
+    """One chat completion, with everything that can change its reply and nothing else.
 
     Attributes:
-        base_url: of the server, or the name of one that has no lasting address.
-        model: as the server knows it.
+        base_url: the server's URL, or a name for a server without a fixed address.
+        model: the model's name at the server.
         messages: the conversation so far.
-        parameters: of sampling and form (`temperature`, `max_tokens`, `stop`, `seed`, `tools`,
-            `response_format` …), sent as they are. Never timeouts, retries or keys: they do not
-            change what a model says.
-        sample: 0, 1, 2 … tells apart repeated draws of the same prompt; it is not sent.
-        parts: what the messages are made of, by name, such as the question and each passage. Not
-            part of the key; by it a missing reply is explained.
+        parameters: of sampling and format (`temperature`, `max_tokens`, `stop`, `seed`, `tools`,
+            `response_format` …), sent unchanged. Never timeouts, retries or API keys, which do not change
+            replies.
+        sample: 0, 1, 2 … distinguishes repeated draws of the same prompt; it is not sent.
+        parts: what the messages are made of, by name, such as the question and each passage. They explain a
+            missing reply and are not part of the key.
     """
 
     base_url: str
@@ -65,11 +75,11 @@ class Request:
 
     @cached_property
     def key(self) -> str:
-        """SHA-256 over all attributes but `parts` in canonical form: 64 hex digits.
+        """SHA-256 of all attributes but `parts` in canonical form: 64 hex digits.
 
         Raises:
-            TypeError: a message or parameter holds something JSON cannot express.
-            ValueError: likewise NaN or an infinity.
+            TypeError: a message or parameter is not a JSON value.
+            ValueError: it is NaN or infinite.
         """
         return digest(
             {
@@ -83,12 +93,6 @@ class Request:
         )
 
 
-T = TypeVar("T")
-
-MOST_TEXT: Final = 2**20
-"""Characters of a reply: no answer and no verdict has so many, and each is parsed, compared and kept."""
-
-
 class TooLarge(Unscored):
     """The server's answer, or the reply in it, is larger than any that can be used."""
 
@@ -98,15 +102,15 @@ class Reply:
     """A complete reply, as the server gave it.
 
     Attributes:
-        text: the message's content; empty where the model said nothing or refused.
-        model: as the server names it, often with a version that the request lacks.
-        finish_reason: `"stop"`; `"length"` where the token limit cut the reply; or the server's word.
+        text: the message's content; empty where the model refused or wrote nothing.
+        model: the server's name for the model, often with a version that the request lacks.
+        finish_reason: `"stop"`; `"length"` where the token limit cut the reply; or the server's own word.
         tokens_in: tokens of the prompt, 0 where the server does not count.
         tokens_out: tokens of the reply, likewise.
         refusal: why the model would not answer, in its words; mostly empty.
-        tool_calls: the calls the model wants made, as the server's JSON; mostly empty.
-        without: parameters of the request that the model refuses, so that it was asked without
-            them; several are separated by a space. Mostly empty.
+        tool_calls: the tool calls, as the server's JSON; mostly empty.
+        without: parameters that the server refuses and the request was sent without, separated by spaces;
+            mostly empty.
     """
 
     text: str
@@ -120,25 +124,25 @@ class Reply:
 
     @property
     def cut(self) -> bool:
-        """Whether the token limit ended it before the model did."""
+        """Whether the token limit ended it."""
         return self.finish_reason == "length"
 
     @property
     def silent(self) -> bool:
-        """Whether the model ended without having said anything, and without a reason."""
-        said = self.text.strip(SPACE) or self.refusal or self.tool_calls
-        return not said and self.finish_reason == "stop"
+        """Whether the model stopped without any content and without a reason."""
+        content = self.text.strip(WHITE_SPACE) or self.refusal or self.tool_calls
+        return not content and self.finish_reason == "stop"
 
     @property
     def counts_in(self) -> bool:
-        """Whether the server reported the tokens of the prompt, of which there is always one."""
+        """Whether the server reported the tokens of the prompt, which is never empty."""
         return self.tokens_in > 0
 
     @property
     def counts_out(self) -> bool:
-        """Whether the server reported the tokens of the reply; none are right only where it says nothing."""
-        said = self.text or self.refusal or self.tool_calls
-        return self.tokens_out > 0 or (self.counts_in and not said)
+        """Whether the server reported the tokens of the reply; 0 is possible only for an empty one."""
+        content = self.text or self.refusal or self.tool_calls
+        return self.tokens_out > 0 or (self.counts_in and not content)
 
     @property
     def answer(self) -> str:
@@ -146,9 +150,9 @@ class Reply:
         return without_reasoning(self.text)
 
     def dumps(self, **before: Any) -> str:
-        """One line of JSON: what is given, then the fields by name, but for rare ones that are empty."""
+        """Return one line of JSON: `before`, then the fields sorted by name, without optional empty ones."""
         record = dict(before)
-        for name in sorted(KINDS):
+        for name in sorted(TYPES):
             value = getattr(self, name)
             if value or name in REQUIRED:
                 record[name] = value
@@ -156,47 +160,36 @@ class Reply:
         try:
             line.encode()
         except UnicodeEncodeError:
-            # Half of a surrogate pair in what stands before; JSON has a form for it.
+            # `before` holds half of a surrogate pair, which JSON can escape.
             line = json.dumps(record)
         return line
 
     @classmethod
-    def loads(cls, line: str) -> "Reply":
-        """The inverse of `dumps`.
-
-        Raises:
-            ValueError: the text is no such reply; it says why.
-        """
-        return cls.of(json.loads(line))
-
-    @classmethod
     def of(cls, record: object) -> "Reply":
-        """The reply in a parsed line; names it does not know are let pass.
-
-        Raises:
-            ValueError: it is no such reply; it says why.
-        """
+        """Return the reply that `dumps` wrote, parsed; ValueError says why it is none. Unknown names are ignored."""
         if not isinstance(record, Mapping):
             message = f"a reply is a JSON object, found {type(record).__name__}"
             raise ValueError(message)  # noqa: TRY004 - the text is at fault, not an argument's type
-        found = {name: record[name] for name in KINDS if name in record}
-        for name, kind in KINDS.items():
-            # Exactly: True is an int to isinstance.
+        found = {name: record[name] for name in TYPES if name in record}
+        for name, kind in TYPES.items():
+            # The exact type: True is an int to isinstance.
             if (name in found or name in REQUIRED) and type(found.get(name)) is not kind:
-                message = f"{name!r} is {reprlib.repr(found.get(name))}, expected {kind.__name__}"
-                raise ValueError(message)
+                raise ValueError(f"{name!r} is {reprlib.repr(found.get(name))}, expected {kind.__name__}")
             if kind is int and not 0 <= found.get(name, 0) <= MOST_TOKENS:
-                message = f"{name!r} is {reprlib.repr(found[name])}, expected a number of tokens"
-                raise ValueError(message)
+                raise ValueError(f"{name!r} is {reprlib.repr(found[name])}, expected a number of tokens")
         return cls(**{name: well_formed(value) for name, value in found.items()})
 
 
-def without_reasoning(text: str) -> str:
-    r"""What a model says after its reasoning, where its server leaves the reasoning in the text.
+REQUIRED: Final = {"text", "model", "finish_reason", "tokens_in", "tokens_out"}
+TYPES: Final = {each.name: int if each.name.startswith("tokens") else str for each in fields(Reply)}
 
-    Reasoning is what stands at the beginning in tags such as `<think>`, in any case and perhaps with
-    attributes. Where a prompt template has opened the tag, the text begins with the reasoning and only
-    closes it. A tag that is opened and never closed leaves nothing: there is no answer.
+
+def without_reasoning(text: str) -> str:
+    r"""Return a model's answer, where its server leaves the reasoning before it in the text.
+
+    Reasoning stands at the beginning in tags such as `<think>`, in any case and perhaps with attributes. Where
+    a prompt template has opened the tag, the text only closes it. A tag that is never closed leaves nothing:
+    there is no answer.
 
     >>> without_reasoning("<think>\nThe year differs.\n</think>\n\nno"), without_reasoning("It differs.</think>no")
     ('no', 'no')
@@ -217,13 +210,13 @@ _TAGS: Final = "think|thinking|thought|reasoning|seed:think"
 _BLANK: Final = re.compile(r"\s*")
 _OPENED: Final = re.compile(rf"[<\[](?:{_TAGS})(?:\s[^<>]{{0,200}})?[>\]]", re.IGNORECASE)
 _CLOSED: Final = re.compile(rf"[<\[]/(?:{_TAGS})\s{{0,9}}[>\]](?![\"'`”’])", re.IGNORECASE)
-"""Not one that is quoted."""
+"""A closing tag that is not quoted."""
 
 
-def silence(reply: Reply) -> str:
-    """Why a reply without an answer has none, as far as it shows, to follow "is empty".
+def empty_reason(reply: Reply) -> str:
+    """Return why a reply has no answer, as far as it shows, to follow "is empty".
 
-    >>> silence(Reply("", finish_reason="length"))
+    >>> empty_reason(Reply("", finish_reason="length"))
     ': the token limit was reached before it said anything'
     """
     if reply.text.strip():
@@ -242,7 +235,7 @@ def silence(reply: Reply) -> str:
 
 
 def well_formed(value: T) -> T:
-    """A text in which half of a surrogate pair, as a cut reply may end in, is U+FFFD; else the value.
+    """Replace half of a surrogate pair, with which a cut reply may end, by U+FFFD; other values are unchanged.
 
     Neither UTF-8 nor SQLite can hold such a half, and a reply must read the same now and from the cache.
     """
@@ -251,81 +244,75 @@ def well_formed(value: T) -> T:
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # type: ignore[return-value]
 
 
-SPACE: Final = " \t\n\v\f\r"
-
-MOST_TOKENS: Final = (1 << 63) - 1
-"""What SQLite can hold."""
-
-REQUIRED: Final = {"text", "model", "finish_reason", "tokens_in", "tokens_out"}
-KINDS: Final = {field.name: int if field.name.startswith("tokens") else str for field in fields(Reply)}
-
+RUN: Final = "run"
+"""In the cache a summary also has the run that sent the request."""
 
 HASH_DIGITS: Final = 12
 
-RUN: Final = "run"
-"""In the cache, beside what is known of a request: the run that asked."""
-
-WEIGHTS: Final = {"question": 4.0}
-"""How much it counts for nearness that a part is the same; 1 for what is not listed."""
-
-LONG: Final = 60
+LONGEST_SHOWN: Final = 60
+"""Longer parameters are hashed; characters of JSON."""
 
 HIDDEN: Final = {"extra_body", "metadata", "user", "safety_identifier"}
-"""Parameters in which anything may stand, a key or a name too: of these there is only the hash."""
+"""Parameters that may hold anything, such as keys and names; they are always hashed."""
+
+QUESTION_WEIGHT: Final = 4.0
+"""How much an equal question counts for nearness; every other equal fact counts 1."""
 
 
-def request_summary(request: Request, *, prompts: bool = False) -> dict[str, Any]:
-    """The outline of a request.
+class RequestSummary(TypedDict, total=False):
+    """What the cache and the cassette say about a request; long parameters and all parts are hashes."""
 
-    Args:
-        request: any.
-        prompts: whether to add the messages in full.
+    base_url: str
+    model: str
+    parameters: dict[str, Any]
+    sample: int
+    parts: dict[str, str]
+    messages: list[Any]
 
-    Returns:
-        A JSON object: `base_url`, `model`, `parameters` (long ones as a hash), `sample`, `parts`
-        (a hash by name), and `messages` where asked for.
-    """
-    outline: dict[str, Any] = {
+
+def request_summary(request: Request, *, prompts: bool = False) -> RequestSummary:
+    """Return the summary of a request; with `prompts` it has the messages in full."""
+    summary: RequestSummary = {
         "base_url": request.base_url,
         "model": request.model,
-        "parameters": {
-            name: _short(value, hidden=name in HIDDEN) for name, value in sorted(request.parameters.items())
-        },
+        "parameters": {name: _shown(name, value) for name, value in sorted(request.parameters.items())},
         "sample": request.sample,
         "parts": {name: _hash(text) for name, text in _parts(request).items()},
     }
     if prompts:
-        outline["messages"] = _plain(request.messages)
-    return outline
+        summary["messages"] = _plain(request.messages)
+    return summary
 
 
-def read_outline(found: object) -> Mapping[str, Any]:
-    """An outline as it was read from a file; empty where it is none: it only explains, and must harm nobody."""
+def read_summary(found: object) -> RequestSummary:
+    """Return a summary that was read from a file; {} where it is none."""
     if not isinstance(found, dict):
         return {}
     texts = all(isinstance(found.get(name, ""), str) for name in ("base_url", "model"))
-    inner = all(isinstance(found.get(name, {}), dict) for name in ("parameters", "parts"))
-    return {name: value for name, value in found.items() if name != RUN} if texts and inner else {}
+    objects = all(isinstance(found.get(name, {}), dict) for name in ("parameters", "parts"))
+    known = {name: value for name, value in found.items() if name != RUN} if texts and objects else {}
+    return cast("RequestSummary", known)
 
 
-def nearest(request: Mapping[str, Any], recorded: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The recorded outline that has most in common with a request's; None where none shares a part."""
-    best, most = None, 0.0
+def nearest(request: RequestSummary, recorded: Iterable[RequestSummary]) -> RequestSummary | None:
+    """Return the recorded summary that has most in common with a request's; None where none shares a part."""
+    best, best_nearness = None, 0.0
     facts = _facts(request)
-    for outline in recorded:
-        theirs = _facts(outline)
-        if not any(theirs.get(name) == value for name, value in facts.items() if name[0] == "parts"):
+    for summary in recorded:
+        theirs = _facts(summary)
+        equal = [name for name, value in facts.items() if theirs.get(name) == value]
+        if not any(name[0] == "parts" for name in equal):
             continue
-        common = sum(WEIGHTS.get(name[-1], 1.0) for name, value in facts.items() if theirs.get(name) == value)
-        # Of two that agree in as much, the one with less that is different.
+        common = sum(QUESTION_WEIGHT if name[-1] == "question" else 1.0 for name in equal)
+        # Of two with as much in common, the one with less that differs.
         nearness = common - 0.01 * len(facts.keys() ^ theirs.keys())
-        if nearness > most:
-            best, most = outline, nearness
+        if nearness > best_nearness:
+            best, best_nearness = summary, nearness
     return best
 
 
-def difference(request: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:
-    """What in a request is not as it was recorded: "model: m1, now m2", "passage 2"; may be empty."""
+def difference(request: RequestSummary, recorded: RequestSummary) -> list[str]:
+    """Return how a request differs from a recorded one: "model: m1, now m2", "passage 2 (new)"; may be empty."""
     before, now = _facts(recorded), _facts(request)
     changes = []
     for name in dict.fromkeys([*now, *before]):
@@ -333,12 +320,11 @@ def difference(request: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[
             continue
         label = name[-1]
         if name[0] == "parts":
-            gone, new = name not in now, name not in before
-            changes.append(
-                f"{label} ({'gone' if gone else 'new'})" if gone or new else f"{label} (other text)"
-            )
+            change = "gone" if name not in now else "new" if name not in before else "other text"
+            changes.append(f"{label} ({change})")
         else:
-            changes.append(f"{label}: {_said(before.get(name))}, now {_said(now.get(name))}")
+            old, new = ("not given" if facts.get(name) is None else facts[name] for facts in (before, now))
+            changes.append(f"{label}: {old}, now {new}")
     return changes
 
 
@@ -351,26 +337,27 @@ def _parts(request: Request) -> Mapping[str, str]:
     }
 
 
-def _facts(outline: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
-    """An outline as pairs: where it stands, and what."""
-    facts: dict[tuple[str, ...], Any] = {}
-    for name in ("model", "base_url", "sample"):
-        if name in outline:
-            facts[(name,)] = outline[name]
+def _facts(summary: RequestSummary) -> dict[tuple[str, ...], Any]:
+    """Flatten a summary to values by path."""
+    values = cast("Mapping[str, Any]", summary)
+    facts: dict[tuple[str, ...], Any] = {
+        (name,): values[name] for name in ("model", "base_url", "sample") if name in values
+    }
     for name in ("parameters", "parts"):
-        inner = outline.get(name)
+        inner = values.get(name)
         if isinstance(inner, Mapping):
             facts.update({(name, str(key)): value for key, value in inner.items()})
     return facts
 
 
-def _short(value: Any, *, hidden: bool) -> Any:
+def _shown(name: str, value: Any) -> Any:
     value = _plain(value)
-    return value if len(json.dumps(value)) <= LONG and not hidden else f"sha256:{digest(value)[:HASH_DIGITS]}"
+    shown = len(json.dumps(value)) <= LONGEST_SHOWN and name not in HIDDEN
+    return value if shown else f"sha256:{digest(value)[:HASH_DIGITS]}"
 
 
 def _plain(value: Any) -> Any:
-    """JSON's own kinds in place of others that are read alike."""
+    """Replace other mappings and tuples by JSON's own types."""
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
@@ -378,7 +365,3 @@ def _plain(value: Any) -> Any:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_DIGITS]
-
-
-def _said(value: Any) -> str:
-    return "not given" if value is None else str(value)

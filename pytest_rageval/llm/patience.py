@@ -1,4 +1,4 @@
-"""How long one server is waited for that answers nothing."""
+"""How long to wait for a server that answers nothing, and what is said meanwhile."""
 
 import asyncio
 import contextlib
@@ -9,48 +9,22 @@ from typing import Final
 
 __all__ = ["Announcer", "Patience", "Wait"]
 
-SAID_S: Final = 20.0
-"""After so long it is said what is waited for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """A server for which requests wait, and why.
-
-    Attributes:
-        url: of the server, as far as it may be shown.
-        last: what it answered last.
-        requests: how many wait.
-        seconds: for so long.
-        patience_s: after so many seconds it is given up; None where it has refused none of them.
-    """
-
-    url: str
-    last: str
-    requests: int
-    seconds: float
-    patience_s: float | None = None
-
-    def lasts(self, seconds: float) -> bool:
-        """Whether it has lasted for so long, or for a third of the patience, where that is less."""
-        return self.seconds >= (seconds if self.patience_s is None else min(seconds, self.patience_s / 3))
-
-    def __str__(self) -> str:
-        requests = f"{self.requests} {'request' if self.requests == 1 else 'requests'}"
-        most = "" if self.patience_s is None else f"of at most {self.patience_s:g} "
-        # The answer comes last: a terminal may be too narrow for it.
-        return f"waiting for {self.url} ({requests}, {self.seconds:.0f} {most}s): {self.last}"
+ANNOUNCED_AFTER_S: Final = 20.0
 
 
 class Patience:
     """A stopwatch for one server: it runs while requests wait and none of them succeeds.
 
-    It starts with the first attempt that fails, at the moment that attempt was sent; a success sets
-    it back. While nothing is asked it stands still.
+    It starts at the sending of the first attempt that fails, and a success resets it. While no request
+    waits it stands still.
 
     Args:
-        seconds: after which the server is given up.
+        seconds: the time after which the server is given up.
         give_up: called then.
+
+    Attributes:
+        last: the server's last answer where that was a failure; else empty.
+        requests: how many requests wait for the server.
     """
 
     def __init__(self, seconds: float, give_up: Callable[[], None]) -> None:
@@ -61,9 +35,7 @@ class Patience:
         self._runs_since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.last = ""
-        """What the server answered last, where that was a failure; else empty."""
         self.requests = 0
-        """How many requests wait for the server."""
 
     @property
     def spent(self) -> float:
@@ -84,15 +56,15 @@ class Patience:
             if not self.requests:
                 self._stop()
 
-    def failed(self, sent: float, answer: str) -> None:
-        """An attempt that was sent at this moment has failed."""
+    def failed(self, sent_at: float, answer: str) -> None:
+        """An attempt that was sent at this time has failed."""
         if not self.last:
-            self._spent = time.monotonic() - max(sent, self._succeeded_at)
+            self._spent = time.monotonic() - max(sent_at, self._succeeded_at)
         self.last = answer
         self._start()
 
     def succeeded(self) -> None:
-        """A reply came: the server works."""
+        """A reply came."""
         self._stop()
         self._spent, self.last = 0.0, ""
         self._succeeded_at = time.monotonic()
@@ -110,8 +82,37 @@ class Patience:
             self._timer = None
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A server that requests wait for.
+
+    Attributes:
+        url: the server's URL without secrets.
+        last: its last answer.
+        requests: how many wait.
+        seconds: for how long.
+        patience_s: the seconds after which the server is given up; None where it has refused no request.
+    """
+
+    url: str
+    last: str
+    requests: int
+    seconds: float
+    patience_s: float | None = None
+
+    def lasts(self, seconds: float) -> bool:
+        """Whether it has lasted for so long, or for a third of the patience where that is less."""
+        return self.seconds >= (seconds if self.patience_s is None else min(seconds, self.patience_s / 3))
+
+    def __str__(self) -> str:
+        requests = f"{self.requests} {'request' if self.requests == 1 else 'requests'}"
+        most = "" if self.patience_s is None else f"of at most {self.patience_s:g} "
+        # The answer comes last: a terminal may be too narrow for it.
+        return f"waiting for {self.url} ({requests}, {self.seconds:.0f} {most}s): {self.last}"
+
+
 class Announcer:
-    """Says what is waited for: a line for each server, once until it answers again.
+    """Prints a line for each server that keeps requests waiting, once until it answers again.
 
     Args:
         say: prints a line.
@@ -119,12 +120,12 @@ class Announcer:
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
-        self._said: set[str] = set()
+        self._announced: set[str] = set()
 
     def __call__(self, waits: Sequence[Wait]) -> None:
-        """Say of these what is not said yet and lasts for long."""
-        self._said &= {wait.url for wait in waits}
+        """Announce the new waits that have lasted long enough."""
+        self._announced &= {wait.url for wait in waits}
         for wait in waits:
-            if wait.url not in self._said and wait.lasts(SAID_S):
-                self._said.add(wait.url)
+            if wait.url not in self._announced and wait.lasts(ANNOUNCED_AFTER_S):
+                self._announced.add(wait.url)
                 self._say(f"rageval: {wait}")

@@ -1,7 +1,7 @@
-"""The plan: requests that a run would make, counted without making them.
+"""The source of `--rageval-plan`: counts the requests that a run would send.
 
-A placeholder stands in for each missing reply, and the evaluation goes on with it, so that the requests which
-follow from replies are counted too.
+Each missing reply is replaced by a placeholder, so that the evaluation goes on and requests that depend on
+replies are counted too.
 """
 
 import re
@@ -23,25 +23,25 @@ MARK: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")
 
 
 def is_plan_mark(text: str) -> bool:
-    """Whether a reply only stands for one that is not there yet."""
+    """Whether a text is the placeholder of a reply."""
     return MARK.fullmatch(text) is not None
 
 
 def has_mark(text: str) -> bool:
-    """Whether a reply that is not there yet is a part of a text."""
+    """Whether a text contains the placeholder of a reply."""
     return MARK.search(text) is not None
 
 
 @dataclass
 class PlanSource:
-    """Counts into a usage as if everything were asked: `live` is what would be, its tokens and cost too."""
+    """Counts into a `Usage` as if every request were sent; `live`, tokens and cost are what they would be."""
 
     prices: "Prices"
     usage: "Usage"
     _planned: dict[str, int] = field(default_factory=dict)
 
-    async def obtain(self, server: "Server", request: "Request") -> Reply:  # noqa: ARG002 - not asked
-        """A mark in place of the reply, after counting what it would take."""
+    async def obtain(self, server: "Server", request: "Request") -> Reply:  # noqa: ARG002 - nothing is sent
+        """Return a placeholder, after counting the request."""
         mark = request.key[:16]
         reply = Reply(f"⟪reply {mark}⟫", request.model)
         if mark in self._planned:

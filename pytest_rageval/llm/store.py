@@ -1,8 +1,8 @@
 """The reply cache on disk: one SQLite file for many processes.
 
 Plain columns: nothing is unpickled (CI restores cache folders from elsewhere, and unpickling runs code), and
-nothing is evicted (a reply was paid for). SQLite survives a process that is killed at any moment: a
-transaction is in the file whole or not at all.
+nothing is evicted (every reply was paid for). A transaction is in the file as a whole or not at all, even when
+the process is killed.
 """
 
 import contextlib
@@ -10,33 +10,24 @@ import json
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.errors import StoreError
-from pytest_rageval.files import make_cache_folder, make_private_file, planted, refuse_special
-from pytest_rageval.llm.messages import RUN, Reply, read_outline
+from pytest_rageval.files import foreign_objects, make_cache_folder, make_private_file, refuse_special
+from pytest_rageval.llm.messages import RUN, Reply, RequestSummary, read_summary
 
 __all__ = ["FILE", "Database", "Entry", "ForeignSchemaError", "Store"]
 
 FILE: Final = "replies.sqlite"
 
 APPLICATION_ID: Final = 0x52414756
-"""Tells our files from other SQLite files."""
+"""Marks our files among SQLite files."""
 
 SCHEMA: Final = 1
-"""Of the tables below; a file with a higher one is left to the version that wrote it."""
-
-WAIT_S: Final = 60.0
-"""How long a statement waits for other processes' transactions, which take milliseconds."""
-
-PAUSES_S: Final = (0.01, 0.05)
-"""Before it is tried again to make a file that was removed."""
-
-UNWRITABLE: Final = {"SQLITE_READONLY", "SQLITE_READONLY_DIRECTORY", "SQLITE_CANTOPEN"}
-"""How SQLite names it when the folder or the file may only be read."""
+"""The version of the tables below."""
 
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS replies (
@@ -53,22 +44,150 @@ CREATE TABLE IF NOT EXISTS spending (
 ) WITHOUT ROWID;
 """
 
+COLUMNS: Final = "key, text, model, finish_reason, tokens_in, tokens_out, refusal, tool_calls, without"
+"""The key and the fields of `Reply`, in its order."""
+
+COLUMN_TYPES: Final = (str, str, str, str, int, int, str, str, str, int)
+"""The Python types of `COLUMNS` and the checksum."""
+
+WAIT_S: Final = 60.0
+"""How long a statement waits for other processes' transactions, which take milliseconds."""
+
+PAUSES_S: Final = (0.01, 0.05)
+"""Pauses between attempts to restore a file that was removed."""
+
+UNWRITABLE: Final = {"SQLITE_READONLY", "SQLITE_READONLY_DIRECTORY", "SQLITE_CANTOPEN"}
+"""SQLite's errors for a folder or file that may only be read."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """A kept reply.
+
+    Attributes:
+        key: the request's key.
+        reply: the reply.
+        summary: the request's summary, as far as it is known; see `pytest_rageval.llm.messages.request_summary`.
+        written: when it was stored, in seconds since 1970.
+    """
+
+    key: str
+    reply: Reply
+    summary: RequestSummary = field(default_factory=RequestSummary)
+    written: float = 0.0
+
+
+class Store:
+    """The table of replies. A damaged entry is treated as missing.
+
+    Attributes:
+        damaged: the keys of damaged entries that were found.
+
+    Raises:
+        StoreError: from any method, when the file cannot be used.
+    """
+
+    def __init__(self, database: "Database") -> None:
+        self._database = database
+        self.damaged: set[str] = set()
+
+    def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
+        """Return the replies kept under these keys; missing ones are left out.
+
+        Args:
+            keys: any number.
+            run: leave out the empty replies that other runs requested; "" to leave out none.
+            only_run: leave out every reply that other runs requested.
+        """
+        rows = self._database.rows(
+            # Sorted keys share pages of the file. The summary is read only where it matters.
+            f"SELECT {COLUMNS}, checksum, CASE WHEN ? OR text < '!' THEN outline END FROM replies "  # noqa: S608 - our own names
+            "WHERE key IN (SELECT value FROM json_each(?))",
+            (only_run, json.dumps(sorted(keys))),
+        )
+        found = {}
+        for row in rows:
+            reply = self._reply(row)
+            if reply is None or ((only_run or (run and reply.silent)) and _run(row[10]) != run):
+                continue
+            found[row[0]] = reply
+        return found
+
+    def put_many(self, entries: Iterable[Entry], *, run: str = "") -> None:
+        """Store replies; call it in a transaction.
+
+        Args:
+            entries: any number.
+            run: the run that requested them; "" where it is not known.
+        """
+        now, by_run = time.time(), {RUN: run} if run else {}
+        rows = []
+        for entry in entries:
+            values = (entry.key, *astuple(entry.reply))
+            summary = json.dumps({**entry.summary, **by_run})
+            rows.append((*values, _checksum(values), summary, entry.written or now))
+        self._database.execute_many(
+            f"INSERT OR REPLACE INTO replies ({COLUMNS}, checksum, outline, written) "  # noqa: S608 - our own names
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            rows,
+        )
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield every undamaged entry, sorted by key."""
+        self._database.read_any_text()
+        rows = self._database.execute(
+            f"SELECT {COLUMNS}, checksum, outline, written FROM replies ORDER BY key"  # noqa: S608 - our own names
+        )
+        with self._database.mapped():
+            for row in rows:
+                reply = self._reply(row)
+                if reply is not None:
+                    yield Entry(row[0], reply, read_summary(_parsed(row[10])), row[11])
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """Delete replies; call it in a transaction."""
+        self._database.execute_many("DELETE FROM replies WHERE key = ?", [(key,) for key in keys])
+
+    def _reply(self, row: tuple[Any, ...]) -> Reply | None:
+        """Return the reply in a row; None where the row is damaged."""
+        valid = tuple(map(type, row[:10])) == COLUMN_TYPES
+        if valid and row[9] == _checksum(row) and row[4] >= 0 <= row[5]:
+            return Reply(*row[1:9])
+        self.damaged.add(str(row[0]))
+        return None
+
+
+def _checksum(row: tuple[Any, ...]) -> int:
+    """Return the checksum of types and values; against accidents, not against forgery."""
+    return zlib.crc32(repr(row[:9]).encode("utf-8", "surrogatepass"))
+
+
+def _run(summary: object) -> object:
+    """Return the run that requested a reply, if the stored summary says so."""
+    parsed = _parsed(summary)
+    return parsed.get(RUN) if isinstance(parsed, dict) else None
+
+
+def _parsed(text: object) -> object:
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+
 
 class ForeignSchemaError(StoreError):
-    """There is something in the file that this package did not make."""
+    """The file holds tables, views or triggers that this package did not make."""
 
 
 class Database:
-    """A connection to the file, for one thread.
-
-    Where the folder cannot be written, the file is opened to read alone.
+    """A connection to the file, for one thread; read-only where the folder cannot be written.
 
     Args:
-        directory: of the cache; made if missing, with a `.gitignore` in it, as pytest does with its own.
+        directory: the cache folder; made if missing, with a `.gitignore` in it.
         restored: called when the file had been removed or replaced, and was made again.
 
     Raises:
-        StoreError: here and from every method, when the file cannot be used; it names the folder.
+        StoreError: from every method, when the file cannot be used; names the folder.
     """
 
     def __init__(self, directory: Path, *, restored: Callable[[], None] = lambda: None) -> None:
@@ -80,82 +199,84 @@ class Database:
             make_cache_folder(directory)
             make_private_file(self._file)
             try:
-                self._connection = self._opened(f"{_uri(self._file)}?mode=rwc")
+                self._connection = self._opened("mode=rwc")
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorname not in UNWRITABLE or not self._file.is_file():
                     raise
-                self._connection = self._opened_to_read(self._file)
+                self._connection = self._opened_read_only()
                 self.read_only = True
-            self._identities = self._found()
+            self._identities = self._current_identities()
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
-        """Run one statement; outside of `transaction` it is one by itself."""
+        """Run one statement; outside `transaction` it is a transaction by itself."""
         with self.mapped():
-            return self._in_place().execute(sql, parameters)
+            return self._current_connection().execute(sql, parameters)
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows that a statement gives; a text in them that is not UTF-8 is given as bytes."""
+        """Return all rows of a statement; text that is not UTF-8 comes as bytes."""
         with self.mapped():
-            connection = self._in_place()
+            connection = self._current_connection()
             try:
                 return connection.execute(sql, parameters).fetchall()
             except (sqlite3.OperationalError, UnicodeDecodeError) as error:
-                # Python's own, and not one of SQLite's: then it is about such a text.
-                if hasattr(error, "sqlite_errorcode") or connection.text_factory is _text:
+                # Python's own error, not SQLite's, is about text that is not UTF-8.
+                if hasattr(error, "sqlite_errorcode") or connection.text_factory is _text_or_bytes:
                     raise
                 self.read_any_text()
                 return connection.execute(sql, parameters).fetchall()
 
     def read_any_text(self) -> None:
-        """From now on, give texts that are not UTF-8 as bytes; slower than to expect none."""
-        self._connection.text_factory = _text
+        """From now on, return text that is not UTF-8 as bytes; slower."""
+        self._connection.text_factory = _text_or_bytes
 
     def execute_many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
         """Run a statement for each of several rows."""
         with self.mapped():
-            self._in_place().executemany(sql, parameters)
+            self._current_connection().executemany(sql, parameters)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """All statements inside, or none of them; no other process writes meanwhile."""
+        """Run all statements inside or none of them; no other process writes meanwhile."""
         if self.read_only:
-            why = "it cannot be written, and a new reply could not be kept"
-            raise self.unusable(why, "let the folder and the files in it be written")
+            raise self.unusable(
+                "it cannot be written, and a new reply could not be kept",
+                "let the folder and the files in it be written",
+            )
         self.execute("BEGIN IMMEDIATE")
-        while self._elsewhere():
-            # While this waited for its turn, another process has brought everything into a new file.
+        while self._replaced():
+            # Another process has restored the file while this one waited for its turn.
             self.execute("ROLLBACK")
             self.execute("BEGIN IMMEDIATE")
         try:
             yield
         except BaseException:
-            # SQLite has rolled back by itself where the disk is full.
+            # On a full disk SQLite has rolled back already.
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
             raise
         self.execute("COMMIT")
 
     def close(self) -> None:
-        """Let go of the file."""
-        # The last chance for what is in a file that was removed; closed already, there is nothing to do.
+        """Close the file."""
+        # A last chance to restore a file that was removed.
         with contextlib.suppress(OSError, sqlite3.Error, StoreError):
-            self._in_place()
+            self._current_connection()
         with self.mapped():
             self._connection.close()
 
     @contextlib.contextmanager
     def mapped(self) -> Iterator[None]:
-        """Turn the errors of SQLite and of the file system into ours."""
+        """Turn the errors of SQLite and of the file system into `StoreError`."""
         try:
             yield
         except (OSError, sqlite3.Error, UnicodeError, OverflowError) as error:
-            # In a damaged file even SQLite's own message may be no text.
+            # UnicodeError: in a damaged file even SQLite's message may not be text.
             raise self.unusable(f"{type(error).__name__}: {error}") from error
 
     def unusable(
         self, why: str, remedy: str | None = None, kind: type[StoreError] = StoreError
     ) -> StoreError:
-        """The error that says so, and what to do beside naming another folder."""
+        """Return the error for an unusable cache; `remedy` stands beside naming another folder."""
         remedy = remedy or (
             f"save what can be read with `rageval cache export FILE --cache-dir '{self.directory}'`, and delete the "
             f"files {FILE}* (what is in no cassette is then asked for again)"
@@ -165,47 +286,47 @@ class Database:
             f"Name another folder with --rageval-cache-dir; or {remedy}."
         )
 
-    def _elsewhere(self) -> bool:
-        """Whether what is open does not have its name any more: the file, or one beside it, was removed or replaced."""
+    def _replaced(self) -> bool:
+        """Whether the open file, or SQLite's log of it, was removed or replaced."""
         if self.read_only:
             return False
-        # Where there is no log, as on some network drives, the file alone counts.
-        there = zip(self._identities, self._found(), strict=True)
-        return self._identities[0] is None or any(before not in {None, now} for before, now in there)
+        # On some network drives there is no log: then only the file counts.
+        pairs = zip(self._identities, self._current_identities(), strict=True)
+        return self._identities[0] is None or any(before not in {None, now} for before, now in pairs)
 
-    def _in_place(self) -> sqlite3.Connection:
-        """The connection, to the file that has the name; what is in another one is brought there first."""
-        if self._connection.in_transaction or not self._elsewhere():
+    def _current_connection(self) -> sqlite3.Connection:
+        """Return the connection; a file that was removed or replaced is restored first."""
+        if self._connection.in_transaction or not self._replaced():
             return self._connection
         for pause in (*PAUSES_S, None):
             try:
-                self._move()
+                self._restore()
                 break
             except (OSError, sqlite3.OperationalError):
-                # Whoever removes the folder may not be done yet.
+                # Another process may still be removing the folder.
                 if pause is None:
                     raise
                 time.sleep(pause)
         self._restored()
         return self._connection
 
-    def _move(self) -> None:
-        """Bring all that is kept into the file that has the name, which is made if it is missing."""
+    def _restore(self) -> None:
+        """Copy everything from the open file into the file at its path, which is made if it is missing."""
         old = self._connection
-        # One process at a time, of all that have the same file open.
+        # One at a time, of all processes that have the removed file open.
         old.execute("BEGIN IMMEDIATE")
         try:
-            if self._found()[0] in {None, self._identities[0]}:
-                # What is left of the old file would be taken for a part of the new one.
+            if self._current_identities()[0] in {None, self._identities[0]}:
+                # SQLite would take the old log for a part of the new file.
                 for path, identity in zip(self._paths, self._identities, strict=True):
                     if identity is not None and _identity(path) == identity:
                         path.unlink(missing_ok=True)
             make_cache_folder(self.directory)
             make_private_file(self._file)
-            new = self._opened(f"{_uri(self._file)}?mode=rwc")
+            new = self._opened("mode=rwc")
             try:
                 _copy(old, new)
-                # Only once: who comes later must not bring back a lease that was released meanwhile.
+                # Only once: the next process must not restore a lease that was released meanwhile.
                 old.execute("DELETE FROM leases")
             except BaseException:
                 new.close()
@@ -213,20 +334,21 @@ class Database:
         finally:
             with contextlib.suppress(sqlite3.Error):
                 old.execute("COMMIT")
-        self._connection, self._identities = new, self._found()
+        self._connection, self._identities = new, self._current_identities()
         old.close()
 
     @property
     def _paths(self) -> list[Path]:
-        """The file, and those that SQLite keeps beside it while it is open."""
-        return [self._file.with_name(f"{FILE}{ending}") for ending in ("", "-wal", "-shm")]
+        """The file and SQLite's companion files."""
+        return [self._file.with_name(f"{FILE}{suffix}") for suffix in ("", "-wal", "-shm")]
 
-    def _found(self) -> list[tuple[int, int] | None]:
+    def _current_identities(self) -> list[tuple[int, int] | None]:
         return [_identity(path) for path in self._paths]
 
-    def _opened(self, uri: str, *, write: bool = True) -> sqlite3.Connection:
+    def _opened(self, query: str, *, write: bool = True) -> sqlite3.Connection:
         if self._file.exists():
             refuse_special(self._file)
+        uri = f"{self._file.resolve().as_uri()}?{query}"
         connection = sqlite3.connect(uri, uri=True, timeout=WAIT_S, isolation_level=None)
         try:
             self._check(connection)
@@ -237,20 +359,20 @@ class Database:
             raise
         return connection
 
-    def _opened_to_read(self, file: Path) -> sqlite3.Connection:
-        # Immutable: without it SQLite wants to write beside the file even in order to read it. But then
-        # it does not see what a killed process has left in the log.
-        log = file.with_name(f"{file.name}-wal")
+    def _opened_read_only(self) -> sqlite3.Connection:
+        # SQLite writes companion files even to read, unless the file is immutable. But then it does not
+        # see the log that a killed process has left.
+        log = self._file.with_name(f"{FILE}-wal")
         unseen = log.exists() and log.stat().st_size
-        return self._opened(f"{_uri(file)}?mode=ro{'' if unseen else '&immutable=1'}", write=False)
+        return self._opened(f"mode=ro{'' if unseen else '&immutable=1'}", write=False)
 
     def _check(self, connection: sqlite3.Connection) -> None:
-        """Refuse a file that is not ours, is from the future, or holds what we did not make."""
+        """Refuse a file that is not ours, is of a later version, or holds foreign objects."""
         connection.execute("PRAGMA trusted_schema = OFF")
         # In one transaction: another process may be making the tables right now.
         connection.execute("BEGIN")
         tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        foreign = planted(connection, TABLES.split(";"))
+        foreign = foreign_objects(connection, TABLES.split(";"))
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         connection.execute("COMMIT")
@@ -270,8 +392,8 @@ class Database:
 
 
 def _copy(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
-    """Bring what is in one file into another, where that does not have it."""
-    old.text_factory = _text
+    """Copy the rows of one file that another one lacks."""
+    old.text_factory = _text_or_bytes
     new.execute("BEGIN IMMEDIATE")
     for table in ("replies", "leases", "spending"):
         rows = old.execute(f"SELECT * FROM {table}")  # noqa: S608 - our own names
@@ -281,7 +403,7 @@ def _copy(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """What tells a file from another one of the same name; None where there is none."""
+    """Return device and inode of a file; None where there is none."""
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -289,7 +411,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _text(raw: bytes) -> str | bytes:
+def _text_or_bytes(raw: bytes) -> str | bytes:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -297,11 +419,11 @@ def _text(raw: bytes) -> str | bytes:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    # Readers and one writer at once; and a process that is killed loses nothing that was committed.
+    """Switch to the write-ahead log, which lets others read during a write, and make the tables if missing."""
     _switch_to_wal(connection)
     connection.execute("PRAGMA synchronous = NORMAL")
     if connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA:
-        # Where only reading is allowed, this is where it shows.
+        # A statement that fails where the file may only be read.
         connection.execute("DELETE FROM leases WHERE expires < 0")
         return
     # One process makes the tables, and the others wait for it.
@@ -314,163 +436,14 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    """Kept in the file: the first process does it. SQLite does not wait for others here, so we do."""
-    until = time.monotonic() + WAIT_S
+    # SQLite's own timeout does not cover this statement.
+    deadline = time.monotonic() + WAIT_S
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > until:
+            if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
         else:
             return
-
-
-def _uri(path: Path) -> str:
-    return path.resolve().as_uri()
-
-
-COLUMNS: Final = "key, text, model, finish_reason, tokens_in, tokens_out, refusal, tool_calls, without"
-
-KINDS: Final = (str, str, str, str, int, int, str, str, str, int)
-"""Of these columns and the checksum, as SQLite gives them."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Entry:
-    """A reply as it is kept.
-
-    Attributes:
-        key: of the request.
-        reply: to it.
-        outline: of the request, as far as it is known; see `pytest_rageval.llm.messages`.
-        written: when it was kept, in seconds since 1970.
-    """
-
-    key: str
-    reply: Reply
-    outline: Mapping[str, Any] = field(default_factory=dict)
-    written: float = 0.0
-
-
-class Store:
-    """The table of replies.
-
-    An entry that is not as it was written is passed over, as if it were not there.
-
-    Attributes:
-        damaged: keys of the entries that were passed over.
-
-    Raises:
-        StoreError: from any method, when the file cannot be used.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self.damaged: set[str] = set()
-
-    def get_many(self, keys: Sequence[str], *, run: str = "", asked_in_run: bool = False) -> dict[str, Reply]:
-        """The replies kept under these keys; a key without one is not in the result.
-
-        Args:
-            keys: any number.
-            run: of the silent replies, only those that this run asked for count; empty for those of all runs.
-            asked_in_run: whether that holds for every reply.
-        """
-        rows = self._database.rows(
-            # In order, neighbours are on the same page of the file. The outline is read where it decides.
-            f"SELECT {COLUMNS}, checksum, CASE WHEN ? OR text < '!' THEN outline END FROM replies "  # noqa: S608 - our own names
-            "WHERE key IN (SELECT value FROM json_each(?))",
-            (asked_in_run, json.dumps(sorted(keys))),
-        )
-        found = {}
-        for row in rows:
-            reply = self._reply(row)
-            if reply is None or ((asked_in_run or (run and reply.silent)) and _run(row[10]) != run):
-                continue
-            found[row[0]] = reply
-        return found
-
-    def put_many(self, entries: Iterable[Entry], *, run: str = "") -> None:
-        """Keep replies; call it in a transaction.
-
-        When that has ended other processes see them, and this one may be killed.
-
-        Args:
-            entries: any number.
-            run: that asked for them; empty where that is not known.
-        """
-        now, asked = time.time(), {RUN: run} if run else {}
-        rows = [
-            (*row, _checksum(row), json.dumps({**entry.outline, **asked}), entry.written or now)
-            for entry in entries
-            for row in [_row(entry)]
-        ]
-        self._database.execute_many(
-            f"INSERT OR REPLACE INTO replies ({COLUMNS}, checksum, outline, written) "  # noqa: S608 - our own names
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            rows,
-        )
-
-    def entries(self) -> Iterator[Entry]:
-        """Everything that is kept, by key."""
-        self._database.read_any_text()
-        rows = self._database.execute(
-            f"SELECT {COLUMNS}, checksum, outline, written FROM replies ORDER BY key"  # noqa: S608 - our own names
-        )
-        with self._database.mapped():
-            for row in rows:
-                reply = self._reply(row)
-                if reply is not None:
-                    yield Entry(row[0], reply, _outline(row[10]), row[11])
-
-    def delete_many(self, keys: Iterable[str]) -> None:
-        """Forget replies; call it in a transaction."""
-        self._database.execute_many("DELETE FROM replies WHERE key = ?", [(key,) for key in keys])
-
-    def _reply(self, row: tuple[Any, ...]) -> Reply | None:
-        """The reply in a row; None where it is damaged: a pickle that was planted, a byte that has turned."""
-        kinds = tuple(map(type, row[:10])) == KINDS
-        if kinds and row[9] == _checksum(row) and row[4] >= 0 <= row[5]:
-            return Reply(*row[1:9])
-        self.damaged.add(str(row[0]))
-        return None
-
-
-def _row(entry: Entry) -> tuple[str | int, ...]:
-    reply = entry.reply
-    return (
-        entry.key,
-        reply.text,
-        reply.model,
-        reply.finish_reason,
-        reply.tokens_in,
-        reply.tokens_out,
-        reply.refusal,
-        reply.tool_calls,
-        reply.without,
-    )
-
-
-def _checksum(row: tuple[Any, ...]) -> int:
-    """Over kinds and contents of the columns; against accidents, not against forgery."""
-    return zlib.crc32(repr(row[:9]).encode("utf-8", "surrogatepass"))
-
-
-def _outline(text: object) -> Mapping[str, Any]:
-    """What a row says of its request; nothing where that is unreadable: it only explains."""
-    return read_outline(_parsed(text))
-
-
-def _run(text: object) -> object:
-    """The run that asked, as far as a row says."""
-    outline = _parsed(text)
-    return outline.get(RUN) if isinstance(outline, dict) else None
-
-
-def _parsed(text: object) -> object:
-    try:
-        return json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):
-        return None

@@ -1,4 +1,4 @@
-"""How many tokens a text has, near enough for a plan and without anybody's tokenizer."""
+"""Estimates of token counts for plans and budgets, without a tokenizer."""
 
 import json
 import re
@@ -17,10 +17,10 @@ PIECE: Final = re.compile(
     r"|[ \r]{2,}"
     r"|[\x00-\x09\x0b\x0c\x0e-\x1f\x7f]"
 )
-"""One token of ASCII. A lone space is in the token of what follows."""
+"""One token of ASCII text. A single space belongs to the following token."""
 
 CIPHER: Final = re.compile(r"(?<![A-Za-z0-9+/])(?=[A-Za-z+/]{0,39}[0-9])[A-Za-z0-9+/]{40,}")
-"""Base64, a hash in hexadecimal: letters and digits without an end, which no vocabulary has."""
+"""Base64 or a hexadecimal hash, which no vocabulary has."""
 
 CIPHER_RATE: Final = 75
 """Hundredths of a token for each of its characters."""
@@ -49,25 +49,24 @@ RATES: Final = tuple(
 OTHER_RATE: Final = 150
 
 FRAME_TOKENS: Final = 4
-"""What sets a message off from the next, and names its role."""
+"""Tokens around each message, with its role."""
 
 REPLY_TOKENS: Final = 3
-"""What opens the reply."""
+"""Tokens that open the reply."""
 
 READ_BY_MODELS: Final = {"tools", "response_format"}
 """Parameters that become part of the prompt."""
 
 
 def count_tokens(text: str) -> int:
-    """An estimate of the tokens that a model's tokenizer makes of a text: 0 if empty, else at least 1.
+    """Estimate the tokens of a text: 0 if empty, else at least 1.
 
-    Meant for plans of cost and for budgets, where too many is better than too
-    few. It counts pieces as byte-pair tokenizers cut them (words, parts of long
-    words, digits, punctuation, line ends), and by the character where a text is
-    not in ASCII.
+    Meant for plans and budgets, where too many is better than too few. It counts pieces as byte-pair tokenizers
+    cut them (words, parts of long words, digits, punctuation, line ends), and characters where a text is not
+    ASCII.
 
-    Measured as (estimate - true) / true over all texts of a kind, against the
-    tokenizers of Gemma 3 and of OpenAI's models since GPT-4o (o200k):
+    Measured as (estimate - true) / true over all texts of a kind, against the tokenizers of Gemma 3 and of
+    OpenAI's models since GPT-4o (o200k):
 
     | texts | Gemma 3 | o200k |
     | --- | --- | --- |
@@ -82,13 +81,12 @@ def count_tokens(text: str) -> int:
     | Arabic, Hindi | +14 %, +40 % | +24 %, +19 % |
     | Thai, Chinese | +29 %, +16 % | +10 %, +5 % |
 
-    Of single English passages, nine in ten are between -6 % and +20 %. Long
-    words without marks in them, as Finnish has, come out a quarter too low.
+    Of single English passages, nine in ten are between -6 % and +20 %. Long words without marks, as in
+    Finnish, are estimated a quarter too low.
 
-    The vocabulary of GPT-4 and GPT-3.5 (cl100k) takes as much for English (0 %
-    to +11 %) but more for other scripts, so that the estimate is too low:
-    German by 16 %, Russian 28 %, Chinese 30 %, Arabic 43 %, Thai 50 %, Greek
-    51 %, Hindi 60 %. The tokenizers of Claude and Gemini were not measured.
+    The vocabulary of GPT-4 and GPT-3.5 (cl100k) needs as many tokens for English (0 % to +11 %) but more for
+    other scripts, so that the estimate is too low: German by 16 %, Russian 28 %, Chinese 30 %, Arabic 43 %,
+    Thai 50 %, Greek 51 %, Hindi 60 %. The tokenizers of Claude and Gemini were not measured.
     """
     if not text:
         return 0
@@ -100,7 +98,7 @@ def count_tokens(text: str) -> int:
 
 
 def prompt_tokens(messages: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any] | None = None) -> int:
-    """An estimate of the tokens of a whole prompt: contents by `count_tokens`, and their framing.
+    """Estimate the tokens of a whole prompt: contents by `count_tokens`, and their framing.
 
     Args:
         messages: as a request has them. A content may be a text, None, or a list of parts, of which
@@ -131,7 +129,7 @@ def _content(content: Any) -> int:
 
 
 def _foreign(text: str) -> int:
-    """Hundredths of a token for the characters that are not ASCII."""
+    """Return hundredths of a token for the characters that are not ASCII."""
     rest = "".join(FOREIGN.findall(text))
     hundredths = 0
     for characters, rate in RATES:

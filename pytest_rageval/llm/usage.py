@@ -1,4 +1,4 @@
-"""Usage of models in numbers that add up over tests and processes, and what requests cost."""
+"""The usage of models, in numbers that add up over tests and processes, and their prices."""
 
 import math
 import tomllib
@@ -18,7 +18,7 @@ SHIPPED: Final = Path(__file__).with_name("prices.toml")
 OPTION: Final = "--rageval-prices"
 MILLION: Final = 1_000_000
 ANYWHERE: Final = ""
-"""Stands for every base URL, under which an override names a model alone."""
+"""The base URL of an override that names only a model: it holds at every server."""
 
 ALLOWED: Final = (
     "A model's table has input and output, USD per million tokens (numbers, at least 0), and may have "
@@ -28,12 +28,12 @@ ALLOWED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a model's tokens cost.
+    """The price of a model's tokens.
 
     Attributes:
         input: USD per million tokens of the prompt, at least 0.
         output: USD per million tokens of the reply, at least 0.
-        max_output: tokens that one reply may have, at least 1; None where that is not known.
+        max_output: the most tokens of one reply, at least 1; None where it is not known.
     """
 
     input: float
@@ -41,7 +41,7 @@ class Price:
     max_output: int | None = None
 
     def cost(self, tokens_in: int, tokens_out: int) -> float:
-        """USD for a prompt and a reply of so many tokens; 0 tokens cost 0."""
+        """Return the cost of a prompt and a reply of so many tokens, in USD."""
         return (self.input * tokens_in + self.output * tokens_out) / MILLION
 
 
@@ -52,10 +52,9 @@ Table = Mapping[tuple[str, str], Price]
 
 
 class Prices:
-    """The prices known to this run: the user's over the shipped ones.
+    """The user's prices and the shipped ones.
 
-    A price is looked up and never guessed: a vendor's model behind another
-    base URL may cost anything, and so may one whose name only begins alike.
+    A price is never guessed: a model behind another base URL, or with a similar name, may cost anything.
     """
 
     def __init__(self, overrides: Table | None = None) -> None:
@@ -63,28 +62,24 @@ class Prices:
 
     @classmethod
     def load(cls, override: Path | None = None) -> "Prices":
-        """The shipped prices, and over them those of a TOML file of the user's.
+        """Return the shipped prices, overridden by those of a TOML file.
 
-        In that file a table named as a model, `["gpt-4o"]`, holds at every base
-        URL; one named as a base URL, `["https://proxy.example/v1"."gpt-4o"]`,
-        holds there alone, and before the former. The shipped file is read at
-        the first look-up that needs it.
+        In the file, a table named by a model, `["gpt-4o"]`, holds at every base URL; one named by base URL and
+        model, `["https://proxy.example/v1"."gpt-4o"]`, holds there and comes first.
 
         Args:
             override: the file; None for the shipped prices alone.
 
         Raises:
-            InputError: the file cannot be read, is not TOML, or has a table that is no price; it
-                names the file and the model, and says what is allowed.
+            InputError: the file cannot be read, is not TOML, or a table is not a price; names file and model.
         """
         return cls(_read(override) if override is not None else None)
 
     def of(self, base_url: str, model: str) -> Price | None:
-        """The price of a model at a server; None where it is not known.
+        """Return the price of a model at a server; None where it is not known.
 
-        A server whose name begins with "embedded" is this machine and costs
-        nothing. A slash at the end of a base URL does not matter, nor does its query; all
-        else of both names must match to the letter.
+        A base URL that begins with "embedded" is this machine and costs nothing. The query and a final slash of
+        a base URL do not matter; otherwise both names must be equal.
         """
         if base_url.startswith("embedded"):
             return FREE
@@ -105,23 +100,20 @@ def _read(file: Path) -> Table:
         refuse_special(file)
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        message = (
+        raise InputError(
             f"{OPTION} names {str(file)!r}, which cannot be read: {error.strerror or error}.\n"
             "Name a TOML file of prices, or leave the option out for the shipped ones."
-        )
-        raise InputError(message) from None
-    except (ValueError, RecursionError) as error:  # not UTF-8, or not TOML, or nested without end
-        message = f"{OPTION} names {str(file)!r}, which is not TOML: {error}.\n{ALLOWED}"
-        raise InputError(message) from None
+        ) from None
+    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or nested too deeply
+        raise InputError(f"{OPTION} names {str(file)!r}, which is not TOML: {error}.\n{ALLOWED}") from None
     table = {}
     for name, value in content.items():
         if name.startswith(("http://", "https://")):
             if not isinstance(value, dict):
-                message = (
+                raise InputError(
                     f"{file}: {name!r} is {value!r}, expected a table of models by name.\n"
                     f'Write ["{name}"."MODEL"]. {ALLOWED}'
                 )
-                raise InputError(message)
             for model, fields in value.items():
                 table[name.partition("?")[0].rstrip("/"), model] = _price(
                     fields, f"{file}: model {model!r} at {name}"
@@ -132,11 +124,11 @@ def _read(file: Path) -> Table:
 
 
 def _price(fields: Any, where: str) -> Price:
-    """A price from a table of TOML; `where` begins the errors."""
+    """Return the price in a TOML table; errors begin with `where`."""
     if not isinstance(fields, dict):
         raise InputError(f"{where} is {fields!r}, expected a table.\n{ALLOWED}")
     if unknown := sorted(set(fields) - {"input", "output", "max_output"}):
-        # A name with a dot in it, written without quotes, is a table within a table.
+        # Without quotes, a name with a dot is a table within a table.
         quotes = (
             ' A name with dots needs quotes: ["gpt-4.1"].' if isinstance(fields[unknown[0]], dict) else ""
         )
@@ -147,7 +139,6 @@ def _price(fields: Any, where: str) -> Price:
         if not _is_price(fields[key]):
             raise InputError(f"{where} has {key} = {fields[key]!r}.\n{ALLOWED}")
     most = fields.get("max_output")
-    # A bool is an int to Python; it is none to a reader.
     if most is not None and (type(most) is not int or most < 1):
         raise InputError(f"{where} has max_output = {most!r}.\n{ALLOWED}")
     return Price(float(fields["input"]), float(fields["output"]), most)
@@ -159,21 +150,21 @@ def _is_price(value: Any) -> bool:
 
 @dataclass(slots=True)
 class Usage:
-    """What a run asked for.
+    """The requests of a run and their cost.
 
     Attributes:
-        requests: replies asked for, however they were had.
-        cached: of these, had from the cache or the cassette, or from a process that asked for it.
-        live: of these, had from a server now.
-        failed: of these, not had.
-        tokens_in: of the live ones.
-        tokens_out: of the live ones.
-        cost_usd: of the live ones whose price is known.
-        unpriced: live ones whose price is not known.
-        dependent: of the live ones of a plan, those that depend on replies not there yet.
-        unbounded: of the live ones of a plan, those whose replies may be of any length.
+        requests: all requests.
+        cached: those answered by the cache, the cassette or another process.
+        live: those answered by a server now.
+        failed: those without a reply.
+        tokens_in: prompt tokens of the live ones.
+        tokens_out: reply tokens of the live ones.
+        cost_usd: the cost of the live ones with a known price.
+        unpriced: live ones without a known price.
+        dependent: in a plan, live ones that depend on missing replies.
+        unbounded: in a plan, live ones whose replies have no length limit.
         cut: replies that the token limit ended, live or cached.
-        remarks: what a reader of the scores should know, with how many replies it concerns.
+        remarks: what readers of the scores should know, with the number of replies.
     """
 
     requests: int = 0
@@ -198,17 +189,17 @@ class Usage:
         return Usage(**numbers, remarks=self.remarks - other.remarks)
 
     @property
-    def told(self) -> dict[str, int]:
-        """The remarks with their counts, the most frequent first, then by their text: not as they came up."""
+    def sorted_remarks(self) -> dict[str, int]:
+        """The remarks with their counts, the most frequent first, then by text."""
         return dict(sorted(self.remarks.items(), key=lambda each: (-each[1], each[0])))
 
     def plain(self) -> dict[str, Any]:
-        """As JSON; see `of`."""
-        return {**{name: getattr(self, name) for name in NUMBERS}, "remarks": self.told}
+        """Return it as a JSON object."""
+        return {**{name: getattr(self, name) for name in NUMBERS}, "remarks": self.sorted_remarks}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Usage":
-        """The inverse of `plain`."""
+        """Return the usage that `plain` wrote."""
         return cls(**{**plain, "remarks": Counter(plain["remarks"])})
 
 

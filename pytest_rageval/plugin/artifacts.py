@@ -269,7 +269,7 @@ class CassetteWriterPlugin:
         if partial:
             kept = "not dropped" if self._settings.drop_unused else "kept"
             return f"unused replies are {kept}: this was no full run ({partial})"
-        models = Counter(entry.outline.get("model") or entry.reply.model for entry in unused.values())
+        models = Counter(entry.summary.get("model") or entry.reply.model for entry in unused.values())
         by_model = ", ".join(f"{count} of {model or 'unknown'}" for model, count in models.most_common())
         keys = sorted(unused)
         shown = keys if self._config.get_verbosity() > 0 else keys[:KEYS]

@@ -10,7 +10,7 @@ from pytest_rageval.plugin.runner import MARKERS, GatePlugin, checked_prompts
 from pytest_rageval.plugin.terminal import failure, print_lines
 
 if TYPE_CHECKING:
-    from pytest_rageval.embeddings.cache import CachedEncoder
+    from pytest_rageval.embeddings.encoder import CachedEncoder
     from pytest_rageval.llm.api import LLM
     from pytest_rageval.plugin.rageval_fixture import Rageval
 

@@ -266,4 +266,4 @@ def _plan_notes(total: Usage) -> list[str]:
         )
     if total.unpriced:
         notes.append(f"The cost of {total.unpriced} replies is not known: --rageval-prices names prices.")
-    return notes + [f"{count} × {remark}" for remark, count in total.told.items()]
+    return notes + [f"{count} × {remark}" for remark, count in total.sorted_remarks.items()]

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pytest_rageval.errors import InputError, Unscored
 from pytest_rageval.llm.api import LLM
-from pytest_rageval.llm.messages import silence
+from pytest_rageval.llm.messages import empty_reason
 from pytest_rageval.llm.plan import is_plan_mark
 from pytest_rageval.model import Document, Ranking
 from pytest_rageval.prompts.few_shot import passage_prompt, searches_prompt
@@ -64,7 +64,7 @@ class _LLMRetriever:
         limit: dict[str, Any] = {} if self._max_tokens is None else {"max_tokens": self._max_tokens}
         reply = await self._llm.acomplete(prompt, temperature=temperature, stop=["\n\n"], **limit)
         if not reply.answer:
-            raise Unscored(f"the model wrote nothing to search with{silence(reply)}")
+            raise Unscored(f"the model wrote nothing to search with{empty_reason(reply)}")
         return reply.answer
 
     async def _search_each(self, queries: Sequence[str], k: int) -> list[list[Document]]:

@@ -11,9 +11,14 @@ from pytest_rageval.answers.votes import Poll
 from pytest_rageval.config import EMBEDDED, Settings
 from pytest_rageval.errors import InputError
 from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator
-from pytest_rageval.llm.embedded_weights import weights_in_force
 from pytest_rageval.llm.gateway import Gateway
-from pytest_rageval.llm.servers import DEFAULT_BASE_URL, EmbeddedServer, RemoteServer, Server
+from pytest_rageval.llm.servers import (
+    DEFAULT_BASE_URL,
+    EmbeddedServer,
+    RemoteServer,
+    Server,
+    weights_in_force,
+)
 from pytest_rageval.model import Document
 from pytest_rageval.prompts.rendering import OWN, Prompts
 

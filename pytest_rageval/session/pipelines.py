@@ -21,7 +21,7 @@ from pytest_rageval.llm.cached_functions import is_cached
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import EvalSet
 from pytest_rageval.retrievers.retriever import adapt_retriever
-from pytest_rageval.user_code import Uncalled, UserCallable, is_ours
+from pytest_rageval.user_code import PlanStub, UserCallable, is_ours
 
 __all__ = ["Components", "MarkedTest", "Pipelines", "Sources"]
 
@@ -213,7 +213,7 @@ class Pipelines:
         def count(remark: str) -> None:
             self._usage.remarks[remark] += 1
 
-        return Uncalled(name, component, count)
+        return PlanStub(name, component, count)
 
     def _pipeline(self, components: Components) -> Pipeline:
         settings = self._settings

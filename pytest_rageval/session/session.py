@@ -32,7 +32,7 @@ from pytest_rageval.session.pipelines import Components, Pipelines, Sources
 from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
-    from pytest_rageval.embeddings.cache import CachedEncoder
+    from pytest_rageval.embeddings.encoder import CachedEncoder
 
 __all__ = ["RunContext", "Session"]
 
@@ -91,8 +91,7 @@ class Session:
         """The packaged encoder, for built-in retrievers; its embeddings are kept in the cache folder."""
         if self._encoder is None:
             # They import numpy, which a run of ranking measures need not load.
-            from pytest_rageval.embeddings.cache import CachedEncoder  # noqa: PLC0415
-            from pytest_rageval.embeddings.encoder import shared_encoder  # noqa: PLC0415
+            from pytest_rageval.embeddings.encoder import CachedEncoder, shared_encoder  # noqa: PLC0415
 
             self._encoder = CachedEncoder(shared_encoder(), self.settings.cache_dir)
         return self._encoder

@@ -111,7 +111,7 @@ def test_an_answer_that_cannot_be_unpacked_is_no_reply():
     garbled = Answer(body=b"no gzip", headers={"content-encoding": "gzip"})
     with ScriptedServer(garbled) as server, pytest.raises(RetryableError) as caught:
         _ask(server.url)
-    assert caught.value.why in {"garbled", "unreached"}
+    assert caught.value.kind in {"garbled", "unreached"}
 
 
 @pytest.mark.parametrize("changes", [{}, {"message": {"refusal": "x" * MOST_TEXT}}])

@@ -239,7 +239,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     ],
     "rating.json_object": rating.json_object,
     "printable.one_line": printable.one_line,
-    "plan.is_mark": lambda said: (plan.is_mark(said), plan.MARK.findall(said)),
+    "plan.is_mark": lambda said: (plan.is_plan_mark(said), plan.MARK.findall(said)),
     "dialect.learn": lambda said: UnsupportedParams().learn(
         {"temperature": 1.0, "max_tokens": 5}, {"message": f"{said} unsupported", "detail": [said]}
     ),

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_rageval.embeddings.cache import EmbeddingStore
-from pytest_rageval.embeddings.file import EMBEDDINGS_FILE as EMBEDDINGS
+from pytest_rageval.embeddings.store import EMBEDDINGS_FILE as EMBEDDINGS
+from pytest_rageval.embeddings.store import EmbeddingStore
 from pytest_rageval.errors import RagevalError, StoreError
 from pytest_rageval.llm.cassette import entry_line, read_cassette
 from pytest_rageval.llm.messages import Reply
@@ -135,7 +135,7 @@ def test_a_compressed_bomb_is_read_up_to_a_limit(tmp_path, kind):
 
 def test_many_entries_are_read_up_to_a_limit(tmp_path, monkeypatch):
     """Each line counts at least as what its entry takes in memory."""
-    monkeypatch.setattr("pytest_rageval.llm.cassette.MOST", 1000 * 512)
+    monkeypatch.setattr("pytest_rageval.llm.cassette.MOST_OF_A_FILE", 1000 * 512)
     bomb = tmp_path / "tape.jsonl.gz"
     _bomb(bomb, LINES, 1000)
     assert len(read_cassette(bomb)) == 1

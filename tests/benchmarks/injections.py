@@ -18,10 +18,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.answers.injections import Trial, compare_fences, flip_rate
 from pytest_rageval.answers.llm_judge import LLMJudge
-from pytest_rageval.llm.embedded_weights import weights_in_force
 from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.servers import EmbeddedServer
+from pytest_rageval.llm.servers import EmbeddedServer, weights_in_force
 from pytest_rageval.llm.sources import Pace
 
 YES_OR_NO = 'root ::= "yes" | "no"'
@@ -31,14 +30,14 @@ class Constrained:
     """A door that leaves a model no word but yes and no."""
 
     def __init__(self, door: Gateway) -> None:
-        self._door = door
+        self._gateway = door
 
     async def ask(self, server: EmbeddedServer, request: Request) -> Reply:
         """The reply to the request, so changed."""
         # A base model continues a page: the verdict comes on the line behind the question.
         messages = ({"role": "user", "content": f"{request.messages[0]['content']}\n"},)
         parameters = {**request.parameters, "max_tokens": 4, "extra_body": {"grammar": YES_OR_NO}}
-        return await self._door.ask(server, replace(request, messages=messages, parameters=parameters))
+        return await self._gateway.ask(server, replace(request, messages=messages, parameters=parameters))
 
 
 def show(name: str, trials: list[Trial]) -> None:

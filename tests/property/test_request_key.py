@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.llm.api import LLM, NOT_OURS
+from pytest_rageval.llm.api import LLM, REFUSED
 from pytest_rageval.llm.cassette import entry_line, read_cassette, read_entry, write_cassette
 from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.messages import Reply, Request, request_summary, well_formed
@@ -210,7 +210,7 @@ def test_a_key_knows_no_secret(secret: str, text: str) -> None:
 )
 def test_what_does_not_change_a_reply_cannot_be_part_of_a_request(name: str) -> None:
     """Timeouts, retries, keys and headers are refused before a key is made."""
-    assert name in NOT_OURS
+    assert name in REFUSED
     with tempfile.TemporaryDirectory() as folder:
         door, loop = Gateway(Access(Path(folder) / "cache")), PrivateLoop()
         model = LLM(door, loop, lambda: (RemoteServer("http://127.0.0.1:9/v1"), "m"))
@@ -239,9 +239,9 @@ def test_a_well_formed_text_can_be_written(text: str) -> None:
 @given(reply=REPLIES)
 def test_a_reply_and_its_line_are_inverse(reply: Reply) -> None:
     """Once it is well-formed, as every reply is that was read; and it is one line."""
-    whole = Reply.loads(reply.dumps())
+    whole = Reply.of(json.loads(reply.dumps()))
     assert whole == Reply(**{name: well_formed(getattr(reply, name)) for name in Reply.__dataclass_fields__})
-    assert Reply.loads(whole.dumps()) == whole
+    assert Reply.of(json.loads(whole.dumps())) == whole
     assert "\n" not in whole.dumps()
 
 
@@ -252,10 +252,10 @@ def test_a_reply_and_its_line_are_inverse(reply: Reply) -> None:
 def test_a_cassette_gives_back_every_reply(replies: dict[str, Reply], request: Request) -> None:
     """Plain and compressed, with the outline of any request; sorted, one a line."""
     outline = json.loads(json.dumps(request_summary(request)))
-    entries = [Entry(key, Reply.loads(reply.dumps()), outline) for key, reply in replies.items()]
+    entries = [Entry(key, Reply.of(json.loads(reply.dumps())), outline) for key, reply in replies.items()]
     for entry in entries:
         again = read_entry(entry_line(entry))
-        assert (again.key, again.reply, again.outline) == (entry.key, entry.reply, entry.outline)
+        assert (again.key, again.reply, again.summary) == (entry.key, entry.reply, entry.summary)
     with tempfile.TemporaryDirectory() as folder:
         for name in ("c.jsonl", "c.jsonl.gz"):
             path = Path(folder) / name

@@ -8,8 +8,7 @@ import sys
 
 import pytest
 
-from pytest_rageval.embeddings.cache import CachedEncoder
-from pytest_rageval.embeddings.encoder import SentenceEncoder
+from pytest_rageval.embeddings.encoder import CachedEncoder, SentenceEncoder
 from pytest_rageval.errors import installed
 from pytest_rageval.retrievers.dense import DenseRetriever
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_rageval.embeddings.cache import EmbeddingStore
+from pytest_rageval.embeddings.store import EmbeddingStore
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.store import Database, Entry, Store
 

@@ -233,13 +233,13 @@ def test_a_coroutine_in_another_loop_waits_for_a_result(loops: Loops) -> None:
         return "result"
 
     async def test() -> None:
-        assert await loop.awaited(ends()) == "result"
+        assert await loop.await_result(ends()) == "result"
         with pytest.raises(LookupError):
-            await loop.awaited(_raising())
+            await loop.await_result(_raising())
         ended.clear()
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(loop.awaited(ends()), 0.01)
-        assert await loop.awaited(_result("the next"))
+            await asyncio.wait_for(loop.await_result(ends()), 0.01)
+        assert await loop.await_result(_result("the next"))
 
     asyncio.run(test())
     assert ended.wait(60)
@@ -250,9 +250,9 @@ def test_trio_waits_for_a_result(loop: PrivateLoop) -> None:
     trio = pytest.importorskip("trio")
 
     async def test() -> None:
-        assert await loop.awaited(_result("a")) == "a"
+        assert await loop.await_result(_result("a")) == "a"
         with pytest.raises(LookupError):
-            await loop.awaited(_raising())
+            await loop.await_result(_raising())
 
     trio.run(test)
 

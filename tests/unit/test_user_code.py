@@ -12,7 +12,7 @@ import pytest
 
 from pytest_rageval.errors import CallableError, InputError, Planned, QueryError, Unscored
 from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.user_code import FIRST, Uncalled, Unusable, UserCallable, takes
+from pytest_rageval.user_code import FIRST, PlanStub, Unusable, UserCallable, takes
 
 
 def _sync(question: str) -> str:
@@ -258,7 +258,7 @@ def test_in_a_plan_nothing_is_called_and_each_call_is_counted() -> None:
         told[remark] += 1
 
     generator, judge = (
-        Uncalled(f"rageval_{name}", part, count)
+        PlanStub(f"rageval_{name}", part, count)
         for name, part in (("generator", _generate), ("judge", _Judge()))
     )
 
@@ -280,7 +280,7 @@ def test_in_a_plan_nothing_is_called_and_each_call_is_counted() -> None:
 
 def test_in_a_plan_a_missing_method_is_missing() -> None:
     """The stand-in has what the part has, whatever the methods are called."""
-    judge = Uncalled("rageval_judge", _Judge(), print)
+    judge = PlanStub("rageval_judge", _Judge(), print)
     assert hasattr(judge, "compare")
     assert not hasattr(judge, "relevant")
 

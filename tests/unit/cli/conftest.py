@@ -13,7 +13,7 @@ from tests.unit.cli.folders import CacheFolder, Done, entry
 def cache(tmp_path: Path) -> CacheFolder:
     """A cache of four replies: three of a model, of which one is cut; one of a request not known."""
     folder = CacheFolder(tmp_path / "cache")
-    folder.put([entry(0), entry(1), entry(2, finish_reason="length"), entry(3, outline={}, model="alt")])
+    folder.put([entry(0), entry(1), entry(2, finish_reason="length"), entry(3, summary={}, model="alt")])
     return folder
 
 

@@ -53,7 +53,7 @@ def key(number: int) -> str:
 def entry(number: int, **changes: Any) -> Entry:
     """One that is like no other."""
     fields = {"text": f"„Antwort“ {number}", "model": "m-2024", "tokens_in": 10, "tokens_out": 2}
-    outline = {"base_url": "http://host/v1", "model": "m"}
-    made = {"outline": outline, "written": DAY_2024 + 86_400 * number}
+    summary = {"base_url": "http://host/v1", "model": "m"}
+    made = {"summary": summary, "written": DAY_2024 + 86_400 * number}
     beside = {name: changes.pop(name, value) for name, value in made.items()}
     return Entry(key(number), Reply(**fields | changes), **beside)

@@ -19,7 +19,7 @@ def test_all_replies_are_written(rageval: Run, cache: CacheFolder, tmp_path: Pat
     assert done == Done(0, f"{name}: 4 replies written\n", "")
     written = read_cassette(tmp_path / name)
     assert {key: kept.reply for key, kept in written.items()} == {e.key: e.reply for e in cache.entries()}
-    assert written[key(0)].outline == entry(0).outline
+    assert written[key(0)].summary == entry(0).summary
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_damaged_file_is_read_until_sqlite_fails(
     assert (done.status, done.out) == (1, f"x.jsonl: {len(found):,} replies written\n")
     assert 1500 < len(found) < len(entries)
     for name, kept in found.items():
-        assert (kept.reply, kept.outline) == (entries[name].reply, entries[name].outline)
+        assert (kept.reply, kept.summary) == (entries[name].reply, entries[name].summary)
     assert "replies.sqlite is damaged: database disk image is malformed.\n" in done.err
     assert (
         f"\n{len(found):,} replies could be read; others may be lost. `rageval cache verify` shows"

@@ -18,8 +18,8 @@ def test_a_cassette_becomes_a_cache(rageval: Run, tmp_path: Path, name: str) -> 
     write_cassette(tmp_path / name, [entry(n) for n in range(3)])
     assert rageval("import", name) == Done(0, "cache: 3 new replies, 0 there already\n", "")
     kept = CacheFolder(tmp_path / "cache").entries()
-    assert {e.key: (e.reply, e.outline) for e in kept} == {
-        entry(n).key: (entry(n).reply, entry(n).outline) for n in range(3)
+    assert {e.key: (e.reply, e.summary) for e in kept} == {
+        entry(n).key: (entry(n).reply, entry(n).summary) for n in range(3)
     }
     assert (tmp_path / "cache" / ".gitignore").exists()
 

@@ -166,7 +166,7 @@ def test_changing_needs_leave_to_write(
 
 def test_a_name_cannot_command_the_terminal(rageval: Run, cache: CacheFolder) -> None:
     """What came from a server is shown, not obeyed."""
-    cache.put([entry(9, outline={}, model="\x1b[2Jmodèle\n")])
+    cache.put([entry(9, summary={}, model="\x1b[2Jmodèle\n")])
     assert "\\u001b[2Jmodèle\\n " in rageval("info").out
 
 

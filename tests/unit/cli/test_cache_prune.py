@@ -63,7 +63,7 @@ def test_what_goes_is_told_by_model(rageval: Run) -> None:
 
 def test_the_file_becomes_smaller(rageval: Run, cache: CacheFolder) -> None:
     """Space is given back, not only marked as free."""
-    cache.put([entry(n, text="x" * 1000, outline={"model": "big"}) for n in range(10, 500)])
+    cache.put([entry(n, text="x" * 1000, summary={"model": "big"}) for n in range(10, 500)])
     before = cache.file.stat().st_size
     done = rageval("prune", "--model", "big")
     assert "on disk, before" in done.out
@@ -136,7 +136,7 @@ def test_damaged_entries_stay(rageval: Run, cache: CacheFolder) -> None:
 def test_a_cassette_can_be_pruned(rageval: Run, tmp_path: Path, name: str) -> None:
     """The cache need not be there."""
     write_cassette(
-        tmp_path / name, [entry(0), entry(1, finish_reason="length"), entry(2, outline={"model": "n"})]
+        tmp_path / name, [entry(0), entry(1, finish_reason="length"), entry(2, summary={"model": "n"})]
     )
     before = (tmp_path / name).read_bytes()
     assert rageval("prune", "--cassette", name, "--cut", "--dry-run").out.startswith(

@@ -58,7 +58,7 @@ def test_help_brings_nothing_heavy() -> None:
 
 def test_it_runs_as_a_program(cache: CacheFolder, tmp_path: Path) -> None:
     """In a terminal that lacks most letters, too."""
-    cache.put([entry(9, outline={}, model="modèle-大")])
+    cache.put([entry(9, summary={}, model="modèle-大")])
     environ = os.environ | {
         "PYTHONIOENCODING": "ascii",
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
@@ -81,7 +81,7 @@ def test_it_runs_as_a_program(cache: CacheFolder, tmp_path: Path) -> None:
 
 def test_a_reader_may_go_away(cache: CacheFolder) -> None:
     """As `head` does: no traceback."""
-    cache.put([entry(n, outline={"model": f"model {n}"}) for n in range(3000)])
+    cache.put([entry(n, summary={"model": f"model {n}"}) for n in range(3000)])
     done = subprocess.run(  # noqa: S602 - our own
         f"'{sys.executable}' -m pytest_rageval.cli cache --cache-dir '{cache.directory}' info | head -1",
         shell=True,

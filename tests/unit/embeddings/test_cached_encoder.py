@@ -4,10 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pytest_rageval.embeddings import cache as cached
-from pytest_rageval.embeddings.cache import CachedEncoder
-from pytest_rageval.embeddings.encoder import SentenceEncoder, Tokens, Vectors
-from pytest_rageval.embeddings.file import EMBEDDINGS_FILE
+from pytest_rageval.embeddings.encoder import CachedEncoder, SentenceEncoder, Tokens, Vectors
+from pytest_rageval.embeddings.store import EMBEDDINGS_FILE
 
 
 class Counting:
@@ -53,14 +51,14 @@ def test_another_encoder_has_its_own(tmp_path) -> None:
 
 def test_texts_differ_by_every_character(tmp_path) -> None:
     """White space and halves of surrogate pairs included."""
-    encoder = Counting()
-    CachedEncoder(encoder, tmp_path).sentences(["a", "a ", "\ud800", "é", "e\u0301", ""])
-    assert len(encoder.asked[0]) == 6
+    model = Counting()
+    CachedEncoder(model, tmp_path).sentences(["a", "a ", "\ud800", "é", "e\u0301", ""])
+    assert len(model.asked[0]) == 6
 
 
 def test_what_was_encoded_before_a_failure_is_kept(tmp_path, monkeypatch) -> None:
     """Chunk by chunk."""
-    monkeypatch.setattr(cached, "CHUNK", 2)
+    monkeypatch.setattr("pytest_rageval.embeddings.encoder.CHUNK", 2)
 
     class Failing(Counting):
         def sentences(self, texts: Sequence[str]) -> list[Vectors]:
@@ -72,29 +70,29 @@ def test_what_was_encoded_before_a_failure_is_kept(tmp_path, monkeypatch) -> Non
     try:
         CachedEncoder(Failing(), tmp_path).sentences(texts)
     except KeyboardInterrupt:
-        encoder = Counting()
-        CachedEncoder(encoder, tmp_path).sentences(texts)
-    assert encoder.asked == [["eeeee"]]
+        model = Counting()
+        CachedEncoder(model, tmp_path).sentences(texts)
+    assert model.asked == [["eeeee"]]
 
 
 def test_a_file_that_is_damaged_costs_an_encoding(tmp_path) -> None:
     """While it is in use, too; then it is kept again."""
-    encoder = Counting()
-    kept = CachedEncoder(encoder, tmp_path)
+    model = Counting()
+    kept = CachedEncoder(model, tmp_path)
     kept.sentences(["a"])
     kept.close()
     (tmp_path / EMBEDDINGS_FILE).write_bytes(b"no database" * 100)
     for _ in range(2):
         assert kept.sentences(["a"])[0].tolist() == [1, 1]
-    assert encoder.asked == [["a"], ["a"]]
+    assert model.asked == [["a"], ["a"]]
 
 
 def test_tokens_are_those_of_the_encoder(tmp_path) -> None:
     """They are large, and not kept."""
-    encoder = Counting()
+    model = Counting()
     for _ in range(2):
-        assert CachedEncoder(encoder, tmp_path).tokens(["ab"])[0].vectors.tolist() == [[2, 1]]
-    assert len(encoder.asked) == 2
+        assert CachedEncoder(model, tmp_path).tokens(["ab"])[0].vectors.tolist() == [[2, 1]]
+    assert len(model.asked) == 2
 
 
 def test_the_fingerprint_of_a_folder_is_that_of_its_files(tmp_path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_rageval.errors import CallableError, InputError
 from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.llm.api import LLM, NOT_OURS
+from pytest_rageval.llm.api import LLM, REFUSED
 from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.servers import RemoteServer, Server
@@ -47,7 +47,7 @@ def make(server: ScriptedServer, tmp_path: Path) -> Iterator[Callable[..., LLM]]
     yield made
     for llm in opened:
         if llm._loop.started:
-            llm._loop.submit(llm._door.close()).result(60)
+            llm._loop.submit(llm._gateway.close()).result(60)
         llm._loop.close()
 
 
@@ -166,12 +166,12 @@ def test_one_who_goes_does_not_harm_another(server: ScriptedServer, model: LLM) 
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("name", sorted(NOT_OURS))
+@pytest.mark.parametrize("name", sorted(REFUSED))
 def test_what_is_no_parameter_of_a_request_is_refused(server: ScriptedServer, model: LLM, name: str) -> None:
     """The message says what there is instead."""
     with pytest.raises(InputError) as caught:
         model.complete("Why?", **{name: 1})
-    assert str(caught.value) == f"rageval_llm.complete() does not take {name!r}: {NOT_OURS[name]}."
+    assert str(caught.value) == f"rageval_llm.complete() does not take {name!r}: {REFUSED[name]}."
     assert server.requests == []
 
 
@@ -218,7 +218,7 @@ def test_the_key_is_sent_and_written_nowhere(server: ScriptedServer, model: LLM,
     """Neither into the cache nor into an error."""
     model.complete("Why?")
     assert server.keys == {"Bearer sk-secret-key-of-mine"}
-    asyncio.run_coroutine_threadsafe(model._door.close(), model._loop._started()).result(60)
+    asyncio.run_coroutine_threadsafe(model._gateway.close(), model._loop._started()).result(60)
     for file in (tmp_path / "cache").iterdir():
         assert b"sk-secret-key-of-mine" not in file.read_bytes()
 

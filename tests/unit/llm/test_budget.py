@@ -308,7 +308,9 @@ def test_nobody_waits_for_a_process_that_is_known_to_be_dead(databases: Open, cl
     asking = [True]
 
     async def calls() -> None:
-        budget = Budget(Limits(max_calls=1), PRICES, "r", patience_s=PATIENCE, others_ask=lambda: asking[0])
+        budget = Budget(
+            Limits(max_calls=1), PRICES, "r", patience_s=PATIENCE, others_active=lambda: asking[0]
+        )
         async with _budget(max_calls=1).purchase(one, ASKED):
             waiting = asyncio.create_task(_buy(budget, other))
             await _wait_a_little()

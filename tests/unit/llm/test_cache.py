@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import StoreError
-from pytest_rageval.llm import cache as leases
+from pytest_rageval.llm import leases
 from pytest_rageval.llm.cache import DAMAGED, Cache
 from pytest_rageval.llm.cassette import write_cassette
 from pytest_rageval.llm.messages import Reply
@@ -99,7 +99,7 @@ def test_one_of_two_processes_asks(caches: Caches) -> None:
     async def ask() -> list[object]:
         assert await one.claim("k") is True
         assert await other.claim("k") is False
-        waiting = asyncio.create_task(other.settled("k"))
+        waiting = asyncio.create_task(other.wait_for_other("k"))
         await asyncio.sleep(0.15)
         assert not waiting.done()
         await one.keep(Entry("k", Reply("x")))
@@ -116,7 +116,7 @@ def test_who_releases_lets_the_other_ask(caches: Caches) -> None:
 
     async def ask() -> object:
         await one.claim("k")
-        waiting = asyncio.create_task(other.settled("k"))
+        waiting = asyncio.create_task(other.wait_for_other("k"))
         one.release("k")
         await waiting
         return await other.claim("k")
@@ -134,7 +134,7 @@ def test_who_closes_lets_the_other_ask(caches: Caches, monkeypatch: pytest.Monke
         await one.claim("k")
         assert await other.claim("k") is False
         one.close()
-        await other.settled("k")
+        await other.wait_for_other("k")
         return await other.claim("k")
 
     assert _run(ask()) is True
@@ -148,7 +148,7 @@ def test_the_lease_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: 
     dead, one, other = caches(), caches(), caches()
 
     async def take_over(cache: Cache) -> object:
-        await cache.settled("k")
+        await cache.wait_for_other("k")
         return await cache.claim("k")
 
     async def both() -> list[object]:
@@ -170,10 +170,10 @@ def test_a_process_knows_when_its_claim_was_taken_over(
 
     async def take_over() -> list[bool]:
         await stopped.claim("k")
-        before = stopped.still_ours("k")
-        await other.settled("k")
+        before = stopped.holds_lease("k")
+        await other.wait_for_other("k")
         assert await other.claim("k") is True
-        return [before, stopped.still_ours("k"), other.still_ours("k"), stopped.others_ask()]
+        return [before, stopped.holds_lease("k"), other.holds_lease("k"), stopped.others_active()]
 
     assert _run(take_over()) == [True, False, True, True]
 
@@ -185,7 +185,7 @@ def test_those_who_wait_look_together(caches: Caches) -> None:
 
     async def wait() -> None:
         await asyncio.gather(*map(one.claim, keys))
-        waiting = asyncio.gather(*map(other.settled, keys))
+        waiting = asyncio.gather(*map(other.wait_for_other, keys))
         await asyncio.sleep(0.12)
         await asyncio.gather(*(one.keep(Entry(key, Reply("x"))) for key in keys))
         await waiting
@@ -201,7 +201,7 @@ def test_a_waiter_that_is_cancelled_does_not_disturb_the_others(caches: Caches) 
 
     async def wait() -> object:
         await one.claim("k")
-        waiting = [asyncio.create_task(other.settled("k")) for _ in range(3)]
+        waiting = [asyncio.create_task(other.wait_for_other("k")) for _ in range(3)]
         await asyncio.sleep(0.01)
         waiting[0].cancel()
         await asyncio.sleep(0.01)
@@ -331,7 +331,7 @@ def test_outlines_are_those_of_all_that_is_kept(caches: Caches, cassette: Path) 
     """In the cassette and in the folder."""
     cache = caches(cassette)
     _keep(cache, Entry("c", Reply("kept"), {"model": "n"}))
-    assert list(cache.outlines()) == [{"model": "m"}, {}, {"model": "n"}]
+    assert list(cache.summaries()) == [{"model": "m"}, {}, {"model": "n"}]
 
 
 def test_outlines_of_an_unusable_folder_are_the_cassettes(
@@ -339,7 +339,7 @@ def test_outlines_of_an_unusable_folder_are_the_cassettes(
 ) -> None:
     """They only explain: there is no error of their own."""
     (tmp_path / "file").touch()
-    assert list(caches(cassette, folder=tmp_path / "file").outlines()) == [{"model": "m"}, {}]
+    assert list(caches(cassette, folder=tmp_path / "file").summaries()) == [{"model": "m"}, {}]
 
 
 def test_an_unused_cache_makes_no_folder(caches: Caches, tmp_path: Path, cassette: Path) -> None:
@@ -377,7 +377,7 @@ def test_a_claim_that_is_not_waited_for_holds_up_nobody(
         await asyncio.sleep(0)
         claiming.cancel()
         await asyncio.gather(claiming, return_exceptions=True)
-        await other.settled("k")
+        await other.wait_for_other("k")
         return await other.claim("k")
 
     assert _run(claim()) is True

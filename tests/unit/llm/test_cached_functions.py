@@ -16,7 +16,7 @@ import pytest
 
 from pytest_rageval.errors import CallableError, InputError, MissingReplyError, Unscored
 from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.llm import cache as leases
+from pytest_rageval.llm import leases
 from pytest_rageval.llm.cached_functions import Functions, is_cached
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
 from pytest_rageval.llm.gateway import Access, Gateway
@@ -136,7 +136,7 @@ def test_without_a_version_results_are_kept_within_the_run(world: World, name: s
     results = asyncio.run(twice()) if name == "slow_too" else [cached("a"), cached("a")]
     assert results[0] == results[1]
     assert len(world.calls) == 1
-    (remark,) = session._door.usage.remarks
+    (remark,) = session._gateway.usage.remarks
     assert remark.endswith("are kept within this run only: no version")
     session.cached(world.slow)("a")
     assert len(world.calls) == 2
@@ -657,7 +657,7 @@ def test_results_are_recorded_and_read_from_a_cassette(world: World, tmp_path: P
     functions = world.session(record=True, cassette=cassette)
     for text in "aab":
         _call(functions, world.slow, text)
-    write_cassette(cassette, functions._door.used.values())
+    write_cassette(cassette, functions._gateway.used.values())
     assert len(read_cassette(cassette)) == 2
     world.close()
     world.folder = tmp_path / "other"
@@ -669,12 +669,12 @@ def test_what_is_kept_says_of_which_function_it_is(world: World) -> None:
     """By name, version and arguments as hashes: a secret among them is not in the file."""
     functions = world.session(record=True)
     _call(functions, world.slow, "a secret")
-    (entry,) = functions._door.used.values()
-    assert entry.outline["model"] == "test_functions.World.slow@1" or entry.outline["model"].endswith(
+    (entry,) = functions._gateway.used.values()
+    assert entry.summary["model"] == "test_functions.World.slow@1" or entry.summary["model"].endswith(
         "World.slow@1"
     )
-    assert list(entry.outline["parts"]) == ["argument 1"]
-    assert "secret" not in json.dumps(entry.outline)
+    assert list(entry.summary["parts"]) == ["argument 1"]
+    assert "secret" not in json.dumps(entry.summary)
 
 
 @pytest.mark.parametrize("turns", [1, 5, 20])

@@ -18,7 +18,7 @@ from pytest_rageval.errors import (
     StoreError,
     Unscored,
 )
-from pytest_rageval.llm import cache as leases
+from pytest_rageval.llm import leases
 from pytest_rageval.llm import sender as sender_module
 from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
@@ -36,7 +36,7 @@ PACE = Pace(concurrency=8, timeout_s=30, retries=1)
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeat at once, and renew leases often, so that nobody waits for these tests."""
-    monkeypatch.setattr(sender_module, "FIRST_WAIT_S", 0.005)
+    monkeypatch.setattr(sender_module, "FIRST_DELAY_S", 0.005)
     monkeypatch.setattr(leases, "RENEWAL_S", 0.05)
 
 
@@ -307,7 +307,7 @@ def test_what_another_has_taken_over_is_not_asked(door: Through, monkeypatch: py
         # The first is in flight, and the second claimed, when the other looks.
         asking = [asyncio.create_task(stopped.ask(_at(server), _request(n))) for n in ("first", "second")]
         await until(lambda: server.requests)
-        await until(lambda: stopped.cache.still_ours(_request("second").key))
+        await until(lambda: stopped.cache.holds_lease(_request("second").key))
         await asyncio.sleep(0.1)
         second = await other.ask(_at(server), _request("second"))
         replies = [second, *await asyncio.gather(*asking)]
@@ -464,7 +464,7 @@ def test_what_is_used_is_recorded(door: Through, tmp_path: Path) -> None:
     write_cassette(cassette, made.used.values())
     entry = read_cassette(cassette)[_request("new").key]
     assert entry.reply.text == "to new"
-    assert entry.outline == request_summary(_request("new"))
+    assert entry.summary == request_summary(_request("new"))
 
 
 def test_prompts_are_kept_where_they_are_asked_for(door: Through) -> None:
@@ -473,13 +473,13 @@ def test_prompts_are_kept_where_they_are_asked_for(door: Through) -> None:
     with ScriptedServer() as server:
         _asked(made, _at(server), _request("a"))
     (entry,) = made.used.values()
-    assert entry.outline["messages"] == [{"role": "user", "content": "a"}]
+    assert entry.summary["messages"] == [{"role": "user", "content": "a"}]
     reading = door()
 
     async def outlines() -> list[Any]:
-        return list(reading.cache.outlines())
+        return list(reading.cache.summaries())
 
-    assert _run(reading, outlines()) == [entry.outline]
+    assert _run(reading, outlines()) == [entry.summary]
 
 
 def test_what_a_reader_should_know_is_counted_for_cached_replies_too(door: Through) -> None:
@@ -585,7 +585,7 @@ def test_a_cassette_is_found_at_another_address(door: Through, tmp_path: Path, m
     (reply,) = _asked(through, RemoteServer(THERE), _request("x", base_url=THERE))
     assert reply.text == "recorded"
     assert (through.usage.cached, through.usage.live, through.usage.failed) == (1, 0, 0)
-    assert through.usage.told == {
+    assert through.usage.sorted_remarks == {
         f"recorded at {HERE}, used for {THERE}: the model's name, m, is the same (--rageval-refresh asks anew)": 1
     }
 
@@ -597,7 +597,7 @@ def test_the_reply_of_just_this_address_counts(door: Through, tmp_path: Path) ->
         through = door(cassette=tape, mode="replay")
         (reply,) = _asked(through, RemoteServer(HERE), _request("x", base_url=f"http://{name}.test/v1"))
         assert reply.text == f"said {name}"
-        assert not through.usage.told
+        assert not through.usage.sorted_remarks
 
 
 @pytest.mark.parametrize(("other", "found"), [("the same", True), ("another", False)])
@@ -632,13 +632,13 @@ def test_nothing_but_the_address_may_differ(door: Through, tmp_path: Path, chang
     assert isinstance(reply, MissingReplyError)
 
 
-def test_what_was_recorded_elsewhere_is_recorded_once(door: Through, tmp_path: Path) -> None:
+def test_what_was_find_at_other_address_is_recorded_once(door: Through, tmp_path: Path) -> None:
     """It stays the reply of its own address."""
     tape = _tape(tmp_path, here="recorded")
     through = door(cassette=tape, record=True)
     _asked(through, RemoteServer(THERE), _request("x", base_url=THERE))
-    assert {key: entry.outline for key, entry in through.used.items()} == {
-        key: entry.outline for key, entry in read_cassette(tape).items()
+    assert {key: entry.summary for key, entry in through.used.items()} == {
+        key: entry.summary for key, entry in read_cassette(tape).items()
     }
 
 

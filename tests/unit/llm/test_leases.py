@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.errors import StoreError
-from pytest_rageval.llm import cache as leases
-from pytest_rageval.llm.cache import Leases
+from pytest_rageval.llm import leases
+from pytest_rageval.llm.leases import Leases
 from pytest_rageval.llm.store import Database
 
 Open = Callable[..., Database]
@@ -184,10 +184,10 @@ def test_a_lease_of_a_dead_owner_runs_out(owner: Owner, clock: Clock) -> None:
     _look(one, clock, leases.LEASE_S - 0.1)
     assert _claim(one, "a") == set()
     assert one.held(["a"]) == {"a"}
-    assert one.others()
+    assert one.others_active()
     _look(one, clock, 0.2)
     assert one.held(["a", "b"]) == set()
-    assert not one.others()
+    assert not one.others_active()
     assert _claim(one, "a") == {"a"}
     assert _claim(other, "a", "b") == {"b"}
 
@@ -227,8 +227,8 @@ def test_an_owner_with_another_clock_is_alive(
     elsewhere, one = owner(), owner()
     _claim(elsewhere, "a")
     for second in range(30):
-        monkeypatch.setattr(leases, "_mark", lambda: clock.now + shift)
-        elsewhere._database.execute("UPDATE leases SET expires = ?", (leases._mark(),))
+        monkeypatch.setattr(leases, "_new_mark", lambda: clock.now + shift)
+        elsewhere._database.execute("UPDATE leases SET expires = ?", (leases._new_mark(),))
         _look(one, clock, 1.0)
         assert one.held(["a"]) == {"a"}, second
 
@@ -255,9 +255,9 @@ def test_an_owner_knows_what_was_taken_over(owner: Owner, clock: Clock) -> None:
     one.held(["a"])
     _look(one, clock, leases.LEASE_S + 0.1)
     _claim(one, "a")
-    assert stopped.ours(["a", "b"]) == set()
+    assert stopped.own(["a", "b"]) == set()
     assert _claim(stopped, "a", "b", "c") == {"b", "c"}
-    assert one.ours(["a", "b", "c"]) == {"a"}
+    assert one.own(["a", "b", "c"]) == {"a"}
 
 
 @pytest.mark.usefixtures("often")
@@ -270,7 +270,7 @@ def test_what_was_taken_over_is_not_renewed_by_its_former_owner(owner: Owner) ->
         # As if it had not been renewed in time; in one with the claim, so that it is not renewed between.
         other._database.execute("DELETE FROM leases WHERE key = 'a'")
         assert other.claim(["a"]) == {"a"}
-    other._ended.set()
+    other._closed.set()
     assert other._renewing is not None
     other._renewing.join(60)
     left = _mark(one, "a")

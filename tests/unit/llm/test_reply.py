@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.llm.messages import Reply, silence, without_reasoning
+from pytest_rageval.llm.messages import Reply, empty_reason, without_reasoning
 
 REPLY = Reply("c7 – „ja“\n", "m-2024", "length", 12, 3)
 
 
 def test_a_reply_and_its_line_are_inverse() -> None:
     """What is written is read again, on one line."""
-    assert Reply.loads(REPLY.dumps()) == REPLY
+    assert Reply.of(json.loads(REPLY.dumps())) == REPLY
     assert "\n" not in REPLY.dumps()
 
 
@@ -30,7 +30,7 @@ def test_a_field_of_another_kind_is_named(name: str, value: Any) -> None:
     """The error says which field, what it is and what was expected."""
     record = json.loads(REPLY.dumps()) | {name: value}
     with pytest.raises(ValueError, match=f"'{name}' is .*, expected (str|int)"):
-        Reply.loads(json.dumps(record))
+        Reply.of(record)
 
 
 @pytest.mark.parametrize("name", ["text", "model", "finish_reason", "tokens_in", "tokens_out"])
@@ -39,19 +39,19 @@ def test_a_missing_field_is_named(name: str) -> None:
     record = json.loads(REPLY.dumps())
     del record[name]
     with pytest.raises(ValueError, match=f"'{name}' is None"):
-        Reply.loads(json.dumps(record))
+        Reply.of(record)
 
 
 @pytest.mark.parametrize(("line", "found"), [("[]", "found list"), ('"x"', "found str"), ("{", "Expecting")])
 def test_what_is_no_object_is_refused(line: str, found: str) -> None:
     """The error says what was found."""
     with pytest.raises(ValueError, match=found):
-        Reply.loads(line)
+        Reply.of(json.loads(line))
 
 
 def test_further_fields_do_not_matter() -> None:
     """A line of a later version is still read."""
-    assert Reply.loads(json.dumps({**json.loads(REPLY.dumps()), "cost": 1})) == REPLY
+    assert Reply.of({**json.loads(REPLY.dumps()), "cost": 1}) == REPLY
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_further_fields_do_not_matter() -> None:
 def test_the_answer_is_what_stands_behind_the_reasoning(text: str, answer: str) -> None:
     """At the beginning, in tags; what is quoted, or stands within an answer, is part of it."""
     assert without_reasoning(text) == Reply(text).answer == answer
-    assert Reply.loads(Reply(text).dumps()).text == text
+    assert Reply.of(json.loads(Reply(text).dumps())).text == text
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_taking_reasoning_off_takes_time_in_proportion_to_the_length(part: str) 
 )
 def test_why_a_reply_has_no_answer(reply: Reply, why: str) -> None:
     """As far as the server says it."""
-    assert silence(reply) == why
+    assert empty_reason(reply) == why
 
 
 def test_a_line_that_is_nested_without_end_is_no_reply() -> None:

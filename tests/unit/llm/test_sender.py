@@ -34,8 +34,8 @@ REFUSED_TEMPERATURE = Answer(
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeat at once, so that nobody waits for these tests."""
-    monkeypatch.setattr(sender_module, "FIRST_WAIT_S", 0.005)
-    monkeypatch.setattr(sender_module, "LONGEST_WAIT_S", 0.5)
+    monkeypatch.setattr(sender_module, "FIRST_DELAY_S", 0.005)
+    monkeypatch.setattr(sender_module, "LONGEST_DELAY_S", 0.5)
 
 
 async def _closing(sender: Sender, sent: Coroutine[Any, Any, Any]) -> Any:

@@ -85,7 +85,7 @@ def test_a_later_reply_replaces_the_former(store: Store) -> None:
     _put(store, Entry("k", REPLY, OUTLINE))
     _put(store, Entry("k", Reply("other"), {"model": "n"}))
     assert store.get_many(["k"]) == {"k": Reply("other")}
-    assert [(entry.key, entry.outline) for entry in store.entries()] == [("k", {"model": "n"})]
+    assert [(entry.key, entry.summary) for entry in store.entries()] == [("k", {"model": "n"})]
 
 
 def test_replies_of_other_runs_do_not_count_where_all_is_asked_again(store: Store) -> None:
@@ -95,10 +95,10 @@ def test_replies_of_other_runs_do_not_count_where_all_is_asked_again(store: Stor
     _put(store, Entry("new", REPLY, {"model": "m"}, written=1.0), run="2")
     keys = ["old", "older", "new"]
     assert set(store.get_many(keys)) == set(store.get_many(keys, run="2")) == set(keys)
-    assert set(store.get_many(keys, run="2", asked_in_run=True)) == {"new"}
-    assert store.get_many(keys, run="3", asked_in_run=True) == {}
+    assert set(store.get_many(keys, run="2", only_run=True)) == {"new"}
+    assert store.get_many(keys, run="3", only_run=True) == {}
     # The name of the run is the cache's own matter.
-    assert [entry.outline for entry in store.entries()] == [{"model": "m"}, {}, {}]
+    assert [entry.summary for entry in store.entries()] == [{"model": "m"}, {}, {}]
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n", " \r\n\t "])
@@ -121,9 +121,9 @@ def test_everything_kept_is_listed_by_key(store: Store) -> None:
     before = time.time()
     _put(store, Entry("b", REPLY, OUTLINE, 5.0), Entry("a", Reply("")), Entry("c", REPLY))
     first, second, third = store.entries()
-    assert (first.key, first.reply, first.outline) == ("a", Reply(""), {})
+    assert (first.key, first.reply, first.summary) == ("a", Reply(""), {})
     assert before <= first.written <= time.time()
-    assert (second.key, second.reply, second.outline, second.written) == ("b", REPLY, OUTLINE, 5.0)
+    assert (second.key, second.reply, second.summary, second.written) == ("b", REPLY, OUTLINE, 5.0)
     assert third.key == "c"
 
 
@@ -262,7 +262,7 @@ def test_an_unreadable_outline_is_none(store: Store, tmp_path: Path, outline: ob
     _put(store, Entry("k", REPLY, OUTLINE))
     _planted(tmp_path / "cache", "UPDATE replies SET outline = ?", outline)
     assert store.get_many(["k"]) == {"k": REPLY}
-    assert [entry.outline for entry in store.entries()] == [{}]
+    assert [entry.summary for entry in store.entries()] == [{}]
 
 
 def test_nothing_is_ever_evicted(store: Store) -> None:

@@ -123,9 +123,9 @@ DEEPSEEK = {
 def test_a_refused_parameter_is_left_out(refusal: dict[str, Any], name: str) -> None:
     """Found where each server names it; everything else is sent as before."""
     dialect = UnsupportedParams()
-    assert dialect.spoken(SENT) == (SENT, "")
+    assert dialect.adapt(SENT) == (SENT, "")
     assert dialect.learn(SENT, refusal)
-    sent, without = dialect.spoken(SENT)
+    sent, without = dialect.adapt(SENT)
     assert without == name
     assert sent == {other: value for other, value in SENT.items() if other != name}
 
@@ -135,7 +135,7 @@ def test_max_tokens_has_another_name(refusal: dict[str, Any]) -> None:
     """The refusal names both; the new one is sent, in its place, and nothing is left out."""
     dialect = UnsupportedParams()
     assert dialect.learn(SENT, refusal)
-    sent, without = dialect.spoken(SENT)
+    sent, without = dialect.adapt(SENT)
     assert without == ""
     assert sent == {
         "max_completion_tokens" if name == "max_tokens" else name: value for name, value in SENT.items()
@@ -146,8 +146,8 @@ def test_the_other_name_has_another_name_too() -> None:
     """A server of old knows max_tokens alone."""
     dialect = UnsupportedParams()
     assert dialect.learn({"max_completion_tokens": 16}, OLD_OPENAI)
-    assert dialect.spoken({"max_completion_tokens": 16}) == ({"max_tokens": 16}, "")
-    assert dialect.spoken({"max_tokens": 16}) == ({"max_tokens": 16}, "")
+    assert dialect.adapt({"max_completion_tokens": 16}) == ({"max_tokens": 16}, "")
+    assert dialect.adapt({"max_tokens": 16}) == ({"max_tokens": 16}, "")
 
 
 @pytest.mark.parametrize("asked", ["max_tokens", "max_completion_tokens"])
@@ -156,7 +156,7 @@ def test_one_name_after_the_other_is_not_tried_for_ever(asked: str) -> None:
     dialect = UnsupportedParams()
     tried = []
     for expected in (True, False):
-        sent, without = dialect.spoken({asked: 16})
+        sent, without = dialect.adapt({asked: 16})
         (name,) = sent
         tried.append(name)
         assert without == ""
@@ -171,7 +171,7 @@ def test_where_both_names_are_sent_the_refused_one_is_left_out() -> None:
     dialect = UnsupportedParams()
     both = {"max_tokens": 16, "max_completion_tokens": 16}
     assert dialect.learn(both, OPENAI_UNSUPPORTED_PARAMETER)
-    assert dialect.spoken(both) == ({"max_completion_tokens": 16}, "max_tokens")
+    assert dialect.adapt(both) == ({"max_completion_tokens": 16}, "max_tokens")
 
 
 def test_requests_refused_at_the_same_time_teach_the_same() -> None:
@@ -179,7 +179,7 @@ def test_requests_refused_at_the_same_time_teach_the_same() -> None:
     dialect = UnsupportedParams()
     for _ in range(16):
         assert dialect.learn(SENT, OPENAI_UNSUPPORTED_PARAMETER)
-    sent, without = dialect.spoken(SENT)
+    sent, without = dialect.adapt(SENT)
     assert sent["max_completion_tokens"] == 16
     assert without == ""
 
@@ -188,9 +188,9 @@ def test_several_refused_parameters_are_listed() -> None:
     """In the order in which they were asked for."""
     dialect = UnsupportedParams()
     assert dialect.learn(SENT, VLLM)
-    assert dialect.learn(dialect.spoken(SENT)[0], OPENAI_UNSUPPORTED_VALUE)
-    assert dialect.spoken(SENT)[1] == "temperature seed"
-    assert dialect.spoken({"seed": 1, "top_p": 0.5}) == ({"top_p": 0.5}, "seed")
+    assert dialect.learn(dialect.adapt(SENT)[0], OPENAI_UNSUPPORTED_VALUE)
+    assert dialect.adapt(SENT)[1] == "temperature seed"
+    assert dialect.adapt({"seed": 1, "top_p": 0.5}) == ({"top_p": 0.5}, "seed")
 
 
 @pytest.mark.parametrize("name", ["tools", "tool_choice"])
@@ -200,7 +200,7 @@ def test_tools_are_never_left_out(name: str) -> None:
     sent = {**SENT, "tools": [{"type": "function"}], "tool_choice": "auto"}
     refusal = {"message": f"'{name}' is not supported with this model", "param": name}
     assert not dialect.learn(sent, refusal)
-    assert dialect.spoken(sent) == (sent, "")
+    assert dialect.adapt(sent) == (sent, "")
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_a_refusal_that_names_none_teaches_nothing(refusal: dict[str, Any]) -> N
     """Words of English that are names of parameters too do not count without quotes."""
     dialect = UnsupportedParams()
     assert not dialect.learn(SENT, refusal)
-    assert dialect.spoken(SENT) == (SENT, "")
+    assert dialect.adapt(SENT) == (SENT, "")
 
 
 def test_what_was_not_sent_is_not_learned() -> None:
@@ -250,4 +250,4 @@ def test_a_value_that_is_out_of_range_is_the_users_to_mend(refusal: dict[str, An
     """The model knows the parameter: asked without it, it would answer another question than was meant."""
     dialect = UnsupportedParams()
     assert not dialect.learn(SENT, refusal)
-    assert dialect.spoken(SENT) == (SENT, "")
+    assert dialect.adapt(SENT) == (SENT, "")

@@ -25,5 +25,5 @@ def ask(llm: LLMServer, tmp_path) -> Iterator[Callable[..., LLM]]:
     yield made
     for client in opened:
         if client._loop.started:
-            client._loop.submit(client._door.close()).result(60)
+            client._loop.submit(client._gateway.close()).result(60)
         client._loop.close()

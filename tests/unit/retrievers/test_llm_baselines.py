@@ -195,7 +195,7 @@ def test_a_plan_goes_on_with_documents_that_are_not_known_yet(
     assert len(found) == 3
     assert all(MARK.search(document.text) for document in found)
     client.complete(f"Answer from {found[0].text}", max_tokens=5)
-    usage = client._door.usage
+    usage = client._gateway.usage
     assert (usage.live, usage.dependent) == (2, 1)
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_rageval.embeddings.cache import EmbeddingStore
-from pytest_rageval.embeddings.file import EMBEDDINGS_FILE, survey
+from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, EmbeddingStore, survey
 from pytest_rageval.errors import StoreError
 
 VECTOR = np.array([0.6, -0.8, 1e-30], np.float32)
@@ -154,7 +153,7 @@ WRITER = """
 import sys
 from pathlib import Path
 import numpy as np
-from pytest_rageval.embeddings.cache import EmbeddingStore
+from pytest_rageval.embeddings.store import EmbeddingStore
 store = EmbeddingStore(Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()

@@ -23,7 +23,7 @@ ENTRIES = [
 
 
 def _plain(entries: Iterable[Entry]) -> dict[str, tuple[Reply, Any]]:
-    return {entry.key: (entry.reply, entry.outline) for entry in entries}
+    return {entry.key: (entry.reply, entry.summary) for entry in entries}
 
 
 def _read(file: Path) -> dict[str, tuple[Reply, Any]]:

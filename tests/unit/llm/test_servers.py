@@ -6,7 +6,7 @@ import pytest
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.fingerprint import SAMPLE_BYTES
-from pytest_rageval.llm.embedded_weights import PackagedWeights, UserWeights, weights_in_force
+from pytest_rageval.llm.servers import PackagedWeights, UserWeights, weights_in_force
 
 
 @pytest.fixture
