@@ -249,7 +249,8 @@ class _MemoryCache:
             if turn.taken:
                 try:
                     with _computing(turn):
-                        computed = asyncio.ensure_future(self._function(*args, **named))
+                        call = _reusable(self._function, self._function(*args, **named))
+                        computed = asyncio.ensure_future(call)
                 except BaseException:
                     self._forget(turn, result)
                     raise
