@@ -1,8 +1,7 @@
-"""The house: which room may import which.
+"""The layers of the package: which part may import which.
 
-A room is a module or a package right under `pytest_rageval`. It stands on one
-floor and imports only from the floors below; a new room must choose its floor.
-Imports for the type checker count: they too say who knows of whom.
+A part is a module or a package directly under `pytest_rageval`. It belongs to one layer and imports only from
+lower layers; a new part must be added to one. Imports for the type checker count too.
 """
 
 import ast
@@ -17,7 +16,7 @@ import pytest
 import pytest_rageval
 
 PACKAGE = Path(pytest_rageval.__file__).parent
-FLOORS = {
+LAYERS = {
     8: {"cli", "plugin"},
     7: {"session"},
     6: {"evaluations", "reports"},
@@ -28,13 +27,13 @@ FLOORS = {
     1: {"errors"},
     0: {"printable"},
 }
-FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
+LAYER_OF = {part: floor for floor, parts in LAYERS.items() for part in parts}
 PYTEST = {"pytest", "_pytest", "xdist", "pytester"}
 HEAVY = ("numpy", "scipy", "openai", "asyncio", "torch", "pydantic", "rank_bm25", "sqlite3")
 
 
-def _room(module: str) -> str:
-    """The room of a dotted module of the package; empty for the package's own front."""
+def _part(module: str) -> str:
+    """The part that a dotted module belongs to; empty for the package itself."""
     return module.split(".")[1] if "." in module else ""
 
 
@@ -54,18 +53,18 @@ def _imported(source: str, module: str, *, is_package: bool) -> Iterator[str]:
 
 def _violations(source: str, module: str, *, is_package: bool = False) -> list[str]:
     """What in a module goes upward or sideways, or imports pytest outside the plugin."""
-    room, found = _room(module), []
+    part, found = _part(module), []
     for name in _imported(source, module, is_package=is_package):
         top, _, rest = name.partition(".")
-        if top in PYTEST and room != "plugin":
+        if top in PYTEST and part != "plugin":
             found.append(f"{module} imports {top}, which plugin/ alone may")
-        if top != "pytest_rageval" or not room:
+        if top != "pytest_rageval" or not part:
             continue
         other = rest.partition(".")[0]
-        if other not in FLOOR_OF:
-            found.append(f"{module} imports {name}, which stands on no floor below it")
-        elif other != room and FLOOR_OF[other] >= FLOOR_OF[room]:
-            found.append(f"{module} (floor {FLOOR_OF[room]}) imports {name} (floor {FLOOR_OF[other]})")
+        if other not in LAYER_OF:
+            found.append(f"{module} imports {name}, which is in no layer")
+        elif other != part and LAYER_OF[other] >= LAYER_OF[part]:
+            found.append(f"{module} (layer {LAYER_OF[part]}) imports {name} (layer {LAYER_OF[other]})")
     return found
 
 
@@ -78,19 +77,19 @@ def _dotted(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def test_every_room_has_chosen_its_floor() -> None:
-    """A module or package that is on no floor fails here, and so does a floor's entry that is gone."""
-    rooms = {_room(_dotted(path)) for path in _modules()} - {""}
-    assert rooms == FLOOR_OF.keys()
+def test_every_part_is_in_a_layer() -> None:
+    """A new module or package fails here until it is in a layer, and so does an entry without a module."""
+    parts = {_part(_dotted(path)) for path in _modules()} - {""}
+    assert parts == LAYER_OF.keys()
 
 
-def test_no_room_has_two_floors() -> None:
+def test_no_part_is_in_two_layers() -> None:
     """The table above is a partition."""
-    assert sum(map(len, FLOORS.values())) == len(FLOOR_OF)
+    assert sum(map(len, LAYERS.values())) == len(LAYER_OF)
 
 
 def test_imports_go_downward() -> None:
-    """No module imports from its own floor or above it, and only the plugin imports pytest."""
+    """No module imports from its own layer or a higher one, and only the plugin imports pytest."""
     found = [
         violation
         for path in _modules()
@@ -102,7 +101,7 @@ def test_imports_go_downward() -> None:
 
 
 def test_no_modules_import_each_other() -> None:
-    """Within a room, too, imports have an order: there is no circle, not even a late or a type-only one."""
+    """Within a part, too, imports have an order: there is no circle, not even a late or a type-only one."""
     dotted = {_dotted(path): path for path in _modules()}
     graph = {}
     for name, path in dotted.items():
@@ -111,7 +110,7 @@ def test_no_modules_import_each_other() -> None:
         )
         owners = {each if each in dotted else each.rpartition(".")[0] for each in imported}
         graph[name] = (owners & dotted.keys()) - {name}
-    # The package's front imports all; nothing below may import it back, which the floors say.
+    # The package's front imports all; nothing below may import it back, which the layers say.
     TopologicalSorter(graph).prepare()
 
 
@@ -153,7 +152,7 @@ def test_the_check_sees_what_is_forbidden(module: str, source: str) -> None:
     ],
 )
 def test_the_check_lets_pass_what_is_allowed(module: str, source: str) -> None:
-    """Downward, within a room, pytest in the plugin, and the package's front."""
+    """Downward, within a part, pytest in the plugin, and the package's front."""
     assert not _violations(source, module)
 
 
