@@ -27,7 +27,7 @@ LAYERS = {
     1: {"errors"},
     0: {"printable"},
 }
-LAYER_OF = {part: floor for floor, parts in LAYERS.items() for part in parts}
+LAYER_OF = {part: layer for layer, parts in LAYERS.items() for part in parts}
 PYTEST = {"pytest", "_pytest", "xdist", "pytester"}
 HEAVY = ("numpy", "scipy", "openai", "asyncio", "torch", "pydantic", "rank_bm25", "sqlite3")
 
