@@ -41,8 +41,12 @@ class BrokenCacheError(StoreError):
 
 
 @contextlib.contextmanager
-def open_cache(directory: Path, *, make: bool = False, write: bool = False) -> Iterator[Database]:
+def open_cache(
+    directory: Path, *, make: bool = False, write: bool = False, replies_only: bool = False
+) -> Iterator[Database]:
     """Open the reply cache of a folder; make it if it is missing; require that it can be written.
+
+    With `replies_only` it is opened to read the replies alone, beside which foreign objects may be.
 
     Raises:
         InputError: it is missing, cannot be used, or is read-only.
@@ -59,7 +63,7 @@ def open_cache(directory: Path, *, make: bool = False, write: bool = False) -> I
         # SQLite would take it for a new cache.
         raise BrokenCacheError(directory, f"its file {FILE} is empty, 0 bytes")
     try:
-        with contextlib.closing(Database(directory)) as database:
+        with contextlib.closing(Database(directory, replies_only=replies_only)) as database:
             if write and database.read_only:
                 raise InputError(
                     f"The reply cache in {directory} may only be read.\n"

@@ -151,7 +151,7 @@ def _readable_entries(directory: Path) -> tuple[list[Entry | Damaged], str]:
     """The entries that SQLite reads, and the damage to the file as a whole; empty if it is sound."""
     entries: list[Entry | Damaged] = []
     try:
-        with open_cache(directory) as database:
+        with open_cache(directory, replies_only=True) as database:
             entries.extend(inspect(database))
             # Entries can be missing without an error, if a page has lost count of them.
             return entries, "; ".join(map(plain, file_faults(database)))

@@ -185,21 +185,26 @@ class Database:
     Args:
         directory: the cache folder; made if missing, with a `.gitignore` in it.
         restored: called when the file had been removed or replaced, and was made again.
+        replies_only: open it to read the table of replies. Then other objects in the file may be foreign: reading
+            this table runs none of them.
 
     Raises:
         StoreError: from every method, when the file cannot be used; names the folder.
     """
 
-    def __init__(self, directory: Path, *, restored: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, directory: Path, *, restored: Callable[[], None] = lambda: None, replies_only: bool = False
+    ) -> None:
         self.directory = directory
         self.read_only = False
+        self._replies_only = replies_only
         self._file = directory / FILE
         self._restored = restored
         with self.mapped():
             make_cache_folder(directory)
             make_private_file(self._file)
             try:
-                self._connection = self._opened("mode=rwc")
+                self._connection = self._opened("mode=rwc", write=not replies_only)
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorname not in UNWRITABLE or not self._file.is_file():
                     raise
@@ -384,6 +389,8 @@ class Database:
                 f"this one knows schema {SCHEMA}",
                 "update pytest-rageval",
             )
+        if self._replies_only:
+            foreign = [each for each in foreign if each.endswith(" 'replies'")]
         if foreign:
             raise self.unusable(
                 f"its file {FILE} holds what pytest-rageval did not make: {', '.join(foreign)}",

@@ -171,7 +171,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "citations.cited": lambda said: citations.cited(said, 5),
     "citations.without_citations": citations.without_citations,
     "citations.between_citations": citations.between_citations,
-    "listed.listed": lambda said: listed(said, [*ALIASES, [said]]),
+    "citations.listed": lambda said: listed(said, [*ALIASES, [said]]),
     "abstention.abstains": abstention.abstains,
     "text.normalize": text.normalize,
     "text.exact_match": lambda said: text.exact_match(said, [ANSWER]),
@@ -193,27 +193,29 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "overlap.rouge_l": lambda said: overlap.rouge_l(said, [f"{said} x"]),
     "overlap.bleu": lambda said: overlap.bleu(said, [f"{said} x"]),
     "overlap.meteor": lambda said: overlap.meteor(said, [f"{said} x"]),
-    "judge.parse_yes_no": _quietly(judge.parse_yes_no),
-    "judge.parse_yes_no, after yes": _quietly(lambda said: judge.parse_yes_no(f"yes{said}")),
-    "judge.parse_grade": _quietly(judge.parse_grade),
-    "judge.parse_grade, after a grade": _quietly(lambda said: judge.parse_grade(f"3{said}")),
-    "judge.parse_preference": _quietly(judge.parse_preference),
-    "judge.parse_preference, in a tag": _quietly(
+    "llm_judge.parse_yes_no": _quietly(judge.parse_yes_no),
+    "llm_judge.parse_yes_no, after yes": _quietly(lambda said: judge.parse_yes_no(f"yes{said}")),
+    "llm_judge.parse_grade": _quietly(judge.parse_grade),
+    "llm_judge.parse_grade, after a grade": _quietly(lambda said: judge.parse_grade(f"3{said}")),
+    "llm_judge.parse_preference": _quietly(judge.parse_preference),
+    "llm_judge.parse_preference, in a tag": _quietly(
         lambda said: judge.parse_preference(f"<rating>{said}1</rating>")
     ),
-    "rating.parse_rating": _quietly(rating.parse_rating),
-    "rating.parse_rating, in a block": _quietly(lambda said: rating.parse_rating(f"```json{said}```")),
-    "rating.parse_rating, an explanation": _quietly(
+    "judge_protocol.parse_rating": _quietly(rating.parse_rating),
+    "judge_protocol.parse_rating, in a block": _quietly(
+        lambda said: rating.parse_rating(f"```json{said}```")
+    ),
+    "judge_protocol.parse_rating, an explanation": _quietly(
         lambda said: rating.parse_rating(json.dumps({"explanation": said, "grade": 3}))
     ),
     "fence.mark_for": lambda said: mark_for([said, said]),
-    "fence.fenced": lambda said: fenced("answer", said, MARK),
-    "fence.unfenced": lambda said: unfenced(f"<a {MARK}>\n\n{said}\n</a {MARK}>"),
+    "quoting.fenced": lambda said: fenced("answer", said, MARK),
+    "quoting.unfenced": lambda said: unfenced(f"<a {MARK}>\n\n{said}\n</a {MARK}>"),
     "prompts": lambda said: (OWN.answer(said, [said]), OWN.same_answer(said, [said], said)),
     "prompts without fences": lambda said: OWN.without_fences().same_answer(said, [said], said),
     "prompts of the local model": lambda said: continuing.few_shot_prompt(said, [said]),
-    "words.words": words.words,
-    "words.runs": lambda said: words.runs(said, 8),
+    "near_duplicates.words": words.words,
+    "near_duplicates.runs": lambda said: words.runs(said, 8),
     "near_duplicates.shared_runs": lambda said: near_duplicates.shared_runs(said, f"{said} x y z"),
     "near_duplicates.near_duplicate": lambda said: near_duplicates.near_duplicate(said, said[: LENGTH // 2]),
     "near_duplicates.runs_of": near_duplicates._runs_of,
@@ -221,8 +223,8 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
         [said, f"{said} x"]
     ),
     "overlap.overlap, of texts": lambda said: gold_overlap.overlap(Document(said), Gold(text=f"{said} x y")),
-    "overlap.normal_path": gold_overlap.normal_path,
-    "overlap.files_named": lambda said: gold_overlap.files_named(said, [f"{said}/x", f"a/{said}"]),
+    "gold_matching.normal_path": gold_overlap.normal_path,
+    "gold_matching.files_named": lambda said: gold_overlap.files_named(said, [f"{said}/x", f"a/{said}"]),
     "labels.GoldMatch": lambda said: (
         labels.GoldMatch(
             Ranking.of("q", [Document(said), Document(said[:1000])]),
@@ -237,7 +239,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "reply.without_reasoning": lambda said: [
         reply.without_reasoning(f"{start}{said}") for start in ("", "<think>", "</think>")
     ],
-    "rating.json_object": rating.json_object,
+    "judge_protocol.json_object": rating.json_object,
     "printable.one_line": printable.one_line,
     "plan.is_mark": lambda said: (plan.is_plan_mark(said), plan.MARK.findall(said)),
     "dialect.learn": lambda said: UnsupportedParams().learn(
@@ -355,22 +357,23 @@ def test_the_check_finds_what_is_quadratic():
     assert _slow(lambda said: pattern.sub("", said), ["spaces"])
 
 
-ROOMS = ("answers", "measures", "fence", "normal_form", "cli.quotes", "llm.tokens")
+PARTS = ("answers", "measures", "prompts.quoting", "text", "cli.quotes", "llm.tokens")
 
 ELSEWHERE = {
     "embedding.cosine": "test_an_embedding_reads_a_beginning",
     "embedding.bertscore_f1": "as cosine: the same tokenizer, which cuts the text off",
     "embedding.bertscore_precision": "as cosine",
     "embedding.bertscore_recall": "as cosine",
-    "usefulness.usefulness": "its text is the name of a measure",
+    "passage_labels.usefulness": "its text is the name of a measure",
+    "tokenize.is_word_character": "its text is one character",
 }
 """Functions that need no row in the table, and why."""
 
 
 def _public_text_functions() -> Iterator[str]:
-    """The functions of the rooms of text whose first argument is a text."""
-    for room in ROOMS:
-        package = importlib.import_module(f"pytest_rageval.{room}")
+    """The functions of the parts above whose first argument is a text."""
+    for part in PARTS:
+        package = importlib.import_module(f"pytest_rageval.{part}")
         paths = getattr(package, "__path__", None)
         modules = [package]
         if paths:

@@ -218,8 +218,8 @@ def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
 
 
 def _hostile_entries() -> Iterator[Entry]:
-    yield entry(1, model=HOSTILE, outline={"model": f"m {HOSTILE}", "base_url": f"http://x/{HOSTILE}"})
-    yield entry(2, model=WRAPPED, outline={})
+    yield entry(1, model=HOSTILE, summary={"model": f"m {HOSTILE}", "base_url": f"http://x/{HOSTILE}"})
+    yield entry(2, model=WRAPPED, summary={})
     yield Entry("k", Reply(HOSTILE, HOSTILE), {"model": HOSTILE})
 
 

@@ -11,6 +11,8 @@ from pytest_rageval.cli.evalset_anchor import anchor
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.model import EvalSet, Example, Gold, Span
 
+pytestmark = pytest.mark.slow
+
 Data = Callable[[str], Path]
 
 CUT_IN_A_NUMBER = "7,000,000 square kilometres (2,70"

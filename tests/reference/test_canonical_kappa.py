@@ -23,7 +23,10 @@ _FOLDER = Path(os.environ.get("RAGEVAL_TEST_DATA", _DEFAULT)) / "openqa_eval"
 _MEASURED = 0.621
 _TOLERANCE = 0.01
 
-pytestmark = pytest.mark.skipif(not _FOLDER.is_dir(), reason="openqa_eval is not at hand (RAGEVAL_TEST_DATA)")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not _FOLDER.is_dir(), reason="openqa_eval is not at hand (RAGEVAL_TEST_DATA)"),
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ import pytest
 
 from pytest_rageval.stats.bradley_terry import Battle, bradley_terry
 
+pytestmark = pytest.mark.slow
+
 choix = pytest.importorskip("choix", reason="the package choix is not installed (extra test)")
 
 STRENGTHS = {

@@ -14,6 +14,8 @@ import pytest
 from pytest_rageval.errors import InputError
 from pytest_rageval.measures.passage_labels import usefulness
 
+pytestmark = pytest.mark.slow
+
 erag = pytest.importorskip("erag", reason="the package erag is not installed (pip install --no-deps erag)")
 
 CUTS = (1, 2, 5, 10, 20, 50)
@@ -43,7 +45,6 @@ def _random_labels(shares: tuple[float, ...], shortest: int) -> Labels:
     return {f"q{n}": rng.choices(shares, k=rng.randint(shortest, 50)) for n in range(1000)}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("chance", [0.02, 0.2, 0.7])
 def test_binary_labels_score_the_same(chance: float) -> None:
     """1,000 rankings of 1 to 50 passages, every measure and cut-off, to 1e-12; mrr over the whole."""
@@ -65,7 +66,6 @@ def test_binary_labels_score_the_same(chance: float) -> None:
         assert fmean(ours) == pytest.approx(found["aggregated"][measure], abs=1e-12, rel=0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "measure"), [("p", "P"), ("hit", "success")])
 @pytest.mark.parametrize("k", [1, 3, None])
 def test_graded_labels_score_the_same(name: str, measure: str, k: int | None) -> None:

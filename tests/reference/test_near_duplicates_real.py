@@ -11,6 +11,8 @@ import pytest
 
 from pytest_rageval.measures.near_duplicates import THRESHOLD, near_duplicate, shared_runs
 
+pytestmark = pytest.mark.slow
+
 Data = Callable[[str], Path]
 
 

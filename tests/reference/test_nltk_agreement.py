@@ -9,6 +9,8 @@ from scipy.stats import pearsonr
 
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, fleiss_kappa, pairwise_kappa, pearson
 
+pytestmark = pytest.mark.slow
+
 LABELS = {"verdicts": [0, 1], "preferences": [-1, 0, 1], "grades": [1, 2, 3, 4, 5]}
 
 

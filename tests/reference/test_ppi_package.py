@@ -7,6 +7,8 @@ import pytest
 
 from pytest_rageval.stats.prediction_powered import prediction_powered_mean
 
+pytestmark = pytest.mark.slow
+
 ppi_py = pytest.importorskip("ppi_py", reason="the package ppi-python is not installed")
 
 

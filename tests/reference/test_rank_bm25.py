@@ -8,6 +8,8 @@ from rank_bm25 import BM25Okapi
 
 from pytest_rageval.retrievers.bm25 import BM25Retriever, words
 
+pytestmark = pytest.mark.slow
+
 CORPUS = [
     "The cat sat on the mat with another cat.",
     "A dog ran home; the dog was tired.",

@@ -14,6 +14,8 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from pytest_rageval.answers.overlap import bleu, meteor, rouge1, rouge2, rouge_l
 
+pytestmark = pytest.mark.slow
+
 Pairs = Sequence[tuple[str, Sequence[str]]]
 
 

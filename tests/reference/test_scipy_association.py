@@ -10,6 +10,8 @@ from scipy.stats import kendalltau, rankdata, spearmanr
 
 from pytest_rageval.stats.agreement import kendall_tau, spearman_rho
 
+pytestmark = pytest.mark.slow
+
 PAIRS = {
     "no ties": lambda rng: (rng.random(80), rng.random(80)),
     "related": lambda rng: (x := rng.random(80), x + 0.3 * rng.random(80)),

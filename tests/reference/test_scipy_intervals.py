@@ -7,6 +7,8 @@ from scipy.stats import binomtest, bootstrap
 from pytest_rageval.stats.bootstrap import bca_mean
 from pytest_rageval.stats.intervals import wilson
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 47, 240, 2889])
 def test_wilson_equals_scipy(n: int) -> None:

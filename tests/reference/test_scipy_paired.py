@@ -8,6 +8,8 @@ from scipy.stats import binomtest, permutation_test
 
 from pytest_rageval.stats.paired import RESAMPLES, paired_test
 
+pytestmark = pytest.mark.slow
+
 CASES = 200
 
 

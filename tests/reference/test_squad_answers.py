@@ -6,6 +6,8 @@ import pytest
 
 from pytest_rageval.answers.text import exact_match, token_f1
 
+pytestmark = pytest.mark.slow
+
 # From the notes of the data set, computed there with a script that is not this package's.
 PUBLISHED = {
     "BERT_ensemble": (74.874, 86.325),

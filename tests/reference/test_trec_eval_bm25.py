@@ -22,6 +22,8 @@ from pytest_rageval.retrievers.bm25 import BM25Retriever
 from pytest_rageval.retrievers.retriever import adapt_retriever
 from pytest_rageval.scores import Outcome
 
+pytestmark = pytest.mark.slow
+
 Data = Callable[[str], Path]
 CUTS = (1, 3, 5)
 SAMPLE = 300
@@ -109,7 +111,6 @@ def _scored(outcomes: list[Outcome]) -> dict[str, float]:
     return {outcome.example.id: outcome.value for outcome in outcomes if outcome.value is not None}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("k", CUTS)
 @pytest.mark.parametrize("name", TREC)
 def test_cut_measures_equal_trec_eval(task: Task, outcomes, name: str, k: int) -> None:

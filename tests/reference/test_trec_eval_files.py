@@ -12,6 +12,8 @@ from pytest_rageval.measures.gold_matching import GoldMatch, ideal_labels
 from pytest_rageval.measures.ranking import MEASURES, Labels
 from pytest_rageval.model import Document, Gold, Ranking
 
+pytestmark = pytest.mark.slow
+
 Data = Callable[[str], Path]
 Expected = dict[tuple[str, str], float]
 

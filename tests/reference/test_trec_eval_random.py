@@ -12,6 +12,8 @@ from pytest_rageval.measures.gold_matching import GoldMatch, ideal_labels
 from pytest_rageval.measures.ranking import MEASURES, Labels
 from pytest_rageval.model import Document, Gold, Ranking
 
+pytestmark = pytest.mark.slow
+
 RANKINGS, DEPTH = 10_000, 60
 CUTS = (1, 2, 3, 5, 10, 20, 50)
 TREC = {"recall": "recall", "precision": "P", "map": "map_cut", "ndcg": "ndcg_cut", "hit": "success"}
@@ -92,7 +94,6 @@ def _arrays() -> tuple[Labels, Labels]:
     return labels, ideal
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("k", CUTS)
 @pytest.mark.parametrize("name", TREC)
 def test_cut_measures_equal_trec_eval(name: str, k: int) -> None:

@@ -133,6 +133,7 @@ def test_the_packaged_model_needs_no_network() -> None:
 
 
 @needs_model
+@pytest.mark.slow
 def test_bertscore_with_the_packaged_model() -> None:
     """Equal texts are 1 in all three; unknown words count, and the signs around a text do not."""
     assert bertscore_scores([("The cat sat.", ["The cat sat."])]).tolist() == [[1.0, 1.0, 1.0]]
