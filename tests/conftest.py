@@ -1,5 +1,6 @@
 """What all tests share: no network beyond this machine, no key of the developer's."""
 
+import contextlib
 import os
 import socket
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from hypothesis import HealthCheck, settings
 
 # pytester takes every module away that a run inside imported, and numpy and its like cannot be
 # imported twice: so they are here before the first of them.
+with contextlib.suppress(ImportError):
+    import torch  # noqa: F401 - of the extra dense
 
 pytest_plugins = ["pytester"]
 

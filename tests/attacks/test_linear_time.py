@@ -297,7 +297,7 @@ def _caches() -> list[SimpleNamespace]:
     return [
         SimpleNamespace(clear=each.cache_clear)
         for each in gc.get_objects()
-        if isinstance(each, functools._lru_cache_wrapper) and "pytest_rageval" in str(each.__module__)
+        if type(each) is functools._lru_cache_wrapper and "pytest_rageval" in str(each.__module__)
     ]
 
 
