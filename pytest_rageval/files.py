@@ -31,7 +31,7 @@ OTHERS: Final = 0o077
 def make_cache_folder(directory: Path) -> None:
     """Make the folder if it is missing, private and with a `.gitignore`, as pytest does with its own.
 
-    An existing folder of the user's is left unchanged. One of ours is made private, as earlier versions did not.
+    A folder that the user made is left unchanged. One made by an earlier version is made private.
     """
     if directory.is_dir():
         if _is_ours(directory):

@@ -3,6 +3,7 @@
 import argparse
 import os
 import tomllib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,16 @@ from pytest_rageval.config import OPTIONS, Option
 __all__ = ["setup"]
 
 
-class Generated(SphinxDirective):
+class Generated(SphinxDirective, ABC):
     """Markdown that is computed, in place of the directive."""
 
     def run(self) -> list[nodes.Node]:
         """Parse the text as if it stood in the page."""
         return self.parse_text_to_nodes("\n".join(self.text()), allow_section_headings=True)
 
+    @abstractmethod
     def text(self) -> Iterator[str]:
         """The lines."""
-        raise NotImplementedError
 
 
 class OptionsDirective(Generated):

@@ -29,8 +29,8 @@ def mapped(records: Iterable[tuple[str, Any]], fields: Mapping[str, str]) -> Rec
             for `answers` is the one answer; for `gold`, the id of the one passage. Other fields are kept.
 
     Raises:
-        InputError: the map is no map, has an unknown field of ours, `gold` besides a part of it, or a
-            field of theirs that no record has; a record's passages have parts of different numbers, or
+        InputError: the map is no map, names an unknown native field, `gold` besides a part of it, or a
+            foreign field that no record has; a record's passages have parts of different numbers, or
             are there already.
     """
     fields = checked_fields(fields)
@@ -53,7 +53,7 @@ def checked_fields(fields: object) -> Mapping[str, str]:
         The map, with whole fields before parts of them.
 
     Raises:
-        InputError: it is no map of names, has an unknown field of ours, or the gold passages twice.
+        InputError: it is no map of names, names an unknown native field, or the gold passages twice.
     """
     if not isinstance(fields, Mapping) or not all(
         isinstance(name, str) for pair in fields.items() for name in pair
@@ -74,7 +74,7 @@ def _unusable(found: str) -> InputError:
 
 
 def is_target(name: str) -> bool:
-    """Whether a name is that of a field of ours, or of a part of one."""
+    """Whether a name is that of a native field, or of a part of one."""
     root, dot, part = name.partition(".")
     if not dot:
         return name in FIELDS
@@ -150,7 +150,7 @@ def _zipped(parts: dict[str, Any], check: Check) -> list[dict[str, Any]]:
 
 
 class NearMiss(NamedTuple):
-    """A key in records that was probably meant to be a field of ours, and the ids of the examples with it."""
+    """A key in records that was probably meant to be a native field, and the ids of the examples with it."""
 
     key: str
     meant: str

@@ -297,7 +297,7 @@ class _MemoryCache:
             result.set_result(done.result())
 
     def _forget(self, turn: _Turn, result: ResultFuture) -> None:
-        """Drop a failed call: each waiting caller tries by itself."""
+        """Drop a failed call: each waiting caller makes its own attempt."""
         turn.taken = False
         with self._lock:
             del self._results[turn.request.key]

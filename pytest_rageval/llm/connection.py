@@ -68,7 +68,7 @@ class _Bounded(httpx2.AsyncByteStream):
     """A response's body, decompressed; raises `TooLarge` beyond `MOST_BYTES`."""
 
     def __init__(self, response: httpx2.Response) -> None:
-        # Decompresses by itself: the client's own response would be read without a bound.
+        # Decompressed here: the client's own response would be read without a bound.
         self._compressed = httpx2.Response(
             response.status_code, headers=response.headers, stream=response.stream
         )

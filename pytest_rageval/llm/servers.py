@@ -130,7 +130,7 @@ class EmbeddedServer:
         return await asyncio.shield(self._starting)
 
     def close(self) -> None:
-        """End the process; it ends by itself when its standard input closes."""
+        """End the process; it also ends when its standard input closes."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             try:

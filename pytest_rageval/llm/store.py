@@ -213,7 +213,7 @@ class Database:
             self._identities = self._current_identities()
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
-        """Run one statement; outside `transaction` it is a transaction by itself."""
+        """Run one statement; outside `transaction` it is committed at once."""
         with self.mapped():
             return self._current_connection().execute(sql, parameters)
 

@@ -46,8 +46,8 @@ def usefulness(
     - mrr: one over the rank of the first useful passage of the top k;
     - ndcg: `DCG@k / DCG@k` of the same labels from the highest, `DCG@k = Σ_{i≤k} l_i / log2(i + 1)`.
 
-    The paper defines p and hit for labels between 0 and 1; ndcg of such labels is an extension of ours, with the
-    label as the gain.
+    The paper defines p and hit for labels between 0 and 1; ndcg of such labels, with the label as the
+    gain, is an extension of this package.
 
     Args:
         name: one of `MEASURES`.

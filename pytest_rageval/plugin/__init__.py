@@ -1,6 +1,6 @@
 """The pytest plugin: options, markers, fixtures and hooks. It adapts pytest to `session`, which does the work.
 
-pytest imports it in every run of every project that has it installed: heavy imports wait for a test of ours.
+pytest imports it in every run of every project that has it installed: heavy imports wait for a marked test.
 `fixtures` has the fixtures, `runner` the hooks of tests, `rageval_fixture` the object that tests receive,
 `artifacts` the files of a run, `summary` its table and reports, `xdist` what concerns several processes.
 """

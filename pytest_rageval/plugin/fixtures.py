@@ -102,7 +102,7 @@ class MarksPlugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pycollect_makeitem(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
-        """Refuse a module with a test that has an unknown marker of ours."""
+        """Refuse a module with a test that has an unknown `rageval` marker."""
         made = yield
         for item in made if isinstance(made, list) else [made]:
             if isinstance(item, pytest.Item) and (problem := self._problem(item)):

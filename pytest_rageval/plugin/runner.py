@@ -31,7 +31,7 @@ __all__ = ["MARKERS", "GatePlugin", "PlanningPlugin", "checked_prompts"]
 T = TypeVar("T")
 
 MARKERS: Final = ("rageval_threshold", "rageval_calibration")
-"""Markers that make a test one of ours; its statements may be empty."""
+"""Markers whose tests are evaluated at setup; the body of such a test may be empty."""
 
 OURS: Final = frozenset({"rageval", "rageval_llm"})
 """Fixtures through which tests ask models."""
@@ -252,7 +252,7 @@ class GatePlugin:
 
     def _results(self, item: pytest.Item) -> dict[str, Any] | None:
         """A test's entry for the report, with what it asked of models; None for a test that is not ours."""
-        # A test of ours without a score, as where its retriever failed, is reported too.
+        # A marked test without a score, because its retriever failed for instance, is reported too.
         ours = "rageval" in getattr(item, "fixturenames", ())
         if not ours and self._session is None:
             return None

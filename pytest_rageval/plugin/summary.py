@@ -85,7 +85,7 @@ class SummaryPlugin:
             self._tests[nodeid] = {"nodeid": nodeid, **outcome, **reported}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Report a module that cannot be imported: it may have tests of ours."""
+        """Report a module that cannot be imported: it may have marked tests."""
         if report.failed:
             self._add_without_results(report)
 

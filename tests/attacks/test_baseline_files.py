@@ -348,7 +348,7 @@ def test_workers_tell_which_gates_there_were(project, monkeypatch):
 
 
 def test_a_baseline_whose_gates_are_all_gone_is_listed(project, monkeypatch):
-    """Also where nothing of ours ran at all."""
+    """Also in a run without marked tests."""
     project.test(BOUND)
     project.run(UPDATE)
     project.test("def test_other(): pass\n")
@@ -457,7 +457,7 @@ def test_a_score_that_is_none_is_refused_with_its_place(spoiled, value, shown):
     )
     result.stdout.no_fnmatch_line("*Traceback*")
     result.stdout.no_fnmatch_line("*pytest_rageval/*")
-    # Who updates is told the same, and nothing is written over it.
+    # An update fails in the same way, and nothing is overwritten.
     result = project.run(UPDATE)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(

@@ -433,7 +433,7 @@ def test_a_threshold_that_could_not_be_held_fails_the_test_likewise(project, llm
 
 
 def test_what_was_only_asked_for_may_be_caught(project):
-    """A test may expect that a score without bounds cannot be had; and a failure that is not caught is told once."""
+    """A test may expect an error of a score without bounds; a failure that is not caught is reported once."""
     project.test(
         "def test_own(rageval):\n    with pytest.raises(Exception): rageval.score('recal@1')\n"
         "def test_fails(rageval): rageval.score('recall@1', max=0.1)\n"

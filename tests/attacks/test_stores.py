@@ -237,7 +237,7 @@ def test_a_damaged_row_costs_its_own_reply(project, llm, change):
     "outline", ["[", "[]", '{"parts": 7, "model": ["m"]}', "[" * 50_000], ids=lambda o: o[:8]
 )
 def test_a_damaged_outline_costs_nothing(project, llm, outline):
-    """It only explains: replies are found without, and a missing one is told of."""
+    """It only explains cache misses: replies are found without it, and a missing one is reported."""
     project.use(llm)
     project.test(ONE_REPLY_EACH)
     project.run()

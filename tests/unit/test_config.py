@@ -350,7 +350,7 @@ def test_an_update_takes_no_other_word() -> None:
 
 @pytest.mark.parametrize("ci", ["true", "1", "yes", "woodpecker"])
 def test_a_build_server_requires_a_baseline_and_updates_none(ci: str) -> None:
-    """Unless it is told otherwise, each by its own option."""
+    """Each can be overridden by its own option."""
     assert _resolve(CI=ci).require_baseline
     assert not _resolve({"require_baseline": "false"}, CI=ci).require_baseline
     assert not _resolve(ini={"require_baseline": "false"}, CI=ci).require_baseline

@@ -131,7 +131,7 @@ def _demands_of(reference: str, question: Question) -> Demand:
     tokens = parse(reference)
     given = frozenset() if question.choice else question.stems
     if polarity(tokens, question) is not None:
-        # The yes or no is compared by itself; only what it adds is demanded.
+        # The yes or no is compared separately; only what it adds is demanded.
         return _demand(tokens, question, given | ANSWER_STEMS)
     demand = _demand(tokens, question, given) or _demand(tokens, question, frozenset())
     return demand or _demand(tokens, question, frozenset(), every=True)

@@ -102,7 +102,7 @@ def figure_states(wanted: Figure, said: Figure, understood: frozenset[str] = fro
     """Return whether a said figure states the wanted one.
 
     A qualifier may be left out, because the question usually carries it, but not replaced by its opposite. One end of
-    a range does not state a number that is wanted by itself.
+    a range does not state a single number.
     """
     return (
         _value_states(wanted, said, understood)

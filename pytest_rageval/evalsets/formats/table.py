@@ -77,7 +77,7 @@ def read(
         raise InputError(f"separator={separator!r} is no text.")
     renamed = {} if fields is None else checked_fields(fields)
     header, found = rows(path, delimiter or delimiter_of(path), quote)
-    # A column with a name of ours is that field, unless the map uses the name or the column.
+    # A column named as a native field is that field, unless the map uses the name or the column.
     own = {name: name for name in header if is_target(name) and name not in renamed.values()}
     columns = {**own, **renamed}
     refuse_gold_twice(columns, f"{path.name} line 1")

@@ -157,7 +157,7 @@ def test_two_grades_are_none(reply: str) -> None:
     ],
 )
 def test_reading_takes_time_in_proportion_to_the_length(filler: str) -> None:
-    """Ten times the text takes about ten times as long, and not a hundred times; whatever it is made of."""
+    """Ten times the text takes about ten times as long, and not a hundred times, for text of any kind."""
 
     def seconds(length: int) -> float:
         text = (filler * length)[:length] + "x"

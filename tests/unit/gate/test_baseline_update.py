@@ -32,7 +32,7 @@ def _entry(values: Values, name: str = "recall@5") -> BaselineEntry:
 def test_the_questions_of_both_are_compared(
     before: Values, after: Values, moved: tuple[float, ...] | None
 ) -> None:
-    """By score; where none of them moved nothing is told."""
+    """By score; a score that did not move is not listed."""
     found = moved_scores({"t": _entry(before)}, {"t": _entry(after)})
     assert found == ([] if moved is None else [Moved("t", "recall@5", *moved)])
 

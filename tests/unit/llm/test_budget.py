@@ -261,7 +261,7 @@ def test_a_reply_says_what_a_billed_attempt_cost(database: Database) -> None:
 def test_what_is_not_reported_counts_as_the_most(
     database: Database, reply: Reply, tokens: tuple[int, int]
 ) -> None:
-    """Each side by itself: a prompt has tokens, and so has a reply that says something."""
+    """Prompt and reply separately: each has tokens."""
     cost = Price(1.0, 10_000.0).cost(*tokens)
     _run(_buy(_budget(max_cost=10.0), database, reply=reply))
     assert _spent(database) == pytest.approx(Spent(calls=1, cost=cost))

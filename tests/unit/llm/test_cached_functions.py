@@ -227,7 +227,7 @@ def test_event_loops_in_threads_compute_it_once(world: World, version: str | Non
 
 
 def test_a_loop_that_ends_in_the_midst_leaves_it_to_another(world: World) -> None:
-    """Its thread's caller gave up; the one that waits computes it by itself."""
+    """The caller that computed it gave up; the one that waits computes it."""
     calls: list[int] = []
     begun = threading.Event()
 
