@@ -2,7 +2,7 @@
 
 How a request becomes a reply: `gateway.Gateway.ask` → `cache.Cache` (the cache folder, then the cassette) →
 for a missing reply a source (`sources.LiveSource`, `sources.ReplaySource` or `plan.PlanSource`) →
-`sender.Sender` (rate limits and retries, inside `budget.Budget`) → `client.Client` (one HTTP call).
+`sender.Sender` (retries, within `rate_limits` and `budget`) → `client.Client` (one HTTP call).
 
 Data: `messages` (request, reply, request summary), `store` (SQLite), `cassette` (text file), `usage` (counts and
 prices). Entry points: `gateway` for the package, `api.LLM` with `cached_functions` for the user's code,

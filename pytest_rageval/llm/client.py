@@ -1,11 +1,8 @@
 """One attempt at a request: one HTTP call through the `openai` client, its errors turned into ours."""
 
 import asyncio
-import email.utils
 import inspect
 import json
-import re
-import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import urljoin
@@ -13,6 +10,7 @@ from urllib.parse import urljoin
 from pytest_rageval.config import public_url
 from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
 from pytest_rageval.llm.messages import MOST_TEXT, MOST_TOKENS, Reply, TooLarge, well_formed
+from pytest_rageval.llm.rate_limits import retry_after, until_reset
 
 if TYPE_CHECKING:
     from openai import APIStatusError, OpenAIError
@@ -24,12 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Client", "Refused", "RetryableError"]
 
 T = TypeVar("T")
-
-MAX_WAIT_S: Final = 120.0
-"""The longest pause that a header can ask for."""
-
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
 PATH: Final = "/chat/completions"
 """What the library appends to the base URL."""
@@ -389,68 +381,3 @@ def _text(content: object) -> str:
     if not all(isinstance(part, Mapping) for part in content):
         raise ValueError("a part of its content is no object")
     return "".join(_field(part, "text", str) for part in content if part.get("type") not in REASONING)
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a refusal asks to wait: `retry-after-ms`, `retry-after` or an exhausted limit.
-
-    >>> retry_after({"retry-after": "2"}), retry_after({})
-    (2.0, None)
-    """
-    milliseconds = _number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return _bounded(milliseconds / 1000)
-    header = headers.get("retry-after")
-    seconds = _number(header)
-    if seconds is not None:
-        return _bounded(seconds)
-    date = _date(header or "")
-    return until_reset(headers) if date is None else _bounded(date - time.time())
-
-
-def until_reset(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds until an exhausted limit is reset, by the `x-ratelimit-…` headers.
-
-    None where `x-ratelimit-remaining-requests` and `-tokens` are above 0 or missing. The reset is a
-    duration such as `6m0s` or `20ms`, or a number of seconds.
-
-    >>> until_reset({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m2s"})
-    62.0
-    """
-    waits = []
-    for kind in ("requests", "tokens"):
-        remaining = _number(headers.get(f"x-ratelimit-remaining-{kind}"))
-        if remaining is not None and remaining <= 0:
-            reset = _duration(headers.get(f"x-ratelimit-reset-{kind}") or "")
-            if reset is not None:
-                waits.append(_bounded(reset))
-    return max(waits, default=None)
-
-
-def _duration(text: str) -> float | None:
-    plain = _number(text)
-    if plain is not None:
-        return plain
-    if not re.fullmatch(f"(?:{_DURATION.pattern})+", text):
-        return None
-    return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
-
-
-def _date(text: str) -> float | None:
-    try:
-        parsed = email.utils.parsedate_tz(text)
-        return None if parsed is None else email.utils.mktime_tz(parsed)
-    except (ValueError, OverflowError):
-        return None
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        value = float(text or "")
-    except ValueError:
-        return None
-    return value if value >= 0 else None
-
-
-def _bounded(seconds: float) -> float:
-    return min(max(0.0, seconds), MAX_WAIT_S)

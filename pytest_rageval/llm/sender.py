@@ -1,14 +1,9 @@
-"""Sends requests to one server: rate limits, retries, and parameters that the server refuses.
-
-The number of requests in flight follows TCP: it grows by about one for as many replies as are in flight, and
-halves when the server refuses (429, 503) or slows down.
-"""
+"""Sends requests to one server: with retries, within its rate limits, without parameters that it refuses."""
 
 import asyncio
 import contextlib
 import random
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
@@ -19,13 +14,14 @@ from pytest_rageval.llm.budget import Purchase
 from pytest_rageval.llm.client import Client, Refused, RetryableError
 from pytest_rageval.llm.messages import Reply, TooLarge
 from pytest_rageval.llm.patience import Patience, Wait
+from pytest_rageval.llm.rate_limits import Limiter, Slot
 from pytest_rageval.llm.tokens import count_tokens, prompt_tokens
 from pytest_rageval.llm.unsupported_params import UnsupportedParams
 
 if TYPE_CHECKING:
     from pytest_rageval.llm.messages import Request
 
-__all__ = ["Limiter", "Sender"]
+__all__ = ["Sender"]
 
 FIRST_DELAY_S: Final = 0.5
 LONGEST_DELAY_S: Final = 8.0
@@ -35,9 +31,6 @@ PROMPT_RETRIES: Final = 8
 
 SLOW: Final = 0.5
 """The share of the timeout after which a reply counts as slow."""
-
-DECREASE: Final = 0.5
-"""The factor of the limit of requests in flight after congestion."""
 
 BILLED: Final = {"slow", "garbled", "dropped"}
 """Kinds of failure after which the server may still charge for the attempt."""
@@ -224,125 +217,3 @@ class Sender:
 def _retry_delay(failures: int) -> float:
     longest: float = min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (failures - 1))
     return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads requests, guards nothing
-
-
-@dataclass(slots=True)
-class Slot:
-    """Permission, since `began`, to have one request with so many expected tokens in flight."""
-
-    began: float
-    tokens: int
-
-
-class Limiter:
-    """The rate limits of one server, for all tests of a process.
-
-    Args:
-        most: requests in flight.
-        rpm: requests a minute, evenly spaced; None for no limit.
-        tpm: tokens a minute, likewise; estimated before a request, corrected after its reply.
-
-    Attributes:
-        limit: how many requests may be in flight now; at least 1.
-        in_flight: how many are.
-    """
-
-    def __init__(self, most: int, *, rpm: float | None = None, tpm: float | None = None) -> None:
-        self._most = most
-        self._rpm = rpm
-        self._tpm = tpm
-        self._waiting: deque[tuple[asyncio.Future[Slot], int]] = deque()
-        self._timer: asyncio.TimerHandle | None = None
-        self._not_before = 0.0
-        self._paused_at = 0.0
-        self._next_request = 0.0
-        self._next_tokens = 0.0
-        self._last_decrease = 0.0
-        self.limit = float(most)
-        self.in_flight = 0
-
-    @property
-    def counts_tokens(self) -> bool:
-        """Whether tokens are limited, so that requests must be estimated."""
-        return self._tpm is not None
-
-    @contextlib.asynccontextmanager
-    async def slot(self, tokens: int = 0, *, first: bool = False) -> AsyncIterator[Slot]:
-        """Wait until a request may be sent; it is in flight until the block ends. `first` is for retries."""
-        future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
-        if first:
-            self._waiting.appendleft((future, tokens))
-        else:
-            self._waiting.append((future, tokens))
-        self._admit()
-        try:
-            slot = await future
-        except asyncio.CancelledError:
-            if future.done() and not future.cancelled():
-                self._leave()
-            raise
-        try:
-            yield slot
-        finally:
-            self._leave()
-
-    def succeeded(self) -> None:
-        """A reply came in good time: raise the limit a little."""
-        self.limit = min(self._most, self.limit + 1 / self.limit)
-
-    def used(self, slot: Slot, tokens: int) -> None:
-        """Correct the expected tokens of a request to those it used."""
-        if self._tpm:
-            self._next_tokens += (tokens - slot.tokens) * 60 / self._tpm
-
-    def congested(self, slot: Slot) -> None:
-        """The server was slow or refused for load: halve the limit, once for all requests in flight together."""
-        if slot.began >= self._last_decrease:
-            self.limit = max(1.0, self.limit * DECREASE)
-            self._last_decrease = time.monotonic()
-
-    def fail_waiting(self, error: Exception) -> None:
-        """Raise an error in all requests that wait for a slot."""
-        for future, _ in self._waiting:
-            if not future.done():
-                future.set_exception(error)
-        self._waiting.clear()
-
-    def pause(self, seconds: float) -> None:
-        """Send nothing for so long, as the server has asked."""
-        now = time.monotonic()
-        if self._not_before <= now:
-            self._paused_at = now
-        self._not_before = max(self._not_before, now + seconds)
-
-    @property
-    def paused_s(self) -> float:
-        """How long requests have waited for the end of a pause, in seconds; 0 where none does."""
-        now = time.monotonic()
-        return now - self._paused_at if self._waiting and self._not_before > now else 0.0
-
-    def _leave(self) -> None:
-        self.in_flight -= 1
-        self._admit()
-
-    def _admit(self) -> None:
-        """Grant slots to waiting requests, as far as the limits allow now."""
-        while self._waiting and self.in_flight < int(self.limit):
-            future, tokens = self._waiting[0]
-            if future.done():
-                self._waiting.popleft()
-                continue
-            now = time.monotonic()
-            earliest = max(self._not_before, self._next_request, self._next_tokens)
-            if earliest > now:
-                if self._timer is not None:
-                    self._timer.cancel()
-                self._timer = asyncio.get_running_loop().call_later(earliest - now, self._admit)
-                return
-            self._waiting.popleft()
-            self.in_flight += 1
-            if self._rpm:
-                self._next_request = max(now, self._next_request) + 60 / self._rpm
-            if self._tpm:
-                self._next_tokens = max(now, self._next_tokens) + tokens * 60 / self._tpm
-            future.set_result(Slot(now, tokens))

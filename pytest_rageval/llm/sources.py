@@ -11,7 +11,8 @@ from pytest_rageval.llm.budget import Purchase
 from pytest_rageval.llm.client import Client
 from pytest_rageval.llm.messages import Reply, difference, nearest, request_summary
 from pytest_rageval.llm.patience import Wait
-from pytest_rageval.llm.sender import Limiter, Sender
+from pytest_rageval.llm.rate_limits import Limiter
+from pytest_rageval.llm.sender import Sender
 from pytest_rageval.llm.store import Entry
 
 if TYPE_CHECKING:

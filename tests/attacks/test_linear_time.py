@@ -42,9 +42,8 @@ from pytest_rageval.embeddings.encoder import shared_encoder
 from pytest_rageval.errors import InputError, Unscored
 from pytest_rageval.evalsets.formats import table as cells
 from pytest_rageval.evalsets.formats import trec as topics
-from pytest_rageval.llm import client as waits
 from pytest_rageval.llm import messages as reply
-from pytest_rageval.llm import plan, tokens
+from pytest_rageval.llm import plan, rate_limits, tokens
 from pytest_rageval.llm.unsupported_params import UnsupportedParams
 from pytest_rageval.measures import gold_matching as gold_overlap
 from pytest_rageval.measures import (
@@ -245,8 +244,8 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "dialect.learn": lambda said: UnsupportedParams().learn(
         {"temperature": 1.0, "max_tokens": 5}, {"message": f"{said} unsupported", "detail": [said]}
     ),
-    "waits.retry_after": lambda said: waits.retry_after({"retry-after": said}),
-    "waits.until_reset": lambda said: waits.until_reset(
+    "rate_limits.retry_after": lambda said: rate_limits.retry_after({"retry-after": said}),
+    "rate_limits.until_reset": lambda said: rate_limits.until_reset(
         {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": said}
     ),
     "quotes.Quotable": lambda said: quotes.Quotable(said).find(said[: LENGTH // 2]),

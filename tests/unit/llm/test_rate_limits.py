@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.llm import sender as limits
-from pytest_rageval.llm.sender import Limiter, Slot
+from pytest_rageval.llm import rate_limits
+from pytest_rageval.llm.rate_limits import Limiter, Slot
 from tests.unit.llm.virtual_time import Clock
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -21,7 +21,7 @@ EXACT = 1e-3
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The limiter's own clock."""
     clock = Clock()
-    monkeypatch.setattr(limits, "time", clock)
+    monkeypatch.setattr(rate_limits, "time", clock)
     return clock
 
 

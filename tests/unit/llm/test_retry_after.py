@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_rageval.llm import client as waits
-from pytest_rageval.llm.client import MAX_WAIT_S, retry_after, until_reset
+from pytest_rageval.llm import rate_limits as waits
+from pytest_rageval.llm.rate_limits import MAX_WAIT_S, retry_after, until_reset
 
 REMAINING = "x-ratelimit-remaining-"
 RESET = "x-ratelimit-reset-"

@@ -16,7 +16,8 @@ from pytest_rageval.llm import sender as sender_module
 from pytest_rageval.llm.budget import Purchase
 from pytest_rageval.llm.client import Client
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.sender import Limiter, Sender
+from pytest_rageval.llm.rate_limits import Limiter
+from pytest_rageval.llm.sender import Sender
 from pytest_rageval.llm.servers import RemoteServer
 from tests.unit.llm.scripted import NEVER, Answer, ScriptedServer, completion, error, until
 
