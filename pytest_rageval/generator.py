@@ -16,12 +16,13 @@ from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Reply, Request, empty_reason
 from pytest_rageval.llm.servers import Server
 from pytest_rageval.model import Document
-from pytest_rageval.prompts.few_shot import (
+from pytest_rageval.prompts.rendering import (
+    OWN,
+    Prompts,
     few_shot_citing_prompt,
     few_shot_long_answer_prompt,
     few_shot_prompt,
 )
-from pytest_rageval.prompts.rendering import OWN, Prompts
 from pytest_rageval.user_code import Unusable, UserCallable, is_ours, takes
 
 __all__ = ["CallableGenerator", "EmbeddedGenerator", "Generator", "LLMGenerator", "adapt_generator"]

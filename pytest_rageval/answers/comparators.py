@@ -15,7 +15,7 @@ from pytest_rageval.answers.judge_protocol import Comparator
 from pytest_rageval.answers.overlap import bleu, meteor, rouge1, rouge2, rouge_l
 from pytest_rageval.answers.text import containment, exact_match, token_f1
 from pytest_rageval.errors import InputError, Planned, Unscored, did_you_mean
-from pytest_rageval.llm.plan import is_plan_mark
+from pytest_rageval.llm.messages import is_plan_mark
 
 __all__ = [
     "ASKED_OF_JUDGE",

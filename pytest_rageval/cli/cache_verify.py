@@ -12,8 +12,8 @@ from pytest_rageval.cli.cache_folder import BrokenCacheError, has_only_embedding
 from pytest_rageval.cli.output import count, note, plain, say
 from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, delete_damaged, survey
 from pytest_rageval.errors import InputError, StoreError
+from pytest_rageval.llm.cache import LEASE_S
 from pytest_rageval.llm.cassette import LaterVersionError, cassette_lines, read_entry
-from pytest_rageval.llm.leases import LEASE_S
 from pytest_rageval.llm.maintenance import Damaged, file_faults, inspect, leases, repair, schema
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.store import FILE, Database, Entry

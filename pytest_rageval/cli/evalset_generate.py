@@ -28,11 +28,10 @@ from pytest_rageval.fingerprint import digest
 from pytest_rageval.generator import Generator
 from pytest_rageval.llm.api import LLM
 from pytest_rageval.llm.messages import empty_reason
-from pytest_rageval.llm.patience import Announcer
+from pytest_rageval.llm.rate_limits import Announcer
 from pytest_rageval.measures.near_duplicates import words
 from pytest_rageval.model import Document, EvalSet, Example, Gold, Span
-from pytest_rageval.prompts.few_shot import few_shot_question_prompt
-from pytest_rageval.prompts.rendering import Prompts, read_prompts
+from pytest_rageval.prompts.rendering import Prompts, few_shot_question_prompt, read_prompts
 from pytest_rageval.session import Session
 from pytest_rageval.session.models import DefaultGenerator, DefaultJudge
 

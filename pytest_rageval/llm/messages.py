@@ -19,6 +19,7 @@ from pytest_rageval.fingerprint import digest
 __all__ = [
     "MOST_TEXT",
     "MOST_TOKENS",
+    "PLAN_MARK",
     "RUN",
     "Message",
     "Reply",
@@ -27,6 +28,8 @@ __all__ = [
     "TooLarge",
     "difference",
     "empty_reason",
+    "has_plan_mark",
+    "is_plan_mark",
     "nearest",
     "read_summary",
     "request_summary",
@@ -56,7 +59,7 @@ class Request:
 
     Attributes:
         base_url: the server's URL, or a name for a server without a fixed address.
-        model: the model's name at the server.
+        model: its name at the server.
         messages: the conversation so far.
         parameters: of sampling and format (`temperature`, `max_tokens`, `stop`, `seed`, `tools`,
             `response_format` …), sent unchanged. Never timeouts, retries or API keys, which do not change
@@ -75,22 +78,13 @@ class Request:
 
     @cached_property
     def key(self) -> str:
-        """SHA-256 of all attributes but `parts` in canonical form: 64 hex digits.
-
-        Raises:
-            TypeError: a message or parameter is not a JSON value.
-            ValueError: it is NaN or infinite.
-        """
-        return digest(
-            {
-                "schema": KEY_SCHEMA,
-                "base_url": self.base_url,
-                "model": self.model,
-                "messages": [dict(message) for message in self.messages],
-                "parameters": dict(self.parameters),
-                "sample": self.sample,
-            }
-        )
+        """The `digest` of all attributes but `parts`; raises as that does."""
+        plain = {
+            "messages": [dict(message) for message in self.messages],
+            "parameters": dict(self.parameters),
+        }
+        names = {"base_url": self.base_url, "model": self.model, "sample": self.sample}
+        return digest({"schema": KEY_SCHEMA, **names, **plain})
 
 
 class TooLarge(Unscored):
@@ -151,18 +145,11 @@ class Reply:
 
     def dumps(self, **before: Any) -> str:
         """Return one line of JSON: `before`, then the fields sorted by name, without optional empty ones."""
-        record = dict(before)
-        for name in sorted(TYPES):
-            value = getattr(self, name)
-            if value or name in REQUIRED:
-                record[name] = value
+        values = ((name, getattr(self, name)) for name in sorted(TYPES))
+        record = before | {name: value for name, value in values if value or name in REQUIRED}
         line = json.dumps(record, ensure_ascii=False)
-        try:
-            line.encode()
-        except UnicodeEncodeError:
-            # `before` holds half of a surrogate pair, which JSON can escape.
-            line = json.dumps(record)
-        return line
+        # `before` may hold half of a surrogate pair, which JSON can escape.
+        return line if well_formed(line) == line else json.dumps(record)
 
     @classmethod
     def of(cls, record: object) -> "Reply":
@@ -220,11 +207,8 @@ def empty_reason(reply: Reply) -> str:
     ': the token limit was reached before it said anything'
     """
     if reply.text.strip():
-        return (
-            ": the token limit was reached while it was reasoning"
-            if reply.cut
-            else ": it holds reasoning and no answer"
-        )
+        reached = ": the token limit was reached while it was reasoning"
+        return reached if reply.cut else ": it holds reasoning and no answer"
     if reply.refusal:
         return f": the model refused, {' '.join(reply.refusal.split())[:80]!r}"
     if reply.finish_reason == "content_filter":
@@ -242,6 +226,20 @@ def well_formed(value: T) -> T:
     if not isinstance(value, str) or value.isascii():
         return value
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # type: ignore[return-value]
+
+
+PLAN_MARK: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")
+"""The placeholder of a reply in a plan."""
+
+
+def is_plan_mark(text: str) -> bool:
+    """Whether a text is the placeholder of a reply."""
+    return PLAN_MARK.fullmatch(text) is not None
+
+
+def has_plan_mark(text: str) -> bool:
+    """Whether a text contains the placeholder of a reply."""
+    return PLAN_MARK.search(text) is not None
 
 
 RUN: Final = "run"
@@ -315,16 +313,16 @@ def difference(request: RequestSummary, recorded: RequestSummary) -> list[str]:
     """Return how a request differs from a recorded one: "model: m1, now m2", "passage 2 (new)"; may be empty."""
     before, now = _facts(recorded), _facts(request)
     changes = []
-    for name in dict.fromkeys([*now, *before]):
-        if before.get(name) == now.get(name):
+    for name in now | before:
+        old, new = before.get(name), now.get(name)
+        if old == new:
             continue
-        label = name[-1]
         if name[0] == "parts":
-            change = "gone" if name not in now else "new" if name not in before else "other text"
-            changes.append(f"{label} ({change})")
+            change = "gone" if new is None else "new" if old is None else "other text"
+            changes.append(f"{name[-1]} ({change})")
         else:
-            old, new = ("not given" if facts.get(name) is None else facts[name] for facts in (before, now))
-            changes.append(f"{label}: {old}, now {new}")
+            old, new = ("not given" if value is None else value for value in (old, new))
+            changes.append(f"{name[-1]}: {old}, now {new}")
     return changes
 
 
@@ -346,7 +344,7 @@ def _facts(summary: RequestSummary) -> dict[tuple[str, ...], Any]:
     for name in ("parameters", "parts"):
         inner = values.get(name)
         if isinstance(inner, Mapping):
-            facts.update({(name, str(key)): value for key, value in inner.items()})
+            facts |= {(name, key): value for key, value in inner.items()}
     return facts
 
 

@@ -3,25 +3,20 @@
 import asyncio
 import contextlib
 import random
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pytest_rageval.errors import RagevalError, ServerError, Unscored
-from pytest_rageval.llm.budget import Purchase
+from pytest_rageval.llm.budget import Purchase, count_tokens, prompt_tokens
 from pytest_rageval.llm.client import Client, Refused, RetryableError
-from pytest_rageval.llm.messages import Reply, TooLarge
-from pytest_rageval.llm.patience import Patience, Wait
-from pytest_rageval.llm.rate_limits import Limiter, Slot
-from pytest_rageval.llm.tokens import count_tokens, prompt_tokens
-from pytest_rageval.llm.unsupported_params import UnsupportedParams
+from pytest_rageval.llm.messages import Reply, Request, TooLarge
+from pytest_rageval.llm.rate_limits import Limiter, Patience, Slot, Wait
 
-if TYPE_CHECKING:
-    from pytest_rageval.llm.messages import Request
-
-__all__ = ["Sender"]
+__all__ = ["Sender", "UnsupportedParams"]
 
 FIRST_DELAY_S: Final = 0.5
 LONGEST_DELAY_S: Final = 8.0
@@ -63,11 +58,11 @@ class Sender:
     """
 
     client: Client
-    limiter: "Limiter"
+    limiter: Limiter
     timeout_s: float
     retries: int
     patience_s: float = 300.0
-    _unsupported: dict[str, UnsupportedParams] = field(default_factory=dict)
+    _unsupported: dict[str, "UnsupportedParams"] = field(default_factory=dict)
     _broken: dict[str, RagevalError] = field(default_factory=dict)
     _reached: bool = False
     _patience: Patience = field(init=False)
@@ -79,7 +74,7 @@ class Sender:
         self._patience = Patience(self.patience_s, self._give_up)
 
     async def send(
-        self, request: "Request", *, purchase: MakePurchase = _free, keep: Keep = _not_kept
+        self, request: Request, *, purchase: MakePurchase = _free, keep: Keep = _not_kept
     ) -> Reply:
         """Return the server's reply to a request.
 
@@ -112,7 +107,7 @@ class Sender:
         reason = "its limit is used up, it wants to be asked later"
         return Wait(url, reason, requests, paused_s) if paused_s else None
 
-    async def _send(self, request: "Request", purchase: MakePurchase, keep: Keep) -> Reply:
+    async def _send(self, request: Request, purchase: MakePurchase, keep: Keep) -> Reply:
         unsupported = self._unsupported.setdefault(request.model, UnsupportedParams())
         tokens = prompt_tokens(request.messages, request.parameters) if self.limiter.counts_tokens else 0
         failures: list[RetryableError] = []
@@ -141,7 +136,7 @@ class Sender:
                 await self._sleep(_retry_delay(len(failures)))
 
     async def _attempt(
-        self, request: "Request", parameters: Mapping[str, Any], slot: "Slot", bought: Purchase
+        self, request: Request, parameters: Mapping[str, Any], slot: Slot, bought: Purchase
     ) -> Reply:
         """Send the request once, and adapt the limiter to the outcome."""
         if self._silent_since is None:
@@ -217,3 +212,117 @@ class Sender:
 def _retry_delay(failures: int) -> float:
     longest: float = min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (failures - 1))
     return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads requests, guards nothing
+
+
+OTHER_NAMES: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+
+ALSO_CALLED: Final = {
+    "stop": ("stop_sequences", "stopSequences"),
+    "response_format": ("json output", "json mode", "structured output", "structured outputs"),
+}
+"""Other names of parameters in servers' errors, besides camel case."""
+
+ESSENTIAL: Final = {"tools", "tool_choice"}
+"""Parameters that are never left out: the request would mean something else."""
+
+UNMISTAKABLE: Final = {"temperature", "logprobs", "seed"}
+"""Plain words that in an error always mean the parameter."""
+
+REPEATED: Final = {"input", "body", "ctx", "request"}
+"""Fields of an error that repeat the request, in which every parameter is named."""
+
+UNKNOWN: Final = re.compile(
+    r"unsupported|(not|n't) support|not enabled|unavailable|deprecated|unknown|unrecogni[sz]ed"
+    r"|extra[_ ](inputs|fields|forbidden)|not permitted|not allowed|unexpected|cannot find field"
+    r"|only (the default|be set)",
+    re.IGNORECASE,
+)
+"""Words for a parameter that is not supported; an unsupported value is for the user to correct."""
+
+OUT_OF_RANGE: Final = re.compile(
+    r"too (large|long|high|big|small|low)|at (most|least)\b|(less|greater|more) than|(valid|supported) range"
+    r"|(above|below|exceeds?) (the )?(maximum|minimum)|maximum allowed|supported values are:[^.]*(,| and | or )",
+    re.IGNORECASE,
+)
+"""Words for a supported parameter with a wrong value."""
+
+EXPECTED: Final = re.compile(r"expected one of\b[^\n]*", re.IGNORECASE)
+"""A list of all parameters but the refused one."""
+
+INTRODUCED: Final = (
+    r"(?:\b(?:argument|parameter|param|field|key|option|path|property)s?(?:[ ][\w ]{1,40}:)?[ ]|\#/)"
+)
+"""Words before a name without quotes, which may be an English word."""
+
+
+class UnsupportedParams:
+    """The unsupported parameters of one model at one server: learned from its refusals, then left out."""
+
+    def __init__(self) -> None:
+        self._replacements: dict[str, str | None] = {}
+
+    def adapt(self, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+        """Return the parameters to send, and the names that are left out, separated by spaces."""
+        sent, without = {}, []
+        for requested, value in parameters.items():
+            name: str | None = requested
+            while name is not None and name in self._replacements:
+                name = self._replacements[name]
+            if name is None:
+                without.append(requested)
+            else:
+                sent[name] = value
+        return sent, " ".join(without)
+
+    def learn(self, sent: Mapping[str, Any], refusal: Mapping[str, Any]) -> bool:
+        """Learn which of the sent parameters a refusal (status 400 or 422) names.
+
+        Returns:
+            Whether it names one that can be left out, so that a retry makes sense.
+        """
+        own = _without_repeated(refusal)
+        text = EXPECTED.sub("", str(own))
+        refused = UNKNOWN.search(text) and not OUT_OF_RANGE.search(text)
+        name = _refused_name(sent, own.get("param"), text) if refused else None
+        if name is None:
+            return False
+        other = OTHER_NAMES.get(name)
+        if other in self._replacements:
+            # Both names are refused. Without a token limit a reply could cost more than was reserved.
+            return False
+        self._replacements[name] = None if other in sent else other
+        return True
+
+
+def _without_repeated(refusal: Any) -> Any:
+    if isinstance(refusal, Mapping):
+        return {name: _without_repeated(value) for name, value in refusal.items() if name not in REPEATED}
+    return [_without_repeated(value) for value in refusal] if isinstance(refusal, list) else refusal
+
+
+def _refused_name(sent: Mapping[str, Any], param: object, text: str) -> str | None:
+    """Return the sent parameter that a refusal names in its field `param` or its text; None for none."""
+    candidates = [name for name in sent if name not in ESSENTIAL]
+    if isinstance(param, str) and param.partition(".")[0] in candidates:
+        return param.partition(".")[0]
+    names = {form: name for name in candidates for form in (name, _camel(name), *ALSO_CALLED.get(name, ()))}
+    # A bare word counts only where it is not also an English word.
+    bare = [form for form in names if not (form.isalpha() and form.islower()) or form in UNMISTAKABLE]
+    for forms, before, after in (
+        (names, r"""\\?["'`\[]""", r"""\\?["'`\]]"""),
+        (names, INTRODUCED, r"\b"),
+        (bare, r"\b", r"\b"),
+    ):
+        found = {
+            match.start(): names[form]
+            for form in forms
+            if (match := re.search(f"{before}{re.escape(form)}{after}", text, re.IGNORECASE))
+        }
+        if found:
+            # "Unsupported 'max_tokens', use 'max_completion_tokens'": the refused one comes first.
+            return found[min(found)]
+    return None
+
+
+def _camel(name: str) -> str:
+    return re.sub(r"_(.)", lambda found: found[1].upper(), name)

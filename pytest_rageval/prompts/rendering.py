@@ -1,4 +1,4 @@
-"""Prompts for models at a server: templates, the package's or the user's, filled with quoted texts."""
+"""Prompts for models at a server, filled templates; and few-shot prompts, pages that a base model continues."""
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -7,19 +7,43 @@ from typing import Final
 
 from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.files import refuse_special
-from pytest_rageval.prompts.quoting import fenced, mark_for, unfenced
 from pytest_rageval.prompts.templates import (
+    ANSWER_EXAMPLES,
+    CITING_EXAMPLES,
+    CITING_INSTRUCTION,
     CRITERIA,
+    LONG_ANSWER_EXAMPLES,
+    LONG_ANSWER_INSTRUCTION,
     MARK,
     PLACEHOLDER,
+    QUESTION_EXAMPLES,
+    QUESTION_INSTRUCTION,
     RATING_FORM,
     REWORDED,
+    SEARCH_EXAMPLES,
     TEMPLATES,
     bulleted,
+    fenced,
+    mark_for,
     numbered,
+    unfenced,
 )
 
-__all__ = ["OTHER", "OWN", "Prompts", "prompts_of", "read_prompts", "read_templates", "repair_prompt"]
+__all__ = [
+    "OTHER",
+    "OWN",
+    "Prompts",
+    "few_shot_citing_prompt",
+    "few_shot_long_answer_prompt",
+    "few_shot_prompt",
+    "few_shot_question_prompt",
+    "passage_prompt",
+    "prompts_of",
+    "read_prompts",
+    "read_templates",
+    "repair_prompt",
+    "searches_prompt",
+]
 
 _SHOWN: Final[Mapping[str, Callable[[Sequence[str]], str]]] = {
     "answer": "\n".join,
@@ -72,9 +96,8 @@ class Prompts:
         The rule is that of LLM-retEval: all information of at least one reference, numbers and dates included,
         nothing that contradicts it; more is allowed.
         """
-        return self._filled(
-            "same_answer", question=question, references=bulleted(references), answer=prediction
-        )
+        texts = {"references": bulleted(references), "answer": prediction}
+        return self._filled("same_answer", question=question, **texts)
 
     def graded_answer(self, question: str, references: Sequence[str], prediction: str) -> str:
         """Ask a judge how much of one of the references a prediction says: a whole number from 1 to 5.
@@ -82,9 +105,8 @@ class Prompts:
         The rule of `same_answer` is the highest grade; each lower one has its own description, and a contradiction is
         the lowest.
         """
-        return self._filled(
-            "graded_answer", question=question, references=bulleted(references), answer=prediction
-        )
+        texts = {"references": bulleted(references), "answer": prediction}
+        return self._filled("graded_answer", question=question, **texts)
 
     def relevance(self, question: str, passage: str) -> str:
         """Ask a judge whether a passage is relevant to a question: yes or no."""
@@ -100,15 +122,10 @@ class Prompts:
         return self._filled("preference", question=question, first=first, second=second)
 
     def rating(self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]) -> str:
-        """Ask a judge for a grade from 1 to 5 with a short explanation, as a JSON object.
+        """Ask a judge for a grade from 1 to 5 by one of `CRITERIA`, as a JSON object.
 
-        The explanation stands first, so that the grade follows from it.
-
-        Args:
-            criterion: one of `CRITERIA`.
-            question: that was asked.
-            rated: the answer, or the retrieved passages.
-            against: the reference answers, or passages.
+        A short explanation stands first, so that the grade follows from it. An answer or retrieved passages are
+        rated against reference answers or passages.
         """
         what, measure = CRITERIA[criterion]
         texts = {what: _SHOWN[what](rated), measure: _SHOWN[measure](against)}
@@ -140,11 +157,7 @@ def repair_prompt(why: str) -> str:
 
 
 def prompts_of(templates: object, where: str) -> Prompts:
-    """Return the package's prompts with a user's templates.
-
-    Args:
-        templates: by name.
-        where: their origin, for errors.
+    """Return the package's prompts with a user's templates by name; `where` they are from is for errors.
 
     Raises:
         InputError: `templates` is no mapping, a name is unknown, or a template's placeholders are not those of the
@@ -198,14 +211,99 @@ def _check(name: object, template: object, where: str) -> None:
         raise InputError(f"{where}: the prompt {name} is {type(template).__name__}. Write it as text.")
     # Only the mark may be left out: fences have it whether or not the template explains them.
     wanted, found = (
-        {each: None for each in PLACEHOLDER.findall(text) if each != MARK}
+        dict.fromkeys(f"{{{each}}}" for each in PLACEHOLDER.findall(text) if each != MARK)
         for text in (TEMPLATES[str(name)], template)
     )
-    wrong = {"lacks": wanted.keys() - found.keys(), "does not know": found.keys() - wanted.keys()}
-    for how, names in wrong.items():
+    for how, names in (("lacks", wanted.keys() - found), ("does not know", found.keys() - wanted)):
         if names:
-            differing = ", ".join(f"{{{each}}}" for each in sorted(names))
-            allowed = ", ".join(f"{{{each}}}" for each in wanted)
+            differing, allowed = ", ".join(sorted(names)), ", ".join(wanted)
             raise InputError(
                 f"{where}: the prompt {name} {how} {differing}.\nIts placeholders are: {allowed}."
             )
+
+
+def few_shot_prompt(question: str, passages: Sequence[str]) -> str:
+    """Ask a small base model for a short answer.
+
+    Four worked examples, each with several passages, because a base model copies the pattern it sees: among one
+    passage it learns to copy, among several to choose. All facts in them are invented, so that what the model knows
+    of the world neither helps nor misleads.
+    """
+    shots = "".join(f"{_short_question(shot, page)} {answer}\n\n" for shot, page, answer in ANSWER_EXAMPLES)
+    return (
+        "Read each question and give a short answer (at most 5 words), copied from the text.\n\n"
+        f"{shots}{_short_question(question, passages)}"
+    )
+
+
+def few_shot_citing_prompt(question: str, passages: Sequence[str]) -> str:
+    """Ask a base model for all answers with citations, after two worked examples."""
+    worked = "".join(
+        f"{_question_twice(shot, page)} {answers}\n\n" for shot, page, answers in CITING_EXAMPLES
+    )
+    return f"{CITING_INSTRUCTION}\n\n{worked}{_question_twice(question, passages)}"
+
+
+def few_shot_long_answer_prompt(question: str, passages: Sequence[str]) -> str:
+    """Ask a base model for a long answer, after two worked examples; each joins two of its passages."""
+    worked = "".join(
+        f"{_question_twice(shot, page)} {answer}\n\n" for shot, page, answer in LONG_ANSWER_EXAMPLES
+    )
+    return f"{LONG_ANSWER_INSTRUCTION}\n\n{worked}{_question_twice(question, passages)}"
+
+
+def few_shot_question_prompt(passage: str) -> str:
+    """Ask a base model for a question on a passage, and its answer; a blank line ends each worked example."""
+    worked = "".join(f"Passage: {shown}\n{written}\n\n" for shown, written in QUESTION_EXAMPLES)
+    return f"{QUESTION_INSTRUCTION}\n\n{worked}Passage: {' '.join(passage.split())}\nQuestion:"
+
+
+def passage_prompt(question: str) -> str:
+    """Ask for a passage that could answer a question, true or not.
+
+    With worked examples, because a base model continues a page; an instruction-tuned one takes from them how long and
+    how plain a passage is. A blank line ends it.
+    """
+    worked = "".join(f"Question: {shot}\nPassage: {passage}\n\n" for shot, passage, _ in SEARCH_EXAMPLES)
+    return (
+        "Write a short passage of a website or an encyclopedia that answers the question, as well as you "
+        f"can guess. Write the passage alone, in one to three sentences.\n\n{worked}"
+        f"Question: {question}\nPassage:"
+    )
+
+
+def searches_prompt(question: str, n: int) -> str:
+    """Ask for n search queries that look for what a question asks, one a line, numbered.
+
+    With worked examples, as `passage_prompt`; they show at most four queries each.
+    """
+    worked = "".join(
+        f"{_searches(shot)} {_numbered(queries[:n])}\n\n" for shot, _, queries in SEARCH_EXAMPLES
+    )
+    return (
+        f"Write {n} different search queries that help to answer a question: other words for the same thing, "
+        f"its aspects, what belongs to it. Write one query a line, and nothing else.\n\n{worked}"
+        f"{_searches(question)}"
+    )
+
+
+def _searches(question: str) -> str:
+    return f"Question: {question}\nSearch queries:\n1."
+
+
+def _numbered(queries: Sequence[str]) -> str:
+    """The lines of a list whose first number is in the prompt already."""
+    first, *others = queries
+    return "\n".join([first, *(f"{n}. {query}" for n, query in enumerate(others, 2))])
+
+
+def _question_twice(question: str, passages: Sequence[str]) -> str:
+    return f"Question: {question}\n\nPassages:\n{numbered(passages)}\n\nQuestion: {question}\nAnswer:"
+
+
+def _short_question(question: str, passages: Sequence[str]) -> str:
+    listed = "\n".join(f"- {' '.join(passage.split())}" for passage in passages) or "(none)"
+    return (
+        f"Question: {question}\n\n{listed}\n\n"
+        f"The question was: {question}\nThe answer, in a few words copied from above:"
+    )

@@ -1,15 +1,17 @@
-"""The package's prompt templates, their worked examples, and how texts are listed in a prompt.
+"""The package's prompt templates, their worked examples, and how texts are listed and quoted in a prompt.
+
+A quoted text stands between lines that it cannot contain, so it cannot end its quotation.
 
 A user may replace each template. A prompt is part of each request and, by its digest, of each fingerprint: a changed
 word asks again and makes baselines stale. All facts in worked examples are invented or common knowledge, so what the
 model knows neither helps nor misleads.
 """
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Final
-
-from pytest_rageval.prompts.quoting import fenced
 
 __all__ = [
     "ABSTENTION",
@@ -28,8 +30,17 @@ __all__ = [
     "SEARCH_EXAMPLES",
     "TEMPLATES",
     "bulleted",
+    "fenced",
+    "mark_for",
     "numbered",
+    "unfenced",
 ]
+
+DIGITS: Final = 12
+
+_OPENED: Final = re.compile(rf"^<\w+ ([0-9a-f]{{{DIGITS}}})>$", re.MULTILINE)
+
+_PARAGRAPH: Final = re.compile(r"(?:\A|(?<=\n\n))[^\n]*\n\n")
 
 
 def numbered(passages: Sequence[str]) -> str:
@@ -40,6 +51,54 @@ def numbered(passages: Sequence[str]) -> str:
 def bulleted(texts: Sequence[str]) -> str:
     """Return texts, a line each."""
     return "\n".join(f"- {' '.join(text.split())}" for text in texts)
+
+
+def mark_for(texts: Sequence[str]) -> str:
+    """Return a mark that occurs in none of the texts: 12 hex digits of a SHA-256 of them all.
+
+    It is the same for the same texts, so that their prompt stays the same. Who writes one of them cannot know it: it
+    depends on all of them, and on the text that would hold it.
+
+    >>> mark_for(["How far?", "5 km"])
+    '3cf00396661e'
+    """
+    hashed = whole = "\0".join(texts)
+    for n in count():
+        # Half of a surrogate pair is legal in a Python string, but not in UTF-8.
+        mark = hashlib.sha256(hashed.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
+        if mark not in whole.lower():
+            break
+        hashed = f"{whole}\0{n}"
+    return mark
+
+
+def fenced(name: str, text: str, mark: str) -> str:
+    """Return a text between two lines with its name and the mark.
+
+    >>> print(fenced("answer", "5 km", "3cf00396661e"))
+    <answer 3cf00396661e>
+    5 km
+    </answer 3cf00396661e>
+    """
+    return f"<{name} {mark}>\n{text}\n</{name} {mark}>"
+
+
+def unfenced(prompt: str) -> str:
+    r"""Return a prompt without its fences, and without the paragraphs that mention their mark: to measure their effect.
+
+    The mark is that of the first line that opens a fence. Another one is that of a quoted text, which stays as it is.
+
+    >>> print(unfenced("Mind the mark 3cf00396661e.\n\n" + fenced("answer", "5 km", "3cf00396661e") + "\nRight?"))
+    5 km
+    Right?
+    """
+    opened = _OPENED.search(prompt)
+    if opened is None:
+        return prompt
+    mark = opened[1]
+    spoken = re.compile(rf"\b{mark}\b")
+    prompt = _PARAGRAPH.sub(lambda found: "" if spoken.search(found[0]) else found[0], prompt)
+    return re.sub(rf"^</?\w+ {mark}>(?:\n|\Z)", "", prompt, flags=re.MULTILINE)
 
 
 _CABLE_CAR: Final = (

@@ -42,9 +42,9 @@ from pytest_rageval.embeddings.encoder import shared_encoder
 from pytest_rageval.errors import InputError, Unscored
 from pytest_rageval.evalsets.formats import table as cells
 from pytest_rageval.evalsets.formats import trec as topics
+from pytest_rageval.llm import budget, rate_limits
 from pytest_rageval.llm import messages as reply
-from pytest_rageval.llm import plan, rate_limits, tokens
-from pytest_rageval.llm.unsupported_params import UnsupportedParams
+from pytest_rageval.llm.sender import UnsupportedParams
 from pytest_rageval.measures import gold_matching as gold_overlap
 from pytest_rageval.measures import (
     gold_matching as labels,
@@ -59,9 +59,9 @@ from pytest_rageval.measures import (
     near_duplicates as words,
 )
 from pytest_rageval.model import Document, Gold, Ranking, excerpt
-from pytest_rageval.prompts import few_shot as continuing
-from pytest_rageval.prompts.quoting import fenced, mark_for, unfenced
+from pytest_rageval.prompts import rendering as continuing
 from pytest_rageval.prompts.rendering import OWN
+from pytest_rageval.prompts.templates import fenced, mark_for, unfenced
 from pytest_rageval.reports import html as markup
 from pytest_rageval.reports import layout
 from pytest_rageval.reports import markdown as markdown_report
@@ -208,8 +208,8 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
         lambda said: rating.parse_rating(json.dumps({"explanation": said, "grade": 3}))
     ),
     "fence.mark_for": lambda said: mark_for([said, said]),
-    "quoting.fenced": lambda said: fenced("answer", said, MARK),
-    "quoting.unfenced": lambda said: unfenced(f"<a {MARK}>\n\n{said}\n</a {MARK}>"),
+    "templates.fenced": lambda said: fenced("answer", said, MARK),
+    "templates.unfenced": lambda said: unfenced(f"<a {MARK}>\n\n{said}\n</a {MARK}>"),
     "prompts": lambda said: (OWN.answer(said, [said]), OWN.same_answer(said, [said], said)),
     "prompts without fences": lambda said: OWN.without_fences().same_answer(said, [said], said),
     "prompts of the local model": lambda said: continuing.few_shot_prompt(said, [said]),
@@ -233,14 +233,14 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "retrievers.words.words": search_words.words,
     "bm25.BM25Retriever": lambda said: bm25.BM25Retriever([f"{said} x", ANSWER])(said, 2),
     "fusion, the queries that a model wrote": _quietly(lambda said: fusion._read_queries(said, 4)),
-    "tokens.count_tokens": tokens.count_tokens,
+    "budget.count_tokens": budget.count_tokens,
     "reply.well_formed": reply.well_formed,
     "reply.without_reasoning": lambda said: [
         reply.without_reasoning(f"{start}{said}") for start in ("", "<think>", "</think>")
     ],
     "judge_protocol.json_object": rating.json_object,
     "printable.one_line": printable.one_line,
-    "plan.is_mark": lambda said: (plan.is_plan_mark(said), plan.MARK.findall(said)),
+    "messages.is_plan_mark": lambda said: (reply.is_plan_mark(said), reply.PLAN_MARK.findall(said)),
     "dialect.learn": lambda said: UnsupportedParams().learn(
         {"temperature": 1.0, "max_tokens": 5}, {"message": f"{said} unsupported", "detail": [said]}
     ),
@@ -356,7 +356,7 @@ def test_the_check_finds_what_is_quadratic():
     assert _slow(lambda said: pattern.sub("", said), ["spaces"])
 
 
-PARTS = ("answers", "measures", "prompts.quoting", "text", "cli.quotes", "llm.tokens")
+PARTS = ("answers", "measures", "prompts.templates", "text", "cli.quotes", "llm.budget")
 
 ELSEWHERE = {
     "embedding.cosine": "test_an_embedding_reads_a_beginning",

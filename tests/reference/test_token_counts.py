@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pytest_rageval.llm import tokens
+from pytest_rageval.llm.budget import count_tokens
 from pytest_rageval.llm.servers import PackagedWeights
-from pytest_rageval.llm.tokens import count_tokens
 
 pytestmark = pytest.mark.slow
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pytest_rageval.prompts import quoting as fence
-from pytest_rageval.prompts.quoting import fenced, mark_for, unfenced
+from pytest_rageval.prompts import templates as fence
+from pytest_rageval.prompts.templates import fenced, mark_for, unfenced
 
 
 def test_a_mark_depends_on_all_texts_and_on_nothing_else() -> None:
