@@ -22,17 +22,10 @@ __all__ = ["PrivateLoop", "in_asyncio"]
 
 T = TypeVar("T")
 
-TICK_S: Final = 0.1
-"""The interval of `tick`."""
-
-AWAITED_TICK_S: Final = 1.0
-"""The interval of `tick` for each waiter in another loop: there may be a thousand."""
-
-CLOSE_S: Final = 5.0
-"""How long closing waits for code that blocks the loop."""
-
-POOL_THREADS: Final = 32
-"""Threads for `asyncio.to_thread`."""
+TICK_S: Final = 0.1  # the interval of `tick`
+AWAITED_TICK_S: Final = 1.0  # the interval of `tick` for each waiter in another loop: there may be a thousand
+CLOSE_S: Final = 5.0  # how long closing waits for code that blocks the loop
+POOL_THREADS: Final = 32  # threads for `asyncio.to_thread`
 
 
 class PrivateLoop:

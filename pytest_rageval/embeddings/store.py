@@ -30,13 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["EMBEDDINGS_FILE", "EmbeddingStore", "Survey", "delete_damaged", "delete_older", "survey"]
 
 EMBEDDINGS_FILE: Final = "embeddings.sqlite"
-
-VERSION: Final = 1
-"""The version of the file; one without a version has this one."""
-
-COLUMNS: Final = ("key", "vector", "checksum", "written")
-"""`written` is in seconds since 1970."""
-
+VERSION: Final = 1  # the version of the file; one without a version has this one
+COLUMNS: Final = ("key", "vector", "checksum", "written")  # `written` is in seconds since 1970
 TABLE: Final = """
 CREATE TABLE IF NOT EXISTS embeddings (
     key TEXT PRIMARY KEY, vector BLOB NOT NULL, checksum INTEGER NOT NULL, written REAL NOT NULL
@@ -53,15 +48,9 @@ ALL_TABLES: Final = (
 )
 """Every form of the table that this package has made."""
 
-NUMBER: Final = "<f4"
-"""The type of a vector's numbers in the file, on every machine."""
-
-WAIT_S: Final = 60.0
-"""How long a statement waits for other processes' transactions."""
-
-MOVED: Final = "SQLITE_READONLY_DBMOVED"
-"""SQLite's error for an open file that was removed or renamed."""
-
+NUMBER: Final = "<f4"  # the type of a vector's numbers in the file, on every machine
+WAIT_S: Final = 60.0  # how long a statement waits for other processes' transactions
+MOVED: Final = "SQLITE_READONLY_DBMOVED"  # SQLite's error for an open file that was removed or renamed
 T = TypeVar("T")
 
 

@@ -21,12 +21,8 @@ from pytest_rageval.llm.usage import Price, Prices
 __all__ = ["Budget", "Limits", "Purchase", "count_tokens", "most_tokens_out", "prompt_tokens"]
 
 POLL_S: Final = 0.02
-
-SETTLING_S: Final = 5.0
-"""How long another process may take to settle a call after its reply."""
-
-KEPT_S: Final = 7 * 86400.0
-"""How long the spending of a run is kept."""
+SETTLING_S: Final = 5.0  # how long another process may take to settle a call after its reply
+KEPT_S: Final = 7 * 86400.0  # how long the spending of a run is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,9 +234,7 @@ PIECE: Final = re.compile(
 CIPHER: Final = re.compile(r"(?<![A-Za-z0-9+/])(?=[A-Za-z+/]{0,39}[0-9])[A-Za-z0-9+/]{40,}")
 """Base64 or a hexadecimal hash, which no vocabulary has."""
 
-CIPHER_RATE: Final = 75
-"""Hundredths of a token for each of its characters."""
-
+CIPHER_RATE: Final = 75  # hundredths of a token for each of its characters
 FOREIGN: Final = re.compile(r"[^\x00-\x7f]+")
 
 RATES: Final = tuple(
@@ -263,15 +257,9 @@ RATES: Final = tuple(
 """Hundredths of a token for each character, by script; common ones first."""
 
 OTHER_RATE: Final = 150
-
-FRAME_TOKENS: Final = 4
-"""Tokens around each message, with its role."""
-
-REPLY_TOKENS: Final = 3
-"""Tokens that open the reply."""
-
-READ_BY_MODELS: Final = {"tools", "response_format"}
-"""Parameters that become part of the prompt."""
+FRAME_TOKENS: Final = 4  # tokens around each message, with its role
+REPLY_TOKENS: Final = 3  # tokens that open the reply
+READ_BY_MODELS: Final = {"tools", "response_format"}  # parameters that become part of the prompt
 
 
 def count_tokens(text: str) -> int:

@@ -29,14 +29,9 @@ LEASE_S: Final = 5.0
 """How long a process that died can hold up the others."""
 
 RENEWAL_S: Final = 1.0
-
-POLL_S: Final = 0.05
-"""How often a waiting process looks for another one's reply."""
-
+POLL_S: Final = 0.05  # how often a waiting process looks for another one's reply
 DAMAGED: Final = "damaged entry of the cache passed over (`rageval cache verify` lists such entries)"
-
 RESTORED: Final = "removal of the cache folder during the run; it was made again with all that was kept in it"
-
 K = TypeVar("K")
 V = TypeVar("V")
 

@@ -25,11 +25,8 @@ from pytest_rageval.user_code import is_async
 
 __all__ = ["Functions", "is_cached"]
 
-SERVER: Final = "function"
-"""The `base_url` in a function's requests."""
-
+SERVER: Final = "function"  # the `base_url` in a function's requests
 MARK: Final = "__rageval_cached__"
-
 F = TypeVar("F", bound=Callable[..., Any])
 ResultFuture = concurrent.futures.Future[Any]
 

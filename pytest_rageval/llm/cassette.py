@@ -20,17 +20,10 @@ from pytest_rageval.llm.store import Entry
 __all__ = ["LaterVersionError", "cassette_lines", "read_cassette", "read_entry", "write_cassette"]
 
 VERSION: Final = 1
-
 MIB: Final = 2**20
-
-MOST_OF_A_LINE: Final = 16 * MIB
-"""Bytes, decompressed: the largest reply with its prompt."""
-
-MOST_OF_A_FILE: Final = 1024 * MIB
-"""Bytes, decompressed."""
-
-LEAST_OF_A_LINE: Final = 512
-"""Bytes that a shorter line counts as: an entry takes that in memory."""
+MOST_OF_A_LINE: Final = 16 * MIB  # bytes, decompressed: the largest reply with its prompt
+MOST_OF_A_FILE: Final = 1024 * MIB  # bytes, decompressed
+LEAST_OF_A_LINE: Final = 512  # bytes that a shorter line counts as: an entry takes that in memory
 
 
 class LaterVersionError(ValueError):

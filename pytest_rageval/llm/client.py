@@ -23,21 +23,11 @@ __all__ = ["Client", "Refused", "RetryableError"]
 
 T = TypeVar("T")
 
-PATH: Final = "/chat/completions"
-"""What the library appends to the base URL."""
-
-SHOWN: Final = 4000
-"""Characters of an unreadable body that are shown and searched."""
-
-DEEPEST: Final = 32
-"""Levels of nesting in which an error is searched for words; real errors have six."""
-
-REASONING: Final = ("reasoning", "thinking")
-"""Types of message parts that are not part of the answer."""
-
-BUSY: Final = {429, 503, 529}
-"""Statuses of a server with too much load."""
-
+PATH: Final = "/chat/completions"  # what the library appends to the base URL
+SHOWN: Final = 4000  # characters of an unreadable body that are shown and searched
+DEEPEST: Final = 32  # levels of nesting in which an error is searched for words; real errors have six
+REASONING: Final = ("reasoning", "thinking")  # types of message parts that are not part of the answer
+BUSY: Final = {429, 503, 529}  # statuses of a server with too much load
 RETRYABLE: Final = {408, 409, 425, 500, 502, 504, *BUSY}
 
 OVERFLOW: Final = (

@@ -16,11 +16,8 @@ from pytest_rageval.secret import HIDDEN, Credentials
 
 __all__ = ["Connection"]
 
-MOST_BYTES: Final = 16 * 2**20
-"""The largest body, decompressed."""
-
-NO_KEY: Final = "none"
-"""The key for servers without one: the library requires a key."""
+MOST_BYTES: Final = 16 * 2**20  # the largest body, decompressed
+NO_KEY: Final = "none"  # the key for servers without one: the library requires a key
 
 LIBRARIES: Final = ("openai", "httpx", "httpcore")
 """Prefixes of the loggers that log requests; httpx2 and httpcore2 are among them."""

@@ -40,11 +40,8 @@ COLUMNS: Final = {
 METADATA: Final = {"outline", "written"}
 """Columns about a reply; when they alone are damaged, the reply is still good."""
 
-YEAR_10000: Final = 253_402_300_800
-"""In seconds since 1970; later dates cannot be formatted."""
-
-CHUNK: Final = 256
-"""Entries that are checked together."""
+YEAR_10000: Final = 253_402_300_800  # in seconds since 1970; later dates cannot be formatted
+CHUNK: Final = 256  # entries that are checked together
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,8 +39,7 @@ __all__ = [
 Message = Mapping[str, Any]
 """A chat message: `{"role": "user", "content": "…"}`."""
 
-KEY_SCHEMA: Final = 1
-"""Part of every key; raise it to make all kept replies unfindable."""
+KEY_SCHEMA: Final = 1  # part of every key; raise it to make all kept replies unfindable
 
 MOST_TEXT: Final = 2**20
 """The most characters of a reply. No answer and no verdict has so many."""
@@ -49,7 +48,6 @@ MOST_TOKENS: Final = (1 << 63) - 1
 """The largest integer of SQLite."""
 
 WHITE_SPACE: Final = " \t\n\v\f\r"
-
 T = TypeVar("T")
 
 
@@ -196,6 +194,7 @@ def without_reasoning(text: str) -> str:
 _TAGS: Final = "think|thinking|thought|reasoning|seed:think"
 _BLANK: Final = re.compile(r"\s*")
 _OPENED: Final = re.compile(rf"[<\[](?:{_TAGS})(?:\s[^<>]{{0,200}})?[>\]]", re.IGNORECASE)
+
 _CLOSED: Final = re.compile(rf"[<\[]/(?:{_TAGS})\s{{0,9}}[>\]](?![\"'`”’])", re.IGNORECASE)
 """A closing tag that is not quoted."""
 
@@ -246,9 +245,7 @@ RUN: Final = "run"
 """In the cache a summary also has the run that sent the request."""
 
 HASH_DIGITS: Final = 12
-
-LONGEST_SHOWN: Final = 60
-"""Longer parameters are hashed; characters of JSON."""
+LONGEST_SHOWN: Final = 60  # longer parameters are hashed; characters of JSON
 
 HIDDEN: Final = {"extra_body", "metadata", "user", "safety_identifier"}
 """Parameters that may hold anything, such as keys and names; they are always hashed."""

@@ -16,14 +16,9 @@ from typing import Final
 
 __all__ = ["Announcer", "Limiter", "Patience", "Slot", "Wait", "retry_after", "until_reset"]
 
-DECREASE: Final = 0.5
-"""The factor of the limit of requests in flight after congestion."""
-
-MAX_WAIT_S: Final = 120.0
-"""The longest pause that a header can ask for."""
-
+DECREASE: Final = 0.5  # the factor of the limit of requests in flight after congestion
+MAX_WAIT_S: Final = 120.0  # the longest pause that a header can ask for
 ANNOUNCED_AFTER_S: Final = 20.0
-
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 

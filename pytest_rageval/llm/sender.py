@@ -24,8 +24,7 @@ LONGEST_DELAY_S: Final = 8.0
 PROMPT_RETRIES: Final = 8
 """Retries that follow the server's own waiting time; a server that says "now" every time is not believed."""
 
-SLOW: Final = 0.5
-"""The share of the timeout after which a reply counts as slow."""
+SLOW: Final = 0.5  # the share of the timeout after which a reply counts as slow
 
 BILLED: Final = {"slow", "garbled", "dropped"}
 """Kinds of failure after which the server may still charge for the attempt."""

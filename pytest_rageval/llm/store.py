@@ -22,13 +22,8 @@ from pytest_rageval.llm.messages import RUN, Reply, RequestSummary, read_summary
 __all__ = ["FILE", "Database", "Entry", "ForeignSchemaError", "Store"]
 
 FILE: Final = "replies.sqlite"
-
-APPLICATION_ID: Final = 0x52414756
-"""Marks our files among SQLite files."""
-
-SCHEMA: Final = 1
-"""The version of the tables below."""
-
+APPLICATION_ID: Final = 0x52414756  # marks our files among SQLite files
+SCHEMA: Final = 1  # the version of the tables below
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS replies (
   key TEXT PRIMARY KEY, text TEXT NOT NULL, model TEXT NOT NULL, finish_reason TEXT NOT NULL,
@@ -50,11 +45,8 @@ COLUMNS: Final = "key, text, model, finish_reason, tokens_in, tokens_out, refusa
 COLUMN_TYPES: Final = (str, str, str, str, int, int, str, str, str, int)
 """The Python types of `COLUMNS` and the checksum."""
 
-WAIT_S: Final = 60.0
-"""How long a statement waits for other processes' transactions, which take milliseconds."""
-
-PAUSES_S: Final = (0.01, 0.05)
-"""Pauses between attempts to restore a file that was removed."""
+WAIT_S: Final = 60.0  # how long a statement waits for other processes' transactions, which take milliseconds
+PAUSES_S: Final = (0.01, 0.05)  # pauses between attempts to restore a file that was removed
 
 UNWRITABLE: Final = {"SQLITE_READONLY", "SQLITE_READONLY_DIRECTORY", "SQLITE_CANTOPEN"}
 """SQLite's errors for a folder or file that may only be read."""

@@ -18,9 +18,7 @@ __all__ = ["Price", "Prices", "Usage"]
 SHIPPED: Final = Path(__file__).with_name("prices.toml")
 OPTION: Final = "--rageval-prices"
 MILLION: Final = 1_000_000
-ANYWHERE: Final = ""
-"""The base URL of an override that names only a model: it holds at every server."""
-
+ANYWHERE: Final = ""  # the base URL of an override that names only a model: it holds at every server
 ALLOWED: Final = (
     "A model's table has input and output, USD per million tokens (numbers, at least 0), and may have "
     "max_output, tokens of one reply (a whole number, at least 1)."
@@ -41,9 +39,7 @@ class Price:
 
 
 FREE: Final = Price(0, 0)
-
-Table = Mapping[tuple[str, str], Price]
-"""Prices by base URL, without a slash at its end, and model."""
+Table = Mapping[tuple[str, str], Price]  # prices by base URL, without a slash at its end, and model
 
 
 class Prices:

@@ -37,9 +37,7 @@ __all__ = [
 ]
 
 DIGITS: Final = 12
-
 _OPENED: Final = re.compile(rf"^<\w+ ([0-9a-f]{{{DIGITS}}})>$", re.MULTILINE)
-
 _PARAGRAPH: Final = re.compile(r"(?:\A|(?<=\n\n))[^\n]*\n\n")
 
 
@@ -130,7 +128,6 @@ ANSWER_EXAMPLES: Final = (
 """Questions with several passages and a short answer. Given one passage, a base model learns to copy, not to choose."""
 
 _ROADS: Final = "Two roads leave Brack. The upper one crosses the Tamm on the Ostrel bridge, built in 1931."
-
 _RIVER: Final = "The river Tamm runs under the Ostrel bridge and, two miles on, under the Linden bridge."
 
 CITING_EXAMPLES: Final = (
