@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.files import (
@@ -73,17 +73,12 @@ class EmbeddingStore:
         """Return the vectors kept under these keys; missing and damaged ones are left out."""
         import numpy as np  # noqa: PLC0415 - not needed for maintenance
 
+        sql = "SELECT key, vector, checksum FROM embeddings WHERE key IN (SELECT value FROM json_each(?))"
         wanted = json.dumps(sorted(keys))
-
-        def read(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
-            return connection.execute(
-                "SELECT key, vector, checksum FROM embeddings WHERE key IN (SELECT value FROM json_each(?))",
-                (wanted,),
-            ).fetchall()
-
         return {
             key: np.frombuffer(blob, NUMBER).astype(np.float32, copy=False)
-            for key, blob, checksum in self._attempt(read) or []
+            for key, blob, checksum in self._attempt(lambda file: file.execute(sql, (wanted,)).fetchall())
+            or []
             if isinstance(blob, bytes) and checksum == _checksum(key, blob)
         }
 
@@ -121,7 +116,11 @@ class EmbeddingStore:
                 # Read-only, a full disk, or locked for too long.
                 return None
             except sqlite3.DatabaseError:
-                self._delete_file()
+                self.close()
+                with contextlib.suppress(OSError):
+                    # The journal first: SQLite would apply it to the new file.
+                    for name in (f"{EMBEDDINGS_FILE}-journal", EMBEDDINGS_FILE):
+                        (self._directory / name).unlink(missing_ok=True)
                 return None
 
     def _opened(self) -> sqlite3.Connection:
@@ -149,22 +148,11 @@ class EmbeddingStore:
             self._connection = connection
         return self._connection
 
-    def _delete_file(self) -> None:
-        self.close()
-        with contextlib.suppress(OSError):
-            # The journal first: SQLite would apply it to the new file.
-            (self._directory / f"{EMBEDDINGS_FILE}-journal").unlink(missing_ok=True)
-            (self._directory / EMBEDDINGS_FILE).unlink(missing_ok=True)
-
 
 class Survey(NamedTuple):
-    """The contents of the file.
+    """The file's number of good and damaged embeddings, when each good one was `written`, ascending, and its size.
 
-    Attributes:
-        embeddings: the number of good ones.
-        damaged: the number of others.
-        written: when each good one was kept, in seconds since 1970, ascending.
-        bytes: the size of the file.
+    Times are in seconds since 1970.
     """
 
     embeddings: int
@@ -238,17 +226,12 @@ def _check(connection: sqlite3.Connection, file: Path) -> None:
     connection.execute("PRAGMA trusted_schema = OFF")
     foreign, version = foreign_objects(connection, ALL_TABLES), _version(connection)
     if version > VERSION:
-        raise _unusable(
-            file,
-            f"it has version {version}, written by a later version of pytest-rageval; this one reads version {VERSION}",
-            "Update pytest-rageval, or name another folder with --rageval-cache-dir.",
-        )
+        later = f"it has version {version}, written by a later version of pytest-rageval"
+        remedy = "Update pytest-rageval, or name another folder with --rageval-cache-dir."
+        raise _unusable(file, f"{later}; this one reads version {VERSION}", remedy)
     if foreign:
-        raise _unusable(
-            file,
-            f"it holds what pytest-rageval did not make: {', '.join(foreign)}",
-            "Delete the file: embeddings are made anew, which costs time alone.",
-        )
+        remedy = "Delete the file: embeddings are made anew, which costs time alone."
+        raise _unusable(file, f"it holds what pytest-rageval did not make: {', '.join(foreign)}", remedy)
 
 
 def _refuse_irregular(file: Path) -> None:
