@@ -37,12 +37,7 @@ def is_cached(function: object) -> bool:
 
 
 class Functions:
-    """Makes cached functions, which share a gateway's cache folder, cassette and leases.
-
-    Args:
-        gateway: the gateway.
-        loop: the run's event loop, in which the cache is used.
-    """
+    """Makes cached functions, which share a gateway's cache folder, cassette and leases, in the run's event loop."""
 
     def __init__(self, gateway: Gateway, loop: PrivateLoop) -> None:
         self._gateway = gateway
@@ -69,9 +64,8 @@ class Functions:
             CallableError: on a call, when arguments or result are not JSON values.
         """
         if not callable(function):
-            raise InputError(
-                f"cached({function!r:.60}, …): it cannot be called.\nGive a function, without calling it."
-            )
+            why = "it cannot be called.\nGive a function, without calling it."
+            raise InputError(f"cached({function!r:.60}, …): {why}")
         if version is None:
             return self._cached_in_memory(function)
         if not isinstance(version, str) or not version:
@@ -86,11 +80,8 @@ class Functions:
                 f"Two different functions are cached as {name} in version {version!r}: they differ in what they "
                 "were made with.\nGive each a version of its own."
             )
-        wrapper = (
-            self._async_wrapper(function, name, version)
-            if is_async(function)
-            else self._sync_wrapper(function, name, version)
-        )
+        make = self._async_wrapper if is_async(function) else self._sync_wrapper
+        wrapper = make(function, name, version)
         setattr(wrapper, MARK, True)
         # A baseline compares generators and judges by this attribute.
         wrapper.fingerprint = f"{name}@{version}"  # type: ignore[attr-defined]
@@ -99,19 +90,14 @@ class Functions:
     def _async_wrapper(self, function: Callable[..., Any], name: str, version: str) -> Callable[..., Any]:
         @functools.wraps(function)
         async def cached(*args: Any, **named: Any) -> Any:
-            turn = _Turn(request_of(name, version, args, named))
-            _refuse_recursion(name, turn.request.key)
-            try:
+            with self._own_turn(name, version, args, named) as turn:
                 reply = await self._loop.await_result(self._begin(turn))
                 if reply is None:
                     with _computing(turn):
                         result = await cast("Awaitable[Any]", function(*args, **named))
                     reply = reply_of(name, result)
                     await self._loop.await_result(self._end(turn, reply))
-            except BaseException:
-                self._loop.submit(self._give_up(turn))
-                raise
-            return json.loads(reply.text)
+                return json.loads(reply.text)
 
         return cached
 
@@ -122,27 +108,31 @@ class Functions:
                 raise CallableError(
                     f"{name} is cached and sync, and was called in async code.\nMake it an async function."
                 )
-            turn = _Turn(request_of(name, version, args, named))
-            _refuse_recursion(name, turn.request.key)
-            try:
+            with self._own_turn(name, version, args, named) as turn:
                 reply = self._loop.wait(self._begin(turn))
                 if reply is None:
                     with _computing(turn):
                         result = function(*args, **named)
                     reply = reply_of(name, result)
                     self._loop.wait(self._end(turn, reply))
-            except BaseException:
-                # Also Ctrl-C or a timeout plugin during the wait.
-                self._loop.submit(self._give_up(turn))
-                raise
-            return json.loads(reply.text)
+                return json.loads(reply.text)
 
         return cached
 
+    @contextmanager
+    def _own_turn(self, name: str, version: str, args: Any, named: Any) -> Iterator["_Turn"]:
+        """Make one caller's turn, which is passed on where it fails, as by Ctrl-C or a timeout plugin."""
+        turn = _Turn(request_of(name, version, args, named))
+        _refuse_recursion(name, turn.request.key)
+        try:
+            yield turn
+        except BaseException:
+            self._loop.submit(self._give_up(turn))
+            raise
+
     def _cached_in_memory(self, function: F) -> F:
-        self._gateway.usage.remarks[
-            f"results of {function!r:.60} are kept within this run only: no version"
-        ] += 1
+        remark = f"results of {function!r:.60} are kept within this run only: no version"
+        self._gateway.usage.remarks[remark] += 1
         results = _MemoryCache(function)
 
         @functools.wraps(function)
@@ -334,13 +324,12 @@ def _same_function(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
     return getattr(one, "__code__", None) is not None and _definition(one) == _definition(other)
 
 
-def _definition(function: Callable[..., Any]) -> tuple[object, ...]:
-    return (
-        getattr(function, "__code__", None),
-        [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()],
-        getattr(function, "__defaults__", None),
-        getattr(function, "__kwdefaults__", None),
-    )
+def _definition(function: Callable[..., Any]) -> list[object]:
+    closure = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    return [
+        closure,
+        *(getattr(function, name, None) for name in ("__code__", "__defaults__", "__kwdefaults__")),
+    ]
 
 
 def _qualified_name(function: Callable[..., Any]) -> str:
