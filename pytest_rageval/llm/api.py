@@ -34,10 +34,7 @@ REFUSED: Final = {
 class LLM:
     """Sends prompts to the configured model; every reply is kept and paid for once.
 
-    Args:
-        gateway: to the models.
-        loop: the run's event loop.
-        default: returns the server and the default model; it may raise InputError.
+    `default` returns the server and the default model; it may raise InputError.
     """
 
     def __init__(
@@ -105,7 +102,12 @@ class LLM:
         """Return the request, as a copy: the caller may change its messages while it waits."""
         for name in REFUSED.keys() & parameters.keys():
             raise InputError(f"rageval_llm.complete() does not take {name!r}: {REFUSED[name]}.")
-        _check(model, sample)
+        if model is not None and (not isinstance(model, str) or not model):
+            why = "a model is named by a text; None is the default one"
+            raise InputError(f"rageval_llm.complete(…, model={model!r:.60}): {why}.")
+        if type(sample) is not int or sample < 0:
+            why = "expected a whole number, at least 0"
+            raise InputError(f"rageval_llm.complete(…, sample={sample!r:.60}): {why}.")
         server, default = self._default()
         try:
             conversation, frozen = json.loads(
@@ -117,17 +119,6 @@ class LLM:
                 "Messages and parameters are text, numbers, booleans, None, lists and dicts of these."
             ) from None
         return server, Request(server.base_url, model or default, tuple(conversation), frozen, sample)
-
-
-def _check(model: object, sample: object) -> None:
-    if model is not None and (not isinstance(model, str) or not model):
-        raise InputError(
-            f"rageval_llm.complete(…, model={model!r:.60}): a model is named by a text; None is the default one."
-        )
-    if type(sample) is not int or sample < 0:
-        raise InputError(
-            f"rageval_llm.complete(…, sample={sample!r:.60}): expected a whole number, at least 0."
-        )
 
 
 def _conversation(messages: str | Sequence[Message]) -> tuple[Message, ...]:

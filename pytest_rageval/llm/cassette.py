@@ -94,9 +94,15 @@ def read_entry(line: str) -> Entry:
         record = json.loads(line)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if isinstance(record, dict):
-        _check_version(record.pop("version", 1))
-    key = record.pop("key", None) if isinstance(record, dict) else None
+    version, key = (
+        (record.pop("version", 1), record.pop("key", None)) if isinstance(record, dict) else (1, None)
+    )
+    if type(version) is not int or version < 1:
+        raise ValueError(f"'version' is {reprlib.repr(version)}, expected a whole number")
+    if version > VERSION:
+        raise LaterVersionError(
+            f"it is of version {version}, written by a later pytest-rageval; this one reads version {VERSION}"
+        )
     if not isinstance(key, str):
         raise ValueError("the key is missing")  # noqa: TRY004 - the text is at fault, not an argument's type
     if not key.isascii():
@@ -109,11 +115,7 @@ def read_entry(line: str) -> Entry:
 
 
 def cassette_lines(path: Path, errors: str = "strict") -> Iterator[str]:
-    """Yield the lines of a cassette.
-
-    Args:
-        path: the file.
-        errors: for bytes that are not UTF-8, as in `bytes.decode`.
+    """Yield the lines of a cassette; `errors` is for bytes that are not UTF-8, as in `bytes.decode`.
 
     Raises:
         OSError, EOFError, zlib.error: the file cannot be read, or not to its end.
@@ -126,10 +128,8 @@ def cassette_lines(path: Path, errors: str = "strict") -> Iterator[str]:
         while raw := stream.readline(MOST_OF_A_LINE + 1):
             number += 1
             total += max(len(raw), LEAST_OF_A_LINE)
-            for size, most, what in (
-                (len(raw), MOST_OF_A_LINE, f" line {number}"),
-                (total, MOST_OF_A_FILE, ""),
-            ):
+            sizes = (f" line {number}", len(raw), MOST_OF_A_LINE), ("", total, MOST_OF_A_FILE)
+            for what, size, most in sizes:
                 if size > most:
                     decompressed = " when decompressed" if path.suffix == ".gz" else ""
                     raise StoreError(
@@ -144,12 +144,3 @@ def cassette_lines(path: Path, errors: str = "strict") -> Iterator[str]:
                     f"The cassette {path} cannot be read: line {number} is not UTF-8 ({error}).\n"
                     "Save it in UTF-8, or take it from git again."
                 ) from None
-
-
-def _check_version(version: object) -> None:
-    if type(version) is not int or version < 1:
-        raise ValueError(f"'version' is {reprlib.repr(version)}, expected a whole number")
-    if version > VERSION:
-        raise LaterVersionError(
-            f"it is of version {version}, written by a later pytest-rageval; this one reads version {VERSION}"
-        )

@@ -20,10 +20,8 @@ __all__ = [
     "DEFAULT_BASE_URL",
     "PACKAGED_MODEL",
     "EmbeddedServer",
-    "PackagedWeights",
     "RemoteServer",
     "Server",
-    "UserWeights",
     "Weights",
     "weights_in_force",
 ]
@@ -69,13 +67,7 @@ class Server(Protocol):
 
 
 class RemoteServer:
-    """A server at a URL.
-
-    Args:
-        url: a text may contain user, password and query.
-        api_key: the key, or None.
-        in_flight: the most requests at once; None for a server that limits them itself.
-    """
+    """A server at a URL, which may contain user, password and query."""
 
     def __init__(
         self,
@@ -108,15 +100,13 @@ class EmbeddedServer:
     # It answers one request at a time; waiting in its queue would count towards the timeout.
     in_flight: int | None = 1
 
+    # A name without the port, which changes, and with the thread count, which changes replies.
+    base_url = f"embedded:threads={THREADS}"
+
     def __init__(self, weights: "Weights") -> None:
         self.weights = weights
         self._process: subprocess.Popen[str] | None = None
         self._starting: asyncio.Task[str] | None = None
-
-    @property
-    def base_url(self) -> str:
-        """A name without the port, which changes, and with the thread count, which changes replies."""
-        return f"embedded:threads={THREADS}"
 
     async def address(self) -> str:
         """Return the URL of the process, which is started at the first call.
@@ -171,62 +161,47 @@ class EmbeddedServer:
 
 
 @dataclass(frozen=True, slots=True)
-class PackagedWeights:
-    """The model of the `local` extra: Gemma 3 270M, quantised to 4 bits, a base model.
+class Weights:
+    """A model file: the user's (`RAGEVAL_GGUF`), or that of the `local` extra where there is none.
 
-    Name and fingerprint are known without the package, so that recorded replies are found where only the core
-    is installed.
+    The latter is Gemma 3 270M, quantised to 4 bits, a base model. Its name and fingerprint are known without the
+    package, so that recorded replies are found where only the core is installed.
     """
 
-    name: str = PACKAGED_MODEL
-    fingerprint: str = PACKAGED_SHA256
-
-    def path(self) -> Path:
-        """Return the model file, which is assembled once for each user from the package's pieces.
-
-        Raises:
-            InputError: the `local` extra is not installed.
-        """
-        package = require(PACKAGE, extra="local", purpose=PURPOSE)
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rageval"
-        target = cache / f"{self.name}.gguf"
-        if not target.exists():
-            cache.mkdir(parents=True, exist_ok=True)
-            # Assembled elsewhere and renamed: another worker must never see half a model.
-            with tempfile.TemporaryDirectory(dir=cache) as folder:
-                whole = Path(package.assemble(Path(folder) / package.MODEL_NAME))
-                with whole.open("rb") as file:
-                    found = hashlib.file_digest(file, "sha256").hexdigest()
-                if found != self.fingerprint:
-                    raise InputError(
-                        f"The model in the package {PACKAGE} is not the one expected: reinstall it."
-                    )
-                whole.replace(target)
-        return target
-
-
-@dataclass(frozen=True, slots=True)
-class UserWeights:
-    """A GGUF file named by `RAGEVAL_GGUF`."""
-
-    file: Path
+    file: Path | None = None
 
     @property
     def name(self) -> str:
         """The file's name without its suffix."""
-        return self.file.stem
+        return PACKAGED_MODEL if self.file is None else self.file.stem
 
     @property
     def fingerprint(self) -> str:
         """The digest of its contents."""
-        return file_digest(self.file)
+        return PACKAGED_SHA256 if self.file is None else file_digest(self.file)
 
     def path(self) -> Path:
-        """The file itself."""
-        return self.file
+        """Return the model file; the packaged one is assembled once for each user from the package's pieces.
 
-
-Weights = PackagedWeights | UserWeights
+        Raises:
+            InputError: the `local` extra is not installed.
+        """
+        if self.file is not None:
+            return self.file
+        package = require(PACKAGE, extra="local", purpose=PURPOSE)
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rageval"
+        target = cache / f"{PACKAGED_MODEL}.gguf"
+        if target.exists():
+            return target
+        cache.mkdir(parents=True, exist_ok=True)
+        # Assembled elsewhere and renamed: another worker must never see half a model.
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            whole = Path(package.assemble(Path(folder) / package.MODEL_NAME))
+            with whole.open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+            if found != PACKAGED_SHA256:
+                raise InputError(f"The model in the package {PACKAGE} is not the one expected: reinstall it.")
+            return whole.replace(target)
 
 
 def weights_in_force(gguf: str | None) -> Weights:
@@ -235,12 +210,10 @@ def weights_in_force(gguf: str | None) -> Weights:
     Raises:
         InputError: the named file does not exist.
     """
-    if not gguf:
-        return PackagedWeights()
-    file = Path(gguf).expanduser()
-    if not file.is_file():
+    file = Path(gguf).expanduser() if gguf else None
+    if file is not None and not file.is_file():
         raise InputError(
             f"RAGEVAL_GGUF names {gguf!r}, which is not a file.\n"
             "Name a model in GGUF form, or unset it for the packaged model."
         )
-    return UserWeights(file)
+    return Weights(file)
