@@ -83,17 +83,11 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The secrets sent with every request to a server.
+    """The secrets sent with every request to a server."""
 
-    Attributes:
-        api_key: for `Authorization: Bearer`.
-        login: "user:password" for `Authorization: Basic`, sent instead of the key.
-        query: the query of the base URL, which may hold a key.
-    """
-
-    api_key: Secret | None = None
-    login: Secret | None = None
-    query: Secret | None = None
+    api_key: Secret | None = None  # for `Authorization: Bearer`
+    login: Secret | None = None  # "user:password" for `Authorization: Basic`, sent instead of the key
+    query: Secret | None = None  # of the base URL; it may hold a key
 
     def redacted(self, text: str) -> str:
         """Remove the secrets from a server's text, which may repeat them."""

@@ -46,86 +46,54 @@ EXPLAINED: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast this process asks servers.
+    """How fast this process asks servers."""
 
-    Attributes:
-        concurrency: the most requests in flight to one server.
-        timeout_s: for one reply, in seconds.
-        retries: attempts after the first.
-        rpm: requests a minute to one server; None for no limit.
-        tpm: tokens a minute, likewise.
-        patience_s: how long to wait for a server that answers nothing, in seconds.
-    """
-
-    concurrency: int = 16
-    timeout_s: float = 60.0
-    retries: int = 4
-    rpm: float | None = None
-    tpm: float | None = None
-    patience_s: float = 300.0
+    concurrency: int = 16  # the most requests in flight to one server
+    timeout_s: float = 60.0  # for one reply
+    retries: int = 4  # attempts after the first
+    rpm: float | None = None  # requests a minute to one server; None for no limit
+    tpm: float | None = None  # tokens a minute, likewise
+    patience_s: float = 300.0  # how long to wait for a server that answers nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How models are reached.
-
-    Attributes:
-        cache_dir: the folder of the reply cache.
-        cassette: a file of recorded replies, read for what the cache lacks; or None.
-        mode: a missing reply is requested ("live"), an error ("replay") or only counted ("plan").
-        run: a name that all processes of a run share; empty for a single process.
-        refresh: find only replies that this run requested.
-        record: collect every reply in `Gateway.used`, to be written as a cassette.
-        prompts: keep the messages of requests with their replies, not only hashes of them.
-        pace: how fast servers are asked.
-        limits: what may be spent.
-        prices: a file of prices that override the shipped ones; or None.
-    """
+    """How models are reached."""
 
     cache_dir: Path
-    cassette: Path | None = None
-    mode: Mode = "live"
-    run: str = ""
-    refresh: bool = False
-    record: bool = False
-    prompts: bool = False
+    cassette: Path | None = None  # a file of recorded replies, read for what the cache lacks
+    mode: Mode = "live"  # a missing reply is requested, an error ("replay") or only counted ("plan")
+    run: str = ""  # a name that all processes of a run share; empty for a single process
+    refresh: bool = False  # find only replies that this run requested
+    record: bool = False  # collect every reply in `Gateway.used`, to be written as a cassette
+    prompts: bool = False  # keep the messages of requests with their replies, not only hashes of them
     pace: Pace = field(default_factory=Pace)
     limits: Limits = field(default_factory=Limits)
-    prices: Path | None = None
+    prices: Path | None = None  # a file of prices that override the shipped ones
 
 
 class Source(Protocol):
     """Provides the replies that are not kept."""
 
     async def obtain(self, server: Server, request: Request) -> Reply:
-        """Return the reply, after counting it."""
+        """Return the reply, after counting it; raise as `Gateway.ask`."""
 
     async def close(self) -> None:
-        """Release connections and processes."""
+        """Release connections."""
 
 
 class Gateway:
     """Sends requests to models; used from one event loop.
 
     Requests with the same key are one request. Requests of one turn of the event loop share one look-up.
-
-    Attributes:
-        access: how models are reached.
-        cache: the reply cache.
-        usage: what was requested so far.
-        used: with `Access.record`, the entries of all replies that were used, by key.
+    With `Access.record`, `used` has the entries of all replies that were used, by key.
     """
 
     def __init__(self, access: Access) -> None:
         self.access = access
         self.used: dict[str, Entry] = {}
-        self.cache = Cache(
-            access.cache_dir,
-            access.cassette,
-            missing_ok=access.record,
-            refresh=access.refresh,
-            run=access.run,
-        )
+        how = {"missing_ok": access.record, "refresh": access.refresh}
+        self.cache = Cache(access.cache_dir, access.cassette, run=access.run, **how)
         self.usage = Usage(remarks=self.cache.remarks)
         self._source = self._make_source(Prices.load(access.prices))
         # One future for each caller: cancelling one must not cancel the others.
@@ -154,7 +122,7 @@ class Gateway:
 
         Raises:
             Unscored: this request failed; the reason.
-            RagevalError: no request can be answered: no server, a wrong key, an unusable cache.
+            RagevalError: no request can be answered: no server, a wrong key, an unusable cache, no budget.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Reply] = loop.create_future()
@@ -243,11 +211,9 @@ class Gateway:
         if self.cache.overrules(request.key, reply):
             self.usage.remarks[OVERRULED] += 1
         if recorded is not None:
-            address = recorded.summary["base_url"]
-            self.usage.remarks[
-                f"recorded at {address}, used for {request.base_url}: the model's name, {request.model}, is the same "
-                "(--rageval-refresh asks anew)"
-            ] += 1
+            places = f"recorded at {recorded.summary['base_url']}, used for {request.base_url}"
+            same = f"the model's name, {request.model}, is the same (--rageval-refresh asks anew)"
+            self.usage.remarks[f"{places}: {same}"] += 1
         if reply.without:
             self.usage.remarks[f"{request.model} refuses {reply.without}: asked without"] += 1
 
@@ -265,12 +231,7 @@ class LiveSource:
     _senders: dict[str, tuple[Sender, asyncio.Semaphore]] = field(default_factory=dict)
 
     async def obtain(self, server: Server, request: Request) -> Reply:
-        """Return the reply from the server, or from another process that has requested it.
-
-        Raises:
-            Unscored: this request failed; the reason.
-            RagevalError: no request can be answered: no server, a wrong key, an unusable cache, no budget.
-        """
+        """Return the reply from the server, or from another process that has requested it."""
         sender, claim_slots = self._sender(server)
         while True:
             # Claim only what is in flight and as many to follow; the rest is for other processes.
@@ -357,11 +318,7 @@ class ReplaySource:
     _missing: int = 0
 
     async def obtain(self, server: Server, request: Request) -> Reply:  # noqa: ARG002 - nothing is sent
-        """Explain why there is no reply.
-
-        Raises:
-            MissingReplyError: always; names the nearest recorded request and how it differs.
-        """
+        """Raise MissingReplyError, which names the nearest recorded request and how it differs."""
         self._missing += 1
         if self._missing > EXPLAINED:
             raise MissingReplyError("More replies are missing than are explained.")

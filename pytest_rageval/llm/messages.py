@@ -55,23 +55,16 @@ T = TypeVar("T")
 class Request:
     """One chat completion, with everything that can change its reply and nothing else.
 
-    Attributes:
-        base_url: the server's URL, or a name for a server without a fixed address.
-        model: its name at the server.
-        messages: the conversation so far.
-        parameters: of sampling and format (`temperature`, `max_tokens`, `stop`, `seed`, `tools`,
-            `response_format` …), sent unchanged. Never timeouts, retries or API keys, which do not change
-            replies.
-        sample: 0, 1, 2 … distinguishes repeated draws of the same prompt; it is not sent.
-        parts: what the messages are made of, by name, such as the question and each passage. They explain a
-            missing reply and are not part of the key.
+    Parameters are of sampling and format (`temperature`, `max_tokens`, `stop`, `seed`, `tools`, `response_format`
+    …), sent unchanged; never timeouts, retries or API keys. Parts are what the messages are made of, by name, such
+    as the question and each passage: they explain a missing reply.
     """
 
-    base_url: str
-    model: str
+    base_url: str  # the server's URL, or a name for a server without a fixed address
+    model: str  # its name at the server
     messages: tuple[Message, ...]
     parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    sample: int = 0
+    sample: int = 0  # 0, 1, 2 … distinguishes repeated draws of the same prompt; it is not sent
     parts: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
 
     @cached_property
@@ -91,28 +84,16 @@ class TooLarge(Unscored):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A complete reply, as the server gave it.
+    """A complete reply, as the server gave it."""
 
-    Attributes:
-        text: the message's content; empty where the model refused or wrote nothing.
-        model: the server's name for the model, often with a version that the request lacks.
-        finish_reason: `"stop"`; `"length"` where the token limit cut the reply; or the server's own word.
-        tokens_in: tokens of the prompt, 0 where the server does not count.
-        tokens_out: tokens of the reply, likewise.
-        refusal: why the model would not answer, in its words; mostly empty.
-        tool_calls: the tool calls, as the server's JSON; mostly empty.
-        without: parameters that the server refuses and the request was sent without, separated by spaces;
-            mostly empty.
-    """
-
-    text: str
-    model: str = ""
-    finish_reason: str = "stop"
-    tokens_in: int = 0
-    tokens_out: int = 0
-    refusal: str = ""
-    tool_calls: str = ""
-    without: str = ""
+    text: str  # the message's content; empty where the model refused or wrote nothing
+    model: str = ""  # the server's name for it, often with a version that the request lacks
+    finish_reason: str = "stop"  # "length" where the token limit cut the reply; or the server's own word
+    tokens_in: int = 0  # of the prompt; 0 where the server does not count
+    tokens_out: int = 0  # of the reply, likewise
+    refusal: str = ""  # why the model would not answer, in its words
+    tool_calls: str = ""  # as the server's JSON
+    without: str = ""  # parameters that the server refuses and the request was sent without
 
     @property
     def cut(self) -> bool:

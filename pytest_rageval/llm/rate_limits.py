@@ -211,21 +211,15 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A server that requests wait for.
+    """A server that requests wait for."""
 
-    Attributes:
-        url: the server's, without secrets.
-        last: its last answer.
-        requests: how many wait.
-        seconds: for how long.
-        patience_s: the seconds after which the server is given up; None where it has refused no request.
-    """
-
-    url: str
-    last: str
-    requests: int
-    seconds: float
-    patience_s: float | None = None
+    url: str  # without secrets
+    last: str  # its last answer
+    requests: int  # how many wait
+    seconds: float  # for how long
+    patience_s: float | None = (
+        None  # after which the server is given up; None where it has refused no request
+    )
 
     def lasts(self, seconds: float) -> bool:
         """Whether it has lasted for so long, or for a third of the patience where that is less."""

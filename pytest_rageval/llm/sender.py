@@ -47,13 +47,8 @@ async def _not_kept(reply: Reply) -> Reply:
 class Sender:
     """Sends all requests of this process to one server.
 
-    Attributes:
-        client: the server's client.
-        limiter: the server's rate limits.
-        timeout_s: for one reply, in seconds.
-        retries: failed attempts after the first. Refusals for load (429, 503) do not count.
-        patience_s: how long a request is repeated that the server refuses for load, in seconds. After so long
-            without any success the server itself is given up.
+    A request that the server refuses for load (429, 503) is repeated for `patience_s`, beside the `retries` after
+    other failures. After so long without any success the server itself is given up.
     """
 
     client: Client

@@ -132,35 +132,20 @@ def _price(fields: Any, where: str) -> Price:
 
 @dataclass
 class Usage:
-    """The requests of a run and their cost.
-
-    Attributes:
-        requests: all requests.
-        cached: those answered by the cache, the cassette or another process.
-        live: those answered by a server now.
-        failed: those without a reply.
-        tokens_in: prompt tokens of the live ones.
-        tokens_out: reply tokens of the live ones.
-        cost_usd: the cost of the live ones with a known price.
-        unpriced: live ones without a known price.
-        dependent: in a plan, live ones that depend on missing replies.
-        unbounded: in a plan, live ones whose replies have no length limit.
-        cut: replies that the token limit ended, live or cached.
-        remarks: what readers of the scores should know, with the number of replies.
-    """
+    """The requests of a run and their cost; tokens and cost are those of the live ones."""
 
     requests: int = 0
-    cached: int = 0
-    live: int = 0
-    failed: int = 0
+    cached: int = 0  # answered by the cache, the cassette or another process
+    live: int = 0  # answered by a server now
+    failed: int = 0  # without a reply
     tokens_in: int = 0
     tokens_out: int = 0
     cost_usd: float = 0.0
-    unpriced: int = 0
-    dependent: int = 0
-    unbounded: int = 0
-    cut: int = 0
-    remarks: Counter[str] = field(default_factory=Counter)
+    unpriced: int = 0  # live ones without a known price, whose cost is not counted
+    dependent: int = 0  # in a plan, live ones that depend on missing replies
+    unbounded: int = 0  # in a plan, live ones whose replies have no length limit
+    cut: int = 0  # replies that the token limit ended, live or cached
+    remarks: Counter[str] = field(default_factory=Counter)  # what readers of the scores should know
 
     def __add__(self, other: "Usage") -> "Usage":
         return self._each(operator.add, other)
