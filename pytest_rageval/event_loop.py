@@ -30,14 +30,11 @@ POOL_THREADS: Final = 32  # threads for `asyncio.to_thread`
 
 
 class PrivateLoop:
-    """Runs coroutines in a thread of its own, started at the first one.
+    """Runs coroutines in a thread of its own, started at the first one; `runs` counts the calls of `run`.
 
     Args:
         threads: how many threads run sync callables. 1 means the thread that called `run`, one call at a time.
         tick: called in the calling thread about every tenth of a second while it waits.
-
-    Attributes:
-        runs: how often `run` was called.
     """
 
     def __init__(self, *, threads: int = 1, tick: Callable[[], None] | None = None) -> None:
@@ -90,10 +87,7 @@ class PrivateLoop:
         return future.result()
 
     async def await_result(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Start a coroutine and await its result in any event loop: asyncio's, or trio's through anyio.
-
-        Cancelling the caller does not cancel the coroutine.
-        """
+        """Await a coroutine's result in any loop, asyncio's or trio's; a cancelled caller does not cancel it."""
         future = self.submit(coroutine)
         if not in_asyncio():
             import anyio  # noqa: PLC0415 - installed with the openai client
@@ -150,9 +144,7 @@ class PrivateLoop:
     def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> str | None:
         """Run `last`, cancel running coroutines and end the thread; the next `run` starts another.
 
-        Returns:
-            None; or the code that blocked the loop for longer than `CLOSE_S`. The thread then ends with the
-            process.
+        The code that blocks the loop for longer than `CLOSE_S` is returned. The thread then ends with the process.
         """
         if self.forked:
             return None
@@ -228,10 +220,7 @@ def _user_line(thread: threading.Thread) -> str:
 
 
 class _DaemonThreads(ThreadPoolExecutor):
-    """A pool whose threads end with the process, even when the user's code in them never returns.
-
-    At exit, the interpreter would wait for the threads of any other pool.
-    """
+    """A pool whose threads end with the process: at exit the interpreter would wait for those of any other."""
 
     def __init__(self, threads: int) -> None:
         super().__init__(threads)

@@ -19,11 +19,8 @@ SHORTEST: Final = 8
 class Secret:
     """A key or a password. `repr`, `str` and `format` show `***`; `reveal` returns the text.
 
-    It is not a `str`, cannot be pickled, and equals another with the same text.
-
-    Args:
-        text: the secret.
-        redact: what `redacted` hides, where that is not the whole text; such as the password in "user:password".
+    It is not a `str`, cannot be pickled, and equals another with the same text. `redact` is what `redacted` hides
+    where that is not the whole text.
     """
 
     __slots__ = ("_pattern", "_text")
@@ -47,10 +44,7 @@ class Secret:
         return self._text
 
     def redacted(self, text: str) -> str:
-        """Replace the secret by `***` in a text, also as it is written in JSON, a URL or code.
-
-        A secret of fewer than 8 characters is not replaced: it may be a word.
-        """
+        """Replace the secret by `***`, also as written in JSON, a URL or code, unless it is as short as a word."""
         return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
 
     def __repr__(self) -> str:

@@ -58,10 +58,9 @@ class UserCallable:
     A sync one is called in the test's own thread, one call at a time: it may not be thread-safe, or usable only
     where it was made. An async one is called in the run's event loop, for all examples at once.
 
-    A failure, which is an exception or an unusable result, concerns one question. The callable is called for
-    the other questions, but not again with the same arguments in the same run. If it fails in one way at the
-    first `FIRST` questions and has answered none, it is not called again in that run. So an async one gets only
-    that many calls at once until it has answered.
+    A failure, which is an exception or an unusable result, concerns one question: it is not called again with the
+    same arguments in the same run. If it fails in one way at the first `FIRST` questions and has answered none, it
+    is not called again in that run. So an async one gets only that many calls at once until it has answered.
 
     Args:
         name: of the fixture, and of its method if there is one, for errors.
@@ -70,10 +69,6 @@ class UserCallable:
         question: the position of the question among the arguments, for errors.
         cause: the cause of examples that are unscored by a failure.
         read: converts a result; raises `Unusable`.
-
-    Attributes:
-        function: the callable.
-        calls: how often it was called.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of a callable
@@ -94,7 +89,7 @@ class UserCallable:
         self._read = read
         self._async = is_async(function)
         self._tries = _Tries(loop.runs)
-        self.calls = 0
+        self.calls = 0  # so far
 
     async def call(self, *args: Any, **named: Any) -> Any:
         """Call it, and return its converted result.

@@ -43,15 +43,10 @@ Vectors = NDArray[np.float32]
 
 
 class Tokens(NamedTuple):
-    """The tokens of one text, in its context.
+    """The tokens of one text, in its context."""
 
-    Attributes:
-        vectors: tokens × dimensions, each of length 1.
-        counted: one bool a token, False for the tokens that the model adds around a text.
-    """
-
-    vectors: Vectors
-    counted: NDArray[np.bool_]
+    vectors: Vectors  # one row a token, each of length 1
+    counted: NDArray[np.bool_]  # one a token, False for those that the model adds around a text
 
     @property
     def nbytes(self) -> int:
@@ -142,11 +137,8 @@ class SentenceEncoder:
     def fingerprint(self) -> str:
         """Identifies the embeddings of this model with these prompts; loads nothing.
 
-        For the packaged model it contains the package's version, for a folder the contents of its files. For a
-        name it is the name: the model behind it may change on the hub.
-
-        Raises:
-            InputError: the extra `dense` is not installed.
+        For the packaged model it contains the package's version, which must be installed, for a folder the contents of
+        its files. For a name it is the name: the model behind it may change on the hub.
         """
         model, folder = self.name, Path(self.name)
         if self._model is None:
@@ -179,11 +171,7 @@ class SentenceEncoder:
             return self._passages.get(texts)
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """Return the contextual embeddings of the tokens of each text, in order.
-
-        Raises:
-            InputError: also when the model has no embeddings of tokens.
-        """
+        """As `Encoder.tokens`; InputError also when the model has no embeddings of tokens."""
         with self._lock:
             return self._tokens.get(texts)
 
@@ -216,11 +204,8 @@ class SentenceEncoder:
 class CachedEncoder:
     """An encoder whose embeddings of texts are kept in a folder; those of tokens are not.
 
-    The key is the exact text with the encoder's fingerprint. Where all texts are known, no model is loaded.
-
-    Args:
-        encoder: such as a `SentenceEncoder`.
-        directory: a cache folder, that of the replies or another; encoders and processes may share it.
+    The key is the exact text with the encoder's fingerprint. Where all texts are known, no model is loaded. Encoders
+    and processes may share the folder, which may be that of the replies.
     """
 
     def __init__(self, encoder: FingerprintedEncoder, directory: Path | str) -> None:

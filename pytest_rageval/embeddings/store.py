@@ -55,13 +55,9 @@ T = TypeVar("T")
 
 
 class EmbeddingStore:
-    """The embeddings in a cache folder; for any thread.
+    """The embeddings in a cache folder, made at the first use; for any thread.
 
-    Args:
-        directory: the folder, made at the first use.
-
-    Raises:
-        StoreError: from any method, when the file has a later version or foreign contents.
+    Every method raises StoreError when the file has a later version or foreign contents.
     """
 
     def __init__(self, directory: Path) -> None:

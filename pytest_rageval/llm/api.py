@@ -86,10 +86,7 @@ class LLM:
         return await self._loop.await_result(self._gateway.ask(server, request))
 
     def cached(self, function: F, *, version: str | None = None) -> F:
-        """Return a function with its results kept like replies.
-
-        See `pytest_rageval.llm.cached_functions.Functions.cached`.
-        """
+        """Return a function with its results kept like replies; see `cached_functions.Functions.cached`."""
         return self._functions.cached(function, version=version)
 
     def _request(

@@ -46,9 +46,6 @@ class Cache:
         refresh: find only replies that this run requested, and none of the cassette.
         run: a name that the processes of a run share.
 
-    Attributes:
-        remarks: what readers of the scores should know, with its count.
-
     Raises:
         StoreError: from any method, when the folder or the cassette cannot be used.
     """
@@ -122,10 +119,7 @@ class Cache:
             raise
 
     async def keep(self, entry: Entry) -> Reply:
-        """Store a reply for all processes, durably once this returns.
-
-        The stored reply is returned: another process's, where this one lost its lease and the other was faster.
-        """
+        """Store a reply durably; return it, or that of another process that was faster after a lost lease."""
         return await self._entries.ask(entry)
 
     def release(self, key: str) -> None:
@@ -235,11 +229,7 @@ class Cache:
 
 
 class _Batch(Generic[K, V]):
-    """Collects the items of one turn of the event loop and processes them in one call.
-
-    Args:
-        do: maps all items to their results; an exception goes to every caller.
-    """
+    """Collects the items of one turn of the event loop, and has `do` map them all to their results in one call."""
 
     def __init__(self, do: Callable[[Sequence[K]], Mapping[K, V]]) -> None:
         self._do = do
@@ -282,10 +272,7 @@ def _is_url(base_url: str) -> bool:
 
 
 class Leases:
-    """The leases of this process, as one owner, and a view of the other owners.
-
-    Clocks are not compared: an owner is dead when its leases have not changed for `LEASE_S`.
-    """
+    """The leases of this process. Another owner is dead when its leases have not changed for `LEASE_S`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -53,14 +53,13 @@ class Functions:
 
         Args:
             function: sync or async. Arguments and results are JSON values: text, numbers, booleans, None, lists
-                and dicts of these. Arguments may also be documents and dataclasses. A tuple in a result comes
-                back as a list.
+                and dicts of these. Arguments may also be documents and dataclasses. A tuple in a result becomes a list.
             version: change it whenever the function's results change; for a method also when the state of its
                 object changes, which is not part of the key.
 
         Raises:
-            InputError: it cannot be called; the version is not a text, or empty; the function has no name, which
-                the key needs; or another function has the same name and version.
+            InputError: it cannot be called; the version is no text, or empty; the function has no name, which the key
+                needs; or another function has the same name and version.
             CallableError: on a call, when arguments or result are not JSON values.
         """
         if not callable(function):

@@ -60,11 +60,7 @@ def read_cassette(path: Path) -> dict[str, Entry]:
 
 
 def write_cassette(path: Path, entries: Iterable[Entry]) -> None:
-    """Replace a cassette, all or nothing. The same entries give the same bytes.
-
-    Raises:
-        StoreError: the file cannot be written; the old one is unchanged.
-    """
+    """Replace a cassette, all or nothing, or raise StoreError. The same entries give the same bytes."""
     ordered = sorted(entries, key=lambda entry: entry.key)
     content = "".join(f"{entry_line(entry)}\n" for entry in ordered).encode()
     if path.suffix == ".gz":
@@ -84,12 +80,7 @@ def entry_line(entry: Entry) -> str:
 
 
 def read_entry(line: str) -> Entry:
-    """Parse what `entry_line` returned.
-
-    Raises:
-        ValueError: why the line is not an entry.
-        LaterVersionError: it has a later version.
-    """
+    """Parse what `entry_line` returned; ValueError says why it is none, `LaterVersionError` of which version it is."""
     try:
         record = json.loads(line)
     except RecursionError:

@@ -94,15 +94,13 @@ class Client:
     async def complete(self, request: Request, parameters: Mapping[str, Any]) -> tuple[Reply, float | None]:
         """Send a request once, with its parameters as this server takes them, and wait for the whole reply.
 
-        Returns:
-            The reply, and the pause in seconds that the server asks for, or None.
+        The pause in seconds that the server asks for, or None, is returned with the reply.
 
         Raises:
             RetryableError: this attempt failed; a retry may succeed.
             Refused: the server refuses the request as it is.
             ServerError: no request can succeed: no server, a wrong key or model, an empty account.
-            TooLarge: the answer is larger than any that can be used.
-            Unscored: this request failed, others may succeed; the reason.
+            Unscored: this request failed, others may succeed; TooLarge where its answer is too large to be used.
         """
         response = await self._respond(request, parameters)
         if isinstance(response, Exception):

@@ -54,11 +54,7 @@ class ModelUse:
 
 
 def inspect(database: Database) -> Iterator[Entry | Damaged]:
-    """Yield every entry, good or damaged, sorted by key.
-
-    Raises:
-        StoreError: SQLite itself cannot read on; the entries so far are right.
-    """
+    """Yield every entry, good or damaged, sorted by key; StoreError where SQLite itself cannot read on."""
     # As bytes: Python would refuse the whole row for one text that is not UTF-8.
     columns = ", ".join(
         f"typeof({name}), CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) ELSE {name} END"
@@ -99,11 +95,7 @@ def repair(database: Database, damaged: Iterable[Damaged]) -> None:
 
 
 def file_faults(database: Database) -> list[str]:
-    """Return what SQLite's integrity check finds; empty for a good file.
-
-    Raises:
-        StoreError: the file is too damaged for the check.
-    """
+    """Return what SQLite's integrity check finds; StoreError for a file that is too damaged for the check."""
     found = [str(line) for (line,) in database.rows("PRAGMA integrity_check")]
     return [] if found == ["ok"] else found
 

@@ -181,11 +181,7 @@ class Weights:
         return PACKAGED_SHA256 if self.file is None else file_digest(self.file)
 
     def path(self) -> Path:
-        """Return the model file; the packaged one is assembled once for each user from the package's pieces.
-
-        Raises:
-            InputError: the `local` extra is not installed.
-        """
+        """Return the file; the packaged one is assembled once for each user from the pieces of the `local` extra."""
         if self.file is not None:
             return self.file
         package = require(PACKAGE, extra="local", purpose=PURPOSE)
@@ -205,11 +201,7 @@ class Weights:
 
 
 def weights_in_force(gguf: str | None) -> Weights:
-    """Return the user's model file where one is named, else the packaged model.
-
-    Raises:
-        InputError: the named file does not exist.
-    """
+    """Return the user's model file where one is named, which must exist; else the packaged model."""
     file = Path(gguf).expanduser() if gguf else None
     if file is not None and not file.is_file():
         raise InputError(

@@ -64,14 +64,7 @@ class Entry:
 
 
 class Store:
-    """The table of replies. A damaged entry is treated as missing.
-
-    Attributes:
-        damaged: the keys of damaged entries that were found.
-
-    Raises:
-        StoreError: from any method, when the file cannot be used.
-    """
+    """The table of replies. A damaged entry counts as missing; its key is in `damaged`. Errors are as in `Database`."""
 
     def __init__(self, database: "Database") -> None:
         self._database = database
@@ -80,10 +73,7 @@ class Store:
     def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
         """Return the replies kept under these keys; missing ones are left out.
 
-        Args:
-            keys: any number.
-            run: leave out the empty replies that other runs requested; "" to leave out none.
-            only_run: leave out every reply that other runs requested.
+        With a `run`, the empty replies that other runs requested are left out; with `only_run`, all of theirs.
         """
         rows = self._database.rows(
             # Sorted keys share pages of the file. The summary is read only where it matters.

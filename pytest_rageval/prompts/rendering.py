@@ -55,11 +55,9 @@ _SHOWN: Final[Mapping[str, Callable[[Sequence[str]], str]]] = {
 
 
 class Prompts:
-    """The prompts of generators and judges.
+    """The prompts of generators and judges: `TEMPLATES`, some of them replaced by others with the same placeholders.
 
-    Args:
-        replaced: templates in place of the package's, by the names of `TEMPLATES`, with the same placeholders.
-        fences: whether quoted texts have fences around them.
+    Without `fences`, quoted texts have no lines around them.
     """
 
     def __init__(self, replaced: Mapping[str, str] | None = None, *, fences: bool = True) -> None:
@@ -122,20 +120,16 @@ class Prompts:
         return self._filled("preference", question=question, first=first, second=second)
 
     def rating(self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]) -> str:
-        """Ask a judge for a grade from 1 to 5 by one of `CRITERIA`, as a JSON object.
+        """Ask a judge for a grade from 1 to 5 by one of `CRITERIA`, as a JSON object with a short explanation before.
 
-        A short explanation stands first, so that the grade follows from it. An answer or retrieved passages are
-        rated against reference answers or passages.
+        An answer or retrieved passages are rated against reference answers or passages.
         """
         what, measure = CRITERIA[criterion]
         texts = {what: _SHOWN[what](rated), measure: _SHOWN[measure](against)}
         return self._filled(criterion, question=question, **texts)
 
     def _filled(self, name: str, /, *, question: str | None = None, **quoted: str) -> str:
-        """Fill a template in one pass: a text may hold braces of its own.
-
-        All texts but the user's question are quoted, since others wrote them.
-        """
+        """Fill a template in one pass, since a text may hold braces; all texts but the user's question are quoted."""
         asked = {} if question is None else {"question": question}
         mark = mark_for([*asked.values(), *quoted.values()])
         blocks = {placeholder: fenced(placeholder, text, mark) for placeholder, text in quoted.items()}
@@ -159,9 +153,7 @@ def repair_prompt(why: str) -> str:
 def prompts_of(templates: object, where: str) -> Prompts:
     """Return the package's prompts with a user's templates by name; `where` they are from is for errors.
 
-    Raises:
-        InputError: `templates` is no mapping, a name is unknown, or a template's placeholders are not those of the
-            package's template.
+    Raises InputError where the placeholders of one are not those of the package's template.
     """
     if not isinstance(templates, Mapping):
         raise InputError(
@@ -174,11 +166,7 @@ def prompts_of(templates: object, where: str) -> Prompts:
 
 
 def read_templates(path: Path) -> dict[str, str]:
-    """Return the templates of a TOML file, by name.
-
-    Raises:
-        InputError: the file cannot be read, is not TOML, or a template is wrong; see `prompts_of`.
-    """
+    """Return the templates of a TOML file, by name; raise InputError where it cannot be used."""
     try:
         refuse_special(path)
         templates = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -194,11 +182,7 @@ def read_templates(path: Path) -> dict[str, str]:
 
 
 def read_prompts(path: Path | None) -> Prompts:
-    """Return the prompts with the templates of a TOML file, or the package's prompts without one.
-
-    Raises:
-        InputError: as for `read_templates`.
-    """
+    """Return the prompts with the templates of a TOML file, or without one the package's; errors as there."""
     return OWN if path is None else Prompts(read_templates(path))
 
 
@@ -225,9 +209,8 @@ def _check(name: object, template: object, where: str) -> None:
 def few_shot_prompt(question: str, passages: Sequence[str]) -> str:
     """Ask a small base model for a short answer.
 
-    Four worked examples, each with several passages, because a base model copies the pattern it sees: among one
-    passage it learns to copy, among several to choose. All facts in them are invented, so that what the model knows
-    of the world neither helps nor misleads.
+    Each of four worked examples has several passages, because a base model copies the pattern it sees: among one
+    passage it learns to copy, among several to choose.
     """
     shots = "".join(f"{_short_question(shot, page)} {answer}\n\n" for shot, page, answer in ANSWER_EXAMPLES)
     return (

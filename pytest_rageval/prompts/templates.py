@@ -1,10 +1,8 @@
 """The package's prompt templates, their worked examples, and how texts are listed and quoted in a prompt.
 
-A quoted text stands between lines that it cannot contain, so it cannot end its quotation.
-
 A user may replace each template. A prompt is part of each request and, by its digest, of each fingerprint: a changed
 word asks again and makes baselines stale. All facts in worked examples are invented or common knowledge, so what the
-model knows neither helps nor misleads.
+model knows neither helps nor misleads. A quoted text stands between lines that it cannot contain.
 """
 
 import hashlib
@@ -391,10 +389,10 @@ REWORDED: Final[Mapping[str, str]] = {
     ),
     "graded_answer": (
         f"{_SAID}Take the correct response that is nearest to what they said. How much of it did they say? "
-        "Give 5 points for the whole of it, figures, dates and names alike; 4 if no more than a small detail is lacking; 3 if the "
-        "heart of it is there, yet something important is not; 2 if only traces of it are; 1 if none of it is, or "
-        "if they deny it. Do not mind how it is put, or what is said beside it. Begin your reply with the points, "
-        "a single digit."
+        "Give 5 points for the whole of it, figures, dates and names alike; 4 if no more than a small detail is "
+        "lacking; 3 if the heart of it is there, yet something important is not; 2 if only traces of it are; 1 if none "
+        "of it is, or if they deny it. Do not mind how it is put, or what is said beside it. Begin your reply with the "
+        "points, a single digit."
     ),
 }
 """Some of them in other words, to measure how much a judge's verdicts depend on wording."""
