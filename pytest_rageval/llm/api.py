@@ -105,26 +105,20 @@ class LLM:
         if type(sample) is not int or sample < 0:
             why = "expected a whole number, at least 0"
             raise InputError(f"rageval_llm.complete(…, sample={sample!r:.60}): {why}.")
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        conversation = tuple(messages) if isinstance(messages, Iterable) else ()
+        if not conversation or not all(isinstance(m, Mapping) and "role" in m for m in conversation):
+            raise InputError(
+                f"rageval_llm.complete() was given {messages!r:.80}, which is no conversation.\n"
+                'Write a text, or [{"role": "user", "content": "…"}].'
+            )
         server, default = self._default()
         try:
-            conversation, frozen = json.loads(
-                json.dumps([_conversation(messages), dict(parameters)], allow_nan=False)
-            )
+            copied, frozen = json.loads(json.dumps([conversation, dict(parameters)], allow_nan=False))
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"rageval_llm.complete() was given what JSON cannot express: {error}.\n"
                 "Messages and parameters are text, numbers, booleans, None, lists and dicts of these."
             ) from None
-        return server, Request(server.base_url, model or default, tuple(conversation), frozen, sample)
-
-
-def _conversation(messages: str | Sequence[Message]) -> tuple[Message, ...]:
-    if isinstance(messages, str):
-        return ({"role": "user", "content": messages},)
-    conversation = tuple(messages) if isinstance(messages, Iterable) else ()
-    if not conversation or not all(isinstance(m, Mapping) and "role" in m for m in conversation):
-        raise InputError(
-            f"rageval_llm.complete() was given {messages!r:.80}, which is no conversation.\n"
-            'Write a text, or [{"role": "user", "content": "…"}].'
-        )
-    return conversation
+        return server, Request(server.base_url, model or default, tuple(copied), frozen, sample)

@@ -151,8 +151,14 @@ class Functions:
         await lock.acquire()
         try:
             reply = cache.find([request.key]).get(request.key)
-            if reply is None:
-                self._refuse_unless_live(request)
+            mode = self._gateway.access.mode
+            if reply is None and mode == "replay":
+                raise MissingReplyError(
+                    f"A result of {request.model} is in neither the cache nor a cassette, and --rageval-replay "
+                    "computes nothing.\nRun once without it."
+                )
+            if reply is None and mode == "plan":
+                raise Planned(f"a result of {request.model} is not there yet")
             while reply is None and not turn.taken:
                 claimed = await cache.claim(request.key)
                 if isinstance(claimed, Reply):
@@ -188,16 +194,6 @@ class Functions:
         await turn.decided.wait()
         if turn.taken:
             await self._end(turn, None)
-
-    def _refuse_unless_live(self, request: Request) -> None:
-        mode = self._gateway.access.mode
-        if mode == "replay":
-            raise MissingReplyError(
-                f"A result of {request.model} is in neither the cache nor a cassette, and --rageval-replay "
-                "computes nothing.\nRun once without it."
-            )
-        if mode == "plan":
-            raise Planned(f"a result of {request.model} is not there yet")
 
 
 @dataclass(eq=False)

@@ -322,25 +322,24 @@ class ReplaySource:
         self._missing += 1
         if self._missing > EXPLAINED:
             raise MissingReplyError("More replies are missing than are explained.")
+        if self._summaries is None:
+            self._summaries = [summary for summary in self.cache.summaries() if summary]
+        summary, near = request_summary(request), "No request like it is recorded."
+        recorded = nearest(summary, self._summaries)
+        if recorded is not None:
+            changes = (
+                ", ".join(difference(summary, recorded)) or "nothing that the record shows, but its wording"
+            )
+            near = f"The nearest recorded request differs in: {changes}."
         raise MissingReplyError(
             f"A reply of {request.model} is in neither the cache nor a cassette, and --rageval-replay asks nothing.\n"
-            f"{self._nearest(request)}\n"
+            f"{near}\n"
             "Run once without --rageval-replay to ask for it (with --rageval-cassette FILE and "
             "--rageval-record to record it), or undo what changed."
         )
 
     async def close(self) -> None:
         """Nothing was opened."""
-
-    def _nearest(self, request: Request) -> str:
-        if self._summaries is None:
-            self._summaries = [summary for summary in self.cache.summaries() if summary]
-        summary = request_summary(request)
-        recorded = nearest(summary, self._summaries)
-        if recorded is None:
-            return "No request like it is recorded."
-        changes = ", ".join(difference(summary, recorded)) or "nothing that the record shows, but its wording"
-        return f"The nearest recorded request differs in: {changes}."
 
 
 @dataclass

@@ -5,7 +5,7 @@ import contextlib
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -30,17 +30,8 @@ BILLED: Final = {"slow", "garbled", "dropped"}
 """Kinds of failure after which the server may still charge for the attempt."""
 
 MakePurchase = Callable[[], AbstractAsyncContextManager[Purchase]]
-Keep = Callable[[Reply], Awaitable[Reply]]
-
-
-@contextlib.asynccontextmanager
-async def _free() -> AsyncIterator[Purchase]:
-    """A purchase without a budget."""
-    yield Purchase()
-
-
-async def _not_kept(reply: Reply) -> Reply:
-    return reply
+Keep = Callable[[Reply], Awaitable[Reply]] | None
+FREE: Final[MakePurchase] = lambda: contextlib.nullcontext(Purchase())  # noqa: E731 - a purchase without a budget
 
 
 @dataclass
@@ -67,9 +58,7 @@ class Sender:
     def __post_init__(self) -> None:
         self._patience = Patience(self.patience_s, self._give_up)
 
-    async def send(
-        self, request: Request, *, purchase: MakePurchase = _free, keep: Keep = _not_kept
-    ) -> Reply:
+    async def send(self, request: Request, *, purchase: MakePurchase = FREE, keep: Keep = None) -> Reply:
         """Return the server's reply to a request.
 
         After an error that holds for a whole model, such as a wrong key, the model is not asked again.
@@ -115,7 +104,8 @@ class Sender:
                 try:
                     async with purchase() as bought:
                         reply = await self._attempt(request, parameters, slot, bought)
-                        return await keep(replace(reply, without=without) if without else reply)
+                        reply = replace(reply, without=without) if without else reply
+                        return reply if keep is None else await keep(reply)
                 except Refused as refused:
                     if not unsupported.learn(parameters, refused.answer):
                         raise
@@ -127,7 +117,11 @@ class Sender:
             self._raise_if_final(request.model, failures, time.monotonic() - first_failure_at)
             if failures[-1].wait_s is None or len(failures) > PROMPT_RETRIES:
                 # At random moments, and outside the slot, which others can use meanwhile.
-                await self._sleep(_retry_delay(len(failures)))
+                longest = min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (len(failures) - 1))
+                delay = longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads requests, guards nothing
+                # No longer than until the server is given up.
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._woken.wait(), delay)
 
     async def _attempt(
         self, request: Request, parameters: Mapping[str, Any], slot: Slot, bought: Purchase
@@ -171,11 +165,6 @@ class Sender:
             self.limiter.pause(pause)
         return reply
 
-    async def _sleep(self, seconds: float) -> None:
-        """Sleep, but no longer than until the server is given up."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._woken.wait(), seconds)
-
     def _give_up(self) -> None:
         """Fail all waiting requests. Those in flight may still succeed, which shows that the server works."""
         patience = self._patience
@@ -201,11 +190,6 @@ class Sender:
             self._broken[model] = self.client.unreachable(last.reason, len(failures))
             raise self._broken[model] from last
         raise Unscored(f"{last.reason}, {len(failures)} times") from last
-
-
-def _retry_delay(failures: int) -> float:
-    longest: float = min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (failures - 1))
-    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads requests, guards nothing
 
 
 OTHER_NAMES: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}

@@ -22,11 +22,11 @@ from pytest_rageval.prompts.templates import (
     REWORDED,
     SEARCH_EXAMPLES,
     TEMPLATES,
+    UNFENCED,
     bulleted,
     fenced,
     mark_for,
     numbered,
-    unfenced,
 )
 
 __all__ = [
@@ -65,8 +65,8 @@ class Prompts:
         self._fences = fences
 
     def without_fences(self) -> "Prompts":
-        """Return the same prompts without fences: only to measure their effect against injections."""
-        return Prompts(self._templates, fences=False)
+        """Return the prompts without fences and what explains them: only to measure their effect on injections."""
+        return Prompts({name: UNFENCED.sub("", text) for name, text in self._templates.items()}, fences=False)
 
     def answer(self, question: str, passages: Sequence[str]) -> str:
         """Ask an instruction-tuned model for a short answer from passages.
@@ -132,10 +132,10 @@ class Prompts:
         """Fill a template in one pass, since a text may hold braces; all texts but the user's question are quoted."""
         asked = {} if question is None else {"question": question}
         mark = mark_for([*asked.values(), *quoted.values()])
-        blocks = {placeholder: fenced(placeholder, text, mark) for placeholder, text in quoted.items()}
-        texts = {**asked, MARK: mark, **blocks}
-        prompt = PLACEHOLDER.sub(lambda place: texts[place[1]], self._templates[name])
-        return prompt if self._fences else unfenced(prompt)
+        if self._fences:
+            quoted = {placeholder: fenced(placeholder, text, mark) for placeholder, text in quoted.items()}
+        texts = {**asked, MARK: mark, **quoted}
+        return PLACEHOLDER.sub(lambda place: texts[place[1]], self._templates[name])
 
 
 OWN: Final = Prompts()
@@ -260,24 +260,17 @@ def searches_prompt(question: str, n: int) -> str:
 
     With worked examples, as `passage_prompt`; they show at most four queries each.
     """
-    worked = "".join(
-        f"{_searches(shot)} {_numbered(queries[:n])}\n\n" for shot, _, queries in SEARCH_EXAMPLES
+    head = "Question: {}\nSearch queries:\n".format
+    pages = (
+        head(shot) + "\n".join(f"{i}. {query}" for i, query in enumerate(queries[:n], 1))
+        for shot, _, queries in SEARCH_EXAMPLES
     )
+    worked = "".join(f"{page}\n\n" for page in pages)
     return (
         f"Write {n} different search queries that help to answer a question: other words for the same thing, "
         f"its aspects, what belongs to it. Write one query a line, and nothing else.\n\n{worked}"
-        f"{_searches(question)}"
+        f"{head(question)}1."
     )
-
-
-def _searches(question: str) -> str:
-    return f"Question: {question}\nSearch queries:\n1."
-
-
-def _numbered(queries: Sequence[str]) -> str:
-    """The lines of a list whose first number is in the prompt already."""
-    first, *others = queries
-    return "\n".join([first, *(f"{n}. {query}" for n, query in enumerate(others, 2))])
 
 
 def _question_twice(question: str, passages: Sequence[str]) -> str:

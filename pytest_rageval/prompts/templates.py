@@ -27,16 +27,18 @@ __all__ = [
     "REWORDED",
     "SEARCH_EXAMPLES",
     "TEMPLATES",
+    "UNFENCED",
     "bulleted",
     "fenced",
     "mark_for",
     "numbered",
-    "unfenced",
 ]
 
 DIGITS: Final = 12
-_OPENED: Final = re.compile(rf"^<\w+ ([0-9a-f]{{{DIGITS}}})>$", re.MULTILINE)
-_PARAGRAPH: Final = re.compile(r"(?:\A|(?<=\n\n))[^\n]*\n\n")
+UNFENCED: Final = re.compile(
+    r"(?:\A|(?<=\n\n))[^\n]*\{mark\}[^\n]*\n\n|^</?\w+ \{mark\}>(?:\n|\Z)", re.MULTILINE
+)
+"""What fences are in a template: paragraphs that mention the mark, and lines around quoted examples."""
 
 
 def numbered(passages: Sequence[str]) -> str:
@@ -77,24 +79,6 @@ def fenced(name: str, text: str, mark: str) -> str:
     </answer 3cf00396661e>
     """
     return f"<{name} {mark}>\n{text}\n</{name} {mark}>"
-
-
-def unfenced(prompt: str) -> str:
-    r"""Return a prompt without its fences, and without the paragraphs that mention their mark: to measure their effect.
-
-    The mark is that of the first line that opens a fence. Another one is that of a quoted text, which stays as it is.
-
-    >>> print(unfenced("Mind the mark 3cf00396661e.\n\n" + fenced("answer", "5 km", "3cf00396661e") + "\nRight?"))
-    5 km
-    Right?
-    """
-    opened = _OPENED.search(prompt)
-    if opened is None:
-        return prompt
-    mark = opened[1]
-    spoken = re.compile(rf"\b{mark}\b")
-    prompt = _PARAGRAPH.sub(lambda found: "" if spoken.search(found[0]) else found[0], prompt)
-    return re.sub(rf"^</?\w+ {mark}>(?:\n|\Z)", "", prompt, flags=re.MULTILINE)
 
 
 _CABLE_CAR: Final = (

@@ -61,7 +61,7 @@ from pytest_rageval.measures import (
 from pytest_rageval.model import Document, Gold, Ranking, excerpt
 from pytest_rageval.prompts import rendering as continuing
 from pytest_rageval.prompts.rendering import OWN
-from pytest_rageval.prompts.templates import fenced, mark_for, unfenced
+from pytest_rageval.prompts.templates import fenced, mark_for
 from pytest_rageval.reports import html as markup
 from pytest_rageval.reports import layout
 from pytest_rageval.reports import markdown as markdown_report
@@ -209,7 +209,6 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     ),
     "fence.mark_for": lambda said: mark_for([said, said]),
     "templates.fenced": lambda said: fenced("answer", said, MARK),
-    "templates.unfenced": lambda said: unfenced(f"<a {MARK}>\n\n{said}\n</a {MARK}>"),
     "prompts": lambda said: (OWN.answer(said, [said]), OWN.same_answer(said, [said], said)),
     "prompts without fences": lambda said: OWN.without_fences().same_answer(said, [said], said),
     "prompts of the local model": lambda said: continuing.few_shot_prompt(said, [said]),
