@@ -165,27 +165,18 @@ class PrivateLoop:
         return None
 
     def _started_for(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
-        try:
-            return self._started()
-        except CallableError:
+        patched = _patched()
+        if self.forked or patched is not None:
             # Closed, so that Python does not warn that it was never awaited.
             coroutine.close()
-            raise
-
-    def _started(self) -> asyncio.AbstractEventLoop:
-        if self.forked:
-            raise CallableError(FORKED)
-        patched = _patched()
-        if patched is not None:
-            raise CallableError(PATCHED.format(patched))
+            raise CallableError(FORKED if self.forked else PATCHED.format(patched))
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._loop.set_default_executor(_DaemonThreads(POOL_THREADS))
                 self._pool = _DaemonThreads(self._threads) if self._threads > 1 else None
-                self._thread = threading.Thread(
-                    target=_serve, args=(self._loop,), name="rageval", daemon=True
-                )
+                run = partial(_serve, self._loop)
+                self._thread = threading.Thread(target=run, name="rageval", daemon=True)
                 self._thread.start()
             return self._loop
 

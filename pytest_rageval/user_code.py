@@ -141,8 +141,10 @@ class UserCallable:
 
     def _used(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """Convert a result; recorded at once, before other calls may fail."""
+        lazy = isinstance(result, Iterable) and not isinstance(result, str | bytes | Mapping | list | tuple)
         try:
-            value = self._read(_materialized(result))
+            # A lazy iterable is read to its end here, in the thread where the user's code may run.
+            value = self._read(list(result) if lazy and not inspect.isawaitable(result) else result)
         except Unusable as unusable:
             message = unusable.message.replace("{question}", repr(args[self._question]))
             raise self._failed("returned", args, named, f"{self.name} {message}", unusable.found) from None
@@ -262,12 +264,6 @@ def _name(thing: Any) -> str:
 def _shown(value: object) -> str:
     """Return the repr of a value where every process has the same; else its type."""
     return repr(value) if isinstance(value, str | int | float | bool | None) else _name(type(value))
-
-
-def _materialized(result: Any) -> Any:
-    """Read a lazy iterable to its end, in the thread where the user's code may run."""
-    lazy = isinstance(result, Iterable) and not isinstance(result, str | bytes | Mapping | list | tuple)
-    return list(result) if lazy and not inspect.isawaitable(result) else result
 
 
 def is_async(function: Callable[..., Any]) -> bool:

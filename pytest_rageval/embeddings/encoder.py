@@ -257,12 +257,7 @@ class CachedEncoder:
         return [found[keys[text]] for text in texts]
 
 
-class _Sized(Protocol):
-    @property
-    def nbytes(self) -> int: ...
-
-
-_Item = TypeVar("_Item", bound=_Sized)
+_Item = TypeVar("_Item", Vectors, Tokens)
 
 
 class _MemoryCache(Generic[_Item]):
@@ -270,7 +265,7 @@ class _MemoryCache(Generic[_Item]):
 
     def __init__(self, limit: int, compute: Callable[[list[str]], list[_Item]]) -> None:
         self._limit = limit
-        self._compute = compute
+        self._compute: Callable[[list[str]], list[_Item]] = compute
         self._bytes = 0
         self._items: OrderedDict[str, _Item] = OrderedDict()
 

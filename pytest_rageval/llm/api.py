@@ -14,6 +14,7 @@ from pytest_rageval.llm.servers import Server
 __all__ = ["LLM"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+Conversation = str | Sequence[Message]
 
 REFUSED: Final = {
     "n": "ask with sample=0, 1, 2 … instead",
@@ -47,7 +48,7 @@ class LLM:
 
     def complete(
         self,
-        messages: str | Sequence[Message],
+        messages: Conversation,
         *,
         model: str | None = None,
         sample: int = 0,
@@ -75,7 +76,7 @@ class LLM:
 
     async def acomplete(
         self,
-        messages: str | Sequence[Message],
+        messages: Conversation,
         *,
         model: str | None = None,
         sample: int = 0,
@@ -91,7 +92,7 @@ class LLM:
 
     def _request(
         self,
-        messages: str | Sequence[Message],
+        messages: Conversation,
         model: str | None,
         sample: int,
         parameters: Mapping[str, Any],

@@ -218,7 +218,9 @@ class _MemoryCache:
         while True:
             turn, result = self._turn(args, named)
             if turn.taken:
-                self._compute(turn, result, args, named)
+                found = self._computed(turn, result, args, named)
+                turn.taken = False
+                result.set_result(found)
             with suppress(concurrent.futures.CancelledError):
                 found = result.result()
                 # Shielded: a cancelled caller must not cancel it for the others.
@@ -229,16 +231,8 @@ class _MemoryCache:
         while True:
             turn, result = self._turn(args, named)
             if turn.taken:
-                try:
-                    with _computing(turn):
-                        call = _reusable(self._function, self._function(*args, **named))
-                        computed = asyncio.ensure_future(call)
-                except BaseException:
-                    self._forget(turn, result)
-                    raise
-                computed.add_done_callback(functools.partial(self._end, turn, result))
                 # In a task of its own: a cancelled caller must not cancel it for the others.
-                return await asyncio.shield(computed)
+                return await asyncio.shield(self._computed(turn, result, args, named))
             try:
                 return await asyncio.shield(asyncio.wrap_future(result))
             except asyncio.CancelledError:
@@ -259,7 +253,7 @@ class _MemoryCache:
             _refuse_recursion(f"{self._function!r:.60}", known.request.key)
         return turn, result
 
-    def _compute(self, turn: _Turn, result: ResultFuture, args: Any, named: Any) -> None:
+    def _computed(self, turn: _Turn, result: ResultFuture, args: Any, named: Any) -> Any:
         try:
             with _computing(turn):
                 found = _reusable(self._function, self._function(*args, **named))
@@ -268,8 +262,7 @@ class _MemoryCache:
             raise
         if isinstance(found, asyncio.Future):
             found.add_done_callback(functools.partial(self._end, turn, result))
-        turn.taken = False
-        result.set_result(found)
+        return found
 
     def _end(self, turn: _Turn, result: ResultFuture, done: "asyncio.Future[Any]") -> None:
         if done.cancelled() or done.exception() is not None:

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import json
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import urljoin
@@ -30,15 +31,8 @@ JSON_TYPES: Final = {bool: "true or false", int: "a number", float: "a number", 
 BUSY: Final = {429, 503, 529}  # statuses of a server with too much load
 RETRYABLE: Final = {408, 409, 425, 500, 502, 504, *BUSY}
 
-OVERFLOW: Final = (
-    "context_length",
-    "context length",
-    "context size",
-    "context window",
-    "exceed_context",
-    "prompt is too long",
-    "input is too long",
-    "too many tokens",
+OVERFLOW: Final = re.compile(
+    r"context[_ ]length|context (size|window)|exceed_context|(prompt|input) is too long|too many tokens", re.IGNORECASE
 )
 """Words for a prompt that is longer than the model can read."""
 
@@ -204,7 +198,7 @@ class Client:
         if status in RETRYABLE:
             kind: FailureKind = "throttled" if status in BUSY else "failed"
             return RetryableError(reason, kind, wait_s=retry_after(error.response.headers))
-        if any(words in str(answer).lower() for words in OVERFLOW):
+        if OVERFLOW.search(str(answer)):
             return ContextOverflow(f"the prompt is longer than {request.model} can read ({detail})")
         return Refused(reason, answer) if status in {400, 422} else Unscored(reason)
 

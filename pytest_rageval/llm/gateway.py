@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from pytest_rageval.errors import MissingReplyError, RagevalError, Unscored
 from pytest_rageval.llm.budget import Budget, Limits, Purchase, most_tokens_out, prompt_tokens
@@ -72,16 +72,6 @@ class Access:
     prices: Path | None = None  # a file of prices that override the shipped ones
 
 
-class Source(Protocol):
-    """Provides the replies that are not kept."""
-
-    async def obtain(self, server: Server, request: Request) -> Reply:
-        """Return the reply, after counting it; raise as `Gateway.ask`."""
-
-    async def close(self) -> None:
-        """Release connections."""
-
-
 class Gateway:
     """Sends requests to models; used from one event loop.
 
@@ -102,19 +92,14 @@ class Gateway:
         # asyncio itself holds only weak references to tasks.
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def _make_source(self, prices: Prices) -> Source:
+    def _make_source(self, prices: Prices) -> "LiveSource | ReplaySource | PlanSource":
         access = self.access
         if access.mode == "plan":
             return PlanSource(prices, self.usage)
         if access.mode == "replay":
             return ReplaySource(self.cache)
-        budget = Budget(
-            access.limits,
-            prices,
-            access.run,
-            patience_s=2 * access.pace.timeout_s,
-            others_active=self.cache.others_active,
-        )
+        patience_s, others_active = 2 * access.pace.timeout_s, self.cache.others_active
+        budget = Budget(access.limits, prices, access.run, patience_s=patience_s, others_active=others_active)
         return LiveSource(self.cache, budget, self.usage, access.pace, access.prompts)
 
     async def ask(self, server: Server, request: Request) -> Reply:

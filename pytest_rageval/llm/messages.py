@@ -272,19 +272,19 @@ def read_summary(found: object) -> RequestSummary:
 
 def nearest(request: RequestSummary, recorded: Iterable[RequestSummary]) -> RequestSummary | None:
     """Return the recorded summary that has most in common with a request's; None where none shares a part."""
-    best, best_nearness = None, 0.0
     facts = _facts(request)
-    for summary in recorded:
+
+    def nearness(summary: RequestSummary) -> float:
         theirs = _facts(summary)
         equal = [name for name, value in facts.items() if theirs.get(name) == value]
         if not any(name[0] == "parts" for name in equal):
-            continue
+            return 0.0
         common = sum(QUESTION_WEIGHT if name[-1] == "question" else 1.0 for name in equal)
         # Of two with as much in common, the one with less that differs.
-        nearness = common - 0.01 * len(facts.keys() ^ theirs.keys())
-        if nearness > best_nearness:
-            best, best_nearness = summary, nearness
-    return best
+        return common - 0.01 * len(facts.keys() ^ theirs.keys())
+
+    best = max(recorded, key=nearness, default=None)
+    return best if best is not None and nearness(best) > 0 else None
 
 
 def difference(request: RequestSummary, recorded: RequestSummary) -> list[str]:

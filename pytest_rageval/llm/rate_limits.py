@@ -38,10 +38,6 @@ class Limiter:
         most: requests in flight.
         rpm: requests a minute, evenly spaced; None for no limit.
         tpm: tokens a minute, likewise; estimated before a request, corrected after its reply.
-
-    Attributes:
-        limit: how many requests may be in flight now; at least 1.
-        in_flight: how many are.
     """
 
     def __init__(self, most: int, *, rpm: float | None = None, tpm: float | None = None) -> None:
@@ -55,7 +51,7 @@ class Limiter:
         self._next_request = 0.0
         self._next_tokens = 0.0
         self._last_decrease = 0.0
-        self.limit = float(most)
+        self.limit = float(most)  # how many requests may be in flight now; at least 1
         self.in_flight = 0
 
     @property
@@ -148,10 +144,6 @@ class Patience:
 
     It starts at the sending of the first attempt that fails, and a success resets it. While no request
     waits it stands still. After so many seconds it calls `give_up`.
-
-    Attributes:
-        last: the server's last answer where that was a failure; else empty.
-        requests: how many requests wait for the server.
     """
 
     def __init__(self, seconds: float, give_up: Callable[[], None]) -> None:
@@ -161,8 +153,8 @@ class Patience:
         self._spent = 0.0
         self._runs_since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self.last = ""
-        self.requests = 0
+        self.last = ""  # the server's last answer where that was a failure
+        self.requests = 0  # how many requests wait for the server
 
     @property
     def spent(self) -> float:

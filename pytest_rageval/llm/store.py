@@ -176,7 +176,11 @@ class Database:
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorname not in UNWRITABLE or not self._file.is_file():
                     raise
-                self._connection = self._opened_read_only()
+                # SQLite writes companion files even to read, unless the file is immutable. But then it does not
+                # see the log that a killed process has left.
+                log = self._paths[1]
+                unseen = log.exists() and log.stat().st_size
+                self._connection = self._opened(f"mode=ro{'' if unseen else '&immutable=1'}", write=False)
                 self.read_only = True
             self._identities = self._current_identities()
 
@@ -324,13 +328,6 @@ class Database:
             raise
         return connection
 
-    def _opened_read_only(self) -> sqlite3.Connection:
-        # SQLite writes companion files even to read, unless the file is immutable. But then it does not
-        # see the log that a killed process has left.
-        log = self._paths[1]
-        unseen = log.exists() and log.stat().st_size
-        return self._opened(f"mode=ro{'' if unseen else '&immutable=1'}", write=False)
-
     def _check(self, connection: sqlite3.Connection) -> None:
         """Refuse a file that is not ours, is of a later version, or holds foreign objects."""
         connection.execute("PRAGMA trusted_schema = OFF")
@@ -344,11 +341,8 @@ class Database:
         if application != APPLICATION_ID and (application or version or tables):
             raise self.unusable(f"its file {FILE} was not written by pytest-rageval")
         if version > SCHEMA:
-            raise self.unusable(
-                f"its file {FILE} has schema {version}, written by a later version of pytest-rageval; "
-                f"this one knows schema {SCHEMA}",
-                "update pytest-rageval",
-            )
+            later = f"its file {FILE} has schema {version}, written by a later version of pytest-rageval"
+            raise self.unusable(f"{later}; this one knows schema {SCHEMA}", "update pytest-rageval")
         if self._replies_only:
             foreign = [each for each in foreign if each.endswith(" 'replies'")]
         if foreign:
