@@ -32,9 +32,8 @@ POOL_THREADS: Final = 32  # threads for `asyncio.to_thread`
 class PrivateLoop:
     """Runs coroutines in a thread of its own, started at the first one; `runs` counts the calls of `run`.
 
-    Args:
-        threads: how many threads run sync callables. 1 means the thread that called `run`, one call at a time.
-        tick: called in the calling thread about every tenth of a second while it waits.
+    So many threads run sync callables; 1 means the thread that called `run`, one call at a time. `tick` is called in
+    the calling thread about every tenth of a second while it waits.
     """
 
     def __init__(self, *, threads: int = 1, tick: Callable[[], None] | None = None) -> None:

@@ -34,22 +34,15 @@ __all__ = [
 ]
 
 FIRST: Final = 5
-"""A callable that fails at so many questions before it has answered any is not called again in that run.
-
-A server that is down is not waited for 400 times, and a wrong line of code does not cost 400 replies.
-"""
+"""A callable that fails at so many questions before it has answered any is not called again in that run."""
 
 
+@dataclass(eq=False)
 class Unusable(Exception):  # noqa: N818 - turned into a QueryError by `UserCallable`
-    """A callable's result cannot be used: `found` it in one line, and the full text after the callable's name.
+    """A callable's result cannot be used."""
 
-    In the `message`, `{question}` stands for the question.
-    """
-
-    def __init__(self, found: str, message: str) -> None:
-        super().__init__(found)
-        self.found = found
-        self.message = message
+    found: str  # what it returned, in one line and without the question
+    message: str  # the full text after the callable's name; `{question}` stands for the question
 
 
 class UserCallable:
@@ -94,9 +87,8 @@ class UserCallable:
     async def call(self, *args: Any, **named: Any) -> Any:
         """Call it, and return its converted result.
 
-        Raises:
-            QueryError: it failed for these arguments, now or before in this run; or at all of the first questions.
-            Unscored: it raised this; one that this package raised keeps its own cause.
+        QueryError: it failed for these arguments, now or before in this run, or at all of the first questions.
+        Unscored: it raised this; one that this package raised keeps its own cause.
         """
         try:
             return await self._result(args, named)

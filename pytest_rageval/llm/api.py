@@ -47,12 +47,7 @@ class LLM:
         self._functions = Functions(gateway, loop)
 
     def complete(
-        self,
-        messages: Conversation,
-        *,
-        model: str | None = None,
-        sample: int = 0,
-        **parameters: Any,
+        self, messages: Conversation, *, model: str | None = None, sample: int = 0, **parameters: Any
     ) -> Reply:
         """Return the model's reply, with its answer in `text`; for sync code.
 
@@ -75,12 +70,7 @@ class LLM:
         return self._loop.wait(self._gateway.ask(server, request))
 
     async def acomplete(
-        self,
-        messages: Conversation,
-        *,
-        model: str | None = None,
-        sample: int = 0,
-        **parameters: Any,
+        self, messages: Conversation, *, model: str | None = None, sample: int = 0, **parameters: Any
     ) -> Reply:
         """`complete` for async code, under asyncio or trio."""
         server, request = self._request(messages, model, sample, parameters)
@@ -91,11 +81,7 @@ class LLM:
         return self._functions.cached(function, version=version)
 
     def _request(
-        self,
-        messages: Conversation,
-        model: str | None,
-        sample: int,
-        parameters: Mapping[str, Any],
+        self, messages: Conversation, model: str | None, sample: int, parameters: Mapping[str, Any]
     ) -> tuple[Server, Request]:
         """Return the request, as a copy: the caller may change its messages while it waits."""
         for name in REFUSED.keys() & parameters.keys():

@@ -25,9 +25,7 @@ from pytest_rageval.llm.store import Database, Entry, Store
 
 __all__ = ["LEASE_S", "Cache", "Leases"]
 
-LEASE_S: Final = 5.0
-"""How long a process that died can hold up the others."""
-
+LEASE_S: Final = 5.0  # how long a process that died can hold up the others
 RENEWAL_S: Final = 1.0
 POLL_S: Final = 0.05  # how often a waiting process looks for another one's reply
 DAMAGED: Final = "damaged entry of the cache passed over (`rageval cache verify` lists such entries)"

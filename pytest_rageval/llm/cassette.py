@@ -33,8 +33,7 @@ class LaterVersionError(ValueError):
 def read_cassette(path: Path) -> dict[str, Entry]:
     """Return all entries of a cassette by key; of two with one key, as after a merge, the first.
 
-    Raises:
-        StoreError: the file cannot be read, or a line is no reply: file, line and why.
+    StoreError says where and why the file cannot be read, or a line is no reply.
     """
     entries: dict[str, Entry] = {}
     try:
@@ -75,8 +74,7 @@ def write_cassette(path: Path, entries: Iterable[Entry]) -> None:
 def entry_line(entry: Entry) -> str:
     """Return one line of a cassette, without a line feed."""
     request = {"request": dict(entry.summary)} if entry.summary else {}
-    version = {"version": VERSION} if VERSION > 1 else {}
-    return entry.reply.dumps(key=entry.key, **version, **request)
+    return entry.reply.dumps(key=entry.key, **request)
 
 
 def read_entry(line: str) -> Entry:

@@ -5,6 +5,7 @@ import inspect
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import urljoin
 
@@ -32,7 +33,8 @@ BUSY: Final = {429, 503, 529}  # statuses of a server with too much load
 RETRYABLE: Final = {408, 409, 425, 500, 502, 504, *BUSY}
 
 OVERFLOW: Final = re.compile(
-    r"context[_ ]length|context (size|window)|exceed_context|(prompt|input) is too long|too many tokens", re.IGNORECASE
+    r"context[_ ]length|context (size|window)|exceed_context|(prompt|input) is too long|too many tokens",
+    re.IGNORECASE,
 )
 """Words for a prompt that is longer than the model can read."""
 
@@ -44,24 +46,17 @@ SENT: Final = {"ReadError", "WriteError", "RemoteProtocolError"}
 
 
 FailureKind = Literal["throttled", "slow", "unreached", "dropped", "garbled", "failed"]
+"""The server has too much load, did not answer in time, was not reached, closed the connection without a reply, sent
+an unreadable reply, or reported another error."""
 
 
+@dataclass(eq=False)
 class RetryableError(Exception):
-    """This attempt failed; a retry may succeed.
+    """This attempt failed; a retry may succeed."""
 
-    Attributes:
-        reason: what users read when all retries fail.
-        kind: the server has too much load ("throttled"), did not answer in time ("slow"), was not reached
-            ("unreached"), closed the connection without a reply ("dropped"), sent an unreadable reply
-            ("garbled") or reported another error ("failed").
-        wait_s: how long the server asks to wait before the next request; None where it does not say.
-    """
-
-    def __init__(self, reason: str, kind: FailureKind, *, wait_s: float | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.kind: FailureKind = kind
-        self.wait_s = wait_s
+    reason: str  # what users read when all retries fail
+    kind: FailureKind
+    wait_s: float | None = None  # how long the server asks to wait before the next request
 
 
 class Refused(Unscored):

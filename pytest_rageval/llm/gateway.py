@@ -40,8 +40,7 @@ OVERRULED: Final = (
 )
 
 
-EXPLAINED: Final = 50
-"""How many missing replies are compared with everything recorded; further ones mostly have the same cause."""
+EXPLAINED: Final = 50  # missing replies that are explained; further ones mostly have the same cause
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,13 +40,8 @@ Message = Mapping[str, Any]
 """A chat message: `{"role": "user", "content": "…"}`."""
 
 KEY_SCHEMA: Final = 1  # part of every key; raise it to make all kept replies unfindable
-
-MOST_TEXT: Final = 2**20
-"""The most characters of a reply. No answer and no verdict has so many."""
-
-MOST_TOKENS: Final = (1 << 63) - 1
-"""The largest integer of SQLite."""
-
+MOST_TEXT: Final = 2**20  # the most characters of a reply; no answer and no verdict has so many
+MOST_TOKENS: Final = (1 << 63) - 1  # the largest integer of SQLite
 WHITE_SPACE: Final = " \t\n\v\f\r"
 T = TypeVar("T")
 
@@ -176,8 +171,7 @@ _TAGS: Final = "think|thinking|thought|reasoning|seed:think"
 _BLANK: Final = re.compile(r"\s*")
 _OPENED: Final = re.compile(rf"[<\[](?:{_TAGS})(?:\s[^<>]{{0,200}})?[>\]]", re.IGNORECASE)
 
-_CLOSED: Final = re.compile(rf"[<\[]/(?:{_TAGS})\s{{0,9}}[>\]](?![\"'`”’])", re.IGNORECASE)
-"""A closing tag that is not quoted."""
+_CLOSED: Final = re.compile(rf"[<\[]/(?:{_TAGS})\s{{0,9}}[>\]](?![\"'`”’])", re.IGNORECASE)  # not quoted
 
 
 def empty_reason(reply: Reply) -> str:
@@ -208,8 +202,7 @@ def well_formed(value: T) -> T:
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # type: ignore[return-value]
 
 
-PLAN_MARK: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")
-"""The placeholder of a reply in a plan."""
+PLAN_MARK: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")  # the placeholder of a reply in a plan
 
 
 def is_plan_mark(text: str) -> bool:
@@ -222,17 +215,14 @@ def has_plan_mark(text: str) -> bool:
     return PLAN_MARK.search(text) is not None
 
 
-RUN: Final = "run"
-"""In the cache a summary also has the run that sent the request."""
-
+RUN: Final = "run"  # in the cache a summary also has the run that sent the request
 HASH_DIGITS: Final = 12
 LONGEST_SHOWN: Final = 60  # longer parameters are hashed; characters of JSON
 
 HIDDEN: Final = {"extra_body", "metadata", "user", "safety_identifier"}
 """Parameters that may hold anything, such as keys and names; they are always hashed."""
 
-QUESTION_WEIGHT: Final = 4.0
-"""How much an equal question counts for nearness; every other equal fact counts 1."""
+QUESTION_WEIGHT: Final = 4.0  # of an equal question for nearness; every other equal fact counts 1
 
 
 class RequestSummary(TypedDict, total=False):

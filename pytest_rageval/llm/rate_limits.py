@@ -254,10 +254,9 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def until_reset(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds until an exhausted limit is reset, by the `x-ratelimit-…` headers.
+    """Return the seconds until an exhausted limit (`x-ratelimit-remaining-…` is 0) is reset; None without one.
 
-    None where `x-ratelimit-remaining-requests` and `-tokens` are above 0 or missing. The reset is a
-    duration such as `6m0s` or `20ms`, or a number of seconds.
+    The reset is a duration such as `6m0s` or `20ms`, or a number of seconds.
 
     >>> until_reset({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m2s"})
     62.0

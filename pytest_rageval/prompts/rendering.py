@@ -69,10 +69,9 @@ class Prompts:
         return Prompts({name: UNFENCED.sub("", text) for name, text in self._templates.items()}, fences=False)
 
     def answer(self, question: str, passages: Sequence[str]) -> str:
-        """Ask an instruction-tuned model for a short answer from passages.
+        """Ask an instruction-tuned model for a short answer from passages, with the question before and after them.
 
-        The question stands before and after the passages: a model that reads once then knows what to look for, and
-        what was asked when it has read.
+        So a model that reads once knows what to look for, and what was asked when it has read.
         """
         return self._filled("answer", question=question, passages=numbered(passages))
 
@@ -100,8 +99,7 @@ class Prompts:
     def graded_answer(self, question: str, references: Sequence[str], prediction: str) -> str:
         """Ask a judge how much of one of the references a prediction says: a whole number from 1 to 5.
 
-        The rule of `same_answer` is the highest grade; each lower one has its own description, and a contradiction is
-        the lowest.
+        The rule of `same_answer` is the highest grade; a contradiction is the lowest.
         """
         texts = {"references": bulleted(references), "answer": prediction}
         return self._filled("graded_answer", question=question, **texts)
@@ -242,10 +240,9 @@ def few_shot_question_prompt(passage: str) -> str:
 
 
 def passage_prompt(question: str) -> str:
-    """Ask for a passage that could answer a question, true or not.
+    """Ask for a passage that could answer a question, true or not; a blank line ends it.
 
-    With worked examples, because a base model continues a page; an instruction-tuned one takes from them how long and
-    how plain a passage is. A blank line ends it.
+    A base model continues the worked examples; an instruction-tuned one takes from them how long and plain one is.
     """
     worked = "".join(f"Question: {shot}\nPassage: {passage}\n\n" for shot, passage, _ in SEARCH_EXAMPLES)
     return (

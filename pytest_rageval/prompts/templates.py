@@ -84,8 +84,7 @@ def fenced(name: str, text: str, mark: str) -> str:
 
 _EXAMPLES: Final = tomllib.loads(Path(__file__).with_name("examples.toml").read_text(encoding="utf-8"))
 
-Example = tuple[str, tuple[str, ...], str]
-"""A question, passages, and what is to be written."""
+Example = tuple[str, tuple[str, ...], str]  # a question, passages, and what is to be written
 
 
 def _examples(kind: str) -> tuple[Example, ...]:
@@ -108,14 +107,9 @@ QUESTION_EXAMPLES: Final = tuple(
 SEARCH_EXAMPLES: Final[tuple[tuple[str, str, Sequence[str]], ...]] = tuple(
     (each["question"], each["passage"], each["queries"]) for each in _EXAMPLES["search"]
 )
-PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
-"""Of a template."""
-
-MARK: Final = "mark"
-"""The placeholder of the mark in the lines around quoted texts."""
-
-ABSTENTION: Final = "no answer in the documents"
-"""What a generator is asked to say when the passages do not hold the answer."""
+PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")  # of a template
+MARK: Final = "mark"  # the placeholder of the mark in the lines around quoted texts
+ABSTENTION: Final = "no answer in the documents"  # when the passages do not hold the answer
 
 CRITERIA: Final[Mapping[str, tuple[str, str]]] = {
     "correctness": ("answer", "references"),

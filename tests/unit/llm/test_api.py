@@ -217,7 +217,7 @@ def test_the_key_is_sent_and_written_nowhere(server: ScriptedServer, model: LLM,
     """Neither into the cache nor into an error."""
     model.complete("Why?")
     assert server.keys == {"Bearer sk-secret-key-of-mine"}
-    asyncio.run_coroutine_threadsafe(model._gateway.close(), model._loop._started()).result(60)
+    model._loop.submit(model._gateway.close()).result(60)
     for file in (tmp_path / "cache").iterdir():
         assert b"sk-secret-key-of-mine" not in file.read_bytes()
 
