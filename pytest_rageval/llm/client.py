@@ -171,7 +171,7 @@ class Client:
             return RetryableError(
                 f"the server's reply was not understood: {self._brief(str(error))!r}", "garbled"
             )
-        status, here = error.status_code, f"at {self._server.base_url}"
+        status, url = error.status_code, self._server.base_url
         if 300 <= status < 400:  # noqa: PLR2004 - as HTTP numbers redirects
             return ServerError(self._moved(error))
         answer = _refusal(error.body) or {"message": self._beginning(error.response.content) or error.message}
@@ -180,13 +180,13 @@ class Client:
             return ServerError(self._refused(status))
         if status == 404:  # noqa: PLR2004 - as HTTP numbers it
             return ServerError(
-                f"The server {here} does not know the model {request.model!r} or the path: {detail}.\n"
+                f"The server at {url} does not know the model {request.model!r} or the path: {detail}.\n"
                 "Name a model it serves with --rageval-model (and --rageval-judge-model); "
                 "a base URL usually ends in /v1."
             )
         if status == 402 or "insufficient_quota" in str(answer):  # noqa: PLR2004 - likewise
             return ServerError(
-                f"The account {here} has no quota left: {detail}.\n"
+                f"The account at {url} has no quota left: {detail}.\n"
                 "Replies received before are in the cache: a later run goes on from there."
             )
         reason = f"the server answered {status}: {detail}"
