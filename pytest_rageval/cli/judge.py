@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
@@ -13,7 +14,7 @@ from pytest_rageval.answers.injections import Trial, compare_fences, flip_rate
 from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.calibration.findings import Calibration
 from pytest_rageval.cli.output import note, plain, reason_lines, say, table
-from pytest_rageval.config import EMBEDDED, Settings, resolve
+from pytest_rageval.config import EMBEDDED, resolve
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledPair, load_labels
 from pytest_rageval.evaluations.calibration import judge_labels, verdict_of
@@ -41,13 +42,24 @@ def judge_command(options: argparse.Namespace) -> int:
             f"{labels.name} holds pairs, and --paraphrase rewords only the question about single answers.\n"
             "Leave out --paraphrase."
         )
-    settings = _settings(options)
+    if options.model == EMBEDDED:
+        raise InputError(
+            f"The {EMBEDDED} model is too small to judge: its verdicts are no better than chance.\n"
+            "Name a model at a server with --model and --base-url."
+        )
+    command_line = {
+        "model": options.model,
+        "base_url": options.base_url,
+        "judge_votes": options.votes,
+        "cache_dir": options.cache_dir,
+        "prompts": options.prompts,
+        "replay": options.replay or None,
+    }
+    here = Path.cwd()
+    settings = resolve(command_line, {}, os.environ, invoked_in=here, root=here)
     prompts = read_prompts(settings.prompts)
-    session = Session(settings, tick=Announcer(note))
-    try:
+    with closing(Session(settings, tick=Announcer(note))) as session:
         report = session.loop.run(_report(session, prompts, labels, options))
-    finally:
-        session.close()
     if options.json:
         say(json.dumps(_report_document(report, options), ensure_ascii=False, indent=1))
         return 0
@@ -60,7 +72,7 @@ def judge_command(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Flips:
-    """The number of items with verdicts from two trials; and of those whose verdicts differ, number and ids."""
+    """Of the items with verdicts from two trials, the number, and number and ids of those that differ."""
 
     of: int
     changed: int
@@ -69,9 +81,7 @@ class Flips:
     @property
     def rate(self) -> Estimate | None:
         """The share of changed verdicts, in [0, 1], with Wilson's 95% interval; None without items."""
-        if not self.of:
-            return None
-        return Estimate(self.changed / self.of, *wilson(self.changed, self.of))
+        return Estimate(self.changed / self.of, *wilson(self.changed, self.of)) if self.of else None
 
 
 def changed_verdicts(first: Sequence[Outcome], second: Sequence[Outcome]) -> Flips:
@@ -107,24 +117,6 @@ class _Report:
     reworded: Calibration | None = None
     positions: PositionBias | None = None
     injections: dict[str, list[Trial]] = field(default_factory=dict)
-
-
-def _settings(options: argparse.Namespace) -> Settings:
-    if options.model == EMBEDDED:
-        raise InputError(
-            f"The {EMBEDDED} model is too small to judge: its verdicts are no better than chance.\n"
-            "Name a model at a server with --model and --base-url."
-        )
-    here = Path.cwd()
-    command_line = {
-        "model": options.model,
-        "base_url": options.base_url,
-        "judge_votes": str(options.votes),
-        "cache_dir": str(options.cache_dir),
-        "prompts": options.prompts and str(options.prompts),
-        "replay": "true" if options.replay else None,
-    }
-    return resolve(command_line, {}, os.environ, invoked_in=here, root=here)
 
 
 async def _report(
@@ -166,12 +158,8 @@ def _only(ids: set[str], outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 def _position_bias(before: Sequence[Outcome], after: Sequence[Outcome]) -> PositionBias | None:
     """The bias from the scores of each pair's first answer when it was shown first, and second."""
-    return position_bias(
-        [
-            (cast("float", one.value), cast("float", other.value))
-            for one, other in _scored_pairs(before, after)
-        ]
-    )
+    pairs = _scored_pairs(before, after)
+    return position_bias([(cast("float", one.value), cast("float", other.value)) for one, other in pairs])
 
 
 def _injection_flips(trials: Sequence[Trial]) -> Flips:
