@@ -1,4 +1,4 @@
-"""Eval sets as the commands read them: with fields and options from the command line, and the place of each example."""
+"""The files of the `evalset` commands: eval sets with options from the command line, and files to be written."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from pytest_rageval.evalsets.formats import FORMATS
 from pytest_rageval.evalsets.records import from_records
 from pytest_rageval.model import EvalSet
 
-__all__ = ["read_evalset"]
+__all__ = ["read_evalset", "refuse_existing"]
 
 FLAGS: Final[Mapping[str, str]] = {"fields": "--field OURS=THEIRS", "format": "--format NAME"}
 """The flags for arguments of the marker that are no `--option`."""
@@ -56,6 +56,29 @@ def read_evalset(
     return evalset, dict(zip((example.id for example in evalset), places, strict=True))
 
 
+def refuse_existing(files: Sequence[Path], *, read: Sequence[Path], force: bool) -> None:
+    """Refuse output files that exist (without `force`), are equal, are read, or have no folder.
+
+    This is checked before the work, which may cost money.
+
+    Raises:
+        InputError: a file is refused.
+    """
+    if len({file.resolve() for file in files}) < len(files):
+        raise InputError(f"{files[0]} is to be written twice, nothing was written.\nName two files.")
+    for file in files:
+        if file.resolve() in {source.resolve() for source in read}:
+            raise InputError(f"{file} is read and would be lost, nothing was written.\nName another file.")
+        if not file.parent.is_dir():
+            raise InputError(
+                f"{file} cannot be written: there is no folder {file.parent}.\nMake it, or name another file."
+            )
+        if file.exists() and not force:
+            raise InputError(
+                f"{file} exists already, nothing was written.\nName another file, or add --force."
+            )
+
+
 def _field_map(arguments: Sequence[str]) -> dict[str, str]:
     fields: dict[str, str] = {}
     for argument in arguments:
@@ -81,11 +104,8 @@ def _format_options(form: Format, arguments: Sequence[str], fields: Mapping[str,
             raise InputError(
                 f"The format {form.name!r} has no option {name}.\nIt has: {', '.join(known) or 'none'}."
             )
-        if not isinstance(known[name], bool):
-            options[name] = value
-        elif value.lower() in SWITCH:
-            options[name] = SWITCH[value.lower()]
-        else:
+        options[name] = SWITCH.get(value.lower()) if isinstance(known[name], bool) else value
+        if options[name] is None:
             raise InputError(
                 f"--option {name}={value} is neither true nor false.\nWrite --option {name}=false, say."
             )
