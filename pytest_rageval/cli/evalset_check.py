@@ -63,7 +63,7 @@ def check_command(options: argparse.Namespace) -> int:
 
 
 class Finding(NamedTuple):
-    """A mistake: the ids of the examples concerned, in their order, and a description."""
+    """A mistake: the ids of the examples concerned, and a description."""
 
     ids: tuple[str, ...]
     what: str
@@ -204,13 +204,8 @@ def _gold_findings(evalset: EvalSet, corpus: Iterable[Document] | None, *, of_fi
 
     A gold passage with a span is in the corpus if the one file that its source names (`files_named`)
     reaches to the span's end; one with an id, if a passage has that id; any other, if its text stands in
-    the corpus word for word. If it has a text too, this must stand at that place (see `Quotable`).
-
-    Args:
-        evalset: the eval set.
-        corpus: read once; None: unknown.
-        of_files: the corpus's ids are paths of files. If no gold passage has such an id, the ids are those
-            of passages, which the corpus lacks: gold passages with a text are looked up by the text.
+    the corpus. If it has a text too, this must stand at that place (see `Quotable`). Where the corpus's ids
+    are paths of files, and no gold passage has one, those with a text are looked up by the text.
     """
     lookups: dict[GoldKey, _Lookup] = {}
     if corpus is not None:
@@ -219,10 +214,9 @@ def _gold_findings(evalset: EvalSet, corpus: Iterable[Document] | None, *, of_fi
             index.compare(document)
         lookups = index.results()
     absent = [
-        Finding((example.id,), f"{gold.label}: {found.differs or found.why}")
-        for example in evalset
-        for n, gold in enumerate(example.gold)
-        if (found := lookups.get((example.id, n))) is not None and (found.differs or not found.present)
+        Finding((identifier,), f"{found.gold.label}: {found.differs or found.why}")
+        for (identifier, _), found in lookups.items()
+        if found.differs or not found.present
     ]
     return [
         Kind("gold_not_in_corpus", "a gold passage is not in the corpus", absent, error=True),
@@ -250,10 +244,7 @@ def _unsupported(evalset: EvalSet, lookups: Mapping[GoldKey, "_Lookup"]) -> Iter
 
 @dataclass(slots=True)
 class _Lookup:
-    """The state of the search for a gold passage.
-
-    It is missing for the reason `why` unless it is `present`; or because the corpus's text `differs`.
-    """
+    """The search for a gold passage: missing for the reason `why` unless `present`, or because the text `differs`."""
 
     gold: Gold
     why: str
@@ -262,7 +253,6 @@ class _Lookup:
     differs: str | None = None
 
     def compare(self, text: str) -> None:
-        """Compare with the corpus's text at the gold passage's place."""
         if self.gold.text is None or Quotable(text).holds(self.gold.text):
             self.present, self.differs = True, None
             self.text = self.text or text
@@ -284,8 +274,7 @@ class _Lookup:
 class _SpanLookup:
     """The search for a gold passage by span, in each file that its source may name.
 
-    A file of exactly this path excludes all others. Of files whose paths end like it, two are ambiguous;
-    the second is kept for its name only.
+    A file of exactly this path excludes all others; two whose paths end like it are ambiguous.
     """
 
     def __init__(self, gold: Gold, span: Span) -> None:
@@ -294,7 +283,6 @@ class _SpanLookup:
         self._files: dict[str, _Lookup] = {}
 
     def compare(self, document: Document, place: Span) -> None:
-        """Compare with a passage of a file with the same name."""
         file = normal_path(place.source)
         named = files_named(self._span.source, [*self._files, file])
         if file not in named or (file not in self._files and len(self._files) > 1 and len(named) > 1):
@@ -344,14 +332,12 @@ class _GoldIndex:
         return lookup
 
     def compare(self, document: Document) -> None:
-        """Compare with a passage of the corpus."""
         self._an_id = self._an_id or document.id
         for lookup in self._by_id.get(document.id or "", ()):
             lookup.compare(document.text)
-        if self._by_text:
-            for quote, _ in self._quotes.within(document.text):
-                for lookup in self._by_text[quote]:
-                    lookup.compare(quote)
+        for quote, _ in self._quotes.within(document.text):
+            for lookup in self._by_text[quote]:
+                lookup.compare(quote)
         if document.span is not None:
             for span_lookup in self._by_file.get(_file_name(document.span.source), ()):
                 span_lookup.compare(document, document.span)

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import Final
 
 from pytest_rageval.text.tokenize import has_unspaced, set_apart, tighten
@@ -31,11 +31,10 @@ NUMBER: Final = re.compile(r"\d[.,]\d")
 class Quotable:
     """A text in which quotes are looked up.
 
-    A quote is found where the text has the same characters with white space at the same places. Amount
-    and kind of white space do not matter; next to characters of scripts without spaces between words,
-    it is optional. Words and numbers are whole: "art" is not in "party", nor 3 in 3.5. A quote of eight
-    words or more that is not found in this way is found where the text has the same words with other
-    punctuation or Markdown around them, as in a passage made of a heading and the text below it.
+    A quote is found where the text has the same characters with any white space at the same places; next to
+    characters of scripts without spaces between words, it is optional. Words and numbers are whole: "art" is
+    not in "party", nor 3 in 3.5. A quote of eight words or more is found also where the text has the same
+    words with other punctuation or Markdown around them.
     """
 
     def __init__(self, text: str) -> None:
@@ -78,7 +77,8 @@ class Quotable:
             start, end = words[first][1], words[first + len(sought) - 1][2]
             if closing:
                 # Punctuation after the last word, such as a full stop, as far as the quote has it too.
-                end += _common_length(closing[0], self.text[end : end + len(closing[0])])
+                pairs = zip(closing[0], self.text[end : end + len(closing[0])], strict=False)
+                end += sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
             found.append((start, end))
         return found
 
@@ -109,23 +109,21 @@ class Quotable:
 
 
 class Quotes:
-    """Quotes that are looked up in the documents of a corpus, in one pass.
-
-    They are indexed by their first words: the cost of a document grows with its words, not with the
-    number of quotes.
-    """
+    """Quotes, by their first words: the cost of a document grows with its words, not with the number of quotes."""
 
     def __init__(self, quotes: Iterable[str]) -> None:
         self._by_beginning: dict[tuple[str, ...], set[str]] = defaultdict(set)
         for quote in quotes:
-            self._by_beginning[tuple(_words(quote)[:RUN])].add(quote)
+            self._by_beginning[tuple(WORD.findall(set_apart(quote))[:RUN])].add(quote)
         # A quote without words, such as "€", cannot be indexed.
         self._wordless = self._by_beginning.pop((), set())
         self._lengths = {len(beginning) for beginning in self._by_beginning}
 
     def within(self, text: str) -> Iterator[tuple[str, list[tuple[int, int]]]]:
         """Yield the quotes that a text contains, each with its places."""
-        quotable, words = Quotable(text), _words(text)
+        if not (self._lengths or self._wordless):
+            return
+        quotable, words = Quotable(text), WORD.findall(set_apart(text))
         candidates = set(self._wordless)
         for length in self._lengths:
             runs = zip(*(words[first:] for first in range(length)), strict=False)
@@ -178,19 +176,9 @@ def _words_in_marks(text: str) -> Iterator[tuple[str, int, int]]:
             yield text[start:end], start, end
 
 
-def _common_length(a: str, b: str) -> int:
-    """The length of the longest common prefix."""
-    pairs = enumerate(zip(a, b, strict=False))
-    return next((at for at, (x, y) in pairs if x != y), min(len(a), len(b)))
-
-
 def _on_lines(words: Iterable[tuple[str, int, int]]) -> str:
     """One word a line, so that a run of whole words is found as a text."""
     return "".join(f"\n{word}" for word, _, _ in words) + "\n"
-
-
-def _words(text: str) -> list[str]:
-    return WORD.findall(set_apart(text))
 
 
 def _splits(text: str, at: int) -> bool:

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -42,7 +43,7 @@ MAX_EXACT: Final = 2**53
 """From here on, floats skip integers."""
 
 MAX_DEPTH: Final = 100
-"""Depth of nested lists and objects; deeper ones would exhaust the stack of readers."""
+"""Of nested lists and objects; deeper ones would exhaust the stack of readers."""
 
 MAX_LISTED: Final = 12
 """Names of keys that an error lists."""
@@ -54,17 +55,17 @@ def from_records(records: Iterable[tuple[str, Any]], *, name: str) -> EvalSet:
     Raises:
         InputError: a record cannot be used, two have one id, or there is none.
     """
-    examples: dict[str, Example] = {}
-    places: list[str] = []
+    examples: list[Example] = []
+    places: dict[str, str] = {}
     for place, record in records:
         example = example_from(record, place=place)
-        if example.id in examples:
-            raise same_id_error(example.id, place, places[list(examples).index(example.id)])
-        examples[example.id] = example
-        places.append(place)
+        if example.id in places:
+            raise same_id_error(example.id, place, places[example.id])
+        places[example.id] = place
+        examples.append(example)
     if not examples:
         raise no_examples_error(name)
-    return EvalSet(name, tuple(examples.values()))
+    return EvalSet(name, tuple(examples))
 
 
 def same_id_error(identifier: str, place: str, first_place: str) -> InputError:
@@ -121,11 +122,10 @@ def _gold(value: Any, check: "Check") -> tuple[Gold, ...]:
         _passage(check.mapping(item, "gold", i, remedy=GOLD_REMEDY), i, check)
         for i, item in enumerate(check.array(value, "gold"))
     ]
-    if len(passages) > 1:
-        distinct = _DistinctPassages()
-        for i, passage in enumerate(passages):
-            if not distinct.add(passage):
-                check.fail(f'"gold"[{i}] is the same passage as one before it', "Take one of them out.")
+    known: set[tuple[Any, ...]] = set()
+    for i, passage in enumerate(passages if len(passages) > 1 else ()):
+        if _repeats(passage, known):
+            check.fail(f'"gold"[{i}] is the same passage as one before it', "Take one of them out.")
     return tuple(passages)
 
 
@@ -158,37 +158,26 @@ def _passage(fields: Mapping[Any, Any], i: int, check: "Check") -> Gold:
     return passage
 
 
-class _DistinctPassages:
-    """The gold passages of an example, by what distinguishes them.
+def _repeats(passage: Gold, known: set[tuple[Any, ...]]) -> bool:
+    """Whether a passage is among the known ones; it is added to them.
 
     Two are the same if their ids are; if one has no id, if their texts are; if one has no text either, if
-    their spans are. Sets, since a topic may have thousands.
+    their spans are. A set of keys, since a topic may have thousands.
     """
-
-    def __init__(self) -> None:
-        self._ids: set[str] = set()
-        self._texts_and_spans: set[tuple[Any, ...]] = set()
-
-    def add(self, passage: Gold) -> bool:
-        """Add a passage; False if it is there already."""
-        known = passage.id is not None and passage.id in self._ids
-        if passage.id is not None:
-            self._ids.add(passage.id)
-        has_id, has_text = passage.id is not None, passage.text is not None
-        # Between two passages with ids, the ids decide: compare with those without one. Likewise for texts.
-        other_ids = (False,) if has_id else (False, True)
-        other_texts = (False,) if has_text else (False, True)
-        if has_text:
-            known = known or any((passage.text, other) in self._texts_and_spans for other in other_ids)
-            self._texts_and_spans.add((passage.text, has_id))
-        if passage.span is not None:
-            known = known or any(
-                (passage.span, other_id, other_text) in self._texts_and_spans
-                for other_id in other_ids
-                for other_text in other_texts
-            )
-            self._texts_and_spans.add((passage.span, has_id, has_text))
-        return not known
+    identifier, text, span = passage.id, passage.text, passage.span
+    has_id, has_text = identifier is not None, text is not None
+    # Between two passages with ids, the ids decide: compare with those without one. Likewise for texts.
+    other_ids = (False,) if has_id else (False, True)
+    other_texts = (False,) if has_text else (False, True)
+    sought = {
+        ("id", identifier),
+        *(("text", text, has) for has in other_ids),
+        *(("span", span, *has) for has in product(other_ids, other_texts)),
+    }
+    repeated = not known.isdisjoint(sought)
+    own = (("id", identifier), ("text", text, has_id), ("span", span, has_id, has_text))
+    known.update(key for key in own if key[1] is not None)
+    return repeated
 
 
 def checked(records: Iterable[tuple[str, Any]], *required: str) -> Iterator[tuple["Check", dict[str, Any]]]:
@@ -365,9 +354,8 @@ def _line(example: Example) -> bytes:
         "reference": example.reference,
         "tags": dict(example.tags),
     }
-    record = {key: value for key, value in fields.items() if value not in (None, [], {})} | dict(
-        example.extra
-    )
+    record = {key: value for key, value in fields.items() if value not in (None, [], {})}
+    record |= example.extra
     try:
         return json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
     except UnicodeEncodeError:
@@ -376,8 +364,5 @@ def _line(example: Example) -> bytes:
 
 
 def _gold_record(gold: Gold) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in asdict(gold).items()
-        if value is not None and (name != "grade" or value != 1)
-    }
+    fields = asdict(gold).items()
+    return {name: value for name, value in fields if value is not None and (name, value) != ("grade", 1)}
