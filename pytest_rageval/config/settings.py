@@ -22,14 +22,7 @@ SECRET_NAME: Final = re.compile(
 
 @dataclass(frozen=True)
 class BaseURL:
-    """The base URL of a server, with its secrets apart.
-
-    Attributes:
-        url: without user, password, query, fragment and trailing slash.
-        public: the server's name in reports and request keys; see `public_url`.
-        login: user and password.
-        query: the query string.
-    """
+    """The base URL of a server, without secrets as `url` and, for reports and request keys, as `public`."""
 
     url: str
     public: str
@@ -38,11 +31,7 @@ class BaseURL:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a URL.
-
-        Raises:
-            ValueError: it cannot be used; the message says what is allowed, and does not quote the URL.
-        """
+        """Read a URL, or raise ValueError with what is allowed, which does not quote the URL."""
         try:
             parts = urlsplit(text.strip())
             usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -70,10 +59,9 @@ class BaseURL:
 
 
 def public_url(url: str) -> str:
-    """A URL without its secrets: without user, password and fragment, and with a hash of its query.
+    """A URL without user, password and fragment, and with a hash of the query without parameters named like secrets.
 
-    A query may name the deployment, so it is part of the public URL; parameters named like secrets are not,
-    so that a new key does not change it.
+    A query may name the deployment, so it counts; a new key does not change the public URL.
 
     >>> public_url("https://me:secret@llm.example/v1?key=secret")
     'https://llm.example/v1'
@@ -106,8 +94,8 @@ CANONICAL: Final = "canonical"
 class Settings:
     """The resolved options of a run.
 
-    `model`, `judge_model` and `base_url` are None where they are not set. `baseline_named` is whether the
-    command line or the ini file names the baseline, `ci` whether this is a build server.
+    `baseline_named` is whether the command line or the ini file names the baseline, `ci` whether this is a
+    build server.
     """
 
     model: str | None = None
@@ -183,10 +171,7 @@ class Settings:
         return f"generator {self._generator}, answers {judge}{quality}"
 
     def entry(self) -> dict[str, Any]:
-        """Generator, judge and comparator as data for the report, where no fixture overrides them.
-
-        `generator` is null where no model is named; `judge` is a model, or "canonical".
-        """
+        """Generator (null where no model is named), judge (a model, or "canonical") and comparator for the report."""
         return {
             "generator": self._generator,
             "judge": self.llm_judge or CANONICAL,
