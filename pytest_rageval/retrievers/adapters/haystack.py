@@ -11,21 +11,10 @@ from typing import Any, Final
 from pytest_rageval.errors import CallableError
 from pytest_rageval.retrievers.adapters.callables import K_NAMES
 
-__all__ = [
-    "QUERY_NAMES",
-    "TOP_K",
-    "adapt_component",
-    "adapt_pipeline",
-    "documents_of",
-    "recognises_component",
-    "recognises_pipeline",
-]
+__all__ = ["adapt_component", "adapt_pipeline", "recognises_component", "recognises_pipeline"]
 
 QUERY_NAMES: Final = ("query", "text", "question")
-"""Names of the input for the query."""
-
 TOP_K: Final = "top_k"
-"""Name of the input for k."""
 
 
 def recognises_component(retriever: object) -> bool:
@@ -48,17 +37,12 @@ def adapt_component(retriever: Any) -> Callable[..., Any]:
 
     def run(query: str, k: int) -> Any:
         inputs: dict[str, str | int] = dict.fromkeys(queries, query) | dict.fromkeys(counts, k)
-        return documents_of(retriever.run(**inputs), retriever)
+        return _documents_of(retriever.run(**inputs), retriever)
 
     return run
 
 
-def documents_of(outputs: Any, retriever: object) -> Any:
-    """Return the documents of a run's outputs.
-
-    Raises:
-        CallableError: it has none.
-    """
+def _documents_of(outputs: Any, retriever: object) -> Any:
     if not isinstance(outputs, Mapping) or "documents" not in outputs:
         found = ", ".join(map(str, outputs)) if isinstance(outputs, Mapping) else type(outputs).__name__
         raise CallableError(
@@ -100,7 +84,7 @@ def adapt_pipeline(retriever: Any) -> Callable[..., Any]:
         data: dict[str, dict[str, Any]] = {last: {TOP_K: k}} if takes_k else {}
         for component, name in queries:
             data.setdefault(component, {})[name] = query
-        return documents_of(retriever.run(data).get(last), retriever)
+        return _documents_of(retriever.run(data).get(last), retriever)
 
     return run
 
