@@ -94,8 +94,7 @@ def opened(path: Path) -> Iterator[Opened]:
     """Open a file; gzip and Zstandard are recognized by their first bytes, not by the name.
 
     Raises:
-        InputError: it is no regular file, or cannot be opened; or, within the block, it cannot be read on,
-            such as a truncated compressed file.
+        InputError: it is no regular file, cannot be opened, or, within the block, cannot be read on.
     """
     reading: Opened | None = None
     errors: list[type[Exception]] = [OSError, EOFError, zlib.error]
@@ -114,11 +113,9 @@ def opened(path: Path) -> Iterator[Opened]:
             yield reading
     except tuple(errors) as error:
         reason = getattr(error, "strerror", None) or error
-        failure = (
-            f"{path} cannot be read"
-            if reading is None
-            else f"{path.name} cannot be read beyond line {reading.line}"
-        )
+        failure = f"{path} cannot be read"
+        if reading is not None:
+            failure = f"{path.name} cannot be read beyond line {reading.line}"
         raise InputError(f"{failure}: {reason}.") from error
 
 
@@ -130,24 +127,14 @@ def _zstd(path: Path) -> Any:
 
 def not_utf8(place: str, error: UnicodeDecodeError) -> InputError:
     """Return the error for a text in another encoding; UTF-16 is recognized by its byte-order mark."""
+    found = f"byte {error.object[error.start]:#04x} ({error.reason})"
     if error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         found = 'it is UTF-16, as Windows saves "Unicode"'
-    else:
-        found = f"byte {error.object[error.start]:#04x} ({error.reason})"
     return InputError(f"{place} is not UTF-8: {found}.\nSave the file in UTF-8.")
 
 
 def parse(text: str, place: str, remedy: str = LINES_REMEDY) -> Any:
-    """Parse one JSON value; NaN and infinities are refused.
-
-    Args:
-        text: of the value.
-        place: of the text, for the error.
-        remedy: for the error.
-
-    Raises:
-        InputError: the text is not JSON.
-    """
+    """Parse one JSON value, or raise InputError with the text's place; NaN and infinities are refused."""
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
@@ -167,9 +154,7 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
 
 
 def json_elements(path: Path, key: str | None = None) -> Iterator[tuple[str, Any]]:
-    """Yield the elements of an array with their places, "FILE record 1" and so on.
-
-    Only the element being read is in memory, so that a sample of a large file can be drawn.
+    """Yield the elements of an array with their places, "FILE record 1" and so on; one at a time is in memory.
 
     Args:
         path: of a file that is one JSON document.
@@ -232,10 +217,8 @@ class _Document:
         while True:
             while self._at < len(self._text) and self._text[self._at] in JSON_SPACE:
                 self._at += 1
-            if self._at < len(self._text):
-                return self._text[self._at]
-            if not self._read_more():
-                return ""
+            if self._at < len(self._text) or not self._read_more():
+                return self._text[self._at : self._at + 1]
 
     def fail(self, found: str) -> NoReturn:
         """Raise an error at the current line."""
@@ -244,10 +227,10 @@ class _Document:
 
     def _take(self, character: str) -> None:
         found = self.peek()
+        if not found:
+            self.fail(f"it ends before {character!r}")
         if found != character:
-            self.fail(
-                f"expected {character!r}, found {found!r}" if found else f"it ends before {character!r}"
-            )
+            self.fail(f"expected {character!r}, found {found!r}")
         self._at += 1
 
     def _value(self) -> Any:

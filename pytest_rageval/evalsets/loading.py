@@ -22,13 +22,7 @@ MISSING_TYPES: Final = ("NAType", "NaTType")
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """How an eval set is read.
-
-    Attributes:
-        format: its name; None: recognized by its shape.
-        draw: the sample; None: all examples.
-        options: of the format.
-    """
+    """How an eval set is read: its format (None: recognized), the sample (None: all), the format's options."""
 
     format: str | None = None
     draw: Draw | None = None
@@ -36,11 +30,7 @@ class LoadOptions:
 
     @classmethod
     def parse(cls, arguments: Mapping[str, Any]) -> "LoadOptions":
-        """From a marker's arguments: `format`, `sample` with `seed` and `stratify`, the format's options.
-
-        Raises:
-            InputError: an argument cannot be used.
-        """
+        """From a marker's arguments: `format`, `sample` with `seed` and `stratify`, the format's options."""
         options = dict(arguments)
         name, size = options.pop("format", None), options.pop("sample", None)
         drawing = {word: options.pop(word) for word in ("seed", "stratify") if word in options}
@@ -63,8 +53,7 @@ def load(
         path: absolute, or relative to the current folder.
         how: format, sample and options; default: from `words`.
         formats: the known formats, by name.
-        words: arguments as of the marker `rageval_evalset`, such as `format="beir"`, `sample=200`,
-            `fields={…}`; default: all examples, the format recognized by its shape.
+        words: arguments as of the marker `rageval_evalset`, such as `format="beir"`, `sample=200`.
 
     Raises:
         InputError: the format is unknown, or the file cannot be used.
@@ -79,8 +68,7 @@ def load(
 def load_records(source: object, how: LoadOptions | None = None) -> EvalSet | None:
     """Make an eval set of records in Python.
 
-    Of a data frame, missing values (NaN, NaT, NA) are left out, NumPy values become Python's, and times
-    become ISO texts.
+    Missing values (NaN, NaT, NA) are left out, NumPy values become Python's, and times become ISO texts.
 
     Args:
         source: a list or tuple of dicts, a pandas or Polars data frame, a Hugging Face `Dataset`.
