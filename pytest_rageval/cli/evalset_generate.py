@@ -22,7 +22,7 @@ from pytest_rageval.config import OPTIONS, resolve
 from pytest_rageval.errors import BudgetError, InputError, Unscored
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.records import write_jsonl
-from pytest_rageval.evalsets.sampling import Draw, rank, shares
+from pytest_rageval.evalsets.sampling import Draw, keep_smallest, rank, shares
 from pytest_rageval.files import write_whole
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.messages import empty_reason
@@ -289,12 +289,8 @@ def draw(read: Callable[[], Iterable[Document]], size: int, seed: int) -> list[P
         wanted = shares(counts, Draw(size, seed))
     drawn: dict[str, list[tuple[int, int, Span, str]]] = defaultdict(list)
     for number, (span, text) in enumerate(passages(read())):
-        heap, own_rank = drawn[span.source], rank(seed, f"{span.source} {span.start}")
-        item = (-own_rank, number, span, text)
-        if len(heap) < wanted.get(span.source, 0):
-            heapq.heappush(heap, item)
-        elif heap:
-            heapq.heappushpop(heap, item)
+        own_rank = rank(seed, f"{span.source} {span.start}")
+        keep_smallest(drawn[span.source], wanted.get(span.source, 0), (-own_rank, number, span, text))
     ordered = [
         ((index + 0.5) / len(heap), rank(seed, source), (span, text))
         for source, heap in drawn.items()
