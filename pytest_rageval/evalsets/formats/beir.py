@@ -20,11 +20,9 @@ def recognises(shape: Shape) -> bool:
 def read(path: Path, *, split: str | None = None, texts: bool = True) -> Records:
     """Records of the queries that are judged in a split.
 
-    The corpus is read once for the texts of the gold passages (title and text with a space between, as
-    BEIR joins them); these and the judgements are held in memory, the corpus is not.
-
     Args:
-        path: of the folder: `queries.jsonl`, `qrels/*.tsv` and, for the texts, `corpus.jsonl`.
+        path: of the folder: `queries.jsonl`, `qrels/*.tsv` and, for the texts of the gold passages (title and
+            text with a space between), `corpus.jsonl`, which is not held in memory.
         split: name of the file in `qrels`; default: "test", or the only one.
         texts: False: gold by id alone; the corpus is not read.
     """

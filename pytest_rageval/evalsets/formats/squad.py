@@ -22,9 +22,9 @@ def recognises(shape: Shape) -> bool:
 def read(path: Path) -> Records:
     """Records with the question's paragraph as gold: by its text, and by its place in the article.
 
-    The source is the article's title ("article 3" without one), and `start` and `end` count in its
-    text as `articles` returns it: gold survives any chunking of that text. The places of the answers in
-    the paragraph are kept under `extra["answer_starts"]`; the title is a tag.
+    The source is the article's title ("article 3" without one), and offsets count in its text as `articles`
+    returns it. The places of the answers in the paragraph are kept under `extra["answer_starts"]`; the title is
+    a tag.
     """
     for check, source, paragraphs in _articles(path):
         start = 0

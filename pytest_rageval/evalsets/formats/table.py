@@ -52,15 +52,14 @@ def read(
 
     Columns with names of our fields (`question`, `gold.id`, `tags.topic`) are these fields, others if
     `fields` says so; the rest is kept. A cell of `answers`, `answer_set`, `gold` or `tags` that begins with
-    a bracket or a brace is JSON, or a list as Python prints it; one of `answers` or of a part of `gold` is
-    split at the separator, if there is one. An empty cell has no value. A grade and an offset may be 1.0;
-    an id is the cell's text.
+    a bracket or a brace is JSON, or a list as Python prints it. An empty cell has no value. A grade and an
+    offset may be 1.0; an id is the cell's text.
 
     Args:
         path: of the file.
-        fields: ours to the table's, as in `field_map.mapped`: `{"question": "query", "gold.id": "doc"}`. A
-            table without ids takes `{"id": "#"}`: each row's id is its number, from 1.
-        separator: between several values in one cell, such as " | "; None: a cell is one value.
+        fields: ours to the table's, as in `field_map.mapped`: `{"question": "query", "gold.id": "doc"}`;
+            `{"id": "#"}`: each row's id is its number, from 1.
+        separator: between several values in one cell of `answers` or of a part of `gold`, such as " | ".
         delimiter: between cells, one character; default: a tab in .tsv, else a comma.
         quote: around cells that hold the delimiter, one character, doubled within; "": none, a quote is
             text like any other.
@@ -100,9 +99,9 @@ def delimiter_of(path: Path) -> str:
 
 def _missing_columns(name: str, missing: Sequence[str], header: Sequence[str], remedy: str) -> InputError:
     # With a wrong delimiter, the header is one cell, or cut at the wrong places.
-    often = {mark: sum(column.count(mark) for column in header) for mark in DELIMITERS}
-    likely = max(DELIMITERS, key=lambda mark: often[mark])
-    if often[likely] >= len(header):
+    names = "".join(header)
+    likely = max(DELIMITERS, key=names.count)
+    if names.count(likely) >= len(header):
         remedy = f"Its cells seem to be separated by {likely!r}: say delimiter={likely!r}."
     shown = [*(column[:60] for column in header[:MAX_NAMES]), *(["…"] if len(header) > MAX_NAMES else [])]
     return InputError(f"{name} has no column {', '.join(missing)}. Found: {', '.join(shown)}.\n{remedy}")
@@ -137,13 +136,7 @@ def _number(target: str, cell: str) -> str | int:
 
 
 def listed(cell: str, place: str) -> Any:
-    """Parse a cell that begins with a bracket or a brace.
-
-    It is JSON, or a list of texts as Python prints one (`['a', "b"]`), which data frames with lists write.
-
-    Raises:
-        InputError: it is neither.
-    """
+    """Parse a cell that is JSON, or a list of texts as Python prints one (`['a', "b"]`), as data frames write it."""
     texts = _python_texts(cell)
     return parse(cell, f"{place}: the cell {cell[:40]!r}", CELL_REMEDY) if texts is None else texts
 
@@ -165,14 +158,7 @@ def _python_texts(cell: str) -> list[str] | None:
 def rows(
     path: Path, delimiter: str, quote: str = '"'
 ) -> tuple[list[str], Iterator[tuple[str, dict[str, str]]]]:
-    """Return the header's names, and the rows below it by these names, with their places.
-
-    A row may have several lines: its place is the first. Blank lines do not count.
-
-    Args:
-        path: of the file.
-        delimiter: between two cells.
-        quote: around cells that hold the delimiter; "": none, a quote is text.
+    """Return the header's names, and the rows below it by these names, each with the place of its first line.
 
     Raises:
         InputError: the file cannot be read, has no header or a name twice in it; and, from the iterator,
@@ -184,12 +170,10 @@ def rows(
     place, names = next(cells, (path.name, []))
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if not names or not all(names) or repeated:
-        found = "a column without a name"
+        found = "a column without a name" if names else "no columns"
         if repeated and all(repeated):
             found = f"{', '.join(repeated[:12])} more than once"
-        raise InputError(
-            f"{place}: the header has {found if names else 'no columns'}.\nThe first line names the columns."
-        )
+        raise InputError(f"{place}: the header has {found}.\nThe first line names the columns.")
     return names, _rows_by_name(names, cells)
 
 
