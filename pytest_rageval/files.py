@@ -21,11 +21,8 @@ __all__ = [
     "write_whole",
 ]
 
-IGNORED: Final = "*\n"
-"""The content of the `.gitignore` in a cache folder; it marks the folder as ours."""
-
-OTHERS: Final = 0o077
-"""The permissions of everyone but the owner."""
+IGNORED: Final = "*\n"  # the content of the `.gitignore` in a cache folder; it marks the folder as ours
+OTHERS: Final = 0o077  # the permissions of everyone but the owner
 
 
 def make_cache_folder(directory: Path) -> None:

@@ -21,9 +21,7 @@ from pytest_rageval.errors import RagevalError
 
 __all__ = ["main"]
 
-UNUSABLE = 2
-"""Exit status, as argparse's own, for arguments and files that cannot be used."""
-
+UNUSABLE = 2  # exit status, as argparse's own, for arguments and files that cannot be used
 INTERRUPTED = 130
 
 

@@ -42,8 +42,7 @@ __all__ = ["import_command", "prune_command", "verify_command"]
 
 DAY_S = 86_400.0
 
-CHUNK = 1000
-"""Replies compared with the cache in one query."""
+CHUNK = 1000  # replies compared with the cache in one query
 
 
 def import_command(options: argparse.Namespace) -> int:

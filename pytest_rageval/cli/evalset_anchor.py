@@ -15,11 +15,8 @@ from pytest_rageval.model import Document, EvalSet, Example, Gold, Span, excerpt
 
 __all__ = ["anchor", "anchor_command"]
 
-MAX_PLACES: Final = 8
-"""Places of one text that are kept: more would be no less ambiguous."""
-
-REASONS_KEY: Final = "unanchored"
-"""The key of a left-over example's reasons."""
+MAX_PLACES: Final = 8  # places of one text that are kept: more would be no less ambiguous
+REASONS_KEY: Final = "unanchored"  # the key of a left-over example's reasons
 
 
 def anchor_command(options: argparse.Namespace) -> int:

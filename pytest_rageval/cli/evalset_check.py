@@ -24,14 +24,9 @@ __all__ = ["check_command"]
 IMBALANCE: Final = 10
 """A tag is unbalanced if its commonest value has over this many times the examples of its rarest."""
 
-ALPHA: Final = 0.05
-"""Significance level of the drop that an eval set can show."""
-
-MAX_FINDINGS: Final = 5
-"""Findings of a kind that are shown."""
-
-MAX_IDS: Final = 4
-"""Examples of a finding that are named."""
+ALPHA: Final = 0.05  # significance level of the drop that an eval set can show
+MAX_FINDINGS: Final = 5  # findings of a kind that are shown
+MAX_IDS: Final = 4  # examples of a finding that are named
 
 
 def check_command(options: argparse.Namespace) -> int:
@@ -195,8 +190,7 @@ def _unbalanced_tags(evalset: EvalSet) -> Iterator[Finding]:
         )
 
 
-GoldKey = tuple[str, int]
-"""The id of an example, and the index of one of its gold passages."""
+GoldKey = tuple[str, int]  # the id of an example, and the index of one of its gold passages
 
 
 def _gold_findings(evalset: EvalSet, corpus: Iterable[Document] | None, *, of_files: bool) -> list[Kind]:

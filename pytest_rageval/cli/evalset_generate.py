@@ -39,20 +39,11 @@ __all__ = ["generate_command"]
 PASSAGES_PER_QUESTION: Final = 4
 """Passages that are drawn for each question, since some questions are rejected."""
 
-EMBEDDED_MAX_TOKENS: Final = 96
-"""Length of a question and an answer by the embedded model, which would go on."""
-
-MAX_CHARACTERS: Final = 1200
-"""Length of a passage; longer texts are cut."""
-
-MIN_WORDS: Final = 5
-"""Words of a passage; a shorter one is a heading, or says too little to ask about."""
-
-BREAKS: Final = ("\n\n", "\n", ". ", "。", " ")
-"""Where a long text is cut, the best first."""
-
-SAME_ANSWER: Final = 0.5
-"""The comparator's score from which two answers count as the same."""
+EMBEDDED_MAX_TOKENS: Final = 96  # length of a question and an answer by the embedded model, which would go on
+MAX_CHARACTERS: Final = 1200  # length of a passage; longer texts are cut
+MIN_WORDS: Final = 5  # words of a passage; a shorter one is a heading, or says too little to ask about
+BREAKS: Final = ("\n\n", "\n", ". ", "。", " ")  # where a long text is cut, the best first
+SAME_ANSWER: Final = 0.5  # the comparator's score from which two answers count as the same
 
 # No part is matched twice: the time is linear in the reply.
 REPLY: Final = re.compile(
@@ -65,8 +56,7 @@ PASSAGE_MENTION: Final = re.compile(
     r"\b(?:the|this|that)(?: \w+)? (?:passage|paragraph|excerpt|text)\b", re.IGNORECASE
 )
 
-Passage = tuple[Span, str]
-"""A passage's place in its file, and its text."""
+Passage = tuple[Span, str]  # a passage's place in its file, and its text
 
 
 def generate_command(options: argparse.Namespace) -> int:

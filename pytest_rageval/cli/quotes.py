@@ -13,16 +13,11 @@ from pytest_rageval.text.tokenize import has_unspaced, set_apart, tighten
 
 __all__ = ["Quotable", "Quotes"]
 
-RUN: Final = 3
-"""Words in a row by which a quote is looked up; two documents rarely share them by chance."""
-
-SIMPLE_SEARCHES: Final = 8
-"""Occurrences that are searched one by one, before the linear algorithm starts."""
-
+RUN: Final = 3  # words in a row by which a quote is looked up; two documents rarely share them by chance
+SIMPLE_SEARCHES: Final = 8  # occurrences that are searched one by one, before the linear algorithm starts
 WORD: Final = re.compile(r"\w+")
 PIECE: Final = re.compile(r"\S+")
-LONG: Final = 8
-"""Words from which a quote is also found in other punctuation: so many rarely match by chance."""
+LONG: Final = 8  # words from which a quote is also found in other punctuation: so many rarely match by chance
 MARKS: Final = "#*_~`>|.,:;!?…()[]{}\"'“”„‘’«»‹›—–•·\\/+-="
 """Punctuation and Markdown, which may stand around a word."""
 NUMBER: Final = re.compile(r"\d[.,]\d")

@@ -83,11 +83,8 @@ def _secret_values(query: str) -> list[str]:
     return [unquote_plus(part.partition("=")[2]) for part in query.split("&") if _is_secret(part)]
 
 
-EMBEDDED: Final = "embedded"
-"""The name of the local model in `--rageval-model`."""
-
-CANONICAL: Final = "canonical"
-"""The name of the comparator that needs no model."""
+EMBEDDED: Final = "embedded"  # the name of the local model in `--rageval-model`
+CANONICAL: Final = "canonical"  # the name of the comparator that needs no model
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,7 @@ __all__ = ["json_elements", "json_records", "lines", "not_utf8", "opened", "pars
 MAX_LINE: Final = 64 * 2**20
 """Bytes of a line; a longer one is no record, and would fill the memory before a parser could fail."""
 
-CHUNK: Final = 2**16
-"""Bytes read from a JSON document at once."""
-
+CHUNK: Final = 2**16  # bytes read from a JSON document at once
 NEAR: Final = 16
 """A JSON error this near to the end of a chunk may be caused by that end: literals and escapes are shorter."""
 

@@ -16,8 +16,7 @@ from pytest_rageval.model import EvalSet
 
 __all__ = ["LoadOptions", "find", "load", "load_records"]
 
-MISSING_TYPES: Final = ("NAType", "NaTType")
-"""Types of pandas's missing values."""
+MISSING_TYPES: Final = ("NAType", "NaTType")  # types of pandas's missing values
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,7 @@ __all__ = [
     "write_jsonl",
 ]
 
-Records = Iterator[tuple[str, Any]]
-"""Records, each with its place for error messages: "support.jsonl line 3"."""
-
+Records = Iterator[tuple[str, Any]]  # records, each with its place for error messages: "support.jsonl line 3"
 FIELDS: Final = ("id", "question", "answers", "answer_set", "gold", "reference", "tags")
 GOLD_FIELDS: Final = ("id", "text", "source", "start", "end", "grade")
 FIELD_SET: Final = frozenset(FIELDS)
@@ -36,17 +34,10 @@ GOLD_FIELD_SET: Final = frozenset(GOLD_FIELDS)
 GOLD_REMEDY: Final = 'Write {"id": "d1"} for the passage with the id d1, {"text": "…"} for one by its text.'
 
 LISTS: Final = (list, tuple)
-SCALARS: Final = frozenset({str, int, bool, type(None)})
-"""Types of which JSON can hold every value."""
-
-MAX_EXACT: Final = 2**53
-"""From here on, floats skip integers."""
-
-MAX_DEPTH: Final = 100
-"""Of nested lists and objects; deeper ones would exhaust the stack of readers."""
-
-MAX_LISTED: Final = 12
-"""Names of keys that an error lists."""
+SCALARS: Final = frozenset({str, int, bool, type(None)})  # types of which JSON can hold every value
+MAX_EXACT: Final = 2**53  # from here on, floats skip integers
+MAX_DEPTH: Final = 100  # of nested lists and objects; deeper ones would exhaust the stack of readers
+MAX_LISTED: Final = 12  # names of keys that an error lists
 
 
 def from_records(records: Iterable[tuple[str, Any]], *, name: str) -> EvalSet:

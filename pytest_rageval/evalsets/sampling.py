@@ -20,9 +20,7 @@ RANK_BYTES: Final = 8
 Read = Callable[[], Iterable[tuple[str, Any]]]
 """Returns the records with their places, from the first one each time."""
 
-Entry = tuple[int, int, Example]
-"""An example after its negated rank and its negated number."""
-
+Entry = tuple[int, int, Example]  # an example after its negated rank and its negated number
 T = TypeVar("T", bound=tuple[Any, ...])
 
 

@@ -26,9 +26,7 @@ OFFSETS: Final = (
 
 TEXT: Final = ("text", "page_content", "content", "passage", "body")
 ID: Final = ("id", "_id", "id_", "doc_id", "document_id", "passage_id", "chunk_id")
-CONTENT: Final = "get_content"
-"""The method of a LlamaIndex node of several media."""
-
+CONTENT: Final = "get_content"  # the method of a LlamaIndex node of several media
 SCORE: Final = ("score", "similarity")
 METADATA: Final = ("metadata", "meta")
 

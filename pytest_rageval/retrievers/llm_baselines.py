@@ -28,9 +28,7 @@ __all__ = ["RRF_K", "FeedbackRetriever", "FusionRetriever", "HyDERetriever", "re
 MAX_TOKENS: Final = 96
 """Enough for a short paragraph. The packaged encoder reads 256 tokens in all."""
 
-SEPARATOR: Final = " [SEP] "
-"""Encoders of BERT's kind read it as the end of a text."""
-
+SEPARATOR: Final = " [SEP] "  # encoders of BERT's kind read it as the end of a text
 RRF_K: Final = 60
 """The constant of the fusion, as in Cormack et al.: the larger, the less a first rank stands out."""
 

@@ -10,8 +10,7 @@ from pytest_rageval.evalsets.records import Check, Records, checked
 
 __all__ = ["articles", "read", "recognises"]
 
-SEPARATOR: Final = "\n\n"
-"""Between two paragraphs of an article."""
+SEPARATOR: Final = "\n\n"  # between two paragraphs of an article
 
 
 def recognises(shape: Shape) -> bool:

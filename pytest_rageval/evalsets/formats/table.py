@@ -31,8 +31,7 @@ LIST_FIELDS: Final = ("answers", "answer_set", "gold", "tags")
 NUMBER_FIELDS: Final = ("gold.start", "gold.end", "gold.grade")
 REQUIRED: Final = ("id", "question")
 DELIMITERS: Final = (";", "\t", "|", ",")
-MAX_NAMES: Final = 20
-"""Columns that an error lists."""
+MAX_NAMES: Final = 20  # columns that an error lists
 
 
 def recognises(shape: Shape) -> bool:

@@ -13,9 +13,7 @@ from pytest_rageval.evalsets.records import Records
 
 __all__ = ["questions_of", "read", "read_qrels", "recognises"]
 
-IDS: Final = "ids"
-"""The option `topics` if the ids stand for the questions."""
-
+IDS: Final = "ids"  # the option `topics` if the ids stand for the questions
 BEIR_CELLS: Final = 3
 TREC_CELLS: Final = 4
 MAX_DIGITS: Final = 9
