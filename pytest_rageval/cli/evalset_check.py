@@ -5,6 +5,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.answers.text import containment, normalize
@@ -40,10 +41,24 @@ def check_command(options: argparse.Namespace) -> int:
     of_files = options.corpus is not None and is_of_files(options.corpus)
     kinds = [*_question_findings(evalset), *_gold_findings(evalset, corpus, of_files=of_files)]
     kinds = sorted((kind for kind in kinds if kind.found), key=lambda kind: not kind.error)
-    drop = _smallest_drop(len(evalset))
+    # Each example scores 0 or 1, and half of them 1.
+    scores = [0.0, 1.0] * (len(evalset) // 2) + [0.5] * (len(evalset) % 2)
+    drop = detectable_drop_unpaired(scores, alpha=ALPHA)
     errors, notes = (sum(len(kind.found) for kind in kinds if kind.error is error) for error in (True, False))
     if options.json:
-        say(json.dumps(_document(evalset.name, places, kinds, drop), indent=2))
+        document = {
+            "evalset": evalset.name,
+            "examples": len(evalset),
+            "findings": [_entry(kind, places) for kind in kinds],
+            "detectable_drop": {
+                "drop": 1.0 if drop is None else drop,
+                "power": POWER,
+                "alpha": ALPHA,
+                "mean": 0.5,
+                "paired": False,
+            },
+        }
+        say(json.dumps(document, indent=2))
         return int(errors > 0)
     for kind in kinds:
         say(f"{'error' if kind.error else 'note'}: {kind.title}: {len(kind.found):,}")
@@ -53,7 +68,14 @@ def check_command(options: argparse.Namespace) -> int:
         f"{plain(evalset.name)}: {count(len(evalset), 'example')}, {count(errors, 'error')}, {count(notes, 'note')}"
         + ("" if options.corpus else "; gold passages were not looked up, without --corpus")
     )
-    say(_power(drop, len(evalset)))
+    if drop is None or drop >= 1:
+        finding = f"With {count(len(evalset), 'example')} no drop can be told from chance"
+    else:
+        finding = f"A drop of {drop:.3f} or more shows in {POWER:.0%} of runs"
+    say(
+        f"{finding} (a score of 0 or 1 on each, half of them 1 before; tested at {ALPHA:g}, the two runs "
+        "independent; runs of similar retrievers agree on most examples and show smaller ones)"
+    )
     return int(errors > 0)
 
 
@@ -82,46 +104,20 @@ def _lines(found: Sequence[Finding], places: Mapping[str, str]) -> Iterator[str]
         yield f"and {len(found) - MAX_FINDINGS:,} more (all with --json)"
 
 
-def _document(name: str, places: Mapping[str, str], kinds: Sequence[Kind], drop: float) -> dict[str, Any]:
+def _entry(kind: Kind, places: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "evalset": name,
-        "examples": len(places),
-        "findings": [
-            {
-                "kind": kind.name,
-                "title": kind.title,
-                "error": kind.error,
-                "count": len(kind.found),
-                "found": [
-                    {"ids": list(ids), "places": [places[identifier] for identifier in ids], "what": what}
-                    for ids, what in kind.found
-                ],
-            }
-            for kind in kinds
+        "kind": kind.name,
+        "title": kind.title,
+        "error": kind.error,
+        "count": len(kind.found),
+        "found": [
+            {"ids": list(ids), "places": [places[identifier] for identifier in ids], "what": what}
+            for ids, what in kind.found
         ],
-        "detectable_drop": {"drop": drop, "power": POWER, "alpha": ALPHA, "mean": 0.5, "paired": False},
     }
 
 
-def _smallest_drop(n: int) -> float:
-    """The drop that n examples show in 80% of runs, if each scores 0 or 1, and half of them 1."""
-    scores = [0.0, 1.0] * (n // 2) + [0.5] * (n % 2)
-    drop = detectable_drop_unpaired(scores, alpha=ALPHA)
-    return 1.0 if drop is None else drop
-
-
-def _power(drop: float, n: int) -> str:
-    assumed = (
-        f"(a score of 0 or 1 on each, half of them 1 before; tested at {ALPHA:g}, the two runs independent; runs "
-        "of similar retrievers agree on most examples and show smaller ones)"
-    )
-    if drop >= 1:
-        return f"With {count(n, 'example')} no drop can be told from chance {assumed}"
-    return f"A drop of {drop:.3f} or more shows in {POWER:.0%} of runs {assumed}"
-
-
 def _question_findings(evalset: EvalSet) -> list[Kind]:
-    """Mistakes in questions, answers and tags."""
     by_question: dict[str, list[Example]] = defaultdict(list)
     for example in evalset:
         by_question[normalize(example.question)].append(example)
@@ -165,17 +161,14 @@ def _where(examples: Iterable[Example], condition: Callable[[Example], bool]) ->
 
 def _leaks(evalset: EvalSet) -> Iterator[Finding]:
     for example in evalset:
-        answers = [*example.answers, *(alias for aliases in example.answer_set for alias in aliases)]
+        answers = chain(example.answers, *example.answer_set)
         leak = next((answer for answer in answers if containment(example.question, [answer])), None)
         if leak is not None:
             yield Finding((example.id,), f"{excerpt(leak, 30)} in {excerpt(example.question)}")
 
 
 def _unbalanced_tags(evalset: EvalSet) -> Iterator[Finding]:
-    """Tags whose commonest value has over ten times the examples of the rarest; a missing tag is a value.
-
-    A tag with more values than half the number of examples identifies examples: no scores are sliced by it.
-    """
+    """Tags with very rare values; a missing tag is a value. One with a value for every second example is an id."""
     for tag in dict.fromkeys(tag for example in evalset for tag in example.tags):
         # Digests, since a value may be a list.
         keys = [digest(example.tags.get(tag)) for example in evalset]

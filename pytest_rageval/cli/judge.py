@@ -137,10 +137,13 @@ async def _report(
     if options.swap:
         swapped = await judge_labels(labels, verdict_of(model, labels.scale, swapped=True))
         # A single reference has no other order.
-        ids = asked - {item.example.id for item in labels.answers if len(set(item.references)) == 1}
-        before, after = _only(ids, base), _only(ids, swapped)
+        many = asked - {item.example.id for item in labels.answers if len(set(item.references)) == 1}
+        before, after = _only(many, base), _only(many, swapped)
         flips[f"order of {'the answers' if labels.pairs else 'references'}"] = changed_verdicts(before, after)
-        positions = _position_bias(before, after) if labels.pairs else None
+        if labels.pairs:
+            # The scores of each pair's first answer when it was shown first, and second.
+            scores = [(one.value, other.value) for one, other in _scored_pairs(before, after)]
+            positions = position_bias(cast("list[tuple[float, float]]", scores))
     if options.paraphrase:
         outcomes = await judge_labels(labels, verdict_of(replace(model, prompts=OTHER), labels.scale))
         flips["other words"] = changed_verdicts(_only(asked, base), _only(asked, outcomes))
@@ -148,23 +151,15 @@ async def _report(
     trials: dict[str, list[Trial]] = {}
     if options.injections:
         trials = dict(zip(INJECTION_TRIALS, await compare_fences(model), strict=True))
-    flips |= {name: _injection_flips(each) for name, each in trials.items()}
+    for name, each in trials.items():
+        found = flip_rate(each)
+        ids = tuple(trial.injection.id for trial in each if trial.flipped)
+        flips[name] = Flips(found.cases, found.flipped, ids)
     return _Report(Calibration(labels, base), flips, reworded, positions, trials)
 
 
 def _only(ids: set[str], outcomes: Sequence[Outcome]) -> list[Outcome]:
     return [outcome for outcome in outcomes if outcome.example.id in ids]
-
-
-def _position_bias(before: Sequence[Outcome], after: Sequence[Outcome]) -> PositionBias | None:
-    """The bias from the scores of each pair's first answer when it was shown first, and second."""
-    pairs = _scored_pairs(before, after)
-    return position_bias([(cast("float", one.value), cast("float", other.value)) for one, other in pairs])
-
-
-def _injection_flips(trials: Sequence[Trial]) -> Flips:
-    found = flip_rate(trials)
-    return Flips(found.cases, found.flipped, tuple(trial.injection.id for trial in trials if trial.flipped))
 
 
 def _report_lines(report: _Report, options: argparse.Namespace) -> list[str]:
@@ -175,7 +170,13 @@ def _report_lines(report: _Report, options: argparse.Namespace) -> list[str]:
         lines.append(f"in other words: {calibration_lines(agreement_with_people(report.reworded))[0]}")
     lines += reason_lines(one.unscored for one in calibration.outcomes if one.unscored is not None)
     if report.flips:
-        rows = [_row(name, flips) for name, flips in report.flips.items()]
+        rows = []
+        for name, flips in report.flips.items():
+            rate = flips.rate
+            shown = (
+                ("-", "-") if rate is None else (f"{rate.value:.1%}", f"{rate.low:.1%} to {rate.high:.1%}")
+            )
+            rows.append((name, str(flips.changed), str(flips.of), *shown))
         lines += ["", table(("verdicts changed by", "changed", "of", "flip rate", "95% interval"), rows)]
     bias = report.positions
     if bias is not None and bias.first is not None:
@@ -183,22 +184,14 @@ def _report_lines(report: _Report, options: argparse.Namespace) -> list[str]:
             f"of these, {bias.first.value:.1%} prefer the answer shown first (p = {bias.p_value:.2g} that "
             "a place makes no difference)"
         )
-    return lines + [_injection_line(name, trials) for name, trials in report.injections.items()]
-
-
-def _row(name: str, flips: Flips) -> tuple[str, ...]:
-    rate = flips.rate
-    shown = ("-", "-") if rate is None else (f"{rate.value:.1%}", f"{rate.low:.1%} to {rate.high:.1%}")
-    return (name, str(flips.changed), str(flips.of), *shown)
-
-
-def _injection_line(name: str, trials: Sequence[Trial]) -> str:
-    found = flip_rate(trials)
-    unscored = f"; {found.unscored} without a verdict" if found.unscored else ""
-    return (
-        f"{name}: {found.right} of {found.cases} clean texts are judged right, and {found.obeyed} of these as the "
-        f"injection asks{unscored}"
-    )
+    for name, trials in report.injections.items():
+        found = flip_rate(trials)
+        unscored = f"; {found.unscored} without a verdict" if found.unscored else ""
+        lines.append(
+            f"{name}: {found.right} of {found.cases} clean texts are judged right, and {found.obeyed} of these as the "
+            f"injection asks{unscored}"
+        )
+    return lines
 
 
 def _report_document(report: _Report, options: argparse.Namespace) -> dict[str, Any]:
@@ -211,8 +204,6 @@ def _report_document(report: _Report, options: argparse.Namespace) -> dict[str, 
             name: {"changed": flips.changed, "of": flips.of, "ids": list(flips.ids)}
             for name, flips in report.flips.items()
         },
-        "places": None
-        if bias is None
-        else {"first": None if bias.first is None else bias.first.value, "p_value": bias.p_value},
+        "places": bias and {"first": bias.first and bias.first.value, "p_value": bias.p_value},
         "injections": {name: asdict(flip_rate(trials)) for name, trials in report.injections.items()},
     }

@@ -45,7 +45,9 @@ class BaseURL:
             raise ValueError(
                 f"{ALLOWED}, in whose user and password / ? # and @ are written %2F %3F %23 and %40"
             )
-        names = [part.partition("=")[0] for part in parts.query.split("&")]
+        parameters = parts.query.split("&")
+        names = [parameter.partition("=")[0] for parameter in parameters]
+        secrets = [unquote_plus(each.partition("=")[2]) for each in parameters if _is_secret(each)]
         if len(set(names)) < len(names):
             raise ValueError(f"{ALLOWED}, with each parameter of its query once")
         user, _, password = user_info.partition(":")
@@ -54,7 +56,7 @@ class BaseURL:
             url=urlunsplit((*place, "", "")),
             public=public_url(urlunsplit((*place, parts.query, ""))),
             login=Secret.login(unquote(user), unquote(password)) if user_info else None,
-            query=Secret(parts.query, _secret_values(parts.query)) if parts.query else None,
+            query=Secret(parts.query, secrets) if parts.query else None,
         )
 
 
@@ -76,11 +78,6 @@ def public_url(url: str) -> str:
 
 def _is_secret(parameter: str) -> bool:
     return SECRET_NAME.search(unquote_plus(parameter.partition("=")[0])) is not None
-
-
-def _secret_values(query: str) -> list[str]:
-    """The values of a query's secret parameters."""
-    return [unquote_plus(part.partition("=")[2]) for part in query.split("&") if _is_secret(part)]
 
 
 EMBEDDED: Final = "embedded"  # the name of the local model in `--rageval-model`
