@@ -39,9 +39,6 @@ def make_private_file(file: Path) -> None:
     """Make an empty file that only its owner may read, if it is missing.
 
     An existing one and its companions (`-wal`, `-shm`, `-journal`) are made private where the folder is ours.
-
-    Raises:
-        OSError: the file cannot be made.
     """
     if not file.exists():
         with suppress(FileExistsError):
@@ -135,12 +132,7 @@ class SpecialFileError(OSError):
 
 
 def refuse_special(path: Path) -> None:
-    """Refuse a pipe, a socket or a device, which may have no end. A folder passes: opening it will fail.
-
-    Raises:
-        SpecialFileError: it is one of these.
-        OSError: it is missing or not accessible.
-    """
+    """Refuse a pipe, a socket or a device, which may have no end; a folder passes: opening it will fail."""
     kind = SPECIAL.get(stat.S_IFMT(path.stat().st_mode))
     if kind is not None:
         raise SpecialFileError(f"it is {kind}, and only a regular file is read")

@@ -107,11 +107,7 @@ def embeddings_survey(directory: Path) -> Survey | None:
 
 
 def cassette_entries(path: Path) -> dict[str, Entry]:
-    """Read the replies of a cassette by key.
-
-    Raises:
-        InputError: the file cannot be read, or a line is no reply.
-    """
+    """Read the replies of a cassette by key; InputError if the file cannot be read, or a line is no reply."""
     try:
         return read_cassette(path)
     except StoreError as error:
@@ -152,11 +148,7 @@ def known_models(entries: Iterable[Entry]) -> str:
 
 
 def info_command(options: argparse.Namespace) -> int:
-    """Print replies and tokens by model, and the number of embeddings.
-
-    Returns:
-        0, even if entries are damaged: they are counted separately.
-    """
+    """Print replies and tokens by model, and the number of embeddings; damaged entries are counted separately."""
     directory = options.cache_dir
     # Measured first: SQLite adds files while it is open.
     total, version = bytes_on_disk(directory), None
@@ -215,11 +207,7 @@ def _oldest_and_newest(dates: Sequence[float]) -> dict[str, str | None]:
 
 
 def export_command(options: argparse.Namespace) -> int:
-    """Write the replies to a cassette. Of a damaged file, write what SQLite reads before it fails.
-
-    Returns:
-        0; 1 if something in the cache could not be read.
-    """
+    """Write the replies to a cassette, of a damaged file those that SQLite reads; 1 if something cannot be read."""
     file, directory = options.file, options.cache_dir
     if file.exists() and not options.force:
         raise InputError(f"{file} exists already, nothing was written.\nName another file, or add --force.")

@@ -85,11 +85,7 @@ def _import(database: Database, entries: Sequence[Entry], *, replace: bool) -> s
 
 
 def prune_command(options: argparse.Namespace) -> int:
-    """Delete the replies that meet all conditions, and embeddings by age alone; damaged entries stay.
-
-    Returns:
-        0, even if there is nothing to delete.
-    """
+    """Delete the replies that meet all conditions, and embeddings by age alone; damaged entries stay."""
     if options.older_than is None and not options.model and not options.cut:
         raise InputError(
             "No condition says what to delete, and nothing was.\n"
@@ -193,11 +189,7 @@ def _deleted(options: argparse.Namespace) -> str:
 
 
 def verify_command(options: argparse.Namespace) -> int:
-    """Look for damage in the cache, or in the named cassettes.
-
-    Returns:
-        0; 1 if damage was found, even if it was repaired.
-    """
+    """Look for damage in the cache, or in the named cassettes; 1 if there was any, even if it was repaired."""
     if not options.files:
         directory = options.cache_dir
         sound = has_only_embeddings(directory) or _verify_replies(directory, mend=options.repair)

@@ -20,11 +20,7 @@ REASONS_KEY: Final = "unanchored"  # the key of a left-over example's reasons
 
 
 def anchor_command(options: argparse.Namespace) -> int:
-    """Write the anchored examples, and the others to a second file.
-
-    Returns:
-        0; 1 if an example is left over.
-    """
+    """Write the anchored examples, and the others to a second file; 1 if there are others."""
     out, rest = options.out, options.unanchored
     refuse_existing(
         [out, *([rest] if rest else [])], read=[options.file, options.corpus], force=options.force

@@ -60,11 +60,7 @@ Passage = tuple[Span, str]  # a passage's place in its file, and its text
 
 
 def generate_command(options: argparse.Namespace) -> int:
-    """Write candidates, and print a summary.
-
-    Returns:
-        0; 1 if there are fewer than asked for.
-    """
+    """Write candidates, and print a summary; 1 if there are fewer than asked for."""
     out, rejects = options.out, options.keep_rejected
     refuse_existing([out, *([rejects] if rejects else [])], read=[options.corpus], force=options.force)
     here = Path.cwd()
@@ -263,13 +259,10 @@ def parsed(candidate: Candidate) -> Candidate:
 
 
 def draw(read: Callable[[], Iterable[Document]], size: int, seed: int) -> list[Passage]:
-    """Draw at most `size` passages at random, stratified by file.
+    """Draw at most `size` passages at random; `read`, which returns the whole corpus, is called twice.
 
     Each file gets its share of the sample, rounded by largest remainders; with more files than passages to
-    draw, at most one. `read` is called twice, and returns the whole corpus.
-
-    Returns:
-        The passages, in an order in which the first n are of the files in about the same shares.
+    draw, at most one. The first n passages are of the files in about the same shares.
     """
     wanted: Mapping[str, int]
     counts = wanted = Counter(span.source for span, _ in passages(read()))

@@ -60,9 +60,6 @@ def refuse_existing(files: Sequence[Path], *, read: Sequence[Path], force: bool)
     """Refuse output files that exist (without `force`), are equal, are read, or have no folder.
 
     This is checked before the work, which may cost money.
-
-    Raises:
-        InputError: a file is refused.
     """
     if len({file.resolve() for file in files}) < len(files):
         raise InputError(f"{files[0]} is to be written twice, nothing was written.\nName two files.")

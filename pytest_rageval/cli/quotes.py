@@ -86,10 +86,7 @@ class Quotable:
 
     @cached_property
     def _tight(self) -> tuple[str, list[int], list[int]]:
-        """The text with one space between words, and none in scripts without spaces.
-
-        With it, the offsets of its pieces in it, and in the text.
-        """
+        """The text with one space between words, none in scripts without spaces; offsets of its pieces in both."""
         parts: list[str] = []
         starts, originals, length = [], [], 0
         for piece in PIECE.finditer(self.text):

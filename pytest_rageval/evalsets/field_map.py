@@ -46,11 +46,7 @@ def mapped(records: Iterable[tuple[str, Any]], fields: Mapping[str, str]) -> Rec
 
 
 def checked_fields(fields: object) -> Mapping[str, str]:
-    """Return a user's field map, with whole fields before parts of them.
-
-    Raises:
-        InputError: it is no map of names, names an unknown native field, or the gold passages twice.
-    """
+    """Return a user's field map, whole fields before parts of them; InputError if it cannot be used."""
     if not isinstance(fields, Mapping) or not all(
         isinstance(name, str) for pair in fields.items() for name in pair
     ):

@@ -34,10 +34,7 @@ LINES_REMEDY: Final = "Each line is one whole JSON object; strings are in double
 def json_records(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield the values of a file of JSON lines, or of a `.json` file that is one array, with their places.
 
-    Blank lines do not count. Values are read when they are asked for.
-
-    Raises:
-        InputError: the file cannot be read, or a value is not JSON.
+    Blank lines do not count. InputError if the file cannot be read, or a value is not JSON.
     """
     if _is_array(path):
         yield from json_elements(path)
@@ -58,8 +55,7 @@ def _is_array(path: Path) -> bool:
 def lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file in UTF-8 with their numbers from 1, without a byte-order mark.
 
-    Raises:
-        InputError: it cannot be read, is not UTF-8, or a line is longer than 64 MiB.
+    InputError if it cannot be read, is not UTF-8, or a line is longer than 64 MiB.
     """
     with opened(path) as reading:
         readline = reading.stream.readline
@@ -91,8 +87,7 @@ class Opened:
 def opened(path: Path) -> Iterator[Opened]:
     """Open a file; gzip and Zstandard are recognized by their first bytes, not by the name.
 
-    Raises:
-        InputError: it is no regular file, cannot be opened, or, within the block, cannot be read on.
+    InputError if it is no regular file, cannot be opened, or, within the block, cannot be read on.
     """
     reading: Opened | None = None
     errors: list[type[Exception]] = [OSError, EOFError, zlib.error]

@@ -139,11 +139,7 @@ def _plain(value: Any) -> Any:
 def find(
     what: str, source: str | Path, *, bases: Sequence[Path], accepts: Callable[[Path], bool] = Path.exists
 ) -> Path:
-    """Return the absolute path of a file or folder, the first under one of the bases that is accepted.
-
-    Raises:
-        InputError: it is under none of them; `what` is the kind of file.
-    """
+    """Return the absolute path of a file, the first under one of the bases that is accepted; `what` is its kind."""
     candidates = [base / source for base in bases]
     for candidate in candidates:
         if accepts(candidate):

@@ -41,11 +41,7 @@ MAX_LISTED: Final = 12  # names of keys that an error lists
 
 
 def from_records(records: Iterable[tuple[str, Any]], *, name: str) -> EvalSet:
-    """Make an eval set of records of the native format, with their places.
-
-    Raises:
-        InputError: a record cannot be used, two have one id, or there is none.
-    """
+    """Make an eval set of native records with their places; InputError for an unusable one, a repeated id, or none."""
     examples: list[Example] = []
     places: dict[str, str] = {}
     for place, record in records:
@@ -83,11 +79,7 @@ def field_map_remedy(name: str) -> str:
 
 
 def example_from(record: Any, *, place: str) -> Example:
-    """Make an example of a record of the native format; unknown keys are kept under `extra`.
-
-    Raises:
-        InputError: the record cannot be used.
-    """
+    """Make an example of a native record, or raise InputError; unknown keys are kept under `extra`."""
     check = Check(place)
     record = check.record(record, "id", "question")
     get = record.get
@@ -172,11 +164,7 @@ def _repeats(passage: Gold, known: set[tuple[Any, ...]]) -> bool:
 
 
 def checked(records: Iterable[tuple[str, Any]], *required: str) -> Iterator[tuple["Check", dict[str, Any]]]:
-    """Yield each record as a dict to be changed, with its checks.
-
-    Raises:
-        InputError: a record is no object, or lacks a required key.
-    """
+    """Yield each record as a dict to be changed, with its checks; InputError if it lacks a required key."""
     for place, value in records:
         check = Check(place)
         yield check, dict(check.record(value, *required))
@@ -316,12 +304,9 @@ def _kind(value: Any) -> str:
 
 
 def write_jsonl(evalset: EvalSet, path: Path) -> None:
-    """Write an eval set as JSON lines in UTF-8; what is read back has the same digest.
+    """Write an eval set as JSON lines in UTF-8, replacing a file; what is read back has the same digest.
 
-    An existing file is replaced when all is written.
-
-    Raises:
-        InputError: the file cannot be written, or `extra` of an example has a field of examples.
+    InputError if the file cannot be written, or `extra` of an example has a field of examples.
     """
     try:
         write_whole(path, (_line(example) for example in evalset))

@@ -63,11 +63,7 @@ class TrecRun:
             )
 
     def __call__(self, query: str, k: int) -> list[Document]:
-        """Return the first k documents of the run for a question.
-
-        Raises:
-            InputError: no example asks it.
-        """
+        """Return the first k documents of the run for a question; InputError if no example asks it."""
         if query not in self._found:
             raise InputError(
                 f"The run was not recorded for {query!r}.\nOnly questions of its eval set can be looked up."

@@ -21,9 +21,8 @@ def recognises(shape: Shape) -> bool:
 def read(path: Path) -> Records:
     """Records with the question's paragraph as gold: by its text, and by its place in the article.
 
-    The source is the article's title ("article 3" without one), and offsets count in its text as `articles`
-    returns it. The places of the answers in the paragraph are kept under `extra["answer_starts"]`; the title is
-    a tag.
+    The source is the article's title, also a tag ("article 3" without one); offsets count in its text as
+    `articles` returns it. Places of answers in the paragraph are kept under `extra["answer_starts"]`.
     """
     for check, source, paragraphs in _articles(path):
         start = 0

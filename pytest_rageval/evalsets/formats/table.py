@@ -159,9 +159,7 @@ def rows(
 ) -> tuple[list[str], Iterator[tuple[str, dict[str, str]]]]:
     """Return the header's names, and the rows below it by these names, each with the place of its first line.
 
-    Raises:
-        InputError: the file cannot be read, has no header or a name twice in it; and, from the iterator,
-            a row has another number of cells.
+    InputError if the header has no name or one twice; and, from the iterator, if a row has another number of cells.
     """
     # The limit is that of the whole process: it is only raised, for the sake of other readers.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))

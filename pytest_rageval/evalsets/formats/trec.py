@@ -148,11 +148,8 @@ def questions_of(path: Path, topics: object) -> dict[str, str] | None:
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     """Read the grades of the judged documents of each question, in the file's order.
 
-    A line is `topic iteration document grade`, or BEIR's `query-id corpus-id score`, which may have a
-    header. Grades below 0 (spam, in web tracks) are read as 0: judged and not relevant.
-
-    Raises:
-        InputError: a line has another form, or a document is judged twice for a question.
+    A line is `topic iteration document grade`, or BEIR's `query-id corpus-id score`, which may have a header.
+    Grades below 0 (spam, in web tracks) are read as 0: judged and not relevant.
     """
     judged: dict[str, dict[str, int]] = {}
     for number, line in lines(path):
@@ -185,9 +182,6 @@ def read_topics(path: Path) -> Iterator[Topic]:
 
     Tags are `<top>`, `<num>` and further ones, each up to its closing tag or the next one, and `</top>`. A tag
     begins a line or follows another tag; other angle brackets are text.
-
-    Raises:
-        InputError: the content has neither form.
     """
     first = True
     numbered = ((number, line) for number, line in lines(path) if line.strip())

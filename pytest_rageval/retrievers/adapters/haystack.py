@@ -23,11 +23,7 @@ def recognises_component(retriever: object) -> bool:
 
 
 def adapt_component(retriever: Any) -> Callable[..., Any]:
-    """Return `run` with the query, and k where it has an input for it.
-
-    Raises:
-        CallableError: it has no input for the query, or requires more.
-    """
+    """Return `run` with the query, and k where it has an input for it; CallableError if it requires more."""
     required = _inputs(retriever)
     queries = [name for name in required if name in QUERY_NAMES]
     counts = [name for name in (TOP_K, *K_NAMES) if name in required][:1]
@@ -58,11 +54,7 @@ def recognises_pipeline(retriever: object) -> bool:
 
 
 def adapt_pipeline(retriever: Any) -> Callable[..., Any]:
-    """Return `run` with the query and k where the pipeline takes them.
-
-    Raises:
-        CallableError: the input for the query or the output with the documents is ambiguous.
-    """
+    """Return `run` with the query and k where the pipeline takes them; CallableError if that is ambiguous."""
     inputs: Mapping[str, Mapping[str, Any]] = retriever.inputs()
     open_inputs = _sockets(inputs)
     queries = [(component, name) for component, name, _ in open_inputs if name in QUERY_NAMES]
