@@ -11,9 +11,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pytest_rageval.cli.output import note
 from pytest_rageval.config import OPTIONS, Option
@@ -65,8 +66,8 @@ Argument = tuple[tuple[str, ...], dict[str, Any]]
 """The names of an argument, and the other words of `add_argument`."""
 
 
-def _value(name: str, metavar: str, text: str, parse: Callable[[str], Any] = Path, **words: Any) -> Argument:
-    return (name,), {"metavar": metavar, "help": text, "type": parse, **words}
+def _value(names: str, metavar: str, text: str, parse: Callable[[str], Any] = Path, **words: Any) -> Argument:
+    return tuple(names.split()), {"metavar": metavar, "help": text, "type": parse, **words}
 
 
 def _switch(name: str, text: str) -> Argument:
@@ -105,12 +106,9 @@ SAME_CACHE_DIR: Final = _value("--cache-dir", "DIR", CACHE_HELP, default=argpars
 
 JSON: Final = _switch("--json", "print JSON")
 MODELS: Final = _value(
-    "--model",
-    "NAME",
-    "only replies of this model, named as in `rageval cache info`; may be repeated",
-    str,
+    "--model", "NAME", "only replies of this model, named as in `rageval cache info`; may be repeated", str,
     action="append",
-)
+)  # fmt: skip
 CORPUS_HELP: Final = (
     "JSON lines of passages (id, text; source, start, end), a BEIR corpus.jsonl, or a folder of text and "
     "Markdown files"
@@ -120,28 +118,132 @@ FORCE: Final = _switch("--force", "replace files that exist")
 EVALSET: Final = (
     _value("file", "FILE", "the eval set, in any known format"),
     _value("--format", "NAME", "its format (default: recognized)", str),
-    _value(
-        "--field",
-        "OURS=THEIRS",
-        "the name of one of our fields in the file: question=query, gold.id=doc; may be repeated",
-        str,
-        action="append",
-    ),
-    _value(
-        "--option",
-        "NAME=VALUE",
-        "an option of the format, named as in the marker: separator=' | ', topics=topics.txt, texts=false; "
-        "may be repeated",
-        str,
-        action="append",
-    ),
-)
+    _value("--field", "OURS=THEIRS",
+           "the name of one of our fields in the file: question=query, gold.id=doc; may be repeated",
+           str, action="append"),
+    _value("--option", "NAME=VALUE",
+           "an option of the format, named as in the marker: separator=' | ', topics=topics.txt, texts=false; "
+           "may be repeated", str, action="append"),
+)  # fmt: skip
 
 GENERATE_OPTIONS: Final = (
     "model", "judge_model", "base_url", "max_tokens", "concurrency", "timeout", "cache_dir", "refresh", "replay",
     "cassette", "max_calls", "max_cost", "prices", "prompts", "seed",
 )  # fmt: skip
 """The plugin's options that `evalset generate` shares."""
+
+
+def _plugin_option(option: Option) -> Argument:
+    # Its name in tests is allowed too: messages use it.
+    names = (f"--{option.name.replace('_', '-')}", option.flag)
+    takes: dict[str, Any] = {"action": "store_true", "default": None}
+    if option.metavar:
+        takes = {"metavar": option.metavar}
+    return names, {"dest": option.name, "help": option.help.replace("%", "%%"), **takes}
+
+
+class Command(NamedTuple):
+    """A command, the function `NAME_command` of a module of this package."""
+
+    group: str
+    name: str
+    module: str
+    summary: str
+    details: str
+    arguments: tuple[Argument, ...]
+
+
+# fmt: off
+COMMANDS: Final = (
+    Command("cache", "info", "cache_reading",
+            "show replies and tokens by model, the number of embeddings, dates and sizes", "",
+            (SAME_CACHE_DIR, JSON)),
+    Command("cache", "export", "cache_reading",
+            "write the replies to a cassette",
+            "Damaged entries are named and left out, and the exit status is 1.",
+            (SAME_CACHE_DIR,
+             _value("file", "FILE", "to write; compressed if it ends in .gz"),
+             MODELS,
+             _switch("--force", "replace FILE if it exists"))),
+    Command("cache", "import", "cache_writing",
+            "add the replies of cassettes to the cache",
+            "Their date is today. The folder is made if it is missing.",
+            (SAME_CACHE_DIR,
+             _value("files", "FILE", "cassettes; the first reply to a request counts", nargs="+"),
+             _switch("--replace", "replace cached replies to the same requests"))),
+    Command("cache", "prune", "cache_writing",
+            "delete replies, and embeddings by age alone",
+            "At least one condition is needed; all that are set must hold. The file is made smaller afterwards.",
+            (SAME_CACHE_DIR,
+             _value("--older-than", "DAYS", "only what was stored over DAYS days ago, such as 0.5", DAYS),
+             MODELS,
+             _switch("--cut", "only replies that the token limit ended"),
+             _switch("--dry-run", "say what would be deleted, and delete nothing"),
+             _value("--cassette", "FILE", "delete from this file, not from the cache"))),
+    Command("cache", "verify", "cache_writing",
+            "look for damage",
+            "Repeated requests and lines out of order are reported, but are no damage.",
+            (SAME_CACHE_DIR,
+             _value("files", "FILE", "cassettes; without any, the cache", nargs="*"),
+             _switch("--repair", "delete damaged entries from the cache, but keep whole replies"))),
+    Command("evalset", "check", "evalset_check",
+            "look for mistakes in an eval set, and say how small a drop it can show",
+            "Errors: the same question twice, and gold passages that are not in the corpus. Notes: near-duplicate "
+            "questions, answers that stand in the question or in no gold passage, examples without gold passages or "
+            "answers, unknown keys that resemble a known one, and tags whose commonest value has over ten times the "
+            "examples of the rarest. Only errors make the exit status 1.",
+            (*EVALSET,
+             _value("--corpus", "CORPUS", f"where the gold is: {CORPUS_HELP}"),
+             _switch("--json", "print all findings as JSON"))),
+    Command("evalset", "anchor", "evalset_anchor",
+            "turn gold by id, by text or by quoted answers into places in files, which survive re-chunking",
+            "Ids are looked up; texts are found word for word, ignoring white space. Nothing is guessed: an example "
+            "with gold at no place, or at several, is left over, and the exit status is 1.",
+            (*EVALSET,
+             CORPUS,
+             _value("--out", "OUT", "to write: the anchored examples, in the native format", required=True),
+             FORCE,
+             _value("--unanchored", "REST", "to write: the examples left over, with the reasons"))),
+    Command("evalset", "generate", "evalset_generate",
+            "let a model write questions about a corpus, as candidates for review",
+            "Passages are drawn from all files of the corpus. For each, the model writes a question and an answer that "
+            "quotes the passage. A question is accepted if the model answers it from the passage, and not without it. "
+            "Replies are cached as in tests: repeating the command asks nothing. The exit status is 1 if there are "
+            "fewer than N.",
+            (CORPUS,
+             _value("--n", "N", "number of questions, at least 1", QUESTIONS, required=True),
+             _value("--out", "OUT", "to write: the candidates, in the native format", required=True),
+             FORCE,
+             _value("--keep-rejected", "FILE", "to write: rejected questions, with the reasons"),
+             *(_plugin_option(option) for option in OPTIONS if option.name in GENERATE_OPTIONS))),
+    Command("", "judge", "judge",
+            "measure how far a model as judge agrees with people, and with itself",
+            "It is asked about answers that people labelled. The report says how far it agrees with them, and how "
+            "many of its verdicts change from vote to vote, with the order of the texts, with the wording of the "
+            "question, and where a text contains instructions to the judge.",
+            (_value("labels", "LABELS", "labelled answers or pairs, JSON lines"),
+             _value("--model", "NAME", "as the server knows it", str, required=True),
+             _value("--base-url", "URL", "OpenAI-compatible server (default: OPENAI_BASE_URL, or OpenAI's own)", URL),
+             _value("--votes", "N",
+                    "ask for each verdict N times, at temperature 0.5; the majority counts (default: 1, at 0)",
+                    VOTES, default=1),
+             _switch("--swap", "ask again with references, or the two answers, in reverse order"),
+             _switch("--paraphrase", "ask again in other words"),
+             _switch("--injections",
+                     "ask about built-in texts that contain instructions to the judge, and about the same texts "
+                     "without them; both with fences around the texts and without"),
+             _value("--prompts --rageval-prompts", "FILE",
+                    "prompts (TOML) by name, in place of the built-in ones, as in tests"),
+             CACHE_DIR,
+             _switch("--replay", "ask nothing: a missing reply is an error"),
+             JSON)),
+)
+# fmt: on
+
+JUDGE_EPILOG: Final = (
+    "Replies are kept in the cache, where pytest finds them. The key is read from OPENAI_API_KEY. "
+    "Exit status: 0; 2 if something cannot be used."
+)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -156,184 +258,31 @@ def _parser() -> argparse.ArgumentParser:
         description="Maintains the cache of replies and embeddings, and cassettes of replies.",
         epilog="Exit status: 0; 1 if damage was found; 2 if something cannot be used.",
     )
-    _add_arguments(cache, CACHE_DIR)
-    _add_cache_commands(cache.add_subparsers(title="commands", metavar="COMMAND", required=True))
+    cache.add_argument(*CACHE_DIR[0], **CACHE_DIR[1])
     evalset = groups.add_parser(
         "evalset",
         help="check an eval set, anchor its gold in files, or generate one",
         description="Maintains eval sets.",
         epilog="Exit status: 0; 1 if errors were found or examples are missing; 2 if something cannot be used.",
     )
-    _add_evalset_commands(evalset.add_subparsers(title="commands", metavar="COMMAND", required=True))
-    _add_judge(groups)
+    commands = {"": groups}
+    for name, group in (("cache", cache), ("evalset", evalset)):
+        commands[name] = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        added = commands[command.group].add_parser(
+            command.name,
+            help=command.summary,
+            description=f"{command.summary[0].upper()}{command.summary[1:]}. {command.details}".rstrip(),
+            epilog=JUDGE_EPILOG if command.name == "judge" else None,
+        )
+        added.set_defaults(run=partial(_run, command))
+        for names, words in command.arguments:
+            added.add_argument(*names, **words)
     return main
 
 
-def _add_arguments(command: argparse.ArgumentParser, *arguments: Argument) -> None:
-    for names, words in arguments:
-        command.add_argument(*names, **words)
-
-
-def _add_command(
-    group: Any, name: str, module: str, summary: str, details: str, *arguments: Argument
-) -> argparse.ArgumentParser:
-    """Add a command that is a function of a module of this package."""
-
-    def run(options: argparse.Namespace) -> int:
-        # Imported only now: commands need SQLite, models or NumPy.
-        status: int = getattr(import_module(f"pytest_rageval.cli.{module}"), f"{name}_command")(options)
-        return status
-
-    description = f"{summary[0].upper()}{summary[1:]}. {details}".rstrip()
-    command: argparse.ArgumentParser = group.add_parser(name, help=summary, description=description)
-    command.set_defaults(run=run)
-    _add_arguments(command, *arguments)
-    return command
-
-
-def _add_cache_commands(commands: Any) -> None:
-    _add_command(
-        commands,
-        "info",
-        "cache_reading",
-        "show replies and tokens by model, the number of embeddings, dates and sizes",
-        "",
-        SAME_CACHE_DIR,
-        JSON,
-    )
-    _add_command(
-        commands,
-        "export",
-        "cache_reading",
-        "write the replies to a cassette",
-        "Damaged entries are named and left out, and the exit status is 1.",
-        SAME_CACHE_DIR,
-        _value("file", "FILE", "to write; compressed if it ends in .gz"),
-        MODELS,
-        _switch("--force", "replace FILE if it exists"),
-    )
-    _add_command(
-        commands,
-        "import",
-        "cache_writing",
-        "add the replies of cassettes to the cache",
-        "Their date is today. The folder is made if it is missing.",
-        SAME_CACHE_DIR,
-        _value("files", "FILE", "cassettes; the first reply to a request counts", nargs="+"),
-        _switch("--replace", "replace cached replies to the same requests"),
-    )
-    _add_command(
-        commands,
-        "prune",
-        "cache_writing",
-        "delete replies, and embeddings by age alone",
-        "At least one condition is needed; all that are set must hold. The file is made smaller afterwards.",
-        SAME_CACHE_DIR,
-        _value("--older-than", "DAYS", "only what was stored over DAYS days ago, such as 0.5", DAYS),
-        MODELS,
-        _switch("--cut", "only replies that the token limit ended"),
-        _switch("--dry-run", "say what would be deleted, and delete nothing"),
-        _value("--cassette", "FILE", "delete from this file, not from the cache"),
-    )
-    _add_command(
-        commands,
-        "verify",
-        "cache_writing",
-        "look for damage",
-        "Repeated requests and lines out of order are reported, but are no damage.",
-        SAME_CACHE_DIR,
-        _value("files", "FILE", "cassettes; without any, the cache", nargs="*"),
-        _switch("--repair", "delete damaged entries from the cache, but keep whole replies"),
-    )
-
-
-def _add_evalset_commands(commands: Any) -> None:
-    _add_command(
-        commands,
-        "check",
-        "evalset_check",
-        "look for mistakes in an eval set, and say how small a drop it can show",
-        "Errors: the same question twice, and gold passages that are not in the corpus. "
-        "Notes: near-duplicate questions, answers that stand in the question or in no gold passage, examples without "
-        "gold passages or answers, unknown keys that resemble a known one, and tags whose commonest value has over "
-        "ten times the examples of the rarest. Only errors make the exit status 1.",
-        *EVALSET,
-        _value("--corpus", "CORPUS", f"where the gold is: {CORPUS_HELP}"),
-        _switch("--json", "print all findings as JSON"),
-    )
-    _add_command(
-        commands,
-        "anchor",
-        "evalset_anchor",
-        "turn gold by id, by text or by quoted answers into places in files, which survive re-chunking",
-        "Ids are looked up; texts are found word for word, ignoring white space. Nothing is guessed: an example "
-        "with gold at no place, or at several, is left over, and the exit status is 1.",
-        *EVALSET,
-        CORPUS,
-        _value("--out", "OUT", "to write: the anchored examples, in the native format", required=True),
-        FORCE,
-        _value("--unanchored", "REST", "to write: the examples left over, with the reasons"),
-    )
-    generate = _add_command(
-        commands,
-        "generate",
-        "evalset_generate",
-        "let a model write questions about a corpus, as candidates for review",
-        "Passages are drawn from all files of the corpus. For each, the model writes a question and an answer that "
-        "quotes the passage. A question is accepted if the model answers it from the passage, and not without it. "
-        "Replies are cached as in tests: repeating the command asks nothing. The exit status is 1 if there are "
-        "fewer than N.",
-        CORPUS,
-        _value("--n", "N", "number of questions, at least 1", QUESTIONS, required=True),
-        _value("--out", "OUT", "to write: the candidates, in the native format", required=True),
-        FORCE,
-        _value("--keep-rejected", "FILE", "to write: rejected questions, with the reasons"),
-    )
-    _add_arguments(generate, *(_plugin_option(each) for each in OPTIONS if each.name in GENERATE_OPTIONS))
-
-
-def _plugin_option(option: Option) -> Argument:
-    # Its name in tests is allowed too: messages use it.
-    names = (f"--{option.name.replace('_', '-')}", option.flag)
-    takes: dict[str, Any] = {"action": "store_true", "default": None}
-    if option.metavar:
-        takes = {"metavar": option.metavar}
-    return names, {"dest": option.name, "help": option.help.replace("%", "%%"), **takes}
-
-
-def _add_judge(groups: Any) -> None:
-    judge = _add_command(
-        groups,
-        "judge",
-        "judge",
-        "measure how far a model as judge agrees with people, and with itself",
-        "It is asked about answers that people labelled. The report says how far it agrees with them, and how "
-        "many of its verdicts change from vote to vote, with the order of the texts, with the wording of the "
-        "question, and where a text contains instructions to the judge.",
-        _value("labels", "LABELS", "labelled answers or pairs, JSON lines"),
-        _value("--model", "NAME", "as the server knows it", str, required=True),
-        _value(
-            "--base-url", "URL", "OpenAI-compatible server (default: OPENAI_BASE_URL, or OpenAI's own)", URL
-        ),
-        _value(
-            "--votes",
-            "N",
-            "ask for each verdict N times, at temperature 0.5; the majority counts (default: 1, at 0)",
-            VOTES,
-            default=1,
-        ),
-        _switch("--swap", "ask again with references, or the two answers, in reverse order"),
-        _switch("--paraphrase", "ask again in other words"),
-        _switch(
-            "--injections",
-            "ask about built-in texts that contain instructions to the judge, and about the same texts without "
-            "them; both with fences around the texts and without",
-        ),
-    )
-    prompts = "prompts (TOML) by name, in place of the built-in ones, as in tests"
-    judge.add_argument("--prompts", "--rageval-prompts", type=Path, metavar="FILE", help=prompts)
-    _add_arguments(judge, CACHE_DIR, _switch("--replay", "ask nothing: a missing reply is an error"), JSON)
-    judge.epilog = (
-        "Replies are kept in the cache, where pytest finds them. The key is read from OPENAI_API_KEY. "
-        "Exit status: 0; 2 if something cannot be used."
-    )
+def _run(command: Command, options: argparse.Namespace) -> int:
+    """Run a command, whose module is imported only now: it may need SQLite, models or NumPy."""
+    module = import_module(f"pytest_rageval.cli.{command.module}")
+    status: int = getattr(module, f"{command.name}_command")(options)
+    return status

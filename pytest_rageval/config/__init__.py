@@ -25,8 +25,8 @@ class Option(NamedTuple):
     Attributes:
         name: with underscores; the field of `Settings`.
         parse: from text to the field's value; raises ValueError with what is allowed.
-        help: the effect, and the unit.
         metavar: name of the value in the help; empty for a switch.
+        help: the effect, and the unit.
         words: values of a switch, after an equals sign; without one it is on.
         many: whether it may be repeated.
         permanent: whether it may be in the ini file.
@@ -35,8 +35,8 @@ class Option(NamedTuple):
 
     name: str
     parse: Callable[[str], Any]
+    metavar: str
     help: str
-    metavar: str = ""
     words: tuple[str, ...] = ("true", "false")
     many: bool = False
     permanent: bool = True
@@ -192,152 +192,73 @@ def _is_ci(value: str | None) -> bool:
     return (value or "").strip().lower() not in {"", "0", "false", "no", "off"}
 
 
+# fmt: off
 OPTIONS: Final = (
-    Option(
-        "model",
-        str,
-        "model that generates answers; 'embedded' is the local one, and the default where there is "
-        "neither OPENAI_API_KEY nor a base URL",
-        "NAME",
-    ),
-    Option(
-        "judge_model",
-        str,
-        "model that compares answers; default: the generating one, or canonical comparison where that is embedded",
-        "NAME",
-    ),
-    Option(
-        "judge_votes",
-        ODD,
-        "votes of the model that compares answers on each verdict; the majority counts, of grades the median, and "
-        "how often votes differ is reported; more than one are drawn at temperature 0.5; a judge of yours is asked "
-        "once",
-        "N",
-    ),
-    Option(
-        "both_orders",
-        _switch,
-        "judge each pair of long answers in both orders, and count a verdict that changes with the order as a tie",
-    ),
-    Option(
-        "base_url",
-        BaseURL.parse,
-        "OpenAI-compatible server; default: OPENAI_BASE_URL, or OpenAI's own",
-        "URL",
-        private=True,
-    ),
-    Option(
-        "comparator",
-        str,
-        "how two answers are compared: names of comparators and answer measures with and, or and thresholds, such as "
-        "'judge or em' or 'f1>=0.5'",
-        "EXPRESSION",
-    ),
-    Option(
-        "match_share",
-        PART,
-        "share of a gold passage that retrieved documents must contain, where it is matched by span or text",
-        "SHARE",
-    ),
-    Option(
-        "max_tokens",
-        POSITIVE,
-        "most tokens of a reply; without it the server decides, and only a price table bounds the cost",
-        "N",
-    ),
-    Option(
-        "concurrency",
-        POSITIVE,
-        "most requests in flight from one process to a server; fewer while it refuses some",
-        "N",
-    ),
-    Option("rpm", RATE, "most requests a minute to a server, over all workers", "N"),
-    Option("tpm", RATE, "most tokens a minute to a server, over all workers", "N"),
-    Option("timeout", SECONDS, "wait for one reply at most this long", "SECONDS"),
-    Option(
-        "retries",
-        COUNT,
-        "repeat a request after 408, 409, 5xx, a timeout or a dropped connection at most this often; 429 and 503 are "
-        "waited for as long as --rageval-patience says",
-        "N",
-    ),
-    Option(
-        "patience",
-        SECONDS,
-        "give up a server that answered none of the waiting requests for this long: the tests that need it end as "
-        "errors, and the next run asks for the rest",
-        "SECONDS",
-    ),
-    Option(
-        "threads",
-        POSITIVE,
-        "threads that call a synchronous retriever or generator; 1 is the test's own thread, one call at a time",
-        "N",
-    ),
-    Option("cache_dir", Path, "folder of the reply cache; in the root directory by default", "DIR"),
-    Option("refresh", _switch, "ask again for replies that are in the cache or the cassette"),
-    Option("replay", _switch, "ask nothing: a reply in neither the cache nor the cassette is an error"),
-    Option(
-        "cassette",
-        Path,
-        "file of recorded replies, read where the cache has none; compressed if it ends in .gz",
-        "FILE",
-    ),
-    Option("record", _switch, "write the replies of this run to the cassette"),
-    Option("record_prompts", _switch, "write prompts to the cassette in full, not only their hashes"),
-    Option("drop_unused", _switch, "drop recorded replies that a full run did not use from the cassette"),
-    Option("plan", _switch, "print what a run would ask and cost; ask nothing"),
-    Option("max_calls", COUNT, "stop before more replies than these are asked of servers", "N"),
-    Option("max_cost", AMOUNT, "stop before the call that could cost more than this in all", "USD"),
-    Option("prices", Path, "file of prices of models (TOML), which override the known ones", "FILE"),
-    Option(
-        "prompts",
-        Path,
-        "file of prompts for models at a server (TOML), in place of the package's own",
-        "FILE",
-    ),
-    Option(
-        "max_unscored", SHARE, "share of examples without a score above which a score is an error", "SHARE"
-    ),
-    Option(
-        "baseline",
-        Path,
-        "file of the scores that max_drop compares with, for git; in the root directory by default",
-        "FILE",
-    ),
-    Option(
-        "update_baseline",
-        _update,
-        "write the scores of this run to the baseline, and compare them with none; only on the command line; under "
-        "CI=true refused unless it is --rageval-update-baseline=force",
-        words=("force",),
-        permanent=False,
-    ),
-    Option(
-        "require_baseline",
-        _switch,
-        "a max_drop without a baseline is an error, not a pass with a warning, and so is a test of the baseline that a "
-        "full run did not run; the default under CI=true, which --rageval-require-baseline=false reverts",
-    ),
-    Option(
-        "calibration",
-        Path,
-        "file of answers that people labelled, by which answer.correct and llm_reteval are also reported corrected "
-        "for the judge's errors",
-        "FILE",
-    ),
-    Option(
-        "repeat",
-        POSITIVE,
-        "ask generator and judge this often, under new sample numbers, and report how far the means spread",
-        "N",
-    ),
-    Option(
-        "report",
-        Path,
-        "write results to this file: .md for a pull request, .html for a browser, .json for programs; repeatable",
-        "FILE",
-        many=True,
-    ),
-    Option("seed", COUNT, "seed of bootstrap intervals and of random orders", "N"),
+    Option("model", str, "NAME",
+           "model that generates answers; 'embedded' is the local one, and the default where there is neither "
+           "OPENAI_API_KEY nor a base URL"),
+    Option("judge_model", str, "NAME",
+           "model that compares answers; default: the generating one, or canonical comparison where that is embedded"),
+    Option("judge_votes", ODD, "N",
+           "votes of the model that compares answers on each verdict; the majority counts, of grades the median, and "
+           "how often votes differ is reported; more than one are drawn at temperature 0.5; a judge of yours is "
+           "asked once"),
+    Option("both_orders", _switch, "",
+           "judge each pair of long answers in both orders, and count a verdict that changes with the order as a tie"),
+    Option("base_url", BaseURL.parse, "URL",
+           "OpenAI-compatible server; default: OPENAI_BASE_URL, or OpenAI's own", private=True),
+    Option("comparator", str, "EXPRESSION",
+           "how two answers are compared: names of comparators and answer measures with and, or and thresholds, such "
+           "as 'judge or em' or 'f1>=0.5'"),
+    Option("match_share", PART, "SHARE",
+           "share of a gold passage that retrieved documents must contain, where it is matched by span or text"),
+    Option("max_tokens", POSITIVE, "N",
+           "most tokens of a reply; without it the server decides, and only a price table bounds the cost"),
+    Option("concurrency", POSITIVE, "N",
+           "most requests in flight from one process to a server; fewer while it refuses some"),
+    Option("rpm", RATE, "N", "most requests a minute to a server, over all workers"),
+    Option("tpm", RATE, "N", "most tokens a minute to a server, over all workers"),
+    Option("timeout", SECONDS, "SECONDS", "wait for one reply at most this long"),
+    Option("retries", COUNT, "N",
+           "repeat a request after 408, 409, 5xx, a timeout or a dropped connection at most this often; 429 and 503 "
+           "are waited for as long as --rageval-patience says"),
+    Option("patience", SECONDS, "SECONDS",
+           "give up a server that answered none of the waiting requests for this long: the tests that need it end as "
+           "errors, and the next run asks for the rest"),
+    Option("threads", POSITIVE, "N",
+           "threads that call a synchronous retriever or generator; 1 is the test's own thread, one call at a time"),
+    Option("cache_dir", Path, "DIR", "folder of the reply cache; in the root directory by default"),
+    Option("refresh", _switch, "", "ask again for replies that are in the cache or the cassette"),
+    Option("replay", _switch, "", "ask nothing: a reply in neither the cache nor the cassette is an error"),
+    Option("cassette", Path, "FILE",
+           "file of recorded replies, read where the cache has none; compressed if it ends in .gz"),
+    Option("record", _switch, "", "write the replies of this run to the cassette"),
+    Option("record_prompts", _switch, "", "write prompts to the cassette in full, not only their hashes"),
+    Option("drop_unused", _switch, "", "drop recorded replies that a full run did not use from the cassette"),
+    Option("plan", _switch, "", "print what a run would ask and cost; ask nothing"),
+    Option("max_calls", COUNT, "N", "stop before more replies than these are asked of servers"),
+    Option("max_cost", AMOUNT, "USD", "stop before the call that could cost more than this in all"),
+    Option("prices", Path, "FILE", "file of prices of models (TOML), which override the known ones"),
+    Option("prompts", Path, "FILE",
+           "file of prompts for models at a server (TOML), in place of the package's own"),
+    Option("max_unscored", SHARE, "SHARE",
+           "share of examples without a score above which a score is an error"),
+    Option("baseline", Path, "FILE",
+           "file of the scores that max_drop compares with, for git; in the root directory by default"),
+    Option("update_baseline", _update, "",
+           "write the scores of this run to the baseline, and compare them with none; only on the command line; "
+           "under CI=true refused unless it is --rageval-update-baseline=force", words=("force",), permanent=False),
+    Option("require_baseline", _switch, "",
+           "a max_drop without a baseline is an error, not a pass with a warning, and so is a test of the baseline "
+           "that a full run did not run; the default under CI=true, which --rageval-require-baseline=false reverts"),
+    Option("calibration", Path, "FILE",
+           "file of answers that people labelled, by which answer.correct and llm_reteval are also reported "
+           "corrected for the judge's errors"),
+    Option("repeat", POSITIVE, "N",
+           "ask generator and judge this often, under new sample numbers, and report how far the means spread"),
+    Option("report", Path, "FILE",
+           "write results to this file: .md for a pull request, .html for a browser, .json for programs; repeatable",
+           many=True),
+    Option("seed", COUNT, "N", "seed of bootstrap intervals and of random orders"),
 )
+# fmt: on
