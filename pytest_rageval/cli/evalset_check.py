@@ -22,9 +22,7 @@ from pytest_rageval.stats.power import POWER, detectable_drop_unpaired
 
 __all__ = ["check_command"]
 
-IMBALANCE: Final = 10
-"""A tag is unbalanced if its commonest value has over this many times the examples of its rarest."""
-
+IMBALANCE: Final = 10  # a tag's commonest value has over this many times the examples of its rarest
 ALPHA: Final = 0.05  # significance level of the drop that an eval set can show
 MAX_FINDINGS: Final = 5  # findings of a kind that are shown
 MAX_IDS: Final = 4  # examples of a finding that are named
@@ -217,12 +215,11 @@ def _unsupported(evalset: EvalSet, lookups: Mapping[GoldKey, "_Lookup"]) -> Iter
         ]
         known = [text for text in texts if text is not None]
         # The answer may be in a passage whose text is unknown.
-        if not known or len(known) < len(texts):
-            continue
-        for aliases in example.wanted:
-            if not any(containment(text, aliases) for text in known):
-                yield Finding((example.id,), excerpt(aliases[0]))
-                break
+        if known and len(known) == len(texts):
+            for aliases in example.wanted:
+                if not any(containment(text, aliases) for text in known):
+                    yield Finding((example.id,), excerpt(aliases[0]))
+                    break
 
 
 @dataclass(slots=True)
@@ -293,26 +290,22 @@ class _GoldIndex:
         self._an_id: str | None = None
         for example in evalset:
             for n, gold in enumerate(example.gold):
-                self._lookups[example.id, n] = self._lookup(gold)
-                if of_files and gold.span is None and gold.id is not None and gold.text is not None:
-                    self._by_text_instead[example.id, n] = self._text_lookup(gold)
+                self._register((example.id, n), gold, of_files=of_files)
         self._quotes = Quotes(self._by_text)
 
-    def _lookup(self, gold: Gold) -> _Lookup | _SpanLookup:
+    def _register(self, key: GoldKey, gold: Gold, *, of_files: bool) -> None:
         if gold.span is not None:
             span_lookup = _SpanLookup(gold, gold.span)
+            self._lookups[key] = span_lookup
             self._by_file[_file_name(gold.span.source)].append(span_lookup)
-            return span_lookup
-        if gold.id is None:
-            return self._text_lookup(gold)
-        lookup = _Lookup(gold, "no passage has this id")
-        self._by_id[gold.id].append(lookup)
-        return lookup
-
-    def _text_lookup(self, gold: Gold) -> _Lookup:
-        lookup = _Lookup(gold, "its text is nowhere in the corpus")
-        self._by_text[gold.text or ""].append(lookup)
-        return lookup
+            return
+        if gold.id is not None:
+            lookup = self._lookups[key] = _Lookup(gold, "no passage has this id")
+            self._by_id[gold.id].append(lookup)
+        if gold.id is None or (of_files and gold.text is not None):
+            lookup = _Lookup(gold, "its text is nowhere in the corpus")
+            (self._lookups if gold.id is None else self._by_text_instead)[key] = lookup
+            self._by_text[gold.text or ""].append(lookup)
 
     def compare(self, document: Document) -> None:
         self._an_id = self._an_id or document.id

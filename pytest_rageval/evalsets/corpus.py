@@ -43,7 +43,7 @@ def read_corpus(path: Path) -> Iterator[Document]:
     path = beir_file(path, BEIR_CORPUS) or path
     check = None
     for check, record in checked(json_records(path), "text"):
-        yield _beir_document(record, check) if "_id" in record else _document(record, check)
+        yield _document(record, check)
     if check is None:
         raise InputError(f'{path.name} holds no passages.\nOne a line: {{"id": "doc-4", "text": "…"}}')
 
@@ -67,12 +67,10 @@ def beir_text(record: Mapping[str, Any], check: Check) -> str:
     return f"{title} {text}".strip()
 
 
-def _beir_document(record: Mapping[str, Any], check: Check) -> Document:
-    identifier, text = check.name(record["_id"], "_id"), beir_text(record, check)
-    return Document(text, identifier, span=_whole(identifier, text))
-
-
 def _document(record: Mapping[str, Any], check: Check) -> Document:
+    if "_id" in record:
+        name, content = check.name(record["_id"], "_id"), beir_text(record, check)
+        return Document(content, name, span=_whole(name, content))
     text = check.text(record["text"], "text")
     identifier = None if record.get("id") is None else check.name(record["id"], "id")
     if record.get("source") is None:

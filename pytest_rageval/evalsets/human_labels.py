@@ -32,12 +32,6 @@ class LabelledAnswer:
     prediction: str
     human: tuple[float | None, ...]
 
-    @property
-    def labelled(self) -> Hashable:
-        """What was labelled, without its id and its labels."""
-        references = frozenset(map(_single_spaced, self.references))
-        return _single_spaced(self.example.question), references, _single_spaced(self.prediction)
-
 
 @dataclass(frozen=True, slots=True)
 class LabelledPair:
@@ -47,12 +41,6 @@ class LabelledPair:
     first: str
     second: str
     human: tuple[float | None, ...]
-
-    @property
-    def labelled(self) -> Hashable:
-        """What was labelled, without its id, its labels and the order of the answers."""
-        answers = frozenset({_single_spaced(self.first), _single_spaced(self.second)})
-        return _single_spaced(self.example.question), answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +85,7 @@ def load_labels(path: Path) -> HumanLabels:
         first_place = places.setdefault(item.example.id, place)
         if first_place != place:
             check.fail(f'the id "{item.example.id}" is already that of {first_place}', "Make one another.")
-        first_place = labelled.setdefault(item.labelled, place)
+        first_place = labelled.setdefault(_labelled(item), place)
         if first_place != place:
             what = "pair" if isinstance(item, LabelledPair) else "answer"
             check.fail(
@@ -121,6 +109,20 @@ def load_labels(path: Path) -> HumanLabels:
     labels = {label for answer in answers for label in answer.human if label is not None}
     scale: Scale = "pairwise" if pairs else "yes/no" if labels <= {0.0, 1.0} else "graded"
     return HumanLabels(path.name, scale, tuple(answers), tuple(pairs))
+
+
+def _labelled(item: LabelledAnswer | LabelledPair) -> Hashable:
+    """What was labelled, whatever the order of references or answers."""
+    texts, answer = (
+        ((item.first, item.second), "")
+        if isinstance(item, LabelledPair)
+        else (item.references, item.prediction)
+    )
+    return (
+        _single_spaced(item.example.question),
+        frozenset(map(_single_spaced, texts)),
+        _single_spaced(answer),
+    )
 
 
 def _single_spaced(text: str) -> str:

@@ -261,7 +261,8 @@ class Check:
             self.fail(*too_deep)
         level: list[Any] = [value]
         for _ in range(MAX_DEPTH):
-            level = [child for parent in level for child in _children(parent)]
+            inner = [parent.values() if isinstance(parent, Mapping) else parent for parent in level]
+            level = [child for each in inner for child in each if isinstance(child, (Mapping, *LISTS))]
             if not level:
                 break
         else:
@@ -274,11 +275,6 @@ def _integral(value: Any) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < MAX_EXACT else None
-
-
-def _children(value: Any) -> Iterable[Any]:
-    inner = value.values() if isinstance(value, Mapping) else value
-    return [item for item in inner if isinstance(item, (Mapping, *LISTS))]
 
 
 def _shown(keys: tuple[str | int, ...]) -> str:
@@ -326,7 +322,14 @@ def _line(example: Example) -> bytes:
         "question": example.question,
         "answers": list(example.answers),
         "answer_set": [list(aliases) for aliases in example.answer_set],
-        "gold": [_gold_record(gold) for gold in example.gold],
+        "gold": [
+            {
+                name: value
+                for name, value in asdict(gold).items()
+                if value is not None and (name, value) != ("grade", 1)
+            }
+            for gold in example.gold
+        ],
         "reference": example.reference,
         "tags": dict(example.tags),
     }
@@ -337,8 +340,3 @@ def _line(example: Example) -> bytes:
     except UnicodeEncodeError:
         # Half of a surrogate pair is legal in JSON, where it is escaped, but not in UTF-8.
         return json.dumps(record, allow_nan=False).encode() + b"\n"
-
-
-def _gold_record(gold: Gold) -> dict[str, Any]:
-    fields = asdict(gold).items()
-    return {name: value for name, value in fields if value is not None and (name, value) != ("grade", 1)}

@@ -148,7 +148,10 @@ _ENCODER: Final = json.JSONEncoder(sort_keys=True)
 
 def _refuse_same_ids(read: Read, ranks: "array[int]", seed: int) -> None:
     """Refuse two records with one id, also among those that are not drawn."""
-    repeated = _repeated(ranks)
+    import numpy as np  # noqa: PLC0415 - sorts in a tenth of the memory of a set
+
+    ordered = np.sort(np.frombuffer(ranks, np.uint64))
+    repeated = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
     places: dict[str, str] = {}
     for place, record in read() if repeated else ():
         identifier = example_from(record, place=place).id
@@ -156,10 +159,3 @@ def _refuse_same_ids(read: Read, ranks: "array[int]", seed: int) -> None:
             if identifier in places:
                 raise same_id_error(identifier, place, places[identifier])
             places[identifier] = place
-
-
-def _repeated(numbers: "array[int]") -> set[int]:
-    import numpy as np  # noqa: PLC0415 - sorts in a tenth of the memory of a set
-
-    ordered = np.sort(np.frombuffer(numbers, np.uint64))
-    return set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
