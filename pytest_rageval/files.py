@@ -56,7 +56,6 @@ def _is_ours(directory: Path) -> bool:
 
 
 def _make_private(path: Path) -> None:
-    """Remove the permissions of others, where we may."""
     if os.name != "posix":
         return
     with suppress(OSError):

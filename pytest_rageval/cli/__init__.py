@@ -75,8 +75,6 @@ def _switch(name: str, text: str) -> Argument:
 
 
 def _checked(kind: Callable[[str], Any], fits: Callable[[Any], bool], expected: str) -> Callable[[str], Any]:
-    """Return a parser of the values that fit."""
-
     def parse(text: str) -> Any:
         with suppress(ValueError):
             value = kind(text)

@@ -61,7 +61,6 @@ def import_command(options: argparse.Namespace) -> int:
 
 
 def _import(database: Database, entries: Sequence[Entry], *, replace: bool) -> str:
-    """Write the entries, and return a summary of new and existing ones."""
     store = Store(database)
     changed: list[Entry] = []
     new = mended = same = other = 0
@@ -161,7 +160,6 @@ def _limit(options: argparse.Namespace) -> float:
 
 
 def _selected(entries: Sequence[Entry], options: argparse.Namespace) -> list[Entry]:
-    """The entries that meet all conditions."""
     limit = _limit(options)
     return [
         entry

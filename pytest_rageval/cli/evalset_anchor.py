@@ -132,8 +132,6 @@ class _Quote:
 
 
 class _Places:
-    """The places in a corpus of the ids and quotes of an eval set."""
-
     def __init__(self, evalset: EvalSet) -> None:
         unanchored = [gold for example in evalset for gold in example.gold if gold.span is None]
         quotes = {gold.text for gold in unanchored if gold.text is not None}
@@ -198,7 +196,6 @@ def _anchored_by_id(gold: Gold, passage: _Passage) -> Gold:
 
 
 def _merged(aliases: Sequence[_Quote]) -> _Quote:
-    """The places of all aliases, without those within another."""
     places = {place for alias in aliases for place in alias.places}
     # An alias with more places than are kept may be elsewhere too.
     if all(len(alias.places) < MAX_PLACES for alias in aliases):
@@ -211,7 +208,6 @@ def _within(inner: Span, outer: Span) -> bool:
 
 
 def _place(document: Document, start: int, end: int) -> Span | None:
-    """The place in its file of a part of a passage; None if unknown."""
     span, text = document.span, document.text
     if span is None:
         return None

@@ -206,7 +206,6 @@ def _gold_findings(evalset: EvalSet, corpus: Iterable[Document] | None, *, of_fi
 
 
 def _unsupported(evalset: EvalSet, lookups: Mapping[GoldKey, "_Lookup"]) -> Iterator[Finding]:
-    """Examples with an answer of which no alias is in a gold passage."""
     for example in evalset:
         texts = [
             gold.text or (lookups[example.id, n].text if lookups else None)
@@ -279,8 +278,6 @@ class _SpanLookup:
 
 
 class _GoldIndex:
-    """The gold passages of an eval set, by what they are looked up by."""
-
     def __init__(self, evalset: EvalSet, *, of_files: bool) -> None:
         self._lookups: dict[GoldKey, _Lookup | _SpanLookup] = {}
         self._by_id: dict[str, list[_Lookup]] = defaultdict(list)

@@ -303,7 +303,6 @@ def passages(corpus: Iterable[Document]) -> Iterator[Passage]:
 
 
 def _cuts(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of the passages of a text, without white space around them."""
     at = 0
     while at < len(text):
         end = len(text) if len(text) - at <= MAX_CHARACTERS else _break(text, at)

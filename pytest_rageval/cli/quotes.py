@@ -128,7 +128,6 @@ class Quotes:
 
 
 def _occurrences(wanted: str, text: str) -> Iterator[int]:
-    """The offsets of a text in another; occurrences may overlap."""
     at = text.find(wanted)
     for _ in range(SIMPLE_SEARCHES):
         if at < 0:
@@ -150,7 +149,6 @@ def _occurrences(wanted: str, text: str) -> Iterator[int]:
 
 
 def _extended(wanted: str, borders: list[int], matched: int, letter: str) -> int:
-    """The length of the matching prefix after one more letter."""
     while matched and wanted[matched] != letter:
         matched = borders[matched - 1]
     return matched + (wanted[matched] == letter)
@@ -174,7 +172,6 @@ def _on_lines(words: Iterable[tuple[str, int, int]]) -> str:
 
 
 def _splits(text: str, at: int) -> bool:
-    """Whether an offset is within a word or a number."""
     if not 0 < at < len(text):
         return False
     if unicodedata.category(text[at])[0] == "M":

@@ -170,7 +170,6 @@ PART: Final = _number(float, lambda value: 0 < value <= 1, "a share above 0, at 
 
 
 def _switch(text: str) -> bool:
-    """On or off, as in ini files."""
     on = text.lower() in {"true", "1", "yes", "on"}
     if not on and text.lower() not in {"false", "0", "no", "off"}:
         raise ValueError("expected true or false")
@@ -178,7 +177,6 @@ def _switch(text: str) -> bool:
 
 
 def _update(text: str) -> bool | Literal["force"]:
-    """On or off, or "force"."""
     if text.lower() == "force":
         return "force"
     try:
@@ -188,7 +186,6 @@ def _update(text: str) -> bool | Literal["force"]:
 
 
 def _is_ci(value: str | None) -> bool:
-    """Whether the environment variable CI says that this is a build server."""
     return (value or "").strip().lower() not in {"", "0", "false", "no", "off"}
 
 

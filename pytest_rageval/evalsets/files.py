@@ -175,13 +175,11 @@ class _Document:
         self._ended = False
 
     def array(self) -> Iterator[tuple[str, Any]]:
-        """Parse an array, and yield its elements with their places."""
         self._take("[")
         for number in self._items("]"):
             yield f"{self._name} record {number}", self._value()
 
     def member(self, key: str) -> Iterator[tuple[str, Any]]:
-        """Parse an object, and yield the elements of the array under a key with their places."""
         self._take("{")
         found = False
         for _ in self._items("}"):
@@ -214,7 +212,6 @@ class _Document:
                 return self._text[self._at : self._at + 1]
 
     def fail(self, found: str) -> NoReturn:
-        """Raise an error at the current line."""
         line = self._reading.line + 1 + self._text.count("\n", 0, self._at)
         raise InputError(f"{self._name} line {line} is not JSON as expected: {found}.\nIs the file whole?")
 

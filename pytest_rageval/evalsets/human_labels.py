@@ -112,7 +112,6 @@ def load_labels(path: Path) -> HumanLabels:
 
 
 def _labelled(item: LabelledAnswer | LabelledPair) -> Hashable:
-    """What was labelled, whatever the order of references or answers."""
     texts, answer = (
         ((item.first, item.second), "")
         if isinstance(item, LabelledPair)

@@ -287,7 +287,6 @@ def _listed(record: Mapping[Any, Any]) -> str:
 
 
 def _kind(value: Any) -> str:
-    """The value in JSON's words."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -59,7 +59,6 @@ def adapt_retriever(
 
 
 def _call(part: Callable[[Any], Any], retriever: object) -> Any:
-    """Call a part of an adapter, which may be a plugin's."""
     try:
         return part(retriever)
     except RagevalError:
@@ -70,7 +69,6 @@ def _call(part: Callable[[Any], Any], retriever: object) -> Any:
 
 
 def _name(part: Callable[[Any], Any]) -> str:
-    """The name of a part of an adapter in errors, with its module."""
     named = part if hasattr(part, "__qualname__") else type(part)
     return f"The retriever adapter {named.__module__}.{named.__qualname__}"
 

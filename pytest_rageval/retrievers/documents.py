@@ -140,7 +140,6 @@ def _first_value(places: list[Any], name: str) -> Any:
 
 
 def _scored(item: object) -> tuple[object, float | None] | None:
-    """A document and its score, where the item is a pair of these or a node with a score."""
     if isinstance(item, tuple) and not hasattr(item, "_fields"):
         score = as_number(item[1]) if len(item) == len(("document", "score")) else None
         return None if score is None else (item[0], score)
@@ -149,6 +148,5 @@ def _scored(item: object) -> tuple[object, float | None] | None:
 
 
 def _first(item: object, names: tuple[str, ...]) -> Any:
-    """The first value under these names that is neither None nor a method."""
     values = (_get(item, name) for name in names)
     return next((value for value in values if value is not None and not callable(value)), None)

@@ -42,8 +42,6 @@ _BULLET: Final = re.compile(r"\s*(?:\d+[.):](?!\d)|[-*•])?\s*")
 
 
 class _LLMRetriever:
-    """What the retrievers share: a model that writes, and a search."""
-
     def __init__(self, search: object, llm: LLM, max_tokens: int | None) -> None:
         if not callable(search):
             raise InputError(
@@ -207,12 +205,10 @@ def _require_constant(rrf_k: float) -> None:
 
 
 def _read(found: Any) -> Awaitable[object] | list[Document]:
-    """The documents of a sync search; of an async one the awaitable."""
     return found if inspect.isawaitable(found) else list(corpus_from(found))
 
 
 def _read_queries(reply: str, n: int) -> list[str]:
-    """The first n lines of a reply, without numbers or bullets."""
     if is_plan_mark(reply):
         return []
     lines = [_BULLET.sub("", line, count=1).strip().strip("\"'“”") for line in reply.splitlines()]

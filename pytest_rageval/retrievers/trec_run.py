@@ -75,7 +75,6 @@ class TrecRun:
 
 
 def _rankings(path: Path) -> dict[str, list[tuple[float, str]]]:
-    """Scores and documents of each topic, best first."""
     scores: dict[str, dict[str, float]] = {}
     for number, line in lines(path):
         cells = line.split()

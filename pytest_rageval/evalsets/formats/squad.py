@@ -47,7 +47,6 @@ def articles(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _articles(path: Path) -> Iterator[tuple[Check, str, list[dict[str, Any]]]]:
-    """Yield each article's checks, source and paragraphs."""
     for number, (check, article) in enumerate(checked(json_elements(path, "data"), "paragraphs"), 1):
         title = article.get("title")
         source = f"article {number}" if title is None else check.text(title, "title")

@@ -109,7 +109,6 @@ def _missing_columns(name: str, missing: Sequence[str], header: Sequence[str], r
 def _record(
     place: str, row: Mapping[str, str], columns: Mapping[str, str], separator: str | None
 ) -> dict[str, Any]:
-    """The row with its columns under our names, and their cells as values."""
     used = set(columns.values())
     record: dict[str, Any] = {name: cell for name, cell in row.items() if cell and name not in used}
     for target, source in columns.items():
@@ -175,7 +174,6 @@ def rows(
 
 
 def _cells(path: Path, delimiter: str, quote: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the cells of each row, the header's first, with their places."""
     quoting = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
     reader = csv.reader((line for _, line in lines(path)), delimiter=delimiter, strict=True, **quoting)
     while True:

@@ -45,7 +45,6 @@ def _is_judgement(line: str) -> bool:
 
 
 def _is_topic(line: str) -> bool:
-    """Whether a line has an id, with a digit, and a question, and is not the header of a table."""
     identifier, tab, question = line.partition("\t")
     return (
         bool(tab)

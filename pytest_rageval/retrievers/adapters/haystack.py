@@ -82,7 +82,6 @@ def adapt_pipeline(retriever: Any) -> Callable[..., Any]:
 
 
 def _inputs(component: Any) -> dict[str, bool]:
-    """The names of its inputs, each with whether it is required."""
     sockets = getattr(component, "__haystack_input__", None)
     if sockets is not None:
         # A component that wraps a pipeline has its inputs only here: its run takes any keyword.

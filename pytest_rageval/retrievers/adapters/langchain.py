@@ -46,7 +46,6 @@ def adapt_retriever(retriever: Any) -> Callable[..., Any]:
 
 
 def _searches_with_keywords(retriever: Any, search: Callable[..., Any]) -> bool:
-    """Whether `search_kwargs` can be overridden by keywords."""
     kinds = {parameter.kind for parameter in inspect.signature(search).parameters.values()}
     has_keywords = isinstance(getattr(retriever, "search_kwargs", None), Mapping)
     return has_keywords and inspect.Parameter.VAR_KEYWORD in kinds
