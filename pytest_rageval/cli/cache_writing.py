@@ -272,15 +272,7 @@ def _verify_embeddings(directory: Path, *, mend: bool) -> bool:
 
 
 def check_cassette(path: Path) -> tuple[int, list[str], list[str]]:
-    """Check every line of a cassette.
-
-    Returns:
-        The number of good replies, the damage, and harmless findings.
-
-    Raises:
-        InputError: the file cannot be read.
-        StoreError: it is larger than any recording.
-    """
+    """Check every line of a cassette; return the number of good replies, the damage, and harmless findings."""
     damage: list[str] = []
     notices: list[str] = []
     seen: dict[str, tuple[int, Reply]] = {}

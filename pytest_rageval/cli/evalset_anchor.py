@@ -25,7 +25,7 @@ def anchor_command(options: argparse.Namespace) -> int:
     refuse_existing(
         [out, *([rest] if rest else [])], read=[options.file, options.corpus], force=options.force
     )
-    evalset, _ = read_evalset(options.file, options.format, options.field, options.option)
+    evalset, _ = read_evalset(options)
     results = list(anchor(evalset, read_corpus(options.corpus)))
     anchored = [_with_reasons(result) for result in results if not result.doubts]
     left = [result for result in results if result.doubts]

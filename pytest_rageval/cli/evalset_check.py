@@ -30,7 +30,7 @@ MAX_IDS: Final = 4  # examples of a finding that are named
 
 def check_command(options: argparse.Namespace) -> int:
     """Print the mistakes that are found; 1 if there are errors."""
-    evalset, places = read_evalset(options.file, options.format, options.field, options.option)
+    evalset, places = read_evalset(options)
     corpus = None if options.corpus is None else read_corpus(options.corpus)
     of_files = options.corpus is not None and is_of_files(options.corpus)
     kinds = [*_question_findings(evalset), *_gold_findings(evalset, corpus, of_files=of_files)]

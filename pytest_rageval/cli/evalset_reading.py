@@ -1,5 +1,6 @@
 """The files of the `evalset` commands: eval sets with options from the command line, and files to be written."""
 
+import argparse
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,16 +21,8 @@ FLAGS: Final[Mapping[str, str]] = {"fields": "--field OURS=THEIRS", "format": "-
 SWITCH: Final = {"true": True, "false": False}
 
 
-def read_evalset(
-    path: Path, form: str | None, fields: Sequence[str] | None, options: Sequence[str] | None
-) -> tuple[EvalSet, Mapping[str, str]]:
-    """Read an eval set, with the place of each example.
-
-    Args:
-        path: of a file or a folder.
-        form: the name of its format; None: recognized.
-        fields: each "OURS=THEIRS".
-        options: each "NAME=VALUE"; a switch is true or false.
+def read_evalset(options: argparse.Namespace) -> tuple[EvalSet, Mapping[str, str]]:
+    """Read the eval set that a command names.
 
     Returns:
         The eval set, and the place of each example by its id: "support.jsonl line 3".
@@ -37,13 +30,14 @@ def read_evalset(
     Raises:
         InputError: it cannot be used; the remedy is in terms of the command line.
     """
+    path: Path = options.file
     if not path.exists():
         raise InputError(f"The eval set {path} cannot be read: there is no such file.")
     path = path.absolute()  # "." has no name, and errors and reports need one.
-    field_map = _field_map(fields or ())
+    field_map = _pairs("field", "OURS=THEIRS", "question=query", options.field)
     with _flags_named(FLAGS):
-        found = format_of(path, FORMATS, form, ["fields"] if field_map else ())
-    parsed = _format_options(found, options or (), field_map)
+        found = format_of(path, FORMATS, options.format, ["fields"] if field_map else ())
+    parsed = _format_options(found, options.option, field_map)
     places: list[str] = []
 
     def records() -> Iterator[tuple[str, Any]]:
@@ -76,27 +70,16 @@ def refuse_existing(files: Sequence[Path], *, read: Sequence[Path], force: bool)
             )
 
 
-def _field_map(arguments: Sequence[str]) -> dict[str, str]:
-    fields: dict[str, str] = {}
-    for argument in arguments:
-        ours, theirs = _pair("field", "OURS=THEIRS", argument)
-        if ours in fields:
-            raise InputError(f"--field {ours} is there twice.\nSay it once.")
-        fields[ours] = theirs
-    return fields
-
-
-def _format_options(form: Format, arguments: Sequence[str], fields: Mapping[str, str]) -> dict[str, Any]:
+def _format_options(
+    form: Format, arguments: Sequence[str] | None, fields: Mapping[str, str]
+) -> dict[str, Any]:
     known = {name: default for name, default in form.options.items() if name not in FLAGS}
     options: dict[str, Any] = {"fields": fields} if fields else {}
     if fields and "fields" not in form.options:
         raise InputError(f"The format {form.name!r} takes no field map, and so no --field.")
-    for argument in arguments:
-        name, value = _pair("option", "NAME=VALUE", argument)
+    for name, value in _pairs("option", "NAME=VALUE", "separator=' | '", arguments).items():
         if name in FLAGS:
             raise InputError(f"--option {name}={value} has a flag of its own.\nWrite {FLAGS[name]}.")
-        if name in options:
-            raise InputError(f"--option {name} is there twice.\nSay it once.")
         if name not in known:
             raise InputError(
                 f"The format {form.name!r} has no option {name}.\nIt has: {', '.join(known) or 'none'}."
@@ -109,13 +92,17 @@ def _format_options(form: Format, arguments: Sequence[str], fields: Mapping[str,
     return options
 
 
-def _pair(flag: str, form: str, argument: str) -> tuple[str, str]:
-    name, equals, value = argument.partition("=")
-    # An option may be empty, such as the quotes of a table.
-    if not (name and equals and (value or flag == "option")):
-        example = "question=query" if flag == "field" else "separator=' | '"
-        raise InputError(f"--{flag} {argument} is no {form}.\nWrite --{flag} {example}, say.")
-    return name, value
+def _pairs(flag: str, form: str, example: str, arguments: Sequence[str] | None) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for argument in arguments or ():
+        name, equals, value = argument.partition("=")
+        # An option may be empty, such as the quotes of a table.
+        if not (name and equals and (value or flag == "option")):
+            raise InputError(f"--{flag} {argument} is no {form}.\nWrite --{flag} {example}, say.")
+        if name in pairs:
+            raise InputError(f"--{flag} {name} is there twice.\nSay it once.")
+        pairs[name] = value
+    return pairs
 
 
 @contextmanager

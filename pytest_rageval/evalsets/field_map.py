@@ -22,11 +22,10 @@ def mapped(records: Iterable[tuple[str, Any]], fields: Mapping[str, str]) -> Rec
     Args:
         records: with their places.
         fields: from our names to theirs, such as `{"question": "query", "gold.id": "doc", "tags.topic":
-            "category"}`. Ours: `id`, `question`, `answers`, `answer_set`, `gold`, `reference`, `tags`, a part
-            of the gold passages (`gold.id`: one value, or a list with one a passage), or one tag. Theirs: a
-            field's name, or with dots the way to it through objects; `"#"` is the record's number, from 1. A
-            single value for `answers` is the one answer; for `gold`, the id of the one passage. Other fields
-            are kept.
+            "category"}`. Ours are the native fields, a part of the gold passages (`gold.id`: one value, or a list
+            with one a passage), or one tag. Theirs: a field's name, or with dots the way to it through objects;
+            `"#"` is the record's number, from 1. A single value for `answers` is the one answer; for `gold`, the
+            id of the one passage. Other fields are kept.
 
     Raises:
         InputError: the map cannot be used, or names a foreign field that no record has; a record's passages

@@ -149,12 +149,8 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
 def json_elements(path: Path, key: str | None = None) -> Iterator[tuple[str, Any]]:
     """Yield the elements of an array with their places, "FILE record 1" and so on; one at a time is in memory.
 
-    Args:
-        path: of a file that is one JSON document.
-        key: of the array in the document's object; None: the document is the array.
-
-    Raises:
-        InputError: the file cannot be read, has another form, or an element is longer than 64 MiB.
+    The array is the file's JSON document, or under a key of it. InputError if the file cannot be read or has another
+    form, or an element is longer than 64 MiB.
     """
     with opened(path) as reading:
         document = _Document(path.name, reading)

@@ -119,14 +119,8 @@ def format_of(
 ) -> Format:
     """Return the format with a name or, without one, the format that recognizes a path.
 
-    Args:
-        path: of a file or a folder.
-        formats: the known ones, by name.
-        name: of one; None: recognized.
-        options: names of the user's; formats that have all of these are preferred.
-
-    Raises:
-        InputError: there is no such format; none or several recognize the path.
+    Among several, those that have all of the user's options are preferred, then those that are not general.
+    InputError if there is no such format, or if none or several recognize the path.
     """
     if name is not None:
         if name not in formats:

@@ -70,11 +70,9 @@ def load_records(source: object, how: LoadOptions | None = None) -> EvalSet | No
     Missing values (NaN, NaT, NA) are left out, NumPy values become Python's, and times become ISO texts.
 
     Args:
-        source: a list or tuple of dicts, a pandas or Polars data frame, a Hugging Face `Dataset`.
+        source: a list or tuple of dicts, a pandas or Polars data frame, a Hugging Face `Dataset`; for anything
+            else, such as an iterator, the result is None.
         how: sample, and the option `fields` (see `field_map.mapped`).
-
-    Returns:
-        None if the source is none of these; an iterator is none, since it can be read only once.
 
     Raises:
         InputError: a record cannot be used, or there is another option than `fields`.

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -170,16 +170,14 @@ def checked(records: Iterable[tuple[str, Any]], *required: str) -> Iterator[tupl
         yield check, dict(check.record(value, *required))
 
 
+@dataclass(slots=True)
 class Check:
     """Reads and checks the values of the record at a place, such as "support.jsonl line 3".
 
     Every method takes a value and its keys, for messages: `"gold", 0, "id"` is shown as `"gold"[0] "id"`.
     """
 
-    __slots__ = ("place",)
-
-    def __init__(self, place: str) -> None:
-        self.place = place
+    place: str
 
     def fail(self, found: str, remedy: str) -> NoReturn:
         """Raise an error."""

@@ -65,12 +65,11 @@ def sampled(read: Read, draw: Draw, *, name: str) -> EvalSet:
     The examples with the smallest ranks are drawn; a rank depends on the seed and the id alone. So the
     sample is the same on every machine and in every order of the file, and without stratification, a
     larger sample contains a smaller one. A stratified sample has each group's share of the whole,
-    rounded by largest remainders. Records are read again for it, and to compare the ids of equal ranks: of
-    examples that are not drawn, only the rank is kept.
+    rounded by largest remainders. Of examples that are not drawn, only the rank is kept: records are read again
+    to stratify, and to compare the ids of equal ranks.
 
     Raises:
-        InputError: a record cannot be used, two have one id, there are none, or a tag to stratify by is in
-            no record or has more values than there are examples to draw.
+        InputError: a record or the stratification cannot be used, two have one id, or there are none.
     """
     whole: list[Entry] = []
     ranks = array("Q")

@@ -56,9 +56,8 @@ def document_from(item: object) -> Document:
     """Return one retrieved item as a document.
 
     A string is a text without an id. A dict or an object is read by key or attribute: the text under a name of
-    `TEXT`, the id under a name of `ID`, there or in its metadata; the first one counts. Pairs (document, score) of
-    LangChain and nodes with a score of LlamaIndex are read as the document with that score. An item with an id and no
-    text has the text "": it can be ranked, not read.
+    `TEXT`, the id under a name of `ID`, there or in its metadata; the first one counts. Pairs (document, score) and
+    LlamaIndex's nodes with a score are read as the document with that score. With an id and no text the text is "".
 
     Raises:
         CallableError: it has neither text nor id.

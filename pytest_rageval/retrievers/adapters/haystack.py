@@ -29,7 +29,18 @@ def adapt_component(retriever: Any) -> Callable[..., Any]:
     counts = [name for name in (TOP_K, *K_NAMES) if name in required][:1]
     others = [name for name in required if required[name] and name not in (*queries, *counts)]
     if others or not queries:
-        raise CallableError(_not_by_text(retriever, others or list(required)))
+        wanted = others or list(required)
+        kind = type(retriever).__name__
+        what = f"rageval_retriever is {kind}, whose run wants {', '.join(wanted) or 'nothing'}"
+        if "query_embedding" in wanted:
+            raise CallableError(
+                f"{what}, an embedding, where a question is a text.\n"
+                "Return a Pipeline of a text embedder and this retriever, or a function (query, k) -> documents."
+            )
+        raise CallableError(
+            f"{what}, where a question is given as {' or '.join(QUERY_NAMES)}, and nothing else.\n"
+            "Return a function (query, k) -> documents that runs it."
+        )
 
     def run(query: str, k: int) -> Any:
         inputs: dict[str, str | int] = dict.fromkeys(queries, query) | dict.fromkeys(counts, k)
@@ -91,27 +102,8 @@ def _inputs(component: Any) -> dict[str, bool]:
     return {parameter.name: parameter.default is parameter.empty for parameter in parameters}
 
 
-def _not_by_text(retriever: object, wanted: list[str]) -> str:
-    what = (
-        f"rageval_retriever is {type(retriever).__name__}, whose run wants {', '.join(wanted) or 'nothing'}"
-    )
-    if "query_embedding" in wanted:
-        return (
-            f"{what}, an embedding, where a question is a text.\n"
-            "Return a Pipeline of a text embedder and this retriever, or a function (query, k) -> documents."
-        )
-    return (
-        f"{what}, where a question is given as {' or '.join(QUERY_NAMES)}, and nothing else.\n"
-        "Return a function (query, k) -> documents that runs it."
-    )
-
-
 def _sockets(described: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, Any]]:
-    return [
-        (component, name, socket)
-        for component, sockets in described.items()
-        for name, socket in sockets.items()
-    ]
+    return [(component, *socket) for component, sockets in described.items() for socket in sockets.items()]
 
 
 def _unclear(what: str, listed_as: str, sockets: list[tuple[str, str, Any]]) -> str:
