@@ -28,8 +28,8 @@ __all__ = [
     "split_damaged",
 ]
 
+# How SQLite's error names begin for a damaged file; the last one is for missing tables.
 CORRUPT = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR")
-"""How SQLite's error names begin for a damaged file; the last one is for missing tables."""
 
 
 class BrokenCacheError(StoreError):
@@ -123,14 +123,9 @@ def _first_line(error: StoreError) -> str:
 
 def split_damaged(entries: Iterable[Entry | Damaged]) -> tuple[list[Entry], list[Damaged]]:
     """Split entries into good and damaged ones."""
-    good: list[Entry] = []
-    damaged: list[Damaged] = []
-    for entry in entries:
-        if isinstance(entry, Damaged):
-            damaged.append(entry)
-        else:
-            good.append(entry)
-    return good, damaged
+    both = list(entries)
+    good = [entry for entry in both if not isinstance(entry, Damaged)]
+    return good, [entry for entry in both if isinstance(entry, Damaged)]
 
 
 def models_table(entries: Iterable[Entry]) -> str:

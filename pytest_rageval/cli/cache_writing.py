@@ -42,8 +42,6 @@ __all__ = ["import_command", "prune_command", "verify_command"]
 
 DAY_S = 86_400.0
 
-CHUNK = 1000  # replies compared with the cache in one query
-
 
 def import_command(options: argparse.Namespace) -> int:
     """Add the replies of cassettes to the cache: of all the files, or of none.
@@ -55,32 +53,19 @@ def import_command(options: argparse.Namespace) -> int:
     for path in options.files:
         entries = {**cassette_entries(path), **entries}
     with open_cache(options.cache_dir, make=True, write=True) as database, database.transaction():
-        summary = _import(database, list(entries.values()), replace=options.replace)
+        existing = present(database, list(entries))
+        cached = Store(database).get_many(list(existing))
+        other = [key for key in cached if cached[key] != entries[key].reply]
+        written = (entries.keys() - cached.keys()) | set(other if options.replace else ())
+        Store(database).put_many(entry for key, entry in entries.items() if key in written)
+    summary = f"{count(len(entries) - len(existing), 'new reply')}, {len(cached):,} there already"
+    if other:
+        fate = "replaced" if options.replace else "kept as they were"
+        summary += f", of these {len(other):,} with another text, {fate}"
+    if len(existing) > len(cached):
+        summary += f", {count(len(existing) - len(cached), 'damaged entry')} replaced"
     say(f"{options.cache_dir}: {summary}")
     return 0
-
-
-def _import(database: Database, entries: Sequence[Entry], *, replace: bool) -> str:
-    store = Store(database)
-    changed: list[Entry] = []
-    new = mended = same = other = 0
-    for start in range(0, len(entries), CHUNK):
-        chunk = entries[start : start + CHUNK]
-        existing = present(database, [entry.key for entry in chunk])
-        replies = store.get_many(sorted(existing))
-        for entry in chunk:
-            cached = replies.get(entry.key)
-            new += entry.key not in existing
-            mended += entry.key in existing and cached is None
-            same += cached == entry.reply
-            other += cached is not None and cached != entry.reply
-            if cached is None or (replace and cached != entry.reply):
-                changed.append(entry)
-    store.put_many(changed)
-    summary = f"{count(new, 'new reply')}, {same + other:,} there already"
-    if other:
-        summary += f", of these {other:,} with another text, {'replaced' if replace else 'kept as they were'}"
-    return f"{summary}, {count(mended, 'damaged entry')} replaced" if mended else summary
 
 
 def prune_command(options: argparse.Namespace) -> int:

@@ -49,7 +49,7 @@ class Doubt(NamedTuple):
 
     what: str
     why: str
-    places: tuple[Span, ...] = ()
+    places: Sequence[Span] = ()
 
 
 class Anchored(NamedTuple):
@@ -84,12 +84,7 @@ def anchor(evalset: EvalSet, corpus: Iterable[Document]) -> Iterator[Anchored]:
 
 
 class _NoPlaceError(Exception):
-    """Something has no single place; the reason, and its possible places."""
-
-    def __init__(self, why: str, places: Iterable[Span] = ()) -> None:
-        super().__init__(why)
-        self.why = why
-        self.places = tuple(sorted(places))
+    """Something has no single place; the arguments are the reason, and its possible places."""
 
 
 @dataclass(slots=True)
@@ -123,9 +118,9 @@ class _Quote:
         if len(self.places) > 1:
             files = {place.source for place in self.places}
             times = "in several files" if len(files) > 1 else "several times in one file"
-            raise _NoPlaceError(f"its text stands {times}", self.places)
+            raise _NoPlaceError(f"its text stands {times}", sorted(self.places))
         if self.unplaced:
-            raise _NoPlaceError("it is in a passage whose place in a file is not known", self.places)
+            raise _NoPlaceError("it is in a passage whose place in a file is not known", sorted(self.places))
         if not self.places:
             raise _NoPlaceError("its text is nowhere in the corpus")
         return next(iter(self.places))
@@ -155,7 +150,7 @@ class _Places:
             try:
                 golds.append(gold if gold.span else self._anchored(gold))
             except _NoPlaceError as doubt:
-                doubts.append(Doubt(gold.label, doubt.why, doubt.places))
+                doubts.append(Doubt(gold.label, *doubt.args))
         return golds, doubts
 
     def of_answers(self, example: Example) -> tuple[list[Gold], list[Doubt]]:
@@ -165,7 +160,7 @@ class _Places:
             try:
                 spans[_merged([self._quotes[alias] for alias in aliases]).only()] = None
             except _NoPlaceError as doubt:
-                doubts.append(Doubt(excerpt(aliases[0]), doubt.why, doubt.places))
+                doubts.append(Doubt(excerpt(aliases[0]), *doubt.args))
         return [_at(Gold(), span) for span in spans], doubts
 
     def _anchored(self, gold: Gold) -> Gold:
@@ -179,9 +174,9 @@ class _Places:
 
 def _anchored_by_id(gold: Gold, passage: _Passage) -> Gold:
     if passage.unplaced:
-        raise _NoPlaceError("its place in a file is not known", passage.texts)
+        raise _NoPlaceError("its place in a file is not known", sorted(passage.texts))
     if len(passage.texts) > 1:
-        raise _NoPlaceError("several passages have this id", passage.texts)
+        raise _NoPlaceError("several passages have this id", sorted(passage.texts))
     ((span, text),) = passage.texts.items()
     if gold.text is None:
         return _at(replace(gold, text=text), span)

@@ -36,9 +36,7 @@ from pytest_rageval.session.models import DefaultGenerator, DefaultJudge
 
 __all__ = ["generate_command"]
 
-PASSAGES_PER_QUESTION: Final = 4
-"""Passages that are drawn for each question, since some questions are rejected."""
-
+PASSAGES_PER_QUESTION: Final = 4  # drawn for each question, since some questions are rejected
 EMBEDDED_MAX_TOKENS: Final = 96  # length of a question and an answer by the embedded model, which would go on
 MAX_CHARACTERS: Final = 1200  # length of a passage; longer texts are cut
 MIN_WORDS: Final = 5  # words of a passage; a shorter one is a heading, or says too little to ask about

@@ -31,7 +31,6 @@ from pytest_rageval.stats.position_bias import PositionBias, position_bias
 __all__ = ["judge_command"]
 
 INJECTION_TRIALS: Final = ("injections", "injections without fences")
-"""The names of the two trials of the built-in injections."""
 
 
 def judge_command(options: argparse.Namespace) -> int:

@@ -10,9 +10,7 @@ from pytest_rageval.model import EvalSet
 
 __all__ = ["NUMBER", "checked_fields", "is_target", "mapped", "near_misses", "refuse_gold_twice"]
 
-NUMBER: Final = "#"
-"""As a field's name: the number of the record."""
-
+NUMBER: Final = "#"  # as a field's name: the number of the record
 ABSENT: Final = object()
 
 

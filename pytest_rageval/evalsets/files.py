@@ -18,13 +18,9 @@ from pytest_rageval.files import refuse_special
 
 __all__ = ["json_elements", "json_records", "lines", "not_utf8", "opened", "parse"]
 
-MAX_LINE: Final = 64 * 2**20
-"""Bytes of a line; a longer one is no record, and would fill the memory before a parser could fail."""
-
+MAX_LINE: Final = 64 * 2**20  # bytes; a longer line is no record, and would fill the memory
 CHUNK: Final = 2**16  # bytes read from a JSON document at once
-NEAR: Final = 16
-"""A JSON error this near to the end of a chunk may be caused by that end: literals and escapes are shorter."""
-
+NEAR: Final = 16  # a JSON error this near to the end of a chunk may be caused by it: literals are shorter
 GZIP: Final = b"\x1f\x8b"
 ZSTD: Final = b"\x28\xb5\x2f\xfd"
 JSON_SPACE: Final = " \t\r\n"

@@ -16,12 +16,9 @@ __all__ = ["DenseRetriever", "PooledRetriever"]
 
 Encode = Callable[[Sequence[str]], list[Vectors]]
 
-BATCH: Final = 64
-"""Queries that are multiplied with the corpus at a time: 26 MB of scores for 100,000 passages."""
-
+BATCH: Final = 64  # queries multiplied with the corpus at a time: 26 MB of scores for 100,000 passages
 MARGIN: Final = 1e-5  # more than the rounding error of a product in float32
-UNIT_TOLERANCE: Final = 1e-2
-"""Allowed error of a vector's length. Models in half precision are off by about 0.001."""
+UNIT_TOLERANCE: Final = 1e-2  # of a vector's length; models in half precision are off by about 0.001
 
 
 class DenseRetriever:

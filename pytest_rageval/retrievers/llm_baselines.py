@@ -25,19 +25,11 @@ from pytest_rageval.retrievers.documents import corpus_from
 
 __all__ = ["RRF_K", "FeedbackRetriever", "FusionRetriever", "HyDERetriever", "reciprocal_rank_fusion"]
 
-MAX_TOKENS: Final = 96
-"""Enough for a short paragraph. The packaged encoder reads 256 tokens in all."""
-
+MAX_TOKENS: Final = 96  # enough for a short paragraph; the packaged encoder reads 256 tokens in all
 SEPARATOR: Final = " [SEP] "  # encoders of BERT's kind read it as the end of a text
-RRF_K: Final = 60
-"""The constant of the fusion, as in Cormack et al.: the larger, the less a first rank stands out."""
-
-DEPTH: Final = 100
-"""Documents of each search that are fused. With k instead, the first three of five would differ from three."""
-
-TEMPERATURE: Final = 0.7
-"""Of the queries, which are to differ: at 0 a small model repeats the question four times."""
-
+RRF_K: Final = 60  # as in Cormack et al.; the larger, the less a first rank stands out
+DEPTH: Final = 100  # documents of each search; with k, the first three of five would differ from three
+TEMPERATURE: Final = 0.7  # of the queries: at 0 a small model repeats the question four times
 _BULLET: Final = re.compile(r"\s*(?:\d+[.):](?!\d)|[-*•])?\s*")
 
 

@@ -16,9 +16,7 @@ from pytest_rageval.evalsets.records import Records, field_map_remedy
 
 __all__ = ["delimiter_of", "listed", "read", "recognises", "rows"]
 
-MAX_CELL: Final = 2**24
-"""Characters of a cell: a quote that is never closed makes one cell of the rest of the file."""
-
+MAX_CELL: Final = 2**24  # characters: a quote that is never closed makes one cell of the rest of the file
 CELL_REMEDY: Final = (
     'A cell that begins with a bracket or a brace is a list or an object. Write ["first", "second"]; for a text that '
     'begins so, a list of one: ["[text]"].'
@@ -49,10 +47,9 @@ def read(
 ) -> Records:
     """Records from a table.
 
-    Columns with names of our fields (`question`, `gold.id`, `tags.topic`) are these fields, others if
-    `fields` says so; the rest is kept. A cell of `answers`, `answer_set`, `gold` or `tags` that begins with
-    a bracket or a brace is JSON, or a list as Python prints it. An empty cell has no value. A grade and an
-    offset may be 1.0; an id is the cell's text.
+    Columns with names of our fields (`question`, `gold.id`, `tags.topic`) are these fields; the rest is kept.
+    A cell of `answers`, `answer_set`, `gold` or `tags` that begins with a bracket or a brace is JSON, or a
+    list as Python prints it. An empty cell has no value; an id is the cell's text.
 
     Args:
         path: of the file.
@@ -60,8 +57,7 @@ def read(
             `{"id": "#"}`: each row's id is its number, from 1.
         separator: between several values in one cell of `answers` or of a part of `gold`, such as " | ".
         delimiter: between cells, one character; default: a tab in .tsv, else a comma.
-        quote: around cells that hold the delimiter, one character, doubled within; "": none, a quote is
-            text like any other.
+        quote: around cells that hold the delimiter, one character, doubled within; "": none.
 
     Raises:
         InputError: the file cannot be read as a table, has no column for the id or the question, or a cell

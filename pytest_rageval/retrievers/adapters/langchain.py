@@ -37,11 +37,7 @@ def adapt_retriever(retriever: Any) -> Callable[..., Any]:
     if field is None:
         return lambda query, _k: ask(query)
 
-    @cache
-    def asking_for(k: int) -> Callable[..., Any]:
-        asking: Callable[..., Any] = getattr(retriever.model_copy(update={field: k}), method)
-        return asking
-
+    asking_for = cache(lambda k: getattr(retriever.model_copy(update={field: k}), method))
     return lambda query, k: asking_for(k)(query)
 
 
