@@ -20,27 +20,19 @@ N = TypeVar("N", int, float)
 
 
 class Option(NamedTuple):
-    """One option: `--rageval-NAME` and `rageval_NAME` in the ini file.
+    """One option: `--rageval-NAME` and `rageval_NAME` in the ini file."""
 
-    Attributes:
-        name: with underscores; the field of `Settings`.
-        parse: from text to the field's value; raises ValueError with what is allowed.
-        metavar: name of the value in the help; empty for a switch.
-        help: the effect, and the unit.
-        words: values of a switch, after an equals sign; without one it is on.
-        many: whether it may be repeated.
-        permanent: whether it may be in the ini file.
-        private: whether the text may contain a password, which an error does not quote.
-    """
-
-    name: str
-    parse: Callable[[str], Any]
-    metavar: str
-    help: str
-    words: tuple[str, ...] = ("true", "false")
-    many: bool = False
-    permanent: bool = True
-    private: bool = False
+    name: str  # with underscores; the field of `Settings`
+    parse: Callable[[str], Any]  # from text to the field's value; raises ValueError with what is allowed
+    metavar: str  # name of the value in the help; empty for a switch
+    help: str  # the effect, and the unit
+    words: tuple[str, ...] = (
+        "true",
+        "false",
+    )  # values of a switch, after an equals sign; without one it is on
+    many: bool = False  # it may be repeated
+    permanent: bool = True  # it may be in the ini file
+    private: bool = False  # the text may contain a password, which an error does not quote
 
     @property
     def flag(self) -> str:

@@ -97,19 +97,16 @@ def _files(folder: Path) -> Iterator[Document]:
         relative = path.relative_to(folder)
         hidden = any(part.startswith(".") for part in relative.parts)
         if path.suffix.lower() in SUFFIXES and not hidden and path.is_file():
-            source, text = relative.as_posix(), _text(path)
+            source = relative.as_posix()
+            try:
+                text = path.read_text(encoding="utf-8-sig")
+            except UnicodeDecodeError as error:
+                raise not_utf8(str(path), error) from None
+            except OSError as error:
+                raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
             yield Document(text, source, span=_whole(source, text))
     if source is None:
         raise InputError(
             f"The folder {folder} holds no corpus: neither {BEIR_CORPUS} nor files that end in "
             f"{', '.join(SUFFIXES)}."
         )
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise not_utf8(str(path), error) from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error

@@ -80,15 +80,12 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """An eval-set format.
+    """An eval-set format, by the name that users type.
 
-    Attributes:
-        name: as users type it.
-        recognises: whether a file or folder looks like this format.
-        read: from a path and the format's options, by name, to its records in the native format, each
-            with its place for errors ("support.jsonl line 3"); lazy, and from the first record each time.
-            It raises `InputError` if a file is missing or has another form.
-        general: whether it gives way to any other format that recognizes the file.
+    `recognises` says whether a file or folder looks like it; a `general` format gives way to any other that does.
+    `read` makes of a path and the format's options, by name, its records in the native format, each with its place
+    for errors ("support.jsonl line 3"); lazy, and from the first record each time. It raises `InputError` if a file
+    is missing or has another form.
     """
 
     name: str

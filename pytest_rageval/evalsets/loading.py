@@ -52,7 +52,7 @@ def load(
         path: absolute, or relative to the current folder.
         how: format, sample and options; default: from `words`.
         formats: the known formats, by name.
-        words: arguments as of the marker `rageval_evalset`, such as `format="beir"`, `sample=200`.
+        words: as of the marker `rageval_evalset`, such as `format="beir"`, `sample=200`.
 
     Raises:
         InputError: the format is unknown, or the file cannot be used.

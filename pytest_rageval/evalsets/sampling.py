@@ -28,11 +28,8 @@ T = TypeVar("T", bound=tuple[Any, ...])
 class Draw:
     """The size of a sample, and how it is drawn.
 
-    Attributes:
-        size: number of examples, at least 1; all if there are fewer.
-        seed: of the random numbers.
-        stratify: the tags by which the sample is stratified, by their values together; None: all tags, if
-            their values make no more groups than there are examples to draw; (): none.
+    It is stratified by the values of the tags together; None: of all tags, if these make no more groups than
+    there are examples to draw; (): not.
     """
 
     size: int
