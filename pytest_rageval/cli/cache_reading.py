@@ -51,11 +51,8 @@ def open_cache(
 ) -> Iterator[Database]:
     """Open the reply cache of a folder; make it if it is missing; require that it can be written.
 
-    With `replies_only` it is opened to read the replies alone, beside which foreign objects may be.
-
-    Raises:
-        InputError: it is missing, cannot be used, or is read-only.
-        BrokenCacheError: SQLite cannot read it, now or within the block.
+    With `replies_only` it is opened to read the replies alone, beside which foreign objects may be. InputError if it is
+    missing or cannot be used; BrokenCacheError if SQLite cannot read it, now or within the block.
     """
     file = directory / FILE
     if not file.is_file():

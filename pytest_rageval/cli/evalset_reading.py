@@ -22,13 +22,9 @@ SWITCH: Final = {"true": True, "false": False}
 
 
 def read_evalset(options: argparse.Namespace) -> tuple[EvalSet, Mapping[str, str]]:
-    """Read the eval set that a command names.
+    """Read the eval set that a command names, and the place of each example by its id: "support.jsonl line 3".
 
-    Returns:
-        The eval set, and the place of each example by its id: "support.jsonl line 3".
-
-    Raises:
-        InputError: it cannot be used; the remedy is in terms of the command line.
+    InputError if it cannot be used, with the remedy in terms of the command line.
     """
     path: Path = options.file
     if not path.exists():

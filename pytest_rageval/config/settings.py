@@ -154,10 +154,9 @@ class Settings:
         votes = f" in {self.judge_votes} votes" if self.llm_judge and self.judge_votes > 1 else ""
         judge = f"judged by {self.llm_judge}{votes}" if self.llm_judge else "compared in canonical form"
         if self.comparator != Settings.comparator:
-            uses_judge = "judge" in re.findall(r"\w+", self.comparator)
-            judge = f"compared by {self.comparator}" + (
-                f" (judge: {self.llm_judge or CANONICAL}{votes})" if uses_judge else ""
-            )
+            judge = f"compared by {self.comparator}"
+            if "judge" in re.findall(r"\w+", self.comparator):
+                judge += f" (judge: {self.llm_judge or CANONICAL}{votes})"
         if self._generator is None:
             unnamed = "no model is named (--rageval-model), ranking measures alone can be scored"
             return unnamed if self.comparator == Settings.comparator else f"{unnamed}, answers {judge}"

@@ -72,8 +72,8 @@ def load_labels(path: Path) -> HumanLabels:
     intervals resample items, and one that counted twice would make them too narrow.
 
     Raises:
-        InputError: the file cannot be read or is empty, a line cannot be used, two have one id or one item
-            or different numbers of annotators, or answers and pairs are mixed.
+        InputError: the file or a line cannot be used, two lines have one id, one item or different numbers of
+            annotators, or answers and pairs are mixed.
     """
     answers: list[LabelledAnswer] = []
     pairs: list[LabelledPair] = []

@@ -26,9 +26,7 @@ class Retriever:
     async def retrieve(self, query: str, k: int) -> Ranking:
         """Return the first k documents for a query, each once; fewer where fewer were returned.
 
-        Raises:
-            QueryError: the callable raised for this query, or returned no list of documents. An empty list means that
-                nothing was found; None is an error.
+        QueryError if the callable raised for this query, or returned no list: [] means that nothing was found.
         """
         return Ranking.of(query, await self._search.call(query, k), k)
 
@@ -38,9 +36,7 @@ def adapt_retriever(
 ) -> Retriever:
     """Return the object of the fixture `rageval_retriever` as a `Retriever`, by the first adapter that recognises it.
 
-    Raises:
-        CallableError: no adapter recognises it, the adapter cannot use it, or an adapter of a plugin raised or
-            returned something that cannot be called.
+    CallableError if none does, the adapter cannot use it, or a plugin's raised or returned what cannot be called.
     """
     adapt = next((adapt for recognises, adapt in adapters if _call(recognises, retriever)), None)
     if adapt is None:

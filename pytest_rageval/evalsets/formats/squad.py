@@ -39,11 +39,8 @@ def read(path: Path) -> Records:
 def articles(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the articles' sources and texts: their paragraphs with a blank line between two."""
     for check, source, paragraphs in _articles(path):
-        contexts = [
-            check.text(paragraph.get("context"), "paragraphs", i, "context")
-            for i, paragraph in enumerate(paragraphs)
-        ]
-        yield source, SEPARATOR.join(contexts)
+        found = enumerate(paragraph.get("context") for paragraph in paragraphs)
+        yield source, SEPARATOR.join(check.text(text, "paragraphs", i, "context") for i, text in found)
 
 
 def _articles(path: Path) -> Iterator[tuple[Check, str, list[dict[str, Any]]]]:
