@@ -137,9 +137,8 @@ class Candidate:
 
     def record(self) -> dict[str, Any]:
         """Return a record of a rejected candidate."""
-        values = {
-            name: getattr(self, name) for name in ("question", "answer", "with_gold", "without", "reply")
-        }
+        names = ("question", "answer", "with_gold", "without", "reply")
+        values = {name: getattr(self, name) for name in names}
         return {"rejected": self.rejected, **self.place._asdict(), **values}
 
 
@@ -203,9 +202,8 @@ class _Run:
         except Unscored as failure:
             return replace(candidate, rejected=f"no question was written: {failure}")
         if not reply.answer:
-            return replace(
-                candidate, rejected=f"no question was written: the reply is empty{empty_reason(reply)}"
-            )
+            why = f"the reply is empty{empty_reason(reply)}"
+            return replace(candidate, rejected=f"no question was written: {why}")
         candidate = parsed(replace(candidate, reply=reply.answer))
         if candidate.rejected:
             return candidate
@@ -262,8 +260,8 @@ def draw(read: Callable[[], Iterable[Document]], size: int, seed: int) -> list[P
     Each file gets its share of the sample, rounded by largest remainders; with more files than passages to
     draw, at most one. The first n passages are of the files in about the same shares.
     """
-    wanted: Mapping[str, int]
-    counts = wanted = Counter(span.source for span, _ in passages(read()))
+    counts = Counter(span.source for span, _ in passages(read()))
+    wanted: Mapping[str, int] = counts
     if len(counts) > size:
         wanted = dict.fromkeys(heapq.nsmallest(size, counts, key=lambda source: rank(seed, source)), 1)
     elif counts.total() > size:
