@@ -22,7 +22,7 @@ SECRET_NAME: Final = re.compile(
 
 @dataclass(frozen=True)
 class BaseURL:
-    """The base URL of a server, without secrets as `url` and, for reports and request keys, as `public`."""
+    """The base URL of a server, its secrets apart; `public` is its name in reports and request keys."""
 
     url: str
     public: str

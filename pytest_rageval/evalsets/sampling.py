@@ -26,7 +26,7 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """The size of a sample, and how it is drawn.
+    """The size of a sample (all examples if there are fewer), and how it is drawn.
 
     It is stratified by the values of the tags together; None: of all tags, if these make no more groups than
     there are examples to draw; (): not.
@@ -105,7 +105,7 @@ def sampled(read: Read, draw: Draw, *, name: str) -> EvalSet:
 
 
 def keep_smallest(heap: list[T], size: int, entry: T) -> None:
-    """Add an entry to a heap that holds the greatest ones, at most `size`: those of the smallest negated ranks."""
+    """Add an entry, which begins with its negated rank, to a heap of the `size` entries with the smallest ranks."""
     if len(heap) < size:
         heapq.heappush(heap, entry)
     elif heap:

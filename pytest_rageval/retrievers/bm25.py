@@ -76,7 +76,7 @@ class BM25Retriever:
         return [replace(self.documents[i], score=float(scores[i])) for i in order]
 
     def _posting(self, word: str) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """The documents with a word, and what it adds to their scores; kept, as the package goes through all for it."""
+        """The documents with a word, and what it adds to their scores; kept, since the package goes through all."""
         if word not in self._postings:
             weights = self._index.get_scores([word])
             at = np.flatnonzero(weights)

@@ -134,10 +134,7 @@ def _option_file(path: Path, name: object, option: str) -> Path:
 
 
 def questions_of(path: Path, topics: object) -> dict[str, str] | None:
-    """Return the questions by id that the option `topics` names, relative to a folder's path or the file's folder.
-
-    None for "ids", which stand for them; InputError if it is no file either.
-    """
+    """Return the questions by id in the file that the option `topics` names; None for "ids", which stand for them."""
     if topics == IDS:
         return None
     file = _option_file(path, topics, "topics")
