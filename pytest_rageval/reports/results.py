@@ -101,7 +101,7 @@ def ruling_entry(ruling: Ruling, notes: Notes | None = None) -> dict[str, Any]:
         entry = score_entry(ruling.score, threshold, verdict, notes)
     return {
         **entry,
-        "baseline": baseline_entry(ruling.drop),
+        "baseline": baseline_entry(ruling),
         **warnings_entry(verdict.warnings),
         **slices_entry(ruling),
         **questions_entry(ruling),
@@ -205,12 +205,21 @@ def _plain(tags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bounds(threshold: Threshold) -> dict[str, Any]:
+    """The bounds; those that came after the first version only where they are set."""
+    optional = (
+        ("max_lost", threshold.max_lost, None),
+        ("tolerance", threshold.tolerance, 0.0),
+        ("burden", threshold.burden, "drop"),
+        ("strict", threshold.strict, False),
+        ("inconclusive", threshold.inconclusive if threshold.max_drop is not None else "warn", "warn"),
+        ("cluster", threshold.cluster, None),
+    )
     return {
         "min": threshold.min,
         "max": threshold.max,
         "max_drop": threshold.max_drop,
         "alpha": None if threshold.max_drop is None else threshold.alpha,
-        **({"strict": True} if threshold.strict else {}),
+        **{word: value for word, value, default in optional if value != default},
     }
 
 

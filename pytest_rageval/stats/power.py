@@ -10,46 +10,13 @@ from collections.abc import Sequence
 from statistics import NormalDist, fmean, pvariance
 from typing import Final
 
-__all__ = [
-    "POWER",
-    "detectable_drop",
-    "detectable_drop_unpaired",
-    "examples_needed",
-    "examples_to_show",
-    "shown_drop",
-]
+__all__ = ["POWER", "detectable_drop", "detectable_drop_unpaired", "examples_needed"]
 
 POWER: Final = 0.8
 """The share of runs in which a drop is to be detected."""
 
 
-def detectable_drop(drops: Sequence[float], *, alpha: float, max_drop: float = 0.0) -> float | None:
-    """The true drop that fails in 80% of runs with as many examples and as much noise as these.
-
-    Noise is the part of losses and gains that cancels. A drop adds losses of the usual size to it, so that even
-    without noise a drop of less than about `z²/n` cannot be detected.
-
-    Args:
-        drops: score of the baseline less the new score, an example each.
-        alpha: the level of the test, in (0, 0.5); already divided where several are tested.
-        max_drop: the drop that is allowed.
-
-    Returns:
-        A number above `max_drop`; larger than any possible drop, such as 1, where there are too few examples to
-        detect any. Where nothing changed, a loss is taken to be of size 1. None without examples.
-
-    In simulations the power at this drop is 0.70 to 0.95 from 60 examples on, and on the safe side of 0.8 where few
-    examples change (`tests/unit/stats/test_power.py`).
-    """
-    if not drops:
-        return None
-    square = fmean(drop * drop for drop in drops)
-    size = square / (fmean(map(abs, drops)) or 1.0) or 1.0
-    noise = max(0.0, square - size * abs(fmean(drops)))
-    return _detected(noise, size, len(drops), alpha, max_drop)
-
-
-def shown_drop(  # noqa: PLR0913 - what the test is made of
+def detectable_drop(  # noqa: PLR0913 - what the test is made of
     drops: Sequence[float],
     *,
     alpha: float,
@@ -82,7 +49,7 @@ def shown_drop(  # noqa: PLR0913 - what the test is made of
         there is none.
 
     In simulations the power at this drop is 0.75 to 0.97 from 60 questions on, whether a drop is made of losses of
-    that size, of smaller ones, or of all differences reweighted (`tests/unit/stats/test_shown_drop.py`).
+    that size, of smaller ones, or of all differences reweighted (`tests/unit/stats/test_power.py`).
     """
     n = len(drops)
     if not n:
@@ -99,7 +66,7 @@ def shown_drop(  # noqa: PLR0913 - what the test is made of
     )
 
 
-def examples_to_show(
+def examples_needed(
     drops: Sequence[float],
     *,
     alpha: float,
@@ -147,25 +114,6 @@ def detectable_drop_unpaired(scores: Sequence[float], *, alpha: float) -> float 
         return None
     size = max(scores) - min(scores) or 1.0
     return _detected(2 * pvariance(scores), size, len(scores), alpha, max_drop=0.0)
-
-
-def examples_needed(drops: Sequence[float], *, alpha: float, max_drop: float = 0.0) -> int | None:
-    """The number of examples with which such a drop fails in 80% of runs.
-
-    Args:
-        drops: score of the baseline less the new score, an example each; their mean is taken to be the true drop, and
-            their mean square that of further examples.
-        alpha: the level of the test, in (0, 0.5); already divided where several are tested.
-        max_drop: the drop that is allowed.
-
-    Returns:
-        At least 1. None where the mean is not above `max_drop`, which no number of examples makes fail.
-    """
-    if not drops or (drop := fmean(drops)) <= max(max_drop, 0.0):
-        return None
-    significant, detected = _quantiles(alpha)
-    deviations = max((significant + detected) / drop, detected / (drop - max_drop))
-    return math.ceil(fmean(d * d for d in drops) * deviations**2)
 
 
 def _quantiles(alpha: float) -> tuple[float, float]:
