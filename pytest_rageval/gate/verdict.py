@@ -503,7 +503,7 @@ def _power(score: Score, drop: DropTest) -> str:
         parts.append(f"{n} examples are too few to show any drop at 80% power")
     if drop.needed is not None and drop.needed > n:
         parts.append(f"about {drop.needed:,} would settle this one")
-    return f": {'; '.join(parts)}" if parts else ""
+    return "".join(f"; {part}" for part in parts)
 
 
 def _p_value(drop: DropTest) -> str:

@@ -205,21 +205,23 @@ def _plain(tags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bounds(threshold: Threshold) -> dict[str, Any]:
-    """The bounds; those that came after the first version only where they are set."""
-    optional = (
-        ("max_lost", threshold.max_lost, None),
-        ("tolerance", threshold.tolerance, 0.0),
-        ("burden", threshold.burden, "drop"),
-        ("strict", threshold.strict, False),
-        ("inconclusive", threshold.inconclusive if threshold.max_drop is not None else "warn", "warn"),
-        ("cluster", threshold.cluster, None),
-    )
+    """The bounds; keywords that came after the first version only where they are set."""
+    later = {
+        "max_lost": threshold.max_lost,
+        "tolerance": threshold.tolerance or None,
+        "burden": "beyond" if threshold.burden == "beyond" else None,
+        "strict": threshold.strict or None,
+        "inconclusive": "fail"
+        if threshold.inconclusive == "fail" and threshold.max_drop is not None
+        else None,
+        "cluster": threshold.cluster,
+    }
     return {
         "min": threshold.min,
         "max": threshold.max,
         "max_drop": threshold.max_drop,
         "alpha": None if threshold.max_drop is None else threshold.alpha,
-        **{word: value for word, value, default in optional if value != default},
+        **{word: value for word, value in later.items() if value is not None},
     }
 
 

@@ -206,15 +206,17 @@ class EvaluatedTest:
             return [*problems, *map(str, self._plan(thresholds))]
         requests = list(dict.fromkeys(map(_request, thresholds)))
         scores = self._session.score(self._components, self.evalset, requests)
-        found = self._rule([(scores[_request(each)], each) for each in thresholds], tests=self._family_size())
-        for threshold, ruling in zip(thresholds, found, strict=True):
-            if isinstance(ruling, RagevalError):
+        cases = [self._case(scores[_request(each)], each) for each in thresholds]
+        rulings = rule(cases, tests=self._family_size(cases))
+        for threshold, case, ruling in zip(thresholds, cases, rulings, strict=True):
+            if isinstance(case, Case) and isinstance(ruling, Ruling):
+                self._keep(case, ruling)
+                problems += [ruling.verdict.reason] if ruling.verdict.status == "error" else []
+            else:
                 problems.append(str(ruling))
                 self._record(
                     error_entry(threshold.spec, threshold, str(ruling), self._definition(threshold).notes)
                 )
-            else:
-                problems += [ruling.verdict.reason] if ruling.verdict.status == "error" else []
         return problems
 
     def _score(self, spec: str, words: Mapping[str, Any]) -> Score:
@@ -234,9 +236,13 @@ class EvaluatedTest:
             corrected = self._calibration.corrected(asked, threshold)
             self._record({**score_entry(asked, threshold, None, notes), **corrected})
             return asked
-        [ruling] = self._rule([(score, threshold)], tests=1)
+        if isinstance(score, RagevalError):
+            raise score
+        case = Case(score, threshold, self._baseline(threshold))
+        [ruling] = rule([case])
         if isinstance(ruling, RagevalError):
             raise ruling
+        self._keep(case, ruling)
         if ruling.verdict.status == "error":
             raise StaleBaselineError(ruling.verdict.reason)
         if ruling.verdict.status == "fail":
@@ -259,18 +265,10 @@ class EvaluatedTest:
         requests = list(dict.fromkeys(map(_request, thresholds)))
         return self._session.plan(self._components, self.evalset, requests)
 
-    def _rule(
-        self, asked: Sequence[tuple[Score | RagevalError, Threshold]], *, tests: int
-    ) -> list[Ruling | RagevalError]:
-        """Rule on thresholds together, and record the rulings; `tests` as for `rule`."""
-        cases = [self._case(score, threshold) for score, threshold in asked]
-        return [
-            self._recorded(case, ruling) if isinstance(case, Case) and isinstance(ruling, Ruling) else ruling
-            for case, ruling in zip(cases, rule(cases, tests=tests), strict=True)
-        ]
-
-    def _family_size(self) -> int:
+    def _family_size(self, cases: Sequence[Case | RagevalError]) -> int:
         """Number of tests that share the error rate: also where only some are selected, those of the baseline."""
+        if not any(isinstance(case, Case) and case.baseline.before is not None for case in cases):
+            return 1
         recorded = self._session.baseline.sharing
         return max(
             1, self._session.settings.family or len(recorded), len(recorded.intersection(self._sharing))
@@ -286,9 +284,9 @@ class EvaluatedTest:
         except RagevalError as error:
             return error
 
-    def _recorded(self, case: Case, ruling: Ruling) -> Ruling:
-        """Record a ruling, with the doubts about its threshold."""
-        score, threshold = case.score, case.threshold
+    def _keep(self, case: Case, ruling: Ruling) -> None:
+        """Keep a ruling for the report and for failures, with the doubts about its threshold."""
+        score, threshold, _ = case
         definition = self._definition(threshold)
         verdict = ruling.verdict
         verdict = replace(verdict, warnings=(*verdict.warnings, *threshold.doubts(definition.scale)))
@@ -300,7 +298,6 @@ class EvaluatedTest:
         if threshold.compares and self._session.settings.update_baseline:
             fingerprint = self._session.fingerprint(self._components, _request(threshold))
             self._baseline_scores[threshold.name] = score, fingerprint
-        return ruling
 
     def _baseline(self, threshold: Threshold) -> BaselineLookup:
         """The score's baseline; only bounds that compare with it read the file."""

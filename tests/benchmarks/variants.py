@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from pytest_rageval.retrievers.words import words
 from scipy.sparse import csr_array
 
 from pytest_rageval.measures.ranking import hit, map_, mrr, ndcg
-from pytest_rageval.retrievers.words import words
 
 DATA = Path(os.environ.get("RAGEVAL_TEST_DATA") or Path(__file__).parents[2].parent / "shared" / "data")
 DEPTH = 5
