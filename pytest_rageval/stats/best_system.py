@@ -36,9 +36,9 @@ def against_best(systems: Sequence[Mapping[str, float]], *, seed: int = 0) -> li
     """Compare each system with the one of the highest mean, over the examples that both have.
 
     The same data choose the best system and test it, so any ordered pair could have been compared: the p-value of
-    each one-sided paired test (`pytest_rageval.stats.drops`) is multiplied by the m (m - 1) pairs of m systems (Bonferroni). At level
-    0.05 the probability that any system is called worse than one that is no better is at most 0.05. For two systems
-    it is the two-sided test.
+    each one-sided paired test (`pytest_rageval.stats.drops`) is multiplied by the m (m - 1) pairs of m systems
+    (Bonferroni). At level 0.05 the probability that any system is called worse than one that is no better is at most
+    0.05. For two systems it is the two-sided test.
 
     Args:
         systems: the scores of each by example; examples without a score are left out. Of several highest means the
