@@ -10,6 +10,7 @@ out where the data is missing. *Synthetic* ones are of two retrievers that share
 are drawn anew, and a true drop sets some to 0.
 """
 
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
@@ -20,14 +21,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from pytest_rageval.stats import drops as under_test
-from pytest_rageval.stats.drop_interval import ROUNDING, drop_interval
-from pytest_rageval.stats.drops import Drops, joint_drop_test
-from pytest_rageval.stats.early_stop import EarlyStop
+from pytest_rageval.stats.drops import ROUNDING, Drops, drop_interval, joint_drop_test
 from pytest_rageval.stats.intervals import mean_interval
 from pytest_rageval.stats.mcnemar import mid_p
 from pytest_rageval.stats.noninferiority import noninferiority
 from pytest_rageval.stats.power import detectable_drop
-from pytest_rageval.stats.spending import anchor_alpha
+from pytest_rageval.stats.sequential import EarlyStop, anchor_alpha
 from tests.benchmarks import variants
 
 ALPHA = 0.05
@@ -47,8 +46,10 @@ STEPS = 60
 RESAMPLES = 999
 POINTS = 1 << 17
 """Points of the distribution of a sum; fewer than the gate's, for speed."""
+SHARES = 200
+"""Shares of changed questions at which the size is computed."""
 SLOW = 500
-"""Most runs of what takes long: BCa intervals, and strict thresholds on graded scores."""
+"""Most runs of what takes long."""
 
 Array = NDArray[np.float64]
 Verdicts = NDArray[np.bool_]
@@ -300,6 +301,41 @@ def tests(rng: Random, differences: Array) -> list[float]:
     )
 
 
+def mid_p_size(n: int, alpha: float = ALPHA, *, most_changed: float = 1.0) -> float:
+    """True size of the mid-p McNemar test with n questions: the largest, over the share π of questions that change.
+
+    `max_π Σ_k Binomial(k; n, π) · P(mid_p(X, k - X) ≤ alpha)` with X binomial of k fair coins, to about 0.0001;
+    π is at most `most_changed`.
+    """
+    rejected = [_rejected(changed, alpha) for changed in range(n + 1)]
+    log_ways = [math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) for k in range(n + 1)]
+
+    def size(share: float) -> float:
+        if share == 1:
+            return rejected[n]
+        log_odds, log_none = math.log(share) - math.log1p(-share), n * math.log1p(-share)
+        return math.fsum(
+            chance * math.exp(ways + k * log_odds + log_none)
+            for k, (ways, chance) in enumerate(zip(log_ways, rejected, strict=True))
+        )
+
+    return max(size(most_changed * step / SHARES) for step in range(1, SHARES + 1))
+
+
+def _rejected(changed: int, alpha: float) -> float:
+    """Probability that so many fair coins are significant: a tail of the binomial distribution."""
+    if not changed:
+        return 0.0
+    total, tail, term = 1 << changed, 0, 1
+    # From all heads downward; `tail` counts the patterns with more heads, `term` those with so many.
+    for heads in range(changed, -1, -1):
+        if (2 * tail + term) / (2 * total) > alpha:
+            break
+        tail += term
+        term = term * heads // (changed - heads + 1)
+    return tail / total
+
+
 def strict_passes(differences: Array, margin: float) -> Verdicts:
     """Whether each run excludes a drop of the margin."""
     p_value = cache(lambda drops: noninferiority(drops, margin, points=POINTS))
@@ -307,6 +343,17 @@ def strict_passes(differences: Array, margin: float) -> Verdicts:
 
 
 # Tables
+
+
+@table(
+    "computed: the largest probability of a false alarm of the mid-p McNemar test, over any share of\n"
+    "questions that change, and over at most half",
+    ["any", "half"],
+)
+def size(_: int, sizes: Sequence[int] = (10, 20, *SIZES, 200)) -> Iterator[Row]:
+    """The true size of the test of 0/1 scores."""
+    for n in sizes:
+        yield "0/1", n, [mid_p_size(n), mid_p_size(n, most_changed=0.5)]
 
 
 @table(
@@ -354,14 +401,15 @@ def family(runs: int, sizes: Sequence[int] = SIZES) -> Iterator[Row]:
 
 
 @table(
-    "max_drop 0.02, fails at a true drop of 1.5, 2, 5 and 8 points: where a drop is to be shown,\n"
-    'and where one beyond 2 points is (burden="beyond")',
+    f"at most {SLOW} runs: max_drop 0.02, fails at a true drop of 1.5, 2, 5 and 8 points, where a drop is to\n"
+    'be shown, and where one beyond 2 points is (burden="beyond")',
     [f"{how} {drop:g}" for how in ("shown", "beyond") for drop in (1.5, 2, 5, 8)],
 )
 def allowed(runs: int, sizes: Sequence[int] = LARGE) -> Iterator[Row]:
     """A drop that is allowed."""
+    few = min(runs, SLOW)
     for kind, n, draw, _ in cells(3, sizes):
-        drawn = [draw(drop, runs) for drop in (0.015, 0.02, 0.05, 0.08)]
+        drawn = [draw(drop, few) for drop in (0.015, 0.02, 0.05, 0.08)]
         found = [gate(differences) & (differences.mean(axis=1) > 0.02 + 1e-12) for differences in drawn]
         yield kind, n, means(found + [gate(differences, beyond=0.02) for differences in drawn])
 
@@ -549,21 +597,22 @@ def strict(runs: int, sizes: Sequence[int] = LARGE) -> Iterator[Row]:
 
 
 @table(
-    f"at most {SLOW} runs of graded means: 90% intervals of a true drop of 0 and 5 points lie above it, and below\n"
+    f"at most {SLOW} runs: 90% intervals of a true drop of 0 and 5 points lie above it, and below\n"
     "it; 95% intervals of the mean score do not hold it (synthetic scores)",
     [*(f"{side} {drop}" for drop in (0, 5) for side in ("above", "below")), "mean"],
 )
 def intervals(runs: int, sizes: Sequence[int] = LARGE) -> Iterator[Row]:
     """How often an interval does not hold the true value."""
+    few = min(runs, SLOW)
     for kind, n, draw, rng in cells(12, sizes):
         found = []
         for drop in (0.0, 0.05):
-            bounds = np.array([drop_interval(run.tolist(), alpha=ALPHA) for run in draw(drop, runs)])
+            bounds = np.array([drop_interval(run.tolist(), alpha=ALPHA) for run in draw(drop, few)])
             found += [bounds[:, 0] > drop + 1e-9, bounds[:, 1] < drop - 1e-9]
         missed = []
         if (scores := SCORES.get(kind.removeprefix("synthetic "))) is not None:
             draw_scores, mean = scores
-            drawn = draw_scores(rng, (runs if kind.endswith("0/1") else min(runs, SLOW), n))
+            drawn = draw_scores(rng, (few, n))
             held = [mean_interval(run.tolist(), seed=seed) for seed, run in enumerate(drawn)]
             missed = [np.array([not low <= mean <= high for low, high in filter(None, held)])]
         yield kind, n, means(found + missed)

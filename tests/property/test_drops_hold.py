@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.stats.drop_interval import drop_interval
-from pytest_rageval.stats.drops import Drops, joint_drop_test
-from pytest_rageval.stats.early_stop import EarlyStop
+from pytest_rageval.stats.drops import Drops, drop_interval, joint_drop_test
+from pytest_rageval.stats.sequential import EarlyStop
 from pytest_rageval.stats.mcnemar import tango
 
 NAN = math.nan

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pytest_rageval.stats.clusters import design_effect, intraclass_correlation
+from pytest_rageval.stats.power import design_effect, intraclass_correlation
 
 
 @pytest.mark.parametrize(

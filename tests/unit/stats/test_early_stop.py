@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from pytest_rageval.stats.early_stop import STAKES, EarlyStop
+from pytest_rageval.stats.sequential import STAKES, EarlyStop
 from pytest_rageval.stats.mcnemar import mid_p
 
 N, CHANGED = 400, 120

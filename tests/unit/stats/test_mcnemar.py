@@ -136,7 +136,7 @@ def test_nothing_heavy_is_imported() -> None:
         "import sys\n"
         "from pytest_rageval.stats.drops import Drops, joint_drop_test\n"
         "from pytest_rageval.stats.power import shown_drop\n"
-        "from pytest_rageval.stats.early_stop import EarlyStop\n"
+        "from pytest_rageval.stats.sequential import EarlyStop\n"
         "joint_drop_test([Drops([1.0, 0.0, -1.0])], alpha=0.05); shown_drop([1.0, 0.0], alpha=0.05)\n"
         "assert not {'numpy', 'scipy'} & set(sys.modules)"
     )

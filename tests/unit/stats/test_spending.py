@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from pytest_rageval.stats.spending import anchor_alpha
+from pytest_rageval.stats.sequential import anchor_alpha
 
 
 def test_all_of_it_is_never_spent() -> None:
