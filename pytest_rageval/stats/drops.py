@@ -141,7 +141,8 @@ def joint_drop_test(
     """
     _check(scores, clusters)
     found = [[0.0 if abs(d) <= score.tolerance else d for d in score.values] for score in scores]
-    p_values, doubts, level, settled = _p_values(found, scores, alpha, clusters, seed)
+    p_values, doubts, settled = _p_values(found, scores, alpha, clusters, seed)
+    level = alpha if len(scores) == 1 else _level(found, scores, alpha, clusters, seed)
     tested = []
     for score, drops, p_value, doubt in zip(scores, found, p_values, doubts, strict=True):
         kept = _numbers(drops)
@@ -281,16 +282,15 @@ def _p_values(
     alpha: float,
     clusters: Sequence[Hashable] | None,
     seed: int,
-) -> tuple[list[float], list[bool], float, bool]:
-    """p-value and `needs_symmetry` of each score; the level of a single test; whether decisions are settled."""
+) -> tuple[list[float], list[bool], bool]:
+    """p-value and `needs_symmetry` of each score; whether decisions are settled."""
     if len(scores) == 1 and clusters is None and _symmetric(kept := _numbers(found[0]), scores[0]):
-        return [mid_p(sum(d > 0 for d in kept), sum(d < 0 for d in kept))], [False], alpha, True
+        return [mid_p(sum(d > 0 for d in kept), sum(d < 0 for d in kept))], [False], True
     # Imported late: a single score of 0 or 1 needs no numpy.
     from pytest_rageval.stats.noninferiority import reweighted_drop  # noqa: PLC0415
-    from pytest_rageval.stats.sign_flips import joint_level, sign_flips  # noqa: PLC0415
+    from pytest_rageval.stats.sign_flips import sign_flips  # noqa: PLC0415
 
-    columns = _columns(found, scores, clusters)
-    flips = sign_flips(columns, alpha=alpha, seed=seed)
+    flips = sign_flips(_columns(found, scores, clusters), alpha=alpha, seed=seed)
     p_values, doubts = list(flips.p_values), [False] * len(scores)
     for i, (drops, score) in enumerate(zip(found, scores, strict=True)):
         kept = _numbers(drops)
@@ -304,7 +304,20 @@ def _p_values(
             p_values[i] = max(p_values[i], p_reweighted)
         else:
             doubts[i] = p_reweighted > IN_DOUBT * alpha
-    return p_values, doubts, joint_level(columns, alpha, seed=seed), flips.settled
+    return p_values, doubts, flips.settled
+
+
+def _level(
+    found: Sequence[Sequence[float]],
+    scores: Sequence[Drops],
+    alpha: float,
+    clusters: Sequence[Hashable] | None,
+    seed: int,
+) -> float:
+    """The level of a test of one score to which the joint test amounts."""
+    from pytest_rageval.stats.sign_flips import joint_level  # noqa: PLC0415 - as above
+
+    return joint_level(_columns(found, scores, clusters), alpha, seed=seed)
 
 
 def _columns(

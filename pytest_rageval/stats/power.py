@@ -53,8 +53,8 @@ def detectable_drop(  # noqa: PLR0913 - what the test is made of
         design_effect: D, of clusters (the function of this name).
 
     Returns:
-        A number above `max_drop`; larger than any drop there can be where there are too few questions. None where
-        there is none.
+        A number above `max_drop`; larger than any possible drop where there are too few questions. None without
+        questions.
 
     In simulations with 60 questions and more, the power at this drop is 0.75 to 0.95
     (`tests/unit/stats/test_power.py`).

@@ -5,8 +5,8 @@ from typing import Final, Literal
 
 __all__ = ["EarlyStop", "anchor_alpha"]
 
-EVEN: Final = 10
-"""Each of the first comparisons with an anchor gets an equal share, together half of alpha."""
+FIRST: Final = 10
+"""So many comparisons with an anchor share half of alpha equally."""
 STAKES: Final = (0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 0.95)
 """Shares of the largest bet that cannot lose all: small ones win where drops are small and noise is large."""
 SLACK: Final = 1e-9
@@ -166,7 +166,7 @@ def anchor_alpha(alpha: float, update: int) -> float:
     if update < 1:
         message = f"updates are counted from 1, found {update}"
         raise ValueError(message)
-    return alpha / (2 * EVEN) if update <= EVEN else alpha * EVEN / (2 * update * (update - 1))
+    return alpha / (2 * FIRST) if update <= FIRST else alpha * FIRST / (2 * update * (update - 1))
 
 
 def _bet(capitals: list[float], win: float) -> list[float]:
