@@ -135,7 +135,7 @@ def joint_drop_test(
         ValueError: there is no score, the scores or clusters differ in length, a difference is beyond `largest`, or
             `beyond` is not in [0, largest).
 
-    In simulations with 30 to 100 questions any score is wrongly called worse in at most 5% of runs at alpha 0.05; with
+    In simulations with 30 to 100 questions any score is wrongly called worse in at most 5.5% of runs at alpha 0.05; with
     skewed differences in at most 5.5% from 60 questions on, and in 21 to 50% of runs with 30
     (`tests/benchmarks/false_alarms.py`).
 

@@ -350,7 +350,7 @@ def strict_passes(differences: Array, margin: float) -> Verdicts:
     "questions that change, and over at most half",
     ["any", "half"],
 )
-def size(_: int, sizes: Sequence[int] = (10, 20, *SIZES, 200)) -> Iterator[Row]:
+def size(_: int, sizes: Sequence[int] = (12, 17, *SIZES, 200)) -> Iterator[Row]:
     """The true size of the test of 0/1 scores."""
     for n in sizes:
         yield "0/1", n, [mid_p_size(n), mid_p_size(n, most_changed=0.5)]
