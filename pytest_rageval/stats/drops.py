@@ -135,9 +135,9 @@ def joint_drop_test(
         ValueError: there is no score, the scores or clusters differ in length, a difference is beyond `largest`, or
             `beyond` is not in [0, largest).
 
-    In simulations with 30 to 100 questions any score is wrongly called worse in at most 5.5% of runs at alpha 0.05; with
-    skewed differences in at most 5.5% from 60 questions on, and in 21 to 50% of runs with 30
-    (`tests/benchmarks/false_alarms.py`).
+    In simulations with 30 to 100 questions (`tests/benchmarks/false_alarms.py`), any score is wrongly called worse
+    in at most 5.5% of runs at alpha 0.05. Skewed differences are the exception: 21 to 50% of runs with 30 questions,
+    5.5% with 60.
 
     >>> test = joint_drop_test([Drops([1, 1, 1, 1, 1, 0, 0, -1])], alpha=0.05)
     >>> test.scores[0].p_value  # (1 + 6/2) / 2^6
