@@ -177,6 +177,15 @@ def _update(text: str) -> bool | Literal["force"]:
         raise ValueError("expected nothing, or force") from None
 
 
+def _choice(*words: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"expected {' or '.join(words)}")
+        return text
+
+    return parse
+
+
 def _is_ci(value: str | None) -> bool:
     return (value or "").strip().lower() not in {"", "0", "false", "no", "off"}
 
@@ -233,13 +242,18 @@ OPTIONS: Final = (
     Option("max_unscored", SHARE, "SHARE",
            "share of examples without a score above which a score is an error"),
     Option("baseline", Path, "FILE",
-           "file of the scores that max_drop compares with, for git; in the root directory by default"),
+           "file of the scores that max_drop and max_lost compare with, for git; in the root directory by default"),
     Option("update_baseline", _update, "",
            "write the scores of this run to the baseline, and compare them with none; only on the command line; "
            "under CI=true refused unless it is --rageval-update-baseline=force", words=("force",), permanent=False),
     Option("require_baseline", _switch, "",
-           "a max_drop without a baseline is an error, not a pass with a warning, and so is a test of the baseline "
-           "that a full run did not run; the default under CI=true, which --rageval-require-baseline=false reverts"),
+           "a max_drop or max_lost without a baseline is an error, not a pass with a warning, and so is a test of the "
+           "baseline that a full run did not run; the default under CI=true, which "
+           "--rageval-require-baseline=false reverts"),
+    Option("family", POSITIVE, "N",
+           "number of tests that share the alpha of max_drop; default: those in the baseline"),
+    Option("inconclusive", _choice("warn", "fail"), "warn|fail",
+           "whether a drop above max_drop that is not significant is to warn or to fail"),
     Option("calibration", Path, "FILE",
            "file of answers that people labelled, by which answer.correct and llm_reteval are also reported "
            "corrected for the judge's errors"),
