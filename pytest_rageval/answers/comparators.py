@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Final
 
-from pytest_rageval.answers.judge_protocol import Comparator
+from pytest_rageval.answers.judge_protocol import Comparator, Judge
 from pytest_rageval.answers.overlap import bleu, meteor, rouge1, rouge2, rouge_l
 from pytest_rageval.answers.text import containment, exact_match, token_f1
 from pytest_rageval.errors import InputError, Planned, Unscored, did_you_mean
@@ -24,7 +24,9 @@ __all__ = [
     "YES_OR_NO",
     "AnswerMeasure",
     "Atom",
+    "CanonicalComparator",
     "Expression",
+    "GradedComparator",
     "highest",
     "lowest",
     "parse_expression",
@@ -113,6 +115,32 @@ FORM: Final = re.compile(r"([A-Za-z]\w*)(?:\s*>=\s*(\d+(?:\.\d+)?|\.\d+))?", re.
 # Common mistakes, for hints.
 OTHER_SIGN: Final = re.compile(r"([A-Za-z]\w*)\s*(?:>|=>|==?|≥)\s*(\d+(?:\.\d+)?|\.\d+)", re.ASCII)
 UPPER: Final = re.compile(r"\b(?:AND|OR)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class CanonicalComparator:
+    """Compares in canonical form: numbers, units, dates and names by rule, without a model."""
+
+    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """Compare by rule; unscored where a reference is too long for the rules."""
+        from pytest_rageval.answers.canonical import is_long, states  # noqa: PLC0415 - compiles many rules
+
+        if any(states(prediction, reference, question=question) for reference in references):
+            return 1.0
+        if any(map(is_long, references)):
+            raise Unscored("a reference is longer than 300 words, which canonical comparison does not read")
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GradedComparator:
+    """Compares by the grade that a judge gives."""
+
+    judge: Judge
+
+    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """Return the judge's grade."""
+        return await self.judge.grade(question, references, prediction)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,19 +20,15 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.comparators import (
     MEASURES,
     AnswerMeasure,
+    CanonicalComparator,
     Expression,
+    GradedComparator,
     highest,
     lowest,
     parse_expression,
 )
-from pytest_rageval.answers.judge_protocol import (
-    CanonicalComparator,
-    Comparator,
-    GradedComparator,
-    Judge,
-    Rating,
-)
-from pytest_rageval.answers.votes import add_tally, with_tally
+from pytest_rageval.answers.judge_protocol import Comparator, Judge, Rating
+from pytest_rageval.answers.llm_judge import add_tally, with_tally
 from pytest_rageval.errors import CallableError, NoGroundTruth, UnusableRanking
 from pytest_rageval.generator import Generator
 from pytest_rageval.measures.gold_matching import SHARE

@@ -23,14 +23,9 @@ from pytest_rageval import printable
 from pytest_rageval.answers import (
     abstention,
     citations,
+    judge_replies,
     overlap,
     text,
-)
-from pytest_rageval.answers import (
-    judge_protocol as rating,
-)
-from pytest_rageval.answers import (
-    llm_judge as judge,
 )
 from pytest_rageval.answers.canonical import is_long, states
 from pytest_rageval.answers.citations import listed
@@ -192,20 +187,20 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "overlap.rouge_l": lambda said: overlap.rouge_l(said, [f"{said} x"]),
     "overlap.bleu": lambda said: overlap.bleu(said, [f"{said} x"]),
     "overlap.meteor": lambda said: overlap.meteor(said, [f"{said} x"]),
-    "llm_judge.parse_yes_no": _quietly(judge.parse_yes_no),
-    "llm_judge.parse_yes_no, after yes": _quietly(lambda said: judge.parse_yes_no(f"yes{said}")),
-    "llm_judge.parse_grade": _quietly(judge.parse_grade),
-    "llm_judge.parse_grade, after a grade": _quietly(lambda said: judge.parse_grade(f"3{said}")),
-    "llm_judge.parse_preference": _quietly(judge.parse_preference),
-    "llm_judge.parse_preference, in a tag": _quietly(
-        lambda said: judge.parse_preference(f"<rating>{said}1</rating>")
+    "judge_replies.parse_yes_no": _quietly(judge_replies.parse_yes_no),
+    "judge_replies.parse_yes_no, after yes": _quietly(lambda said: judge_replies.parse_yes_no(f"yes{said}")),
+    "judge_replies.parse_grade": _quietly(judge_replies.parse_grade),
+    "judge_replies.parse_grade, after a grade": _quietly(lambda said: judge_replies.parse_grade(f"3{said}")),
+    "judge_replies.parse_preference": _quietly(judge_replies.parse_preference),
+    "judge_replies.parse_preference, in a tag": _quietly(
+        lambda said: judge_replies.parse_preference(f"<rating>{said}1</rating>")
     ),
-    "judge_protocol.parse_rating": _quietly(rating.parse_rating),
-    "judge_protocol.parse_rating, in a block": _quietly(
-        lambda said: rating.parse_rating(f"```json{said}```")
+    "judge_replies.parse_rating": _quietly(judge_replies.parse_rating),
+    "judge_replies.parse_rating, in a block": _quietly(
+        lambda said: judge_replies.parse_rating(f"```json{said}```")
     ),
-    "judge_protocol.parse_rating, an explanation": _quietly(
-        lambda said: rating.parse_rating(json.dumps({"explanation": said, "grade": 3}))
+    "judge_replies.parse_rating, an explanation": _quietly(
+        lambda said: judge_replies.parse_rating(json.dumps({"explanation": said, "grade": 3}))
     ),
     "fence.mark_for": lambda said: mark_for([said, said]),
     "quoting.fenced": lambda said: fenced("answer", said, MARK),
@@ -238,7 +233,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "reply.without_reasoning": lambda said: [
         reply.without_reasoning(f"{start}{said}") for start in ("", "<think>", "</think>")
     ],
-    "judge_protocol.json_object": rating.json_object,
+    "judge_replies.json_object": judge_replies.json_object,
     "printable.one_line": printable.one_line,
     "plan.is_mark": lambda said: (plan.is_plan_mark(said), plan.MARK.findall(said)),
     "dialect.learn": lambda said: UnsupportedParams().learn(
@@ -363,6 +358,7 @@ ELSEWHERE = {
     "embedding.bertscore_f1": "as cosine: the same tokenizer, which cuts the text off",
     "embedding.bertscore_precision": "as cosine",
     "embedding.bertscore_recall": "as cosine",
+    "judge_replies.unread": "its text is ours; the reply is shortened for the message",
     "passage_labels.usefulness": "its text is the name of a measure",
     "tokenize.is_word_character": "its text is one character",
 }
