@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from pytest_rageval.answers.canonical.lexemes import Lexeme, listed, numbered, skip, text_at
 from pytest_rageval.answers.canonical.numbers import read_number
+from pytest_rageval.answers.canonical.words import Lexeme, listed, numbered, skip, text_at
 
 __all__ = ["ClockTime", "Date", "date_states", "read_clock_time", "read_dates", "read_rate"]
 
@@ -81,7 +81,7 @@ def read_dates(pieces: Sequence[Lexeme], at: int) -> tuple[tuple[Date, ...], int
 
     A number of four digits between 1000 and 2199 is a year wherever the caller finds no unit after it.
 
-    >>> from pytest_rageval.answers.canonical.lexemes import lexemes
+    >>> from pytest_rageval.answers.canonical.words import lexemes
     >>> read_dates(lexemes("9 november 1989"), 0) == read_dates(lexemes("november 9 , 1989"), 0)
     False
     >>> read_dates(lexemes("9 november 1989"), 0)[0] == read_dates(lexemes("november 9 , 1989"), 0)[0]
@@ -119,7 +119,7 @@ def read_rate(pieces: Sequence[Lexeme], at: int, *, counted: bool) -> tuple[str,
     `counted` says that a number stands before it: only then is "a week" a rate and not one week. "once" before a rate
     adds nothing to it.
 
-    >>> from pytest_rageval.answers.canonical.lexemes import lexemes
+    >>> from pytest_rageval.answers.canonical.words import lexemes
     >>> read_rate(lexemes("once a week"), 0, counted=False), read_rate(lexemes("a week"), 0, counted=False)
     (('perweek', 3), None)
     >>> read_rate(lexemes("per annum"), 0, counted=True)
@@ -142,7 +142,7 @@ def read_clock_time(pieces: Sequence[Lexeme], at: int) -> tuple[ClockTime, int] 
 
     A bare number is no time; "half past nine", "9 am", "9.30 am", "9 o'clock", "09:30" and "noon" are.
 
-    >>> from pytest_rageval.answers.canonical.lexemes import lexemes
+    >>> from pytest_rageval.answers.canonical.words import lexemes
     >>> read_clock_time(lexemes("2 p.m."), 0)[0] == read_clock_time(lexemes("14:00"), 0)[0]
     True
     >>> read_clock_time(lexemes("14 days"), 0) is None

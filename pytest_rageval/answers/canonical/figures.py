@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from pytest_rageval.answers.canonical.dates import ClockTime, Date, date_states
-from pytest_rageval.answers.canonical.lexemes import Lexeme, text_at
 from pytest_rageval.answers.canonical.quantities import Quantity, same_quantity
+from pytest_rageval.answers.canonical.words import Lexeme, text_at
 
 __all__ = ["Figure", "Qualifier", "figure_states", "read_qualifier"]
 
@@ -80,7 +80,7 @@ def read_qualifier(pieces: Sequence[Lexeme], at: int) -> tuple[Qualifier, int] |
 
     Whether a figure follows is for the caller to see: "under the bridge" qualifies nothing.
 
-    >>> from pytest_rageval.answers.canonical.lexemes import lexemes
+    >>> from pytest_rageval.answers.canonical.words import lexemes
     >>> read_qualifier(lexemes("no more than about 20"), 0)
     (Qualifier(bound=-1, part='', approximate=True), 4)
     """

@@ -2,32 +2,22 @@
 
 from collections.abc import Sequence
 
-from pytest_rageval.answers.canonical.lexemes import listed
 from pytest_rageval.answers.canonical.words import (
     DISTINGUISHING,
     FUNCTION_WORDS,
     PARTICLES,
+    ROLES,
+    TITLES,
     Word,
+    listed,
     same_word,
     stem,
 )
 
-__all__ = ["ROLES", "TITLES", "initialisms", "name_variants", "same_given_name"]
+__all__ = ["initialisms", "name_variants", "same_given_name"]
 
 _SHORTEST, _LONGEST = 2, 7
 
-# Forms of address: left out without loss before any name.
-TITLES = listed("mr mrs ms miss dr sir dame lady lord madam mme prof professor rev reverend fr hon")
-
-# Offices: left out before a person's name, but no family names themselves.
-ROLES = listed(
-    "president king queen prince princess emperor empress pope saint st bishop archbishop cardinal duke duchess earl "
-    "count countess baron baroness general captain colonel major lieutenant sergeant admiral marshal commander chief "
-    "senator governor mayor minister secretary chancellor judge justice congressman congresswoman representative "
-    "director manager officer chairman chair chairwoman head leader coach doctor nurse teacher engineer partner owner "
-    "founder author writer actor actress singer artist player team company department committee council board "
-    "authority agency association organization organisation government court office bank club group army party"
-)
 
 # The last word of an office or a body is no family name, in either number.
 _NO_FAMILY = frozenset(map(stem, ROLES)) | {"jr", "sr", "junior", "senior", "esq"}

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from pytest_rageval.answers.canonical.lexemes import listed
 from pytest_rageval.answers.canonical.parsing import Mark, Token
 from pytest_rageval.answers.canonical.questions import Question
-from pytest_rageval.answers.canonical.words import NEGATORS, Word, word_of
+from pytest_rageval.answers.canonical.words import NEGATORS, Word, listed, word_of
 
 __all__ = ["ANSWER_STEMS", "is_negated", "polarity", "said_outright"]
 

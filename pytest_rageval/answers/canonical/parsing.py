@@ -8,10 +8,18 @@ from itertools import pairwise
 
 from pytest_rageval.answers.canonical.dates import Date, read_clock_time, read_dates, read_rate
 from pytest_rageval.answers.canonical.figures import Figure, read_qualifier
-from pytest_rageval.answers.canonical.lexemes import Lexeme, fold, lexemes, skip, text_at
 from pytest_rageval.answers.canonical.numbers import roman_value
 from pytest_rageval.answers.canonical.quantities import Quantity, read_quantity
-from pytest_rageval.answers.canonical.words import ARTICLES, Word, word_of
+from pytest_rageval.answers.canonical.words import (
+    ARTICLES,
+    Lexeme,
+    Word,
+    fold,
+    lexemes,
+    skip,
+    text_at,
+    word_of,
+)
 
 __all__ = ["Mark", "Token", "parse", "written_out"]
 

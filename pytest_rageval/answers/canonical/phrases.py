@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from pytest_rageval.answers.canonical.names import (
-    ROLES,
-    TITLES,
     initialisms,
     name_variants,
     same_given_name,
@@ -18,6 +16,8 @@ from pytest_rageval.answers.canonical.words import (
     DISTINGUISHING,
     PARTICLES,
     PREPOSITIONS,
+    ROLES,
+    TITLES,
     Word,
     same_word,
 )

@@ -5,11 +5,9 @@ from functools import lru_cache
 from itertools import pairwise
 
 from pytest_rageval.answers.canonical.figures import Figure
-from pytest_rageval.answers.canonical.lexemes import listed
-from pytest_rageval.answers.canonical.names import ROLES
 from pytest_rageval.answers.canonical.parsing import parse
 from pytest_rageval.answers.canonical.quantities import CURRENCIES, Unit, unit_named
-from pytest_rageval.answers.canonical.words import NEGATORS, Word
+from pytest_rageval.answers.canonical.words import NEGATORS, ROLES, Word, listed
 
 __all__ = ["Question", "ask"]
 
