@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from pytest_rageval.answers.canonical.parsing import Mark, Token
-from pytest_rageval.answers.canonical.questions import Question
+from pytest_rageval.answers.canonical.parsing import Mark, Question, Token
 from pytest_rageval.answers.canonical.words import NEGATORS, Word, listed, word_of
 
 __all__ = ["ANSWER_STEMS", "is_negated", "polarity", "said_outright"]
@@ -76,7 +75,7 @@ def polarity(tokens: Sequence[Token], question: Question) -> bool | None:
     To a yes-or-no question, a statement that repeats words of the question says yes, or no where it denies them.
 
     >>> from pytest_rageval.answers.canonical.parsing import parse
-    >>> from pytest_rageval.answers.canonical.questions import ask
+    >>> from pytest_rageval.answers.canonical.parsing import ask
     >>> free = ask("Is parking free for staff?")
     >>> polarity(parse("Parking is free."), free), polarity(parse("It is not free"), free)
     (True, False)

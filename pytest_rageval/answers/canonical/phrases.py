@@ -9,8 +9,7 @@ from pytest_rageval.answers.canonical.names import (
     name_variants,
     same_given_name,
 )
-from pytest_rageval.answers.canonical.parsing import Mark, Token
-from pytest_rageval.answers.canonical.questions import Question
+from pytest_rageval.answers.canonical.parsing import Mark, Question, Token
 from pytest_rageval.answers.canonical.words import (
     ARTICLES,
     DISTINGUISHING,
