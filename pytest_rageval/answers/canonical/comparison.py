@@ -12,10 +12,9 @@ from functools import lru_cache
 from itertools import pairwise
 
 from pytest_rageval.answers.canonical.dates import Date
-from pytest_rageval.answers.canonical.names import initialisms
 from pytest_rageval.answers.canonical.negation import ANSWER_STEMS, is_negated, polarity, said_outright
 from pytest_rageval.answers.canonical.parsing import Figure, Mark, Question, Token, ask, figure_states, parse
-from pytest_rageval.answers.canonical.phrases import Phrase, Span, phrase_spans
+from pytest_rageval.answers.canonical.phrases import Phrase, Span, initialisms, phrase_spans
 from pytest_rageval.answers.canonical.quantities import Quantity
 from pytest_rageval.answers.canonical.words import ARTICLES, DISTINGUISHING, PARTICLES, Word, fold
 
