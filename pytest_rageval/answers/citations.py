@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_rageval.answers.text import normalize
+from pytest_rageval.answers.overlap import normalize
 
 __all__ = ["Citations", "Listed", "between_citations", "cited", "listed", "without_citations"]
 
@@ -108,7 +108,7 @@ def listed(output: str, wanted: Sequence[Sequence[str]]) -> Listed:
     parts of names. Before that, the longest stretch of items between two citations that equals an alias is taken as
     one item: "Washington, D.C." and "Tom and Jerry" stay whole where they are wanted.
 
-    An item counts when it equals an alias as a whole, both in the normal form of `text.normalize` (lower case, no
+    An item counts when it equals an alias as a whole, both in the normal form of `overlap.normalize` (lower case, no
     punctuation, no articles, single spaces). Equal items count once, and an item counts for one wanted answer: where
     several have the alias, items are assigned so that the most are found.
 

@@ -12,8 +12,16 @@ from importlib import import_module
 from typing import Final
 
 from pytest_rageval.answers.judge_protocol import Comparator, Judge
-from pytest_rageval.answers.overlap import bleu, meteor, rouge1, rouge2, rouge_l
-from pytest_rageval.answers.text import containment, exact_match, token_f1
+from pytest_rageval.answers.overlap import (
+    bleu,
+    containment,
+    exact_match,
+    meteor,
+    rouge1,
+    rouge2,
+    rouge_l,
+    token_f1,
+)
 from pytest_rageval.errors import InputError, Planned, Unscored, did_you_mean
 from pytest_rageval.llm.plan import is_plan_mark
 

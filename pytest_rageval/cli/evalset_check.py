@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.answers.text import containment, normalize
+from pytest_rageval.answers.overlap import containment, normalize
 from pytest_rageval.cli.evalset_reading import read_evalset
 from pytest_rageval.cli.output import count, plain, say
 from pytest_rageval.cli.quotes import Quotable, Quotes

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from pytest_rageval.text.tokenize import COMMON_UNSPACED, normal_form
+from pytest_rageval.tokenize import COMMON_UNSPACED, normal_form
 
 __all__ = ["near_duplicate", "runs", "shared_runs", "similar_questions", "words"]
 

@@ -95,7 +95,7 @@ def rel_prime(  # noqa: PLR0913 - six sets are what the method is about
     Repeated elements count once everywhere; a passage that stands at two positions of the prompt is one passage.
 
     That an answer occurs in a passage means that one of its aliases does, as whole contiguous tokens in normal form:
-    `answers.text.containment`.
+    `answers.overlap.containment`.
 
     Args:
         relevant: the relevant passages of the query, by any names; Rel of passages.

@@ -19,13 +19,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_rageval import printable
+from pytest_rageval import printable, tokenize
 from pytest_rageval.answers import (
     abstention,
     citations,
     judge_replies,
     overlap,
-    text,
 )
 from pytest_rageval.answers.canonical import is_long, states
 from pytest_rageval.answers.citations import listed
@@ -63,8 +62,7 @@ from pytest_rageval.reports import markdown as markdown_report
 from pytest_rageval.retrievers import bm25
 from pytest_rageval.retrievers import bm25 as search_words
 from pytest_rageval.retrievers import llm_baselines as fusion
-from pytest_rageval.text import tokenize
-from pytest_rageval.text.tokenize import normal_form
+from pytest_rageval.tokenize import normal_form
 
 pytestmark = pytest.mark.slow
 
@@ -167,11 +165,11 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "citations.between_citations": citations.between_citations,
     "citations.listed": lambda said: listed(said, [*ALIASES, [said]]),
     "abstention.abstains": abstention.abstains,
-    "text.normalize": text.normalize,
-    "text.exact_match": lambda said: text.exact_match(said, [ANSWER]),
-    "text.token_f1": lambda said: text.token_f1(said, [f"{said} x"]),
-    "text.containment": lambda said: text.containment(said, [f"{said[: LENGTH // 3]}b", ANSWER]),
-    "text.containment, of a reference": lambda said: text.containment(ANSWER, [said]),
+    "overlap.normalize": overlap.normalize,
+    "overlap.exact_match": lambda said: overlap.exact_match(said, [ANSWER]),
+    "overlap.token_f1": lambda said: overlap.token_f1(said, [f"{said} x"]),
+    "overlap.containment": lambda said: overlap.containment(said, [f"{said[: LENGTH // 3]}b", ANSWER]),
+    "overlap.containment, of a reference": lambda said: overlap.containment(ANSWER, [said]),
     "tokenize.fold": tokenize.fold,
     "tokenize.has_unspaced": tokenize.has_unspaced,
     "tokenize.set_apart": tokenize.set_apart,
@@ -351,7 +349,7 @@ def test_the_check_finds_what_is_quadratic():
     assert _slow(lambda said: pattern.sub("", said), ["spaces"])
 
 
-PARTS = ("answers", "measures", "prompts.quoting", "text", "cli.quotes", "llm.tokens")
+PARTS = ("answers", "measures", "prompts.quoting", "tokenize", "cli.quotes", "llm.tokens")
 
 ELSEWHERE = {
     "embedding.cosine": "test_an_embedding_reads_a_beginning",
@@ -359,7 +357,7 @@ ELSEWHERE = {
     "embedding.bertscore_precision": "as cosine",
     "embedding.bertscore_recall": "as cosine",
     "judge_replies.unread": "its text is ours; the reply is shortened for the message",
-    "passage_labels.usefulness": "its text is the name of a measure",
+    "ranking.usefulness": "its text is the name of a measure",
     "tokenize.is_word_character": "its text is one character",
 }
 """Functions that need no row in the table, and why."""
