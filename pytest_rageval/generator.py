@@ -88,15 +88,12 @@ class _ByMethod(ABC):
     """A generator whose methods differ only by their name."""
 
     async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """Return a short answer."""
         return await self._answer("generate", question, passages, sample)
 
     async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """Return all answers with citations."""
         return await self._answer("cite", question, passages, sample)
 
     async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """Return a long answer."""
         return await self._answer("explain", question, passages, sample)
 
     @abstractmethod
@@ -145,16 +142,7 @@ class _ModelGenerator(_ByMethod):
 
 @dataclass(frozen=True)
 class LLMGenerator(_ModelGenerator):
-    """An instruction-tuned model at an OpenAI-compatible server.
-
-    Attributes:
-        gateway: that sends the requests.
-        server: of the model.
-        model: its name at the server.
-        temperature: of sampling.
-        max_tokens: of an answer; None is the server's default.
-        prompts: with which it is asked.
-    """
+    """An instruction-tuned model at an OpenAI-compatible server; `max_tokens` None is the server's default."""
 
     gateway: Gateway
     server: Server
@@ -195,14 +183,12 @@ class EmbeddedGenerator(_ModelGenerator):
         }[method]
 
     def _parameters(self, method: str) -> dict[str, Any]:
-        limits = {
-            "generate": self.max_tokens,
-            "cite": self.max_tokens_cited,
-            "explain": self.max_tokens_explained,
-        }
+        limit = {"cite": self.max_tokens_cited, "explain": self.max_tokens_explained}.get(
+            method, self.max_tokens
+        )
         return {
             "temperature": 0.0,
-            "max_tokens": limits[method],
+            "max_tokens": limit,
             "stop": ["\n"],
             "extra_body": {"grammar": ONE_LINE},
         }

@@ -174,11 +174,12 @@ class Score(float):
             TooManyUnscoredError: no example has a score, or too many of those for which it is defined
                 have none.
         """
-        for outcome in outcomes:
-            if outcome.value is not None and not isfinite(outcome.value):
-                message = f"{spec}: the score of example {outcome.example.id} is {outcome.value!r}, no finite number."
-                raise InputError(message)
-        values = [outcome.value for outcome in outcomes if outcome.value is not None]
+        for each in outcomes:
+            if each.value is not None and not isfinite(each.value):
+                raise InputError(
+                    f"{spec}: the score of example {each.example.id} is {each.value!r}, no finite number."
+                )
+        values = _values(outcomes)
         defined = sum(outcome.undefined is None for outcome in outcomes)
         if not values or too_many(defined - len(values), defined, max_unscored):
             raise TooManyUnscoredError(_too_many(spec, outcomes, slice or {}, max_unscored))
@@ -215,7 +216,7 @@ class Score(float):
     @property
     def values(self) -> list[float]:
         """The scores of the scored examples."""
-        return [outcome.value for outcome in self.outcomes if outcome.value is not None]
+        return _values(self.outcomes)
 
     @property
     def n(self) -> int:
@@ -280,12 +281,8 @@ class Score(float):
 
         A run without any scored example is left out.
         """
-        means = [float(self)]
-        for outcomes in self.repeats:
-            values = [outcome.value for outcome in outcomes if outcome.value is not None]
-            if values:
-                means.append(fsum(values) / len(values))
-        return stdev(means) if len(means) > 1 else None
+        means = [fsum(values) / len(values) for values in map(_values, self.repeats) if values]
+        return stdev([float(self), *means]) if means else None
 
     def where(self, **tags: Any) -> "Score":
         """The same score over the examples with all of these tags.
@@ -317,6 +314,10 @@ def too_many(unscored: int, examples: int, max_unscored: float) -> bool:
     return unscored > max_unscored * examples + ROUNDING
 
 
+def _values(outcomes: Sequence[Outcome]) -> list[float]:
+    return [outcome.value for outcome in outcomes if outcome.value is not None]
+
+
 def _matches(example: Example, tags: Mapping[str, Any]) -> bool:
     for name, wanted in tags.items():
         if name not in example.tags:
@@ -345,15 +346,12 @@ def _name(spec: str, tags: Mapping[str, Any]) -> str:
 
 
 def _too_many(spec: str, outcomes: Sequence[Outcome], tags: Mapping[str, Any], max_unscored: float) -> str:
-    scored = sum(outcome.value is not None for outcome in outcomes)
-    defined = sum(outcome.undefined is None for outcome in outcomes)
-    name = _name(spec, tags)
-    lines = [
-        f"{name}: {defined - scored} of {defined} examples have no score, "
-        f"more than the allowed {100 * max_unscored:g}%:"
-        if scored
-        else f"{name}: none of {len(outcomes)} examples has a score:"
-    ]
+    scored, name = len(_values(outcomes)), _name(spec, tags)
+    lines = [f"{name}: none of {len(outcomes)} examples has a score:"]
+    if scored:
+        defined = sum(outcome.undefined is None for outcome in outcomes)
+        allowed = f"more than the allowed {100 * max_unscored:g}%"
+        lines = [f"{name}: {defined - scored} of {defined} examples have no score, {allowed}:"]
     reasons: dict[str, list[str]] = {}
     for outcome in outcomes:
         # Undefined examples matter only where they are the reason for having no score at all.

@@ -153,12 +153,7 @@ class GradedComparator:
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """One name in an expression.
-
-    Attributes:
-        name: of a comparator or an answer measure.
-        least: the threshold from which its value is yes; None keeps the value.
-    """
+    """The name of a comparator or an answer measure, and the threshold from which its value is yes, if there is one."""
 
     name: str
     least: float | None = None
@@ -196,15 +191,15 @@ class Expression:
             Planned: the result depends on a part that is not known in a plan.
         """
 
-        def requests(atoms: Sequence[Atom]) -> int:
-            return sum(atom.name in self.comparators for atom in atoms)
-
         def value(atom: Atom) -> Awaitable[float]:
             return self._value(atom, question, references, prediction)
 
+        def asks(atom: Atom) -> bool:
+            return atom.name in self.comparators
+
         return await highest(
-            lowest(map(value, sorted(atoms, key=lambda atom: atom.name in self.comparators)))
-            for atoms in sorted(self.alternatives, key=requests)
+            lowest(map(value, sorted(atoms, key=asks)))
+            for atoms in sorted(self.alternatives, key=lambda atoms: sum(map(asks, atoms)))
         )
 
     async def _value(self, atom: Atom, question: str, references: Sequence[str], prediction: str) -> float:
@@ -227,13 +222,7 @@ def parse_expression(
     comparators: Mapping[str, Comparator],
     word: str = "comparator",
 ) -> Expression:
-    """Parse an expression.
-
-    Args:
-        text: such as `"judge or em"`.
-        measures: all answer measures, by name.
-        comparators: all comparators, by name.
-        word: the name of the argument, for messages.
+    """Parse an expression such as `"judge or em"`; `word` is the name of the argument, for messages.
 
     Raises:
         InputError: it is malformed, a name is unknown, or a threshold is not in (0, 1].

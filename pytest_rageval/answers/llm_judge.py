@@ -68,12 +68,9 @@ class Poll:
         vote: Callable[[int], Awaitable[float]],
         settle: Callable[[Sequence[float]], float],
     ) -> float:
-        """Ask for all votes at once, and reach a verdict from those that can be read.
+        """Ask for all votes at once, each by the number of its sample, and `settle` on those that can be read.
 
-        Args:
-            about: identifies the verdict, for the tally.
-            vote: from the number of the sample to its vote.
-            settle: from the votes to the verdict.
+        `about` identifies the verdict, for the tally.
 
         Raises:
             Unscored: no vote can be read, or they do not settle it.
@@ -139,15 +136,8 @@ LONGEST: Final = 2000
 class LLMJudge:
     """A model as judge: whether an answer holds what a reference says (LLM-retEval, step 3), grades and ratings.
 
-    Each method raises Unscored where the reply has no verdict; of several votes, where none has.
-
-    Attributes:
-        gateway: that sends the requests.
-        server: of the model.
-        model: its name at the server.
-        max_tokens: of a reply; None is the server's default.
-        poll: how often it is asked for each verdict.
-        prompts: with which it is asked.
+    Each method raises Unscored where the reply has no verdict; of several votes, where none has. `max_tokens` are
+    those of a reply; None is the server's default.
     """
 
     gateway: Gateway

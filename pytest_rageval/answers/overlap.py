@@ -118,9 +118,7 @@ def normalize(answer: str) -> str:
 
 def _strip_beyond_ascii(text: str) -> str:
     kept = _NOT_BETWEEN_WORDS.sub("", " ".join(text.translate(_BEYOND_ASCII).split()))
-    if _OPENING not in kept:
-        return kept.replace(_CLOSING, "")
-    return _WITHIN_A_WORD.sub("", kept)
+    return _WITHIN_A_WORD.sub("", kept) if _OPENING in kept else kept.replace(_CLOSING, "")
 
 
 def _without_punctuation(character: str) -> str:
@@ -130,13 +128,8 @@ def _without_punctuation(character: str) -> str:
     if character in _COUNTED_BY_SQUAD:
         return character
     # "Cf" are invisible signs that steer the layout.
-    dropped = (
-        category[0] == "P"
-        or category == "Cf"
-        or character in _TYPED_FOR_PUNCTUATION
-        or ord(character) in _VARIATION_SELECTORS
-    )
-    return "" if dropped else character
+    dropped = category[0] == "P" or category == "Cf" or character in _TYPED_FOR_PUNCTUATION
+    return "" if dropped or ord(character) in _VARIATION_SELECTORS else character
 
 
 _ARTICLES: Final = re.compile(r"\b(a|an|the)\b")
@@ -337,10 +330,6 @@ def _for_bleu(text: str) -> str:
 # The signs of CJK punctuation, and the full-width forms of ASCII.
 _CJK_SIGNS: Final = {
     code: f" {chr(code)} "
-    for code in (
-        *range(0x3001, 0x3005),
-        *range(0x3008, 0x3021),
-        *range(0x3030, 0x3040),
-        *range(0xFF00, 0xFFF0),
-    )
+    for first, last in ((0x3001, 0x3004), (0x3008, 0x3020), (0x3030, 0x303F), (0xFF00, 0xFFEF))
+    for code in range(first, last + 1)
 }

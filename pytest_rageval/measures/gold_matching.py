@@ -1,6 +1,5 @@
 """Which gold passages a ranking holds, and at which ranks, however the corpus was chunked."""
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate, repeat
@@ -28,12 +27,7 @@ Part = tuple[float, float]
 
 
 class Overlap(NamedTuple):
-    """The parts of a gold passage that a document holds.
-
-    Attributes:
-        parts: beginnings and ends as shares of the passage in [0, 1], in order and disjoint.
-        by: the evidence.
-    """
+    """The parts of a gold passage that a document holds, as shares in [0, 1], in order and disjoint; the evidence."""
 
     parts: tuple[Part, ...]
     by: Evidence
@@ -65,9 +59,7 @@ class GoldMatch:
     """A ranking compared with the gold passages of its query.
 
     A gold passage is found at the rank where the documents so far hold at least `share` of it, by `overlap`: one
-    document that holds it or most of it, or several that hold parts. It is credited once, at that rank. So a passage
-    that another chunking cuts in two is found when enough of it was retrieved, a much longer chunk finds it, and it
-    takes several much shorter ones.
+    document that holds it or most of it, or several that hold parts. It is credited once, at that rank.
 
     A document with which several passages are found counts as that many documents, and later ones move down: a long
     chunk scores as the short ones that it contains. Recall@k is then the share of the gold passages that the first k
@@ -128,13 +120,11 @@ class GoldMatch:
         """
         if self._by_id is not None:
             return {}
-        kinds = Counter(found.by for found in self._found)
-        sources = Counter(found.source for found in self._found)
         counts = {
-            "matched_by_span": kinds["span"],
-            "matched_by_text": kinds["text"],
-            "by_end_of_path": sources["end"],
-            "of_ambiguous_source": sources["ambiguous"],
+            "matched_by_span": sum(found.by == "span" for found in self._found),
+            "matched_by_text": sum(found.by == "text" for found in self._found),
+            "by_end_of_path": sum(found.source == "end" for found in self._found),
+            "of_ambiguous_source": sum(found.source == "ambiguous" for found in self._found),
         }
         return {name: count for name, count in counts.items() if count}
 
@@ -143,14 +133,8 @@ class GoldMatch:
         """A relevant passage that no retrieved document can be compared with; None for an empty ranking."""
         if self._by_id is not None or not len(self._ranking):
             return None
-        return next(
-            (
-                passage
-                for passage, found in zip(self._gold, self._found, strict=True)
-                if passage.grade and not found.comparable
-            ),
-            None,
-        )
+        pairs = zip(self._gold, self._found, strict=True)
+        return next((passage for passage, found in pairs if passage.grade and not found.comparable), None)
 
     @cached_property
     def _found(self) -> list[Found]:
@@ -254,11 +238,9 @@ def files_named(source: str, among: Iterable[str]) -> frozenset[str]:
     """
     wanted = normal_path(source)
     files = frozenset(map(normal_path, among))
-    return (
-        frozenset((wanted,))
-        if wanted in files
-        else frozenset(file for file in files if _ends(file, wanted) or _ends(wanted, file))
-    )
+    if wanted in files:
+        return frozenset({wanted})
+    return frozenset(file for file in files if file.endswith(f"/{wanted}") or wanted.endswith(f"/{file}"))
 
 
 @lru_cache(maxsize=4096)
@@ -308,19 +290,6 @@ def _by_text(document: str, passage: str) -> tuple[Part, ...]:
     wanted = words(passage)
     run = min(RUN, len(wanted) // 2 + 1)
     known = runs(document, run)
-    found: list[tuple[int, int]] = []
-    for first in range(len(wanted) - run + 1):
-        if wanted[first : first + run] not in known:
-            continue
-        if found and first <= found[-1][1]:
-            found[-1] = (found[-1][0], first + run)
-        else:
-            found.append((first, first + run))
-    if not found:
-        return ()
     letters = [0, *accumulate(map(len, wanted))]
-    return tuple((letters[start] / letters[-1], letters[end] / letters[-1]) for start, end in found)
-
-
-def _ends(path: str, end: str) -> bool:
-    return path.endswith(f"/{end}")
+    starts = [at for at in range(len(wanted) - run + 1) if wanted[at : at + run] in known]
+    return tuple(_union((letters[at] / letters[-1], letters[at + run] / letters[-1]) for at in starts))

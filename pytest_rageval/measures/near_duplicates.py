@@ -87,10 +87,6 @@ def shared_runs(a: str, b: str) -> float:
     Many long texts contain a short one by a common phrase. So where the shorter has fewer than 20 runs, the divisor
     is 20, or the number of runs of the longer if that is below 20. A text of one or two words is a single run.
 
-    Args:
-        a: a passage.
-        b: another.
-
     Returns:
         A number in [0, 1], the same for (b, a); 1.0 for equal words, 0.0 where a text has none.
 
@@ -110,13 +106,10 @@ def _share(a: Runs, b: Runs) -> float:
 
 
 def near_duplicate(a: str, b: str, threshold: float = THRESHOLD) -> bool:
-    """Whether two passages are cuts or versions of one text: `shared_runs` reaches the threshold.
+    """Whether two passages are cuts or versions of one text: `shared_runs` reaches the threshold, in (0, 1].
 
-    Args:
-        a: a passage.
-        b: another.
-        threshold: in (0, 1]. At the default two cuts that overlap by half are found, and one that lies within the
-            other, if it has nine words or more. Lower ones also find texts that share set phrases.
+    At the default two cuts that overlap by half are found, and one that lies within the other, if it has nine words
+    or more. Lower ones also find texts that share set phrases.
     """
     return shared_runs(a, b) >= threshold
 
@@ -132,10 +125,6 @@ def similar_questions(questions: Sequence[str], threshold: float = SAME_QUESTION
 
     A pair that reaches the threshold shares one of the rarest runs of each question, so only questions that share one
     of these are compared (prefix filtering), and only while they are in different groups.
-
-    Args:
-        questions: in any order.
-        threshold: of `shared_runs`, in (0, 1].
 
     Returns:
         The positions of the questions of each group, in order; groups by their first question.

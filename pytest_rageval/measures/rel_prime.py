@@ -20,13 +20,7 @@ __all__ = ["Recall", "RelPrime", "rel_prime"]
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Recall over Rel and over Rel', from the sizes of sets.
-
-    Attributes:
-        relevant: |Rel|.
-        available: |Rel'|.
-        found: |Out ∩ Rel|.
-        found_available: |Out ∩ Rel'|.
+    """Recall over Rel and over Rel', from the sizes |Rel|, |Rel'|, |Out ∩ Rel| and |Out ∩ Rel'|.
 
     >>> recall = Recall(relevant=8, available=4, found=3, found_available=3)
     >>> recall.over_rel, recall.coverage, recall.over_rel_prime

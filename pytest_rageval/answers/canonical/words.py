@@ -74,20 +74,12 @@ _LONGEST_NUMBER = 40
 
 
 def listed(words: str) -> frozenset[str]:
-    """Return the words of a text as a set.
-
-    >>> sorted(listed("may march"))
-    ['march', 'may']
-    """
+    """Return the words of a text as a set."""
     return frozenset(words.split())
 
 
 def numbered(words: str, start: int) -> dict[str, int]:
-    """Number the words of a text, in order.
-
-    >>> numbered("zero one", start=0)
-    {'zero': 0, 'one': 1}
-    """
+    """Number the words of a text, in order: {"zero": 0, "one": 1} of "zero one" from 0."""
     return {word: number for number, word in enumerate(words.split(), start=start)}
 
 
@@ -101,11 +93,10 @@ _ABBREVIATED = listed(
     "jan feb mar apr jun jul aug sep sept oct nov dec am pm a p ft approx ca c no vol"
 )
 _IRREGULAR = _pairs(
-    "men man, women woman, children child, people person, feet foot, teeth tooth, mice mouse, geese goose, "
-    "lives life, wives wife, knives knife, leaves leaf, wolves wolf, halves half, countrymen countryman, "
-    "won win, wrote write, written write, made make, began begin, begun begin, gave give, given give, took "
-    "take, taken take, held hold, built build, sang sing, sung sing, left leave, paid pay, died die, dying "
-    "die"
+    "men man, women woman, children child, people person, feet foot, teeth tooth, mice mouse, geese goose, lives life, "
+    "wives wife, knives knife, leaves leaf, wolves wolf, halves half, countrymen countryman, won win, wrote write, "
+    "written write, made make, began begin, begun begin, gave give, given give, took take, taken take, held hold, "
+    "built build, sang sing, sung sing, left leave, paid pay, died die, dying die"
 )
 
 # British forms that no ending rule reaches.
