@@ -186,12 +186,7 @@ class EmbeddedGenerator(_ModelGenerator):
         limit = {"cite": self.max_tokens_cited, "explain": self.max_tokens_explained}.get(
             method, self.max_tokens
         )
-        return {
-            "temperature": 0.0,
-            "max_tokens": limit,
-            "stop": ["\n"],
-            "extra_body": {"grammar": ONE_LINE},
-        }
+        return {"temperature": 0.0, "max_tokens": limit, "stop": ["\n"], "extra_body": {"grammar": ONE_LINE}}
 
     def identity(self, method: str) -> Mapping[str, Any]:
         """Return the model, its server, the most tokens, and the digest of the method's prompt."""

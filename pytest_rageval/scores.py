@@ -30,10 +30,7 @@ _FORM: Final = re.compile(r"(?P<name>[a-z]\w*)(?:\.(?P<part>[a-zA-Z]\w*))?(?:@(?
 class Spec:
     """The name of a score, `NAME[.PART][@K]`, taken apart.
 
-    Attributes:
-        name: the family, such as `recall`, `llm_reteval` or `answer`.
-        part: the measure within the family, such as `f1` in `answer.f1`; or None.
-        k: the rank cut-off, an integer ≥ 1; or None.
+    The name is the family, such as `answer`, the part the measure within it, such as `f1`, and k ≥ 1 the rank cut-off.
     """
 
     name: str
@@ -73,9 +70,7 @@ class Spec:
 class Places(NamedTuple):
     """The result of an answer against another, by the place in which a judge read it: 1 won, 0.5 tied, 0 lost.
 
-    Attributes:
-        first: when it was read first; None where it was not.
-        second: when it was read second; None where it was not.
+    None where it was not read in that place.
     """
 
     first: float | None = None

@@ -54,11 +54,8 @@ class _Wording:
     A reply states it at its beginning; or at its end, after a label ("Verdict: no"); or, where `alone`, as its whole
     last line; or it is a JSON object with the verdict under a known key.
 
-    Args:
-        verdict: a pattern with the verdict as its group, and what must follow it.
-        labels: alternatives that may stand before it, with a colon, and keys of a JSON object.
-        keys: further keys.
-        alone: whether the verdict may be the last line without a label.
+    `verdict` is a pattern with the verdict as its group, and what must follow it; `labels` are alternatives that may
+    stand before it, with a colon, and keys of a JSON object; `keys` are further ones.
     """
 
     def __init__(self, verdict: str, labels: str, keys: str, *, alone: bool = False) -> None:

@@ -39,13 +39,9 @@ WHOLE: Final[tuple[Part, ...]] = ((0.0, 1.0),)
 class Found(NamedTuple):
     """One gold passage in a ranking.
 
-    Attributes:
-        rank: of the document with which the share was reached, from 0; None where it was not.
-        documents: positions in the ranking of the documents that are the passage, or a part of it.
-        by: the weakest evidence that was needed; None where it was not found.
-        comparable: whether any document could be compared with it.
-        source: how its file was identified, where a span found it: by the whole path, or by the end of one;
-            "ambiguous" where several paths have that end, so that it was not found.
+    `rank` is of the document with which the share was reached, from 0, or None; `documents` are the ranks of those
+    that are the passage or a part of it; `by` is the weakest evidence that was needed; `source` is how a span's file
+    was identified: "ambiguous" where several paths have that end, so that it was not found.
     """
 
     rank: int | None
@@ -194,14 +190,8 @@ def overlap(document: Document, passage: Gold, files: Collection[str] | None = N
        and count by their letters. This is the weakest evidence: a text may occur in several places, and a run that is
        too short at the end of a chunk is not seen.
 
-    Args:
-        document: that may hold the passage.
-        passage: a gold passage.
-        files: the files of the ranking that the passage's source names (`files_named`); None where only the
-            document's file is known.
-
-    Returns:
-        None where they cannot be compared, since the document lacks what the passage is given by.
+    `files` are those of the ranking that the passage's source names (`files_named`); None where only the document's
+    file is known. Returns None where they cannot be compared, since the document lacks what the passage is given by.
     """
     span, wanted = document.span, passage.span
     if span is not None and wanted is not None:
@@ -220,14 +210,7 @@ def files_named(source: str, among: Iterable[str]) -> frozenset[str]:
     """Return the files that a source names: the one with this path; without one, all whose path has this end.
 
     A loader names a file by its full path, an eval set by the path within the corpus, or the other way round: where
-    no path is equal, either may be the end of the other, in whole steps.
-
-    Args:
-        source: a path.
-        among: paths of files, any number of times each.
-
-    Returns:
-        The files by their `normal_path`.
+    no path is equal, either may be the end of the other, in whole steps. Returns each by its `normal_path`.
 
     >>> sorted(files_named("index.md", ["index.md", "guide/index.md"]))
     ['index.md']

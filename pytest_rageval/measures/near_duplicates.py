@@ -30,31 +30,6 @@ SAME_QUESTION: Final = 0.6
 differ at an end of a question of six words, or within one of eleven."""
 
 
-class _Groups:
-    """Which of n things belong together, as pairs of them are joined (union-find)."""
-
-    def __init__(self, n: int) -> None:
-        self._parent = list(range(n))
-
-    def of(self, i: int) -> int:
-        """The first of its group."""
-        while self._parent[i] != i:
-            self._parent[i] = self._parent[self._parent[i]]
-            i = self._parent[i]
-        return i
-
-    def join(self, i: int, j: int) -> None:
-        first, second = sorted((self.of(i), self.of(j)))
-        self._parent[second] = first
-
-    def members(self) -> list[list[int]]:
-        """The groups of more than one."""
-        found: dict[int, list[int]] = defaultdict(list)
-        for i in range(len(self._parent)):
-            found[self.of(i)].append(i)
-        return [group for group in found.values() if len(group) > 1]
-
-
 @lru_cache(maxsize=2048)  # some 10 kB each
 def words(text: str) -> tuple[str, ...]:
     """Return the words of a text: letters and digits of any script, case folded, in Unicode's compatibility form.
@@ -136,7 +111,15 @@ def similar_questions(questions: Sequence[str], threshold: float = SAME_QUESTION
     """
     runs_by_question = [_runs_of(question) for question in questions]
     common = Counter(run for each in runs_by_question for run in each)
-    groups = _Groups(len(questions))
+    # Of each question, one of its group that is nearer to the first (union-find).
+    nearer = list(range(len(questions)))
+
+    def group_of(i: int) -> int:
+        while nearer[i] != i:
+            nearer[i] = nearer[nearer[i]]
+            i = nearer[i]
+        return i
+
     by_run: dict[tuple[str, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for i, own in enumerate(runs_by_question):
         rarest = sorted(own, key=lambda run: (common[run], run))
@@ -144,9 +127,13 @@ def similar_questions(questions: Sequence[str], threshold: float = SAME_QUESTION
         for run in rarest[: len(own) - least + 1]:
             # By group, so that a question that is in it, or joins it, skips all of its questions at once.
             for group, others in by_run[run].items():
-                if groups.of(group) != groups.of(i) and any(
+                if group_of(group) != group_of(i) and any(
                     _share(own, runs_by_question[other]) >= threshold for other in others
                 ):
-                    groups.join(i, group)
-            by_run[run][groups.of(i)].append(i)
-    return groups.members()
+                    first, second = sorted((group_of(i), group_of(group)))
+                    nearer[second] = first
+            by_run[run][group_of(i)].append(i)
+    members: dict[int, list[int]] = defaultdict(list)
+    for i in range(len(questions)):
+        members[group_of(i)].append(i)
+    return [group for group in members.values() if len(group) > 1]

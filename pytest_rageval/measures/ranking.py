@@ -134,11 +134,7 @@ REMEDY: Final = (
 
 
 def usefulness(
-    name: str,
-    labels: Mapping[str, Mapping[str, float]],
-    k: int | None,
-    *,
-    graded: bool = False,
+    name: str, labels: Mapping[str, Mapping[str, float]], k: int | None, *, graded: bool = False
 ) -> Scores:
     """Score rankings by the labels of their passages.
 

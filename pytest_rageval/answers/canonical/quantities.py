@@ -209,11 +209,7 @@ def _with_smaller(pieces: Sequence[Lexeme], quantity: Quantity, end: int) -> tup
 
 
 def same_quantity(
-    wanted: Quantity,
-    said: Quantity,
-    understood: frozenset[str] = frozenset(),
-    *,
-    approximate: bool = False,
+    wanted: Quantity, said: Quantity, understood: frozenset[str] = frozenset(), *, approximate: bool = False
 ) -> bool:
     """Return whether a said quantity is the wanted one.
 
