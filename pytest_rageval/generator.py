@@ -37,9 +37,8 @@ ONE_LINE: Final = r'root ::= [^\n] [^\n]* "\n"*'
 
 
 class Generator(Protocol):
-    """Answers questions from passages.
+    """Answers questions from none, one or more passages; `sample` is 0, 1, 2 … for repeated draws of the same prompt.
 
-    The passages of each method are none, one or more; `sample` is 0, 1, 2 … for repeated draws of the same prompt.
     Each method raises Unscored where there is no answer.
     """
 
@@ -176,11 +175,8 @@ class EmbeddedGenerator(_ModelGenerator):
     max_tokens_explained: int = 128
 
     def _prompt(self, method: str) -> Prompt:
-        return {
-            "generate": few_shot_prompt,
-            "cite": few_shot_citing_prompt,
-            "explain": few_shot_long_answer_prompt,
-        }[method]
+        others = {"cite": few_shot_citing_prompt, "explain": few_shot_long_answer_prompt}
+        return others.get(method, few_shot_prompt)
 
     def _parameters(self, method: str) -> dict[str, Any]:
         limit = {"cite": self.max_tokens_cited, "explain": self.max_tokens_explained}.get(

@@ -141,19 +141,15 @@ def usefulness(
     With labels l_1 … l_n in rank order:
 
     - p: `Σ_{i≤k} l_i / k`, the mean label of the top k, also where fewer came back;
-    - hit: `max_{i≤k} l_i`, the highest label of the top k;
     - recall: `Σ_{i≤k} l_i / Σ_i l_i`; at full depth it equals hit;
-    - map: `Σ_{i≤k} l_i · P@i / Σ_i l_i`;
-    - mrr: one over the rank of the first useful passage of the top k;
-    - ndcg: `DCG@k / DCG@k` of the same labels from the highest, `DCG@k = Σ_{i≤k} l_i / log2(i + 1)`.
+    - map, mrr, ndcg and hit: as above, with the same labels from the highest as the ideal ranking.
 
     The paper defines p and hit for labels between 0 and 1; ndcg of such labels, with the label as the
     gain, is an extension of this package.
 
     Args:
         name: one of `LABEL_MEASURES`.
-        labels: by query, the label of each retrieved passage by its name, in rank order, each passage once. `True`
-            and `False` are 1 and 0.
+        labels: by query, the label of each retrieved passage by its name, in rank order. True and False are 1 and 0.
         k: the cut-off, at least 1. None is the whole ranking: p then divides by the number of passages.
         graded: whether labels may lie between 0 and 1.
 

@@ -224,29 +224,23 @@ def _asserted(tokens: Sequence[Token], spans: Iterable[Span], question: Question
 
 
 def _figure_spans(tokens: Sequence[Token], figure: Figure, question: Question) -> Iterator[Span]:
-    wanted = _without_given_parts(_with_counted_unit(figure, question), question)
+    wanted = _as_asked(figure, question)
     for at, token in enumerate(tokens):
         if isinstance(token, Figure) and figure_states(wanted, token, question.understood):
             yield at, at + 1
 
 
-def _without_given_parts(figure: Figure, question: Question) -> Figure:
-    """Remove the parts of a date that the question names, or does not ask for."""
-    date = figure.value
-    if not isinstance(date, Date) or date.day is date.month is None:
-        return figure
-    if question.year and date.year is not None:
-        return replace(figure, value=Date(date.year))
-    named = {other.value.year for other in question.figures if isinstance(other.value, Date)}
-    return replace(figure, value=replace(date, year=None, swapped=None)) if date.year in named else figure
-
-
-def _with_counted_unit(figure: Figure, question: Question) -> Figure:
-    """Add to a bare number the unit that the question asks for ("how many kilograms")."""
+def _as_asked(figure: Figure, question: Question) -> Figure:
+    """Give a bare number the unit that the question asks for; take from a date what it names, or does not ask for."""
     value = figure.value
-    if isinstance(value, Quantity) and not value.units and question.counted:
+    if isinstance(value, Quantity) and not value.units:
         return replace(figure, value=replace(value, units=question.counted))
-    return figure
+    if not isinstance(value, Date) or value.day is value.month is None:
+        return figure
+    if question.year and value.year is not None:
+        return replace(figure, value=Date(value.year))
+    named = {other.value.year for other in question.figures if isinstance(other.value, Date)}
+    return replace(figure, value=replace(value, year=None, swapped=None)) if value.year in named else figure
 
 
 def _phrases_stated(tokens: Sequence[Token], demand: Demand, question: Question) -> bool:
