@@ -167,6 +167,17 @@ def _update(text: str) -> bool | Literal["force"]:
         raise ValueError(message) from None
 
 
+def _choice(*words: str) -> Callable[[str], str]:
+    """One of these words."""
+
+    def parse(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"expected {' or '.join(words)}")
+        return text
+
+    return parse
+
+
 def _is_ci(value: str | None) -> bool:
     """Whether the environment variable CI says that this is a build server."""
     return (value or "").strip().lower() not in {"", "0", "false", "no", "off"}
@@ -282,7 +293,7 @@ OPTIONS: Final = (
     Option(
         "baseline",
         Path,
-        "file of the scores that max_drop compares with, for git; in the root directory by default",
+        "file of the scores that max_drop and max_lost compare with, for git; in the root directory by default",
         "FILE",
     ),
     Option(
@@ -296,8 +307,21 @@ OPTIONS: Final = (
     Option(
         "require_baseline",
         _switch,
-        "a max_drop without a baseline is an error, not a pass with a warning, and so is a test of the baseline that a "
-        "full run did not run; the default under CI=true, which --rageval-require-baseline=false reverts",
+        "a max_drop or max_lost without a baseline is an error, not a pass with a warning, and so is a test of the "
+        "baseline that a full run did not run; the default under CI=true, which --rageval-require-baseline=false "
+        "reverts",
+    ),
+    Option(
+        "family",
+        POSITIVE,
+        "number of tests that share the alpha of max_drop; default: those in the baseline",
+        "N",
+    ),
+    Option(
+        "inconclusive",
+        _choice("warn", "fail"),
+        "whether a drop above max_drop that is not significant is to warn or to fail",
+        "warn|fail",
     ),
     Option(
         "calibration",

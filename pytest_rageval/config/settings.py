@@ -142,6 +142,8 @@ class Settings:
     baseline_named: bool = False
     update_baseline: bool | Literal["force"] = False
     require_baseline: bool = False
+    family: int | None = None
+    inconclusive: Literal["warn", "fail"] = "warn"
     calibration: Path | None = None
     repeat: int = 1
     report: tuple[Path, ...] = ()

@@ -155,7 +155,7 @@ class MissingTestsPlugin:
             self._compared[nodeid] = {
                 entry_name(entry)
                 for entry in results["scores"]
-                if (entry["threshold"] or {}).get("max_drop") is not None
+                if any((entry["threshold"] or {}).get(word) is not None for word in ("max_drop", "max_lost"))
             }
 
     @pytest.hookimpl(trylast=True)

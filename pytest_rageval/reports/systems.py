@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from pytest_rageval.reports.layout import WIDTH, aligned
 from pytest_rageval.reports.results import sliced_name
-from pytest_rageval.stats.paired import Standing, against_best
+from pytest_rageval.stats.best_system import Standing, against_best
 
 __all__ = ["matrix_entries", "matrix_lines", "ratings_entries", "ratings_lines"]
 

@@ -16,10 +16,10 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+from pytest_rageval.stats.paired import paired_test
 
 from pytest_rageval.stats.intervals import mean_interval
 from pytest_rageval.stats.noninferiority import noninferiority
-from pytest_rageval.stats.paired import paired_test
 
 SIZES = (20, 60, 200, 1000)
 ALPHA = 0.05

@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest_rageval.stats.paired import paired_test
 
 from pytest_rageval.stats.noninferiority import noninferiority
-from pytest_rageval.stats.paired import paired_test
 
 SCORES = st.sampled_from([0.0, 1 / 3, 0.5, 2 / 3, 1.0]) | st.floats(0, 1)
 DROPS = st.lists(st.builds(lambda a, b: a - b, SCORES, SCORES), max_size=25)

@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest, permutation_test
-
 from pytest_rageval.stats.paired import RESAMPLES, paired_test
+from scipy.stats import binomtest, permutation_test
 
 pytestmark = pytest.mark.slow
 

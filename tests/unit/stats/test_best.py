@@ -3,7 +3,6 @@
 import random
 
 import pytest
-
 from pytest_rageval.stats.paired import Standing, against_best
 
 

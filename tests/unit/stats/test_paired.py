@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from pytest_rageval.stats.paired import PairedTest, paired_test
 
 from pytest_rageval.stats import paired
-from pytest_rageval.stats.paired import PairedTest, paired_test
 
 REAL = [0.2 + math.sin(7 * i) / 2 for i in range(16)]
 """Differences without a common step: 2^16 sums."""

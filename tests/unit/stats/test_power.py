@@ -5,8 +5,8 @@ from statistics import fmean
 
 import numpy as np
 import pytest
-
 from pytest_rageval.stats.paired import paired_test
+
 from pytest_rageval.stats.power import detectable_drop, detectable_drop_unpaired, examples_needed
 from tests.benchmarks.false_alarms import fails
 
