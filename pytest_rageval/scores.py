@@ -345,10 +345,10 @@ def _too_many(spec: str, outcomes: Sequence[Outcome], tags: Mapping[str, Any], m
     lines = [f"{name}: none of {len(outcomes)} examples has a score:"]
     if scored:
         defined = sum(outcome.undefined is None for outcome in outcomes)
-        lines = [
+        lines[0] = (
             f"{name}: {defined - scored} of {defined} examples have no score, "
             f"more than the allowed {100 * max_unscored:g}%:"
-        ]
+        )
     reasons: dict[str, list[str]] = {}
     for outcome in outcomes:
         # Undefined examples matter only where they are the reason for having no score at all.
