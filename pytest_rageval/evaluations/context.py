@@ -33,7 +33,7 @@ from pytest_rageval.errors import CallableError, NoGroundTruth, UnusableRanking
 from pytest_rageval.generator import Generator
 from pytest_rageval.measures.gold_matching import SHARE
 from pytest_rageval.model import Document, Example, Ranking
-from pytest_rageval.retrievers.retriever import Retriever
+from pytest_rageval.retrievers import Retriever
 from pytest_rageval.scores import Outcome, Spec
 from pytest_rageval.stats.agreement import Tally
 
