@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.answers.text import containment, normalize
+from pytest_rageval.answers.overlap import containment, normalize
 from pytest_rageval.cli.evalset_reading import read_evalset
 from pytest_rageval.cli.output import count, plain, say
 from pytest_rageval.cli.quotes import Quotable, Quotes

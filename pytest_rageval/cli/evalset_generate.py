@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.text import containment, normalize
+from pytest_rageval.answers.overlap import containment, normalize
 from pytest_rageval.cli.evalset_reading import refuse_existing
 from pytest_rageval.cli.output import count, note, reason_lines, say
 from pytest_rageval.cli.quotes import Quotable

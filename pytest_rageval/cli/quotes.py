@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate, takewhile
 from typing import Final
 
-from pytest_rageval.text.tokenize import has_unspaced, set_apart, tighten
+from pytest_rageval.tokenize import has_unspaced, set_apart, tighten
 
 __all__ = ["Quotable", "Quotes"]
 

@@ -12,7 +12,7 @@ from rank_bm25 import BM25Okapi
 from pytest_rageval.errors import InputError
 from pytest_rageval.model import Document
 from pytest_rageval.retrievers.documents import corpus_from
-from pytest_rageval.text.tokenize import CharacterMap, is_word_character, normal_form
+from pytest_rageval.tokenize import CharacterMap, is_word_character, normal_form
 
 __all__ = ["BM25Retriever", "words"]
 
