@@ -17,6 +17,7 @@ import pytest_rageval
 
 PACKAGE = Path(pytest_rageval.__file__).parent
 LAYERS = {
+    9: {"__main__"},
     8: {"cli", "plugin"},
     7: {"session"},
     6: {"evaluations", "reports"},

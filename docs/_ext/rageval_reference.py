@@ -15,6 +15,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from pytest_rageval.cli import main
 from pytest_rageval.config import OPTIONS, Option
+from pytest_rageval.evaluations.registry import SCORES
 
 __all__ = ["setup"]
 
@@ -97,7 +98,7 @@ def _commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentPars
 
 
 class ScoresDirective(Generated):
-    """The families of `scores.toml`: definition, range, needs, source, and a worked example of each score."""
+    """The families of `scores.toml`, with the definitions of the scores in the package, and a worked example each."""
 
     def text(self) -> Iterator[str]:
         """A section for each family."""
@@ -129,12 +130,13 @@ def _family(family: Mapping[str, Any]) -> Iterator[str]:
     yield "|---|---|---|"
     for score in family["score"]:
         ((spec, value),) = score["value"].items()
+        known = SCORES[score["name"]]
         needs = "".join(
             f" Needs {what}."
-            for what in (score.get("needs"), f"the extra `{score['extra']}`" if "extra" in score else "")
+            for what in (score.get("needs"), f"the extra `{known.extra}`" if known.extra else "")
             if what
         )
-        yield f"| `{score['name']}@k` | {score['definition']}{needs} | `{spec}` = {value:.3f}: {score['worked']} |"
+        yield f"| `{known.name}@k` | {known.definition}{needs} | `{spec}` = {value:.3f}: {score['worked']} |"
     yield ""
 
 

@@ -28,6 +28,7 @@ from pytest_rageval.llm.messages import is_plan_mark
 __all__ = [
     "ASKED_OF_JUDGE",
     "EMBEDDED",
+    "EXTRAS",
     "MEASURES",
     "YES_OR_NO",
     "AnswerMeasure",
@@ -108,6 +109,12 @@ MEASURES: Final[Mapping[str, AnswerMeasure]] = {
 
 EMBEDDED: Final = frozenset({"bertscore", "bertscore_p", "bertscore_r", "cosine"})
 """The measures that need an encoder."""
+
+EXTRAS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("rouge1", "rouge2", "rougeL", "bleu", "meteor"), "overlap"),
+    **dict.fromkeys(EMBEDDED, "dense"),
+}
+"""The extra of the package that a measure needs."""
 
 YES_OR_NO: Final = frozenset({"em", "containment"})
 """The measures that are always 0 or 1."""

@@ -1,8 +1,9 @@
 """The `rageval` command: `main()` runs it, and each command's own module is imported only when it runs.
 
-`cache_reading` (info, export), `cache_writing` (import, prune, verify), `evalset_check`, `evalset_anchor`,
-`evalset_generate` and `judge` are the commands. They share `evalset_reading`, `quotes` (quotes found in texts) and
-`output` (what is printed). A command returns the exit status, and raises `RagevalError` for input that cannot be used.
+`init`, `demo`, `scores`, `diff`, `judge`, `cache_reading` (info, export), `cache_writing` (import, prune, verify),
+`evalset_check`, `evalset_anchor` and `evalset_generate` are the commands. They share `evalset_reading`, `quotes`
+(quotes found in texts) and `output` (what is printed). A command returns the exit status, and raises `RagevalError`
+for input that cannot be used.
 """
 
 import argparse
@@ -16,14 +17,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.cli.output import note
+from pytest_rageval.cli.output import note, say
 from pytest_rageval.config import OPTIONS, Option
-from pytest_rageval.errors import RagevalError
+from pytest_rageval.errors import RagevalError, require
 
 __all__ = ["main"]
 
 UNUSABLE = 2  # exit status, as argparse's own, for arguments and files that cannot be used
 INTERRUPTED = 130
+SHELLS: Final = ("bash", "zsh", "tcsh", "fish")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,15 +38,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: 0; 1 if the command found damage or errors; 2 for unusable input; 130 after Ctrl-C.
 
     Raises:
-        SystemExit: with 2 for arguments that are not allowed, with 0 after `--help`.
+        SystemExit: with 2 for arguments that are not allowed, with 0 after `--help` and `--version`.
     """
     for stream in (sys.stdout, sys.stderr):
         # The terminal's encoding may lack letters of a model's name.
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-    options = _parser().parse_args(arguments)
     try:
+        options = _parser().parse_args(arguments)
         status: int = options.run(options)
         sys.stdout.flush()
     except RagevalError as error:
@@ -149,10 +151,45 @@ class Command(NamedTuple):
     summary: str
     details: str
     arguments: tuple[Argument, ...]
+    epilog: str | None = None
 
 
 # fmt: off
 COMMANDS: Final = (
+    Command("", "init", "init",
+            "write a first test of a retriever, which passes at once",
+            "Writes conftest.py, test_retrieval.py, an eval set, pytest.ini, .gitattributes and a workflow for GitHub "
+            "into the current folder. Without arguments, the retriever is a keyword search over three passages. A "
+            "file that exists is left as it is, and what to add to it is printed.",
+            (_value("--retriever", "MODULE:NAME",
+                    "your retriever, such as support_bot.search:search, my_app:store.as_retriever() or my_app:build()",
+                    str),
+             _value("--evalset", "FILE", "your eval set, in any known format; with --retriever"),
+             _value("--framework", "NAME",
+                    "write the example in this framework: langchain, llamaindex or haystack", str,
+                    choices=("langchain", "llamaindex", "haystack"))),
+            "Exit status: 0; 2 if something cannot be used. Nothing is overwritten."),
+    Command("", "demo", "demo",
+            "show a retriever that gets worse, and the test that fails",
+            "Copies an example project into a temporary folder and runs its tests three times: as it is, with a worse "
+            "retriever, and with the change taken back. Needs no model and no key.",
+            (_value("--keep", "DIR", "copy the example into this folder, new or empty, and keep it"),),
+            "Exit status: 0; 1 if the tests ended in another way than they should; 2 if something cannot be used."),
+    Command("", "scores", "scores",
+            "list all scores, with their range and what they need",
+            "A score is named with a cut-off: recall@5 looks at the first five documents.",
+            (_value("name", "NAME", "describe this score in detail", str, nargs="?"),
+             JSON)),
+    Command("", "diff", "diff",
+            "compare the scores of two runs, from their JSON reports",
+            "For each score of a test that both runs have: the means, over all questions of a run; the difference over "
+            "the questions that both have, with its 95% interval and the p-value of a paired two-sided test; how many "
+            "questions gained and lost. The p-values are not adjusted for the number of scores.",
+            (_value("before", "BEFORE", "JSON report of the first run (pytest --rageval-report FILE.json)"),
+             _value("after", "AFTER", "JSON report of the second run"),
+             (("-v", "--verbose"), {"action": "store_true", "help": "print the ids of all questions that changed"}),
+             JSON),
+            "Exit status: 0, also where a score dropped; 2 if a file cannot be used."),
     Command("cache", "info", "cache_reading",
             "show replies and tokens by model, the number of embeddings, dates and sizes", "",
             (SAME_CACHE_DIR, JSON)),
@@ -234,20 +271,56 @@ COMMANDS: Final = (
                     "prompts (TOML) by name, in place of the built-in ones, as in tests"),
              CACHE_DIR,
              _switch("--replay", "ask nothing: a missing reply is an error"),
-             JSON)),
+             JSON),
+            "Replies are kept in the cache, where pytest finds them. The key is read from OPENAI_API_KEY. "
+            "Exit status: 0; 2 if something cannot be used."),
 )
 # fmt: on
 
-JUDGE_EPILOG: Final = (
-    "Replies are kept in the cache, where pytest finds them. The key is read from OPENAI_API_KEY. "
-    "Exit status: 0; 2 if something cannot be used."
-)
+
+class _Version(argparse.Action):
+    """Print the version, which is looked up only then."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import version  # noqa: PLC0415
+
+        say(f"rageval {version('pytest-rageval')}")
+        parser.exit()
+
+
+class _Completion(argparse.Action):
+    """Print the script that makes a shell complete the arguments."""
+
+    def __call__(self, parser: argparse.ArgumentParser, _: Any, shell: Any, *__: Any) -> None:
+        shtab = require("shtab", extra="completion", purpose="--print-completion")
+        _complete_files(parser, shtab.FILE)
+        say(shtab.complete(parser, shell=shell))
+        parser.exit()
+
+
+def _complete_files(parser: argparse.ArgumentParser, how: Any) -> None:
+    for action in parser._actions:  # noqa: SLF001 - argparse has no public list of them
+        if action.type is Path:
+            action.complete = how  # type: ignore[attr-defined] # read by shtab
+        elif isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for each in action.choices.values():
+                _complete_files(each, how)
 
 
 def _parser() -> argparse.ArgumentParser:
     """Return the parser of the command line; it sets `run`, the function that executes the command."""
     main = argparse.ArgumentParser(
-        prog="rageval", description="Maintains caches, cassettes and eval sets, and tests a model as a judge."
+        prog="rageval",
+        description="Starts a project, lists scores, compares runs, tests a model as a judge, and maintains caches, "
+        "cassettes and eval sets.",
+    )
+    main.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    main.add_argument(
+        "--print-completion",
+        action=_Completion,
+        choices=SHELLS,
+        metavar="SHELL",
+        help=f"print a script that completes arguments in {', '.join(SHELLS[:-1])} or {SHELLS[-1]}, and exit",
     )
     groups = main.add_subparsers(title="commands", metavar="COMMAND", required=True)
     cache = groups.add_parser(
@@ -271,7 +344,7 @@ def _parser() -> argparse.ArgumentParser:
             command.name,
             help=command.summary,
             description=f"{command.summary[0].upper()}{command.summary[1:]}. {command.details}".rstrip(),
-            epilog=JUDGE_EPILOG if command.name == "judge" else None,
+            epilog=command.epilog,
         )
         added.set_defaults(run=partial(_run, command))
         for names, words in command.arguments:

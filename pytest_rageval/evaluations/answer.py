@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.comparators import MEASURES
+from pytest_rageval.answers.comparators import EXTRAS, MEASURES
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.context import NO_REFERENCES, Pipeline, Terms, expected_of, references_of
-from pytest_rageval.evaluations.score_def import ScoreDef, encoder_used
+from pytest_rageval.evaluations.score_def import REFERENCES, ScoreDef, encoder_used
 from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome
@@ -72,9 +72,37 @@ async def evaluate_answer_abstained(
     return await score_each(examples, score)
 
 
+FAMILY: Final = "Answers against references"
+DEFINITIONS: Final = {
+    "em": "Exact match: 1 where the answer equals a reference.",
+    "f1": "The harmonic mean of the shares of the answer's and of the reference's words that both have.",
+    "containment": "1 where the words of a reference occur in the answer side by side.",
+    "rouge1": "ROUGE-1: F1 of the words that both have.",
+    "rouge2": "ROUGE-2: F1 of the pairs of neighbouring words that both have.",
+    "rougeL": "ROUGE-L: F1 by the longest common subsequence of words.",
+    "bleu": "BLEU of the sentence: the geometric mean of the precisions of 1 to 4 words in a row, with a "
+    "penalty for short answers.",
+    "meteor": "METEOR: mostly recall of words and stems, with a penalty for words out of order; without synonyms.",
+    "bertscore": "BERTScore, F1: each token is matched with the most similar token of the other text.",
+    "bertscore_p": "BERTScore, precision: over the tokens of the answer.",
+    "bertscore_r": "BERTScore, recall: over the tokens of the reference.",
+    "cosine": "The cosine of the embeddings of answer and reference; negative values count as 0.",
+}
+"""Of the built-in answer measures."""
+
+
 def answer_measure_score(name: str) -> ScoreDef:
     """The score `answer.NAME` of an answer measure."""
-    return ScoreDef(f"answer.{name}", evaluate_answer_measure, {"generate"}, settings=_encoder)
+    return ScoreDef(
+        f"answer.{name}",
+        evaluate_answer_measure,
+        {"generate"},
+        settings=_encoder,
+        family=FAMILY,
+        definition=DEFINITIONS.get(name, ""),
+        needs=(REFERENCES,),
+        extra=EXTRAS.get(name),
+    )
 
 
 def _encoder(_run: Pipeline, terms: Terms) -> dict[str, Any]:
@@ -82,7 +110,22 @@ def _encoder(_run: Pipeline, terms: Terms) -> dict[str, Any]:
 
 
 SCORES: Final = (
-    ScoreDef("answer.correct", evaluate_answer_correct, {"generate", "compare"}, verdicts=True),
+    ScoreDef(
+        "answer.correct",
+        evaluate_answer_correct,
+        {"generate", "compare"},
+        verdicts=True,
+        family=FAMILY,
+        definition="The judge's verdict whether the answer says what a reference says.",
+        needs=(REFERENCES,),
+    ),
     *map(answer_measure_score, MEASURES),
-    ScoreDef("answer.abstained", evaluate_answer_abstained, {"generate"}),
+    ScoreDef(
+        "answer.abstained",
+        evaluate_answer_abstained,
+        {"generate"},
+        family=FAMILY,
+        definition="1 where the generator declines to answer. "
+        "Bound it with `max`, or with `min` on questions that have no answer.",
+    ),
 )

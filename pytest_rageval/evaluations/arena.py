@@ -144,6 +144,18 @@ def _settings(run: Pipeline, _terms: Terms) -> dict[str, Any]:
 
 
 SCORES: Final = tuple(
-    ScoreDef(f"arena.{part}", evaluate_arena, {"explain", "prefer"}, settings=_settings, notes=arena_notes)
-    for part in LEAST
+    ScoreDef(
+        f"arena.{part}",
+        evaluate_arena,
+        {"explain", "prefer"},
+        settings=_settings,
+        notes=arena_notes,
+        family="Arena",
+        definition=definition,
+        needs=("a long-form reference",),
+    )
+    for part, definition in (
+        ("win", "1 where the judge prefers the generator's answer."),
+        ("win_tie", "1 where the judge prefers the generator's answer or calls it a tie."),
+    )
 )

@@ -15,7 +15,7 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Rating
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.context import NO_REFERENCES, Pipeline, Terms, gold_passages, references_of
-from pytest_rageval.evaluations.score_def import ScoreDef
+from pytest_rageval.evaluations.score_def import GOLD_TEXTS, REFERENCES, ScoreDef
 from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome
@@ -93,8 +93,35 @@ async def evaluate_context_quality(run: Pipeline, examples: Sequence[Example], t
     return await score_each(examples, score)
 
 
+FAMILY: Final = "Grades from 1 to 5"
+
 SCORES: Final = (
-    ScoreDef("judged.correctness", evaluate_correctness, {"generate", "rate correctness"}, GRADES),
-    ScoreDef("judged.faithfulness", evaluate_faithfulness, {"generate", "rate faithfulness"}, GRADES),
-    ScoreDef("judged.context_quality", evaluate_context_quality, {"rate context_quality"}, GRADES),
+    ScoreDef(
+        "judged.correctness",
+        evaluate_correctness,
+        {"generate", "rate correctness"},
+        GRADES,
+        family=FAMILY,
+        definition="How right the answer is, by the references. An abstention is 1.",
+        needs=(REFERENCES,),
+    ),
+    ScoreDef(
+        "judged.faithfulness",
+        evaluate_faithfulness,
+        {"generate", "rate faithfulness"},
+        GRADES,
+        family=FAMILY,
+        definition="Whether the retrieved passages support the answer. An abstention is 5, an answer from no "
+        "passages 1.",
+        needs=(),
+    ),
+    ScoreDef(
+        "judged.context_quality",
+        evaluate_context_quality,
+        {"rate context_quality"},
+        GRADES,
+        family=FAMILY,
+        definition="Whether the retrieved passages hold the key facts of the gold passages.",
+        needs=(GOLD_TEXTS,),
+    ),
 )

@@ -20,7 +20,7 @@ from pytest_rageval.evaluations.context import (
     references_of,
 )
 from pytest_rageval.evaluations.ranking import measured
-from pytest_rageval.evaluations.score_def import ScoreDef
+from pytest_rageval.evaluations.score_def import GOLD_TEXTS, ScoreDef
 from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.near_duplicates import near_duplicate
@@ -285,5 +285,15 @@ def _spearman(outcomes: Sequence[Outcome]) -> float | None:
 
 
 SCORES: Final = (
-    ScoreDef("llm_reteval", evaluate_llm_reteval, {"generate", "compare"}, verdicts=True, notes=triage_notes),
+    ScoreDef(
+        "llm_reteval",
+        evaluate_llm_reteval,
+        {"generate", "compare"},
+        verdicts=True,
+        notes=triage_notes,
+        family="LLM-retEval",
+        definition="The judge's verdict whether the answer from the first k retrieved passages says the same as "
+        "one of the answers from the gold passages.",
+        needs=(GOLD_TEXTS,),
+    ),
 )

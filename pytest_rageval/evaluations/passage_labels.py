@@ -19,14 +19,40 @@ from pytest_rageval.evaluations.context import (
     gather_all,
     references_of,
 )
-from pytest_rageval.evaluations.score_def import ScoreDef
+from pytest_rageval.evaluations.score_def import REFERENCES, ScoreDef
 from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.model import Document, Example
 from pytest_rageval.scores import YES, Evidence, Outcome
 
 __all__ = ["PARTS", "SCORES"]
 
-PARTS: Final = ("p", "recall", "map", "mrr", "ndcg", "hit")
+ERAG: Final = {
+    "p": "The mean label of the first k.",
+    "recall": "The share of the useful retrieved passages that are among the first k.",
+    "map": "Average precision by the labels.",
+    "mrr": "One divided by the rank of the first useful passage.",
+    "ndcg": "nDCG with the labels as gains.",
+    "hit": "The highest label among the first k.",
+}
+CONTAINS: Final = {
+    "p": "The share of the first k that contain an answer.",
+    "recall": "The share of the retrieved passages with an answer that are among the first k.",
+    "map": "Average precision by the labels.",
+    "mrr": "One divided by the rank of the first passage with an answer.",
+    "ndcg": "nDCG by the labels.",
+    "hit": "1 where any of the first k contains an answer.",
+}
+RELEVANCE: Final = {
+    "p": "The share of the first k that are relevant.",
+    "recall": "The share of the relevant retrieved passages that are among the first k.",
+    "map": "Average precision by the labels.",
+    "mrr": "One divided by the rank of the first relevant passage.",
+    "ndcg": "nDCG by the labels.",
+    "hit": "1 where any of the first k is relevant.",
+}
+"""Definitions, by measure."""
+
+PARTS: Final = tuple(ERAG)
 """The measures of `measures.ranking.LABEL_MEASURES`, which brings numpy."""
 
 
@@ -148,9 +174,32 @@ SCORES: Final = (
             evaluate_erag,
             {"generate", "compare", "label"},
             comparisons=lambda terms: {"comparator": _label_of(terms)},
+            family="eRAG",
+            definition=definition,
+            needs=(REFERENCES,),
         )
-        for part in PARTS
+        for part, definition in ERAG.items()
     ),
-    *(ScoreDef(f"contains.{part}", evaluate_contains, frozenset()) for part in PARTS),
-    *(ScoreDef(f"relevance.{part}", evaluate_relevance, {"relevant"}) for part in PARTS),
+    *(
+        ScoreDef(
+            f"contains.{part}",
+            evaluate_contains,
+            frozenset(),
+            family="Passages that contain an answer",
+            definition=definition,
+            needs=(REFERENCES,),
+        )
+        for part, definition in CONTAINS.items()
+    ),
+    *(
+        ScoreDef(
+            f"relevance.{part}",
+            evaluate_relevance,
+            {"relevant"},
+            family="Passages that a judge calls relevant",
+            definition=definition,
+            needs=(REFERENCES,),
+        )
+        for part, definition in RELEVANCE.items()
+    ),
 )

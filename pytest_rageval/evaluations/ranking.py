@@ -6,7 +6,7 @@ from typing import Final
 
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.context import NO_GOLD, Pipeline, Terms
-from pytest_rageval.evaluations.score_def import ScoreDef
+from pytest_rageval.evaluations.score_def import GOLD, ScoreDef
 from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.measures.gold_matching import GoldMatch, ideal_labels
 from pytest_rageval.model import Example
@@ -83,7 +83,30 @@ def not_comparable(match: GoldMatch) -> str | None:
     return f"no retrieved document has {' or '.join(wanted)} to find the gold passage by"
 
 
+DEFINITIONS: Final = {
+    "recall": "The share of the gold passages that are among the first k.",
+    "precision": "The share of the first k documents that are gold passages.",
+    "f1": "The harmonic mean of `precision@k` and `recall@k`.",
+    "map": (
+        "Average precision: the precision at the rank of each gold passage, summed and divided by the "
+        "number of gold passages."
+    ),
+    "mrr": "One divided by the rank of the first gold passage; 0 where the first k have none.",
+    "ndcg": (
+        "Discounted cumulative gain, Σ grade / log₂(rank + 1) over the first k, divided by that of the "
+        "best possible ranking."
+    ),
+    "hit": "1 where any of the first k is a gold passage, else 0.",
+}
+
 SCORES: Final = tuple(
-    ScoreDef(name, evaluate_ranking, asks=frozenset())
-    for name in ("recall", "precision", "f1", "map", "mrr", "ndcg", "hit")
+    ScoreDef(
+        name,
+        evaluate_ranking,
+        asks=frozenset(),
+        family="Ranking measures",
+        definition=definition,
+        needs=(GOLD,),
+    )
+    for name, definition in DEFINITIONS.items()
 )

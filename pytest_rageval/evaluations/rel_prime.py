@@ -20,7 +20,7 @@ from pytest_rageval.answers.overlap import containment
 from pytest_rageval.errors import NoGroundTruth, Undefined, UnusableRanking
 from pytest_rageval.evaluations.context import NO_GOLD, NO_REFERENCES, Pipeline, Terms
 from pytest_rageval.evaluations.ranking import not_comparable
-from pytest_rageval.evaluations.score_def import ScoreDef
+from pytest_rageval.evaluations.score_def import GOLD, REFERENCES, ScoreDef
 from pytest_rageval.evaluations.scoring import score_each
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.rel_prime import Recall, RelPrime, rel_prime
@@ -264,11 +264,58 @@ def pooled_notes(score: Score | None) -> dict[str, Any]:
     return {"pooled": {**sizes, **shares}}
 
 
+FAMILY: Final = "Rel'-recall: answers and citations"
+
 SCORES: Final = (
-    ScoreDef("rel_recall.answer", evaluate_answer_recall, {"cite"}),
-    ScoreDef("rel_recall.citation", evaluate_citation_recall, {"cite"}, notes=pooled_notes),
-    ScoreDef("rel.answer", evaluate_answer_recall, {"cite"}),
-    ScoreDef("rel.citation", evaluate_citation_recall, {"cite"}, notes=pooled_notes),
-    ScoreDef("rel.citation_precision", evaluate_citation_precision, {"cite"}),
-    ScoreDef("rel.coverage", evaluate_coverage, asks=frozenset()),
+    ScoreDef(
+        "rel_recall.answer",
+        evaluate_answer_recall,
+        {"cite"},
+        family=FAMILY,
+        definition="Of the wanted answers that occur in relevant passages of the prompt, the share that the "
+        "generator lists.",
+        needs=(REFERENCES,),
+    ),
+    ScoreDef(
+        "rel_recall.citation",
+        evaluate_citation_recall,
+        {"cite"},
+        notes=pooled_notes,
+        family=FAMILY,
+        definition="Of the relevant passages in the prompt, the share that is cited.",
+        needs=(GOLD,),
+    ),
+    ScoreDef(
+        "rel.answer",
+        evaluate_answer_recall,
+        {"cite"},
+        family=FAMILY,
+        definition="Of all wanted answers, the share that the generator lists.",
+        needs=(REFERENCES,),
+    ),
+    ScoreDef(
+        "rel.citation",
+        evaluate_citation_recall,
+        {"cite"},
+        notes=pooled_notes,
+        family=FAMILY,
+        definition="Of all relevant passages, the share that is cited.",
+        needs=(GOLD,),
+    ),
+    ScoreDef(
+        "rel.citation_precision",
+        evaluate_citation_precision,
+        {"cite"},
+        family=FAMILY,
+        definition="Of the cited passages, the share that is relevant; undefined where nothing is cited.",
+        needs=(GOLD,),
+    ),
+    ScoreDef(
+        "rel.coverage",
+        evaluate_coverage,
+        frozenset(),
+        family=FAMILY,
+        definition="Of all relevant passages, the share in the prompt: the retriever's part. No model is asked.",
+        needs=(GOLD,),
+    ),
 )

@@ -11,7 +11,12 @@ from pytest_rageval.prompts.templates import CRITERIA
 from pytest_rageval.scores import SCORING, Score
 from pytest_rageval.stats.intervals import UNIT
 
-__all__ = ["ASKABLE", "ScoreDef", "encoder_used"]
+__all__ = ["ASKABLE", "GOLD", "GOLD_TEXTS", "REFERENCES", "ScoreDef", "encoder_used"]
+
+GOLD: Final = "gold passages"
+GOLD_TEXTS: Final = "gold passages with text"
+REFERENCES: Final = "reference answers"
+"""What an example must have; lists of scores show it."""
 
 GENERATOR_METHODS: Final = frozenset({"generate", "cite", "explain"})
 JUDGE_METHODS: Final = frozenset({"relevant", "prefer", *(f"rate {criterion}" for criterion in CRITERIA)})
@@ -43,6 +48,10 @@ class ScoreDef:
             the mean.
         notes: the keys that only this score has in its report entry; for None, of a score that could
             not be computed.
+        family: the heading under which lists of scores show it.
+        definition: what the value of an example is, in a sentence.
+        needs: what an example must have, such as `GOLD`; models follow from `asks`.
+        extra: of the package, that it needs; None: none.
     """
 
     name: str
@@ -53,6 +62,10 @@ class ScoreDef:
     settings: Callable[[Pipeline, Terms], Mapping[str, Any]] = lambda _run, _terms: {}
     verdicts: bool = False
     notes: Callable[[Score | None], Mapping[str, Any]] = lambda _score: {}
+    family: str = ""
+    definition: str = ""
+    needs: tuple[str, ...] = ()
+    extra: str | None = None
 
     @property
     def dependencies(self) -> frozenset[str]:
@@ -63,6 +76,15 @@ class ScoreDef:
     def words(self) -> frozenset[str]:
         """The keywords of a threshold that change it."""
         return frozenset(word for word, asked in WORDS.items() if asked in self.dependencies)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """What it asks of "generator" and "judge". A comparator may spare the judge."""
+        asked = (
+            ("generator", self.dependencies & GENERATOR_METHODS),
+            ("judge", self.dependencies - GENERATOR_METHODS),
+        )
+        return tuple(model for model, methods in asked if methods)
 
     def fingerprint(self, run: Pipeline, terms: Terms, *, package: str) -> dict[str, Any]:
         """Return by name everything but the retriever that the score depends on.

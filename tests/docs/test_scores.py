@@ -86,6 +86,21 @@ def test_range_and_words_are_those_of_the_score(family, score):
     assert set(score.get("words", family["words"])) == definition.words
 
 
+@pytest.mark.parametrize(("family", "score"), scores(), ids=lambda entry: entry.get("name", ""))
+def test_needs_are_those_of_the_score(family, score):
+    """The page says them in prose, and `rageval scores` from the definition."""
+    definition = SCORES[score["name"]]
+    prose = score.get("needs", family["needs"])
+    requests = family["requests"]
+    assert definition.family == family["title"]
+    assert definition.definition
+    for need in definition.needs:
+        assert need.split()[-1].rstrip("s") in prose.replace("answer_set", "answers")
+    assert ("generator" in definition.models) == ("generator" in prose)
+    if "judge" in definition.models:
+        assert "judge" in f"{prose} {requests} {definition.definition}"
+
+
 def run_cases(pytester, families):
     """Compute the worked examples in a run of pytest, with the retriever, generator and judge of each case."""
     # A retriever is asked once for each question and k: two cases with one question would share a ranking.
@@ -110,7 +125,7 @@ def run_cases(pytester, families):
 def without(extra):
     """The families without the scores that need an extra."""
     return [
-        {**family, "score": [score for score in family["score"] if score.get("extra") != extra]}
+        {**family, "score": [score for score in family["score"] if SCORES[score["name"]].extra != extra]}
         for family in FAMILIES
     ]
 
@@ -125,7 +140,7 @@ def test_the_worked_examples_with_embeddings_are_right(pytester):
     """Likewise by the packaged encoder."""
     pytest.importorskip("sentence_transformers")
     dense = [
-        {**family, "score": [score for score in family["score"] if score.get("extra") == "dense"]}
+        {**family, "score": [score for score in family["score"] if SCORES[score["name"]].extra == "dense"]}
         for family in FAMILIES
     ]
     run_cases(pytester, [family for family in dense if family["score"]])

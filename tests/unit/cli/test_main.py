@@ -1,9 +1,11 @@
 """The command itself: what all groups share."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,7 @@ def test_bad_usage_has_status_2(arguments: list[str], capsys: pytest.CaptureFixt
     [
         *(f"cache {command}" for command in ("info", "export", "import", "prune", "verify")),
         *(f"evalset {command}" for command in ("check", "anchor", "generate")),
+        *("init", "demo", "scores", "diff", "judge"),
     ],
 )
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,6 +57,72 @@ def test_help_brings_nothing_heavy() -> None:
     assert not loaded["--help"] & {"sqlite3", "openai", "numpy", "asyncio", "pytest", "gzip"}
     assert "sqlite3" in loaded["info"]
     assert not loaded["info"] & {"openai", "numpy", "asyncio", "pytest"}
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    """As installed."""
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"rageval {version('pytest-rageval')}\n"
+
+
+def test_the_package_is_a_program() -> None:
+    """For where the script is not on the path."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest_rageval", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"rageval {version('pytest-rageval')}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh", "fish"])
+def test_shells_get_a_script_that_knows_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Files are completed where a file is expected."""
+    shtab = pytest.importorskip("shtab")
+    with pytest.raises(SystemExit) as ended:
+        main(["--print-completion", shell])
+    assert ended.value.code == 0
+    script = capsys.readouterr().out
+    for word in (
+        "init",
+        "demo",
+        "scores",
+        "diff",
+        "judge",
+        "evalset",
+        "anchor",
+        "--cache-dir",
+        "--framework",
+    ):
+        assert word.lstrip("-") in script
+    assert shtab.FILE[shell] in script
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_bash_completes_with_the_script(tmp_path: Path) -> None:
+    """As when Tab is pressed after `rageval sc`."""
+    pytest.importorskip("shtab")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest_rageval", "--print-completion", "bash"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    script = tmp_path / "rageval.bash"
+    script.write_text(done.stdout, encoding="utf-8")
+    press = (
+        f". {script}; COMP_WORDS=(rageval sc); COMP_CWORD=1; "
+        "$(complete -p rageval | sed 's/.*-F \\([^ ]*\\).*/\\1/') rageval sc rageval; echo \"${COMPREPLY[@]}\""
+    )
+    done = subprocess.run(["bash", "-c", press], capture_output=True, text=True, check=False)  # noqa: S607
+    assert done.stdout.split() == ["scores"], done.stderr
+
+
+def test_without_shtab_the_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Completion is an extra; all else works without."""
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert main(["--print-completion", "bash"]) == 2
+    assert "pip install 'pytest-rageval[completion]'" in capsys.readouterr().err
 
 
 def test_it_runs_as_a_program(cache: CacheFolder, tmp_path: Path) -> None:

@@ -1,0 +1,69 @@
+"""`rageval scores`: every score that there is, and what it needs."""
+
+import json
+import re
+
+import pytest
+
+from pytest_rageval.cli import main
+from pytest_rageval.evaluations.registry import SCORES
+
+
+def test_every_score_has_one_line_in_its_family(capsys: pytest.CaptureFixture[str]) -> None:
+    """With its range and what it needs, straight from the registry."""
+    assert main(["scores"]) == 0
+    out = capsys.readouterr().out
+    assert re.findall(r"(?m)^  ([\w.]+)@k ", out) == list(SCORES)
+    families = [line for line in out.splitlines() if line and not line.startswith("  ")][:-1]
+    assert families == list(dict.fromkeys(score.family for score in SCORES.values()))
+    assert re.search(r"(?m)^  recall@k +0 to 1  gold passages$", out)
+    assert re.search(r"(?m)^  llm_reteval@k +0 to 1  gold passages with text, generator, judge$", out)
+    assert re.search(r"(?m)^  answer.rougeL@k +0 to 1  reference answers, generator, extra `overlap`$", out)
+    assert re.search(r"(?m)^  judged.faithfulness@k +1 to 5  generator, judge$", out)
+    assert re.search(r"(?m)^  contains.hit@k +0 to 1  reference answers$", out)
+
+
+def test_the_extra_is_the_one_whose_absence_is_an_error() -> None:
+    """An answer measure that cannot be imported names the same extra."""
+    for name, score in SCORES.items():
+        measure = name.partition(".")[2]
+        expected = {"bertscore": "dense", "cosine": "dense", "rouge": "overlap", "bleu": "overlap"}
+        expected |= {"meteor": "overlap"}
+        extras = {extra for begin, extra in expected.items() if measure.startswith(begin)}
+        assert extras == ({score.extra} if score.extra else set()), name
+
+
+@pytest.mark.parametrize("name", ["erag.ndcg", "erag.ndcg@3"])
+def test_one_score_is_described(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its definition, its keywords, and how it is written in a test."""
+    assert main(["scores", name]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("erag.ndcg@k (eRAG)\n  nDCG with the labels as gains.\n")
+    assert "comparator, label" in out
+    assert '@pytest.mark.rageval_threshold("erag.ndcg@5", min=…)' in out
+
+
+def test_an_unknown_score_names_a_similar_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """And where all of them are."""
+    assert main(["scores", "recal@5"]) == 2
+    err = capsys.readouterr().err
+    assert "There is no score 'recal'. Did you mean recall?" in err
+    assert "`rageval scores` lists" in err
+
+
+def test_json_has_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """For programs."""
+    assert main(["scores", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [entry["name"] for entry in found] == list(SCORES)
+    assert main(["scores", "answer.bleu", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "name": "answer.bleu",
+        "family": "Answers against references",
+        "definition": SCORES["answer.bleu"].definition,
+        "range": [0.0, 1.0],
+        "needs": ["reference answers"],
+        "models": ["generator"],
+        "extra": "overlap",
+        "keywords": [],
+    }
