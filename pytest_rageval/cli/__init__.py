@@ -171,8 +171,8 @@ COMMANDS: Final = (
             "Exit status: 0; 2 if something cannot be used. Nothing is overwritten."),
     Command("", "demo", "demo",
             "show a retriever that gets worse, and the test that fails",
-            "Copies an example project into a temporary folder and runs its tests three times: as it is, with a worse "
-            "retriever, and with the change taken back. Needs no model and no key.",
+            "Copies an example project into a temporary folder and runs its tests twice: as it is, and with a worse "
+            "retriever. Needs no model and no key.",
             (_value("--keep", "DIR", "copy the example into this folder, new or empty, and keep it"),),
             "Exit status: 0; 1 if the tests ended in another way than they should; 2 if something cannot be used."),
     Command("", "scores", "scores",

@@ -1,0 +1,332 @@
+"""`rageval init`: the files of a first test, which passes at once."""
+
+import argparse
+import configparser
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from textwrap import indent
+from typing import Final, NamedTuple
+
+from pytest_rageval.cli.output import say
+from pytest_rageval.errors import InputError
+from pytest_rageval.evalsets.loading import load
+
+__all__ = ["init_command"]
+
+RETRIEVER: Final = re.compile(r"(?P<module>\w+(\.\w+)*):(?P<name>\w+)(?P<rest>(\(\)|\.\w+)*)")
+"""`module:name`, followed by attributes and calls without arguments: my_app:store.as_retriever()."""
+
+QUESTIONS: Final = Path("evals", "questions.jsonl")
+REPLIES: Final = "evals/replies.jsonl"
+
+PASSAGES: Final = {
+    "returns": "You can return a tablet within 40 days, complete and in its box.",
+    "shipping": "Parcels to Norway take four working days and cost 9 euros.",
+    "warranty": "The warranty covers the battery for two years, but not the pen.",
+}
+EXAMPLES: Final = (
+    ("q1", "How many days do I have to return a tablet?", "40", "returns"),
+    ("q2", "How long do parcels to Norway take?", "four", "shipping"),
+    ("q3", "Does the warranty cover the battery?", "yes", "warranty"),
+)
+"""Each with its id, question, answer, and the passage that has it."""
+
+CONFTEST: Final = '''\
+"""Gives the retriever to pytest-rageval."""
+
+import pytest
+{imports}
+
+@pytest.fixture(scope="session")
+def rageval_retriever():
+    {body}
+'''
+
+EXAMPLE_PASSAGES: Final = (
+    "\n# An example. Replace it by your own retriever: any function (query, k) that returns passages, or an object of\n"
+    "# LangChain, LlamaIndex or Haystack.\nPASSAGES = [\n"
+    + "".join(f"    {json.dumps({'id': name, 'text': text})},\n" for name, text in PASSAGES.items())
+    + "]\n"
+)
+BM25: Final = "from pytest_rageval import BM25Retriever\n"
+
+
+class Example(NamedTuple):
+    """The example retriever in a framework: what stands before and in the fixture, and what must be installed."""
+
+    imports: str
+    body: str
+    requires: str = ""
+
+
+FRAMEWORKS: Final[Mapping[str | None, Example]] = {
+    None: Example(f"\n{BM25}{EXAMPLE_PASSAGES}", "return BM25Retriever(PASSAGES)"),
+    "langchain": Example(
+        f"""from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+
+{BM25}{EXAMPLE_PASSAGES}SEARCH = BM25Retriever(PASSAGES)
+
+
+class KeywordRetriever(BaseRetriever):
+    k: int = 4
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        return [Document(id=found.id, page_content=found.text) for found in SEARCH(query, self.k)]
+""",
+        "return KeywordRetriever()",
+        "langchain-core",
+    ),
+    "llamaindex": Example(
+        f"""from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, TextNode
+
+{BM25}{EXAMPLE_PASSAGES}SEARCH = BM25Retriever(PASSAGES)
+
+
+class KeywordRetriever(BaseRetriever):
+    def _retrieve(self, query_bundle):
+        return [
+            NodeWithScore(node=TextNode(id_=found.id, text=found.text), score=found.score)
+            for found in SEARCH(query_bundle.query_str, 4)
+        ]
+""",
+        "return KeywordRetriever()",
+        "llama-index-core",
+    ),
+    "haystack": Example(
+        f"""from haystack import Document
+from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
+from haystack.document_stores.in_memory import InMemoryDocumentStore
+{EXAMPLE_PASSAGES}""",
+        """store = InMemoryDocumentStore()
+    store.write_documents([Document(id=passage["id"], content=passage["text"]) for passage in PASSAGES])
+    return InMemoryBM25Retriever(store)""",
+        "haystack-ai",
+    ),
+}
+
+TEST: Final = '''\
+"""Tests the retriever. The markers are the test."""
+
+import pytest
+
+
+@pytest.mark.rageval_evalset("{evalset}")
+@pytest.mark.rageval_threshold("{spec}", {bounds})
+def test_the_passage_is_found():
+    pass
+'''
+
+INI: Final = """\
+[pytest]
+pythonpath = .
+# Scores of answers need a model, and the key of its server in the environment:
+# rageval_model = gpt-5-mini
+# Replies that `pytest --rageval-record` recorded. CI then needs no key:
+# rageval_cassette = evals/replies.jsonl
+"""
+TO_ADD: Final = "pythonpath = ."
+TO_ADD_TOML: Final = 'pythonpath = ["."]'
+
+ATTRIBUTES: Final = f"""\
+# Two branches that record different replies merge without a conflict.
+{REPLIES} text eol=lf merge=union
+rageval_baseline.json text eol=lf
+"""
+
+WORKFLOW: Final = """\
+name: rageval
+
+on:
+  pull_request:
+  push:
+    branches: [main]
+
+permissions:
+  contents: read
+
+concurrency:
+  group: rageval-${{ github.ref }}
+  cancel-in-progress: true
+
+jobs:
+  rageval:
+    runs-on: ubuntu-latest
+    permissions:
+      contents: read
+      pull-requests: write # for the comment
+    steps:
+      - uses: actions/checkout@v7
+      - uses: actions/setup-python@v7
+        with:
+          python-version: "3.13"
+      - run: pip install @INSTALL@
+      - uses: pytest-rageval/pytest-rageval/.github/actions/rageval@v@VERSION@
+        env:
+          OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }} # not needed for scores of rankings
+"""
+
+
+class File(NamedTuple):
+    """A file to write: what it is for, its content, and what to add where there is one."""
+
+    purpose: str
+    content: str
+    addition: str
+
+
+def init_command(options: argparse.Namespace) -> int:
+    """Write the files that are missing; name the others, with what to add to them."""
+    for path, file in _files(options).items():
+        _write(path, file)
+    say("\nNext:")
+    own = options.retriever is not None
+    steps = [
+        "Run `pytest`: it passes. Without a baseline, max_drop only warns.",
+        "Run `pytest --rageval-update-baseline`, and commit rageval_baseline.json: CI needs it.",
+        f"Write your own questions into {QUESTIONS.as_posix()}, each with the passages that answer it (gold)."
+        if options.evalset is None
+        else "Add min=… to the threshold in test_retrieval.py when you know the mean.",
+        *([] if own else ["Return your own retriever from the fixture in conftest.py."]),
+    ]
+    for number, step in enumerate(steps, 1):
+        say(f"  {number}. {step}")
+    return 0
+
+
+def _files(options: argparse.Namespace) -> dict[Path, File]:
+    """What to write, by its path in the current folder.
+
+    Raises:
+        InputError: an argument cannot be used.
+    """
+    if options.evalset is not None and options.retriever is None:
+        raise InputError(
+            f"--evalset {options.evalset} needs --retriever: the example's retriever knows three passages, not yours.\n"
+            "Name yours, such as: --retriever support_bot.search:search"
+        )
+    evalset = QUESTIONS if options.evalset is None else options.evalset
+    conftest = _conftest(options)
+    test = TEST.format(evalset=_in_project(evalset), spec=_spec(options), bounds=_bounds(options))
+    found = {
+        Path("conftest.py"): File("hands over the retriever", conftest, conftest),
+        Path("test_retrieval.py"): File("the test", test, test),
+    }
+    if options.evalset is None:
+        lines = "".join(f"{json.dumps(_record(*example))}\n" for example in EXAMPLES)
+        found[QUESTIONS] = File("three questions, each with the passage that answers it", lines, lines)
+    ini = _ini()
+    found[ini] = File("pytest's settings", INI, TO_ADD_TOML if ini.suffix == ".toml" else TO_ADD)
+    found[Path(".gitattributes")] = File("how git merges recorded replies", ATTRIBUTES, ATTRIBUTES)
+    workflow = WORKFLOW.replace("@INSTALL@", _install(options)).replace(
+        "@VERSION@", version("pytest-rageval")
+    )
+    found[Path(".github", "workflows", "rageval.yml")] = File(
+        "runs the test on GitHub, and comments on the pull request", workflow, workflow
+    )
+    return found
+
+
+def _conftest(options: argparse.Namespace) -> str:
+    if options.retriever is None:
+        example = FRAMEWORKS[options.framework]
+        return CONFTEST.format(imports=example.imports, body=example.body)
+    match = RETRIEVER.fullmatch(options.retriever)
+    if match is None:
+        raise InputError(
+            f"--retriever {options.retriever!r} is no MODULE:NAME.\n"
+            "Write the module as in an import, a colon, and the retriever in it: support_bot.search:search, "
+            "my_app:store.as_retriever(), or my_app:build() for a function that makes it."
+        )
+    return CONFTEST.format(
+        imports=f"\nfrom {match['module']} import {match['name']}\n",
+        body=f"return {match['name']}{match['rest']}",
+    )
+
+
+def _spec(options: argparse.Namespace) -> str:
+    """The score that the eval set allows without a model."""
+    if options.retriever is None:
+        return "recall@1"
+    if options.evalset is None:
+        return "recall@5"
+    examples = list(load(options.evalset))
+    if any(example.gold for example in examples):
+        return "recall@5"
+    if any(example.wanted for example in examples):
+        return "contains.hit@5"
+    raise InputError(
+        f"No question of {options.evalset} has gold passages or answers, so its rankings cannot be scored.\n"
+        'Add to each line "gold": [{"id": "…"}], the passages that answer the question.'
+    )
+
+
+def _bounds(options: argparse.Namespace) -> str:
+    return "max_drop=0.02" if options.retriever is not None else "min=0.9, max_drop=0.02"
+
+
+def _record(identifier: str, question: str, answer: str, passage: str) -> dict[str, object]:
+    gold = {"id": passage, "text": PASSAGES[passage]}
+    return {"id": identifier, "question": question, "answers": [answer], "gold": [gold]}
+
+
+def _in_project(path: Path) -> str:
+    """As the marker names it: from the root directory, where it is below."""
+    absolute = path.resolve()
+    with suppress(ValueError):
+        absolute = absolute.relative_to(Path.cwd().resolve())
+    return absolute.as_posix().replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _ini() -> Path:
+    """The file in which pytest's settings are, or belong."""
+    for name in ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini"):
+        if os.path.lexists(name):
+            return Path(name)
+    with suppress(OSError, ValueError):
+        if "pytest" in tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8")).get("tool", {}):
+            return Path("pyproject.toml")
+    for name, section in (("tox.ini", "pytest"), ("setup.cfg", "tool:pytest")):
+        with suppress(OSError, ValueError, configparser.Error):
+            parser = configparser.RawConfigParser()
+            parser.read(name, encoding="utf-8")
+            if section in parser:
+                return Path(name)
+    return Path("pytest.ini")
+
+
+def _install(options: argparse.Namespace) -> str:
+    """What pip installs in the workflow."""
+    words = ["pytest-rageval"]
+    if options.retriever is None:
+        words += [requires] if (requires := FRAMEWORKS[options.framework].requires) else []
+    if Path("requirements.txt").exists():
+        return " ".join(["-r requirements.txt", *words])
+    if Path("pyproject.toml").exists() or Path("setup.py").exists():
+        return " ".join([".", *words])
+    return " ".join(words)
+
+
+def _write(path: Path, file: File) -> None:
+    """Write a file that is missing."""
+    if not os.path.lexists(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8", newline="\n") as new:
+            new.write(file.content)
+        say(f"wrote {path.as_posix()}: {file.purpose}")
+        return
+    text = ""
+    with suppress(OSError, UnicodeDecodeError):
+        text = path.read_text(encoding="utf-8")
+    if file.addition.strip() in text:
+        say(f"kept {path.as_posix()}: it has what is needed")
+    else:
+        say(f"kept {path.as_posix()}, which exists. Add to it ({file.purpose}):")
+        say(indent(file.addition.rstrip(), "    "))

@@ -1,0 +1,130 @@
+"""`rageval demo`: the example passes, gets worse, and fails, from a checkout and from a wheel."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from pytest_rageval.cli import demo, main
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "example_project"
+
+
+def shown(arguments: list[str], **more: object) -> subprocess.CompletedProcess[str]:
+    """What the command prints, in a process of its own."""
+    environ = os.environ | more.pop("environ", {})
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "pytest_rageval", "demo", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environ,
+        **more,
+    )
+
+
+def shipped() -> dict[str, bytes]:
+    """The files of the example that are in git, by path."""
+    done = subprocess.run(
+        ["git", "ls-files", "-z", "."],  # noqa: S607 - whichever there is
+        cwd=EXAMPLE, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    names = [name for name in done.stdout.split("\0") if name]
+    if not names:
+        pytest.skip("this is no checkout")
+    return {name: (EXAMPLE / name).read_bytes() for name in names}
+
+
+@pytest.mark.slow
+def test_it_shows_a_regression_and_its_reasons(tmp_path):
+    """Settings of the user's environment are not for the example; the folder is gone afterwards."""
+    hostile = {
+        "PYTEST_ADDOPTS": "--no-such-option",
+        "RAGEVAL_MODEL": "m",
+        "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
+    }
+    done = shown([], cwd=tmp_path, environ={**hostile, "TMPDIR": str(tmp_path), "CI": "true"})
+    assert done.returncode == 0, done.stderr
+    passed, _, failed = done.stdout.partition("2. Somebody simplifies the search")
+    assert "$ pytest -q test_retriever.py --rageval-replay\n" in passed
+    assert "2 passed" in passed
+    for line in (
+        "-    scores = index.get_scores(tokenize(query))\n+    scores = index.get_scores(query.split())\n",
+        "recall@3: 0.593 is below the minimum 0.85; 0.593: drop 0.346",
+        "32 of 91 questions got worse, 0 better:",
+        "2 failed",
+        "`rageval demo --keep DIR` keeps it",
+        "`rageval init`",
+    ):
+        assert line in failed
+    assert f"in {tmp_path}" in passed
+    assert list(tmp_path.glob("rageval-demo-*")) == []
+
+
+@pytest.mark.slow
+def test_kept_it_is_the_example_as_it_ships(tmp_path):
+    """The change is taken back, so that the reader can make it."""
+    done = shown(["--keep", "there/demo"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "there" / "demo"
+    assert f"The example is in {folder}" in done.stdout
+    assert "cd there/demo && pytest" in done.stdout
+    kept = {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not {"__pycache__", ".rageval_cache"} & {*path.parts}
+    }
+    assert kept == shipped()
+
+
+@pytest.mark.parametrize("existing", ["file", "full"])
+def test_a_folder_in_use_is_refused(existing, tmp_path, capsys):
+    """Nothing is overwritten."""
+    target = tmp_path / "demo"
+    if existing == "full":
+        target.mkdir()
+    (target if existing == "file" else target / "conftest.py").write_text("mine", encoding="utf-8")
+    assert main(["demo", "--keep", str(target)]) == 2
+    assert f"--keep {target} is not empty.\nName a new or an empty folder" in capsys.readouterr().err
+    assert [path.read_text(encoding="utf-8") for path in tmp_path.rglob("*") if path.is_file()] == ["mine"]
+
+
+def test_a_damaged_installation_is_named(tmp_path, monkeypatch, capsys):
+    """With the command that repairs it."""
+    monkeypatch.setattr(demo, "EXAMPLES", (tmp_path / "no",))
+    assert main(["demo"]) == 2
+    err = capsys.readouterr().err
+    assert str(tmp_path / "no") in err
+    assert "pip install --force-reinstall pytest-rageval" in err
+
+
+def test_the_changed_line_is_in_the_example():
+    """Once."""
+    assert (EXAMPLE / demo.CHANGED).read_text(encoding="utf-8").count(demo.GOOD) == 1
+
+
+@pytest.mark.slow
+def test_a_wheel_has_the_example(tmp_path):
+    """Exactly the files in git: no cache and nothing compiled; and the command finds them there."""
+    files = shipped()
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, ROOT]
+    done = subprocess.run(build, capture_output=True, text=True, check=False)
+    if "No matching distribution found" in done.stderr or "ConnectionError" in done.stderr:
+        pytest.skip("no package index can be reached")
+    assert done.returncode == 0, done.stderr
+    with ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        inside = "pytest_rageval/_example/"
+        found = {
+            name.removeprefix(inside): wheel.read(name)
+            for name in wheel.namelist()
+            if name.startswith(inside)
+        }
+        wheel.extractall(tmp_path / "installed")
+    assert found == files
+    done = shown([], cwd=tmp_path, environ={"PYTHONPATH": str(tmp_path / "installed")})
+    assert done.returncode == 0, done.stderr
+    assert "2 failed" in done.stdout

@@ -1,0 +1,257 @@
+"""The steps of the GitHub action, run as a runner would, with a stand-in for the command `gh`."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.foreign_plugins import WITHOUT
+
+ROOT = Path(__file__).parents[2]
+ACTION = ROOT / ".github" / "actions" / "rageval"
+STEPS = {
+    step.get("name", step.get("uses")): step
+    for step in yaml.safe_load((ACTION / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
+}
+INPUTS = yaml.safe_load((ACTION / "action.yml").read_text(encoding="utf-8"))["inputs"]
+
+GH = '''#!{python}
+"""Stands for the command gh: keeps the comments in a file, and what it was called with."""
+import json, os, pathlib, re, sys
+store = pathlib.Path(os.environ["STORE"])
+comments = json.loads(store.read_text())
+words = sys.argv[1:]
+with store.with_suffix(".log").open("a") as log:
+    log.write(" ".join(words) + chr(10))
+assert words[0] == "api"
+address = next(word for word in words if word.startswith("repos/"))
+if "--method" not in words:
+    assert re.fullmatch(r"repos/o/r/issues/7/comments", address), address
+    assert words[words.index("--jq") + 1].endswith(
+        'select(.user.type == "Bot" and (.body | startswith(env.MARK))) | .id'
+    )
+    for comment in comments:
+        if comment["user"] == "Bot" and comment["body"].startswith(os.environ["MARK"]):
+            print(comment["id"])
+    sys.exit()
+name, _, file = words[words.index("--field") + 1].partition("=@")
+body = pathlib.Path(file).read_text(encoding="utf-8")
+if words[words.index("--method") + 1] == "PATCH":
+    number = int(re.fullmatch(r"repos/o/r/issues/comments/(\\d+)", address)[1])
+    next(comment for comment in comments if comment["id"] == number)[name] = body
+else:
+    assert address == "repos/o/r/issues/7/comments"
+    comments.append({{"id": len(comments) + 1, "user": "Bot", name: body}})
+store.write_text(json.dumps(comments))
+'''
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="the steps are bash"),
+]
+
+
+class Runner:
+    """A job of GitHub's, on this machine.
+
+    Attributes:
+        workspace: the checkout.
+        summary: the file of the job's summary.
+        store: the comments on the pull request.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.workspace = folder / "workspace"
+        shutil.copytree(
+            ROOT / "example_project",
+            self.workspace / "app",
+            ignore=shutil.ignore_patterns(".*", "__pycache__"),
+        )
+        self.summary = folder / "summary.md"
+        self.store = folder / "comments.json"
+        self.store.write_text("[]", encoding="utf-8")
+        tools = folder / "bin"
+        tools.mkdir()
+        shim = (
+            f'#!/bin/sh\nexec "{sys.executable}" -P -c "import sys, pytest; sys.exit(pytest.main())" "$@"\n'
+        )
+        for name, text in {
+            "pytest": shim,
+            "gh": GH.format(python=sys.executable),
+            "python": f'#!/bin/sh\nexec "{sys.executable}" "$@"\n',
+        }.items():
+            (tools / name).write_text(text, encoding="utf-8")
+            (tools / name).chmod(0o755)
+        self.env = {
+            "PATH": f"{tools}:{os.environ['PATH']}",
+            "CI": "true",
+            "GITHUB_WORKSPACE": str(self.workspace),
+            "GITHUB_STEP_SUMMARY": str(self.summary),
+            "STORE": str(self.store),
+            "ARGUMENTS": f"{' '.join(WITHOUT)} -q -k 'found or nothing'",
+            "REPLAY": "",
+            "ACTION": str(ACTION),
+            "GH_TOKEN": "t",
+            "REPOSITORY": "o/r",
+            "PR": "7",
+            "NAME": "rageval",
+        }
+
+    def run(self, name: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run a step, with the variables that it declares and no others."""
+        step = STEPS[name]
+        assert step["shell"] == "bash"
+        declared = {"PATH", "CI", "GITHUB_WORKSPACE", "GITHUB_STEP_SUMMARY", "STORE", *step.get("env", {})}
+        return subprocess.run(
+            ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]],  # noqa: S607
+            cwd=self.workspace / "app",
+            env={key: value for key, value in (self.env | more).items() if key in declared},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def comments(self) -> list[dict[str, str]]:
+        """Those on the pull request."""
+        return json.loads(self.store.read_text(encoding="utf-8"))
+
+    def break_retriever(self) -> None:
+        """Make the change that the README shows."""
+        source = self.workspace / "app" / "support_bot" / "search.py"
+        text = source.read_text(encoding="utf-8")
+        source.write_text(text.replace("scores(tokenize(query))", "scores(query.split())"), encoding="utf-8")
+
+
+@pytest.fixture
+def runner(tmp_path):
+    """A job in which nothing has run yet."""
+    return Runner(tmp_path)
+
+
+def test_a_regression_is_in_the_summary_the_comment_and_at_the_test(runner):
+    """The step of pytest fails; the others say why, and a second run replaces the comment."""
+    assert runner.run("Run pytest").returncode == 0
+    assert runner.run("Annotate the tests that failed").stdout == ""
+    assert runner.run("Comment on the pull request").returncode == 0
+    good = runner.comments()[0]["body"]
+    assert good.startswith("<!-- pytest-rageval: rageval -->\n### rageval: ")
+
+    runner.break_retriever()
+    done = runner.run("Run pytest")
+    assert done.returncode == 1
+    assert {path.name for path in (runner.workspace / "app").glob("rageval.*")} == {
+        *("rageval.md", "rageval.html", "rageval.json")
+    }
+    assert runner.run("Job summary").returncode == 0
+    assert "❌" in runner.summary.read_text(encoding="utf-8")
+
+    done = runner.run("Annotate the tests that failed")
+    assert done.returncode == 0, done.stderr
+    (annotation,) = done.stdout.splitlines()
+    found = re.fullmatch(r"::error file=app/test_retriever\.py,line=(\d+),title=(\S+)::(.*)", annotation)
+    source = (runner.workspace / "app" / "test_retriever.py").read_text(encoding="utf-8").splitlines()
+    assert source[int(found[1]) - 1] == "def test_the_passage_is_found():"
+    assert found[2] == "test_retriever.py%3A%3Atest_the_passage_is_found"
+    assert found[3].startswith("recall@3: 0.593 is below the minimum 0.85; ")
+    assert "%0A32 of 91 questions got worse" in found[3]
+
+    done = runner.run("Comment on the pull request")
+    assert done.returncode == 0, done.stderr
+    (comment,) = runner.comments()
+    assert "❌" in comment["body"]
+    assert comment["body"] != good
+
+
+def test_only_its_own_comment_is_replaced(runner):
+    """Not that of another job, nor one that a person wrote with the same mark."""
+    (runner.workspace / "app" / "rageval.md").write_text("new\n", encoding="utf-8")
+    others = [
+        {"id": 1, "user": "User", "body": "<!-- pytest-rageval: rageval -->\nmine"},
+        {"id": 2, "user": "Bot", "body": "<!-- pytest-rageval: other -->\nold"},
+    ]
+    runner.store.write_text(json.dumps(others), encoding="utf-8")
+    for _ in range(2):
+        assert runner.run("Comment on the pull request").returncode == 0
+    assert runner.comments()[:2] == others
+    assert [comment["body"] for comment in runner.comments()[2:]] == [
+        "<!-- pytest-rageval: rageval -->\nnew\n"
+    ]
+
+
+def test_without_a_report_nothing_is_written(runner):
+    """As where pytest ended before any test; old files are no result of this run."""
+    for suffix in ("md", "html", "json"):
+        (runner.workspace / "app" / f"rageval.{suffix}").write_text("old", encoding="utf-8")
+    assert runner.run("Run pytest", ARGUMENTS="--no-such-option").returncode == 4
+    for step in ("Job summary", "Annotate the tests that failed", "Comment on the pull request"):
+        done = runner.run(step)
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert not runner.summary.exists()
+    assert runner.comments() == []
+
+
+def test_a_pull_request_from_a_fork_asks_nothing(runner):
+    """What is not recorded is an error, not a request without a key."""
+    done = runner.run("Run pytest", REPLAY="--rageval-replay")
+    assert done.returncode == 0, done.stdout
+    fork = STEPS["Run pytest"]["env"]["REPLAY"]
+    assert "head.repo.full_name != github.repository && '--rageval-replay'" in fork
+    assert "head.repo.full_name == github.repository" in STEPS["Comment on the pull request"]["if"]
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "line"),
+    [
+        ("pkg/test_x.py::test_plain", 3),
+        ("pkg/test_x.py::test_plain[a::b]", 3),
+        ("pkg/test_x.py::TestX::test_method[1-x]", 8),
+        ("pkg/test_x.py::TestX::test_missing", 1),
+        ("pkg/test_broken.py::test_x", 1),
+        ("missing.py::test_x", None),
+    ],
+)
+def test_an_annotation_is_at_the_line_of_the_test(nodeid, line, tmp_path):
+    """In a class, parametrized, or where pytest's root directory is above the folder it ran in."""
+    folder = tmp_path / "sub"
+    folder.mkdir()
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "test_x.py").write_text(
+        "import pytest\n@pytest.mark.x\ndef test_plain(): ...\n\n\nclass TestX:\n"
+        "    @pytest.mark.x\n    async def test_method(self): ...\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "pkg" / "test_broken.py").write_text("def (", encoding="utf-8")
+    message = "100% worse\r\n::error::no command" + "\nmore" * 30
+    tests = [{"nodeid": nodeid, "outcome": "failed", "message": message}]
+    tests += [{"nodeid": "a.py::b", "outcome": outcome} for outcome in ("passed", "skipped", "xfailed")]
+    (folder / "r.json").write_text(json.dumps({"tests": tests}), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, ACTION / "annotate.py", "r.json"],
+        cwd=folder,
+        env=os.environ | {"GITHUB_WORKSPACE": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (annotation,) = done.stdout.splitlines()
+    title = nodeid.replace(":", "%3A")
+    place = "" if line is None else f"file={nodeid.split('::')[0]},line={line},"
+    assert annotation.startswith(
+        f"::error {place}title={title}::100%25 worse%0A::error::no command%0Amore%0A"
+    )
+    assert annotation.endswith("%0A…")
+
+
+def test_every_expression_names_what_there_is():
+    """Inputs that are declared, and fields of GitHub's contexts that the steps rely on."""
+    text = (ACTION / "action.yml").read_text(encoding="utf-8")
+    assert set(re.findall(r"\binputs\.([\w-]+)", text)) == set(INPUTS)
+    # Values of expressions reach a shell as variables, never as code.
+    for step in STEPS.values():
+        assert "${{" not in step.get("run", "")

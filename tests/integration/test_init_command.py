@@ -1,0 +1,247 @@
+"""`rageval init`: what it writes passes at once, and fails with a broken retriever."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pytest_rageval.cli import main
+from tests.foreign_plugins import WITHOUT
+
+WRITTEN = {
+    "conftest.py", "test_retrieval.py", "evals/questions.jsonl", "pytest.ini", ".gitattributes",
+    ".github/workflows/rageval.yml",
+}  # fmt: skip
+
+SEARCH = """
+TEXTS = {"kb-1": "Refunds take five working days.", "kb-2": "Passwords are reset on the sign-in page."}
+
+def search(query, k):
+    best = sorted(TEXTS, key=lambda name: -len({*query.lower().split()} & {*TEXTS[name].lower().split()}))
+    return [{"id": name, "text": TEXTS[name]} for name in best[:k]]
+
+def build():
+    return search
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, in which commands run."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(project: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs `pytest` in that folder, which is not on sys.path by itself."""
+    for name in ("CI", "PYTEST_ADDOPTS"):
+        monkeypatch.delenv(name, raising=False)
+
+    def pytest_(*arguments: str) -> subprocess.CompletedProcess[str]:
+        program = "import sys, pytest; sys.exit(pytest.main())"
+        return subprocess.run(
+            [sys.executable, "-P", "-c", program, "-q", *WITHOUT, *arguments],
+            cwd=project,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return pytest_
+
+
+def files(folder: Path) -> dict[str, str]:
+    """All files of a folder, by path."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["", "langchain", "llamaindex", "haystack"])
+def test_what_is_written_in_an_empty_folder_passes_and_a_broken_retriever_fails(
+    framework, project, run, capsys
+):
+    """Without a baseline, after writing one, and with one; the broken retriever mixes up the passages."""
+    module = {"langchain": "langchain_core", "llamaindex": "llama_index.core", "haystack": "haystack"}
+    if framework:
+        pytest.importorskip(module[framework])
+    assert main(["init", *(["--framework", framework] if framework else [])]) == 0
+    said = capsys.readouterr().out
+    assert files(project).keys() == WRITTEN
+    assert all(f"wrote {name}" in said for name in WRITTEN)
+    for arguments in ([], ["--rageval-update-baseline"], []):
+        done = run(*arguments)
+        assert done.returncode == 0, done.stdout
+        assert "1 passed" in done.stdout
+    conftest = project / "conftest.py"
+    exchanged = "PASSAGES = [p | {'id': q['id']} for p, q in zip(PASSAGES, PASSAGES[1:] + PASSAGES)]\n"
+    text = conftest.read_text(encoding="utf-8")
+    assert text.count("\n]\n") == 1
+    conftest.write_text(text.replace("\n]\n", f"\n]\n{exchanged}"), encoding="utf-8")
+    done = run()
+    assert done.returncode == 1, done.stdout
+    assert "is below the minimum 0.9" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("retriever", ["app.search:search", "app.search:build()"])
+def test_an_own_retriever_and_eval_set_pass(retriever, project, run):
+    """The bound is a drop from the baseline alone, since nobody knows the mean yet."""
+    (project / "app").mkdir()
+    (project / "app" / "search.py").write_text(SEARCH, encoding="utf-8")
+    (project / "mine.jsonl").write_text(
+        '{"id": "q1", "question": "How many days do refunds take?", "gold": [{"id": "kb-1"}]}\n',
+        encoding="utf-8",
+    )
+    assert main(["init", "--retriever", retriever, "--evalset", "mine.jsonl"]) == 0
+    assert "evals/questions.jsonl" not in files(project)
+    test = (project / "test_retrieval.py").read_text(encoding="utf-8")
+    assert 'rageval_evalset("mine.jsonl")' in test
+    assert 'rageval_threshold("recall@5", max_drop=0.02)' in test
+    for arguments in ([], ["--rageval-update-baseline"], []):
+        done = run(*arguments)
+        assert done.returncode == 0, done.stdout
+    search = project / "app" / "search.py"
+    search.write_text(SEARCH.replace("best[:k]", "best[1:k]"), encoding="utf-8")
+    assert "recall@5  0.000" in run("-v").stdout
+
+
+@pytest.mark.slow
+def test_an_own_retriever_without_an_eval_set_gets_examples_of_the_form(project, run):
+    """They pass too: there is no minimum."""
+    (project / "app.py").write_text(SEARCH, encoding="utf-8")
+    assert main(["init", "--retriever", "app:search"]) == 0
+    done = run()
+    assert done.returncode == 0, done.stdout
+
+
+def test_nothing_is_overwritten(project, capsys):
+    """What exists is named, with what to add to it; the rest is written."""
+    own = {
+        "conftest.py": "# mine\n",
+        "test_retrieval.py": "# mine\n",
+        ".gitattributes": "*.png binary\n",
+        "pyproject.toml": '[tool.pytest.ini_options]\naddopts = "-q"\n',
+    }
+    for name, text in own.items():
+        (project / name).write_text(text, encoding="utf-8")
+    assert main(["init"]) == 0
+    out = capsys.readouterr().out
+    found = files(project)
+    assert {name: found[name] for name in own} == own
+    assert "pytest.ini" not in found
+    for name in own:
+        assert f"kept {name}, which exists. Add to it (" in out
+    assert '    pythonpath = ["."]\n' in out
+    assert "    def rageval_retriever():\n" in out
+    assert "    rageval_baseline.json text eol=lf\n" in out
+    assert "wrote evals/questions.jsonl" in out
+
+
+def test_repeated_it_changes_nothing(project, capsys):
+    """And asks for nothing."""
+    assert main(["init"]) == 0
+    before = files(project)
+    capsys.readouterr()
+    assert main(["init"]) == 0
+    assert files(project) == before
+    out = capsys.readouterr().out
+    assert out.count(": it has what is needed\n") == len(WRITTEN)
+    assert "Add to it" not in out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege")
+def test_a_dangling_link_is_not_written_through(project, tmp_path_factory):
+    """It may lead out of the project."""
+    outside = tmp_path_factory.mktemp("outside") / "conftest.py"
+    (project / "conftest.py").symlink_to(outside)
+    assert main(["init"]) == 0
+    assert not outside.exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"pytest.ini": "[pytest]\n"}, "pytest.ini"),
+        ({".pytest.ini": "[pytest]\n"}, ".pytest.ini"),
+        ({"tox.ini": "[pytest]\n"}, "tox.ini"),
+        ({"setup.cfg": "[tool:pytest]\n"}, "setup.cfg"),
+        ({"pyproject.toml": "[tool.pytest]\n"}, "pyproject.toml"),
+        ({"pyproject.toml": "[project]\nname = 'x'\n", "tox.ini": "[tox]\n"}, None),
+        ({"pyproject.toml": "not toml", "setup.cfg": "not ini"}, None),
+    ],
+)
+def test_settings_go_where_pytest_reads_them(settings, name, project, capsys):
+    """A second file of settings would switch off the first one."""
+    for file, text in settings.items():
+        (project / file).write_text(text, encoding="utf-8")
+    assert main(["init"]) == 0
+    out = capsys.readouterr().out
+    assert (f"kept {name}" if name else "wrote pytest.ini") in out
+    assert (project / "pytest.ini").exists() == (name in (None, "pytest.ini"))
+
+
+@pytest.mark.parametrize(
+    "framework",
+    [[], ["--framework", "langchain"], ["--framework", "llamaindex"], ["--framework", "haystack"]],
+)
+def test_what_is_written_is_formatted(framework, project):
+    """As ruff does, so that no first commit of a user's has lint."""
+    pytest.importorskip("ruff")
+    assert main(["init", *framework]) == 0
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "format", "--isolated", "--line-length=120", "--diff", "."],
+        capture_output=True, text=True, check=False, cwd=project,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    for line in (project / "evals" / "questions.jsonl").read_text(encoding="utf-8").splitlines():
+        json.loads(line)
+    assert yaml.safe_load((project / ".github/workflows/rageval.yml").read_text(encoding="utf-8"))["jobs"]
+
+
+def test_the_workflow_installs_the_project(project):
+    """As far as can be seen."""
+    (project / "requirements.txt").write_text("", encoding="utf-8")
+    assert main(["init", "--framework", "haystack"]) == 0
+    workflow = (project / ".github/workflows/rageval.yml").read_text(encoding="utf-8")
+    assert "- run: pip install -r requirements.txt pytest-rageval haystack-ai\n" in workflow
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--retriever", "search"], "--retriever 'search' is no MODULE:NAME."),
+        (["--retriever", "a.b:c; import os"], "support_bot.search:search"),
+        (["--evalset", "mine.jsonl"], "--evalset mine.jsonl needs --retriever"),
+        (
+            ["--retriever", "app:search", "--evalset", "mine.jsonl"],
+            "No question of mine.jsonl has gold passages or answers",
+        ),
+        (["--retriever", "app:search", "--evalset", "none.jsonl"], "none.jsonl"),
+    ],
+)
+def test_what_cannot_be_used_writes_nothing(arguments, said, project, capsys):
+    """The message says what can."""
+    (project / "mine.jsonl").write_text('{"id": "q1", "question": "How?"}\n', encoding="utf-8")
+    assert main(["init", *arguments]) == 2
+    assert said in capsys.readouterr().err
+    assert files(project).keys() == {"mine.jsonl"}
+
+
+def test_an_eval_set_with_answers_alone_gets_a_score_that_needs_no_gold(project):
+    """And no model either."""
+    (project / "mine.jsonl").write_text(
+        '{"id": "q1", "question": "How?", "answers": ["so"]}\n', encoding="utf-8"
+    )
+    assert main(["init", "--retriever", "app:search", "--evalset", "mine.jsonl"]) == 0
+    assert 'rageval_threshold("contains.hit@5", ' in (project / "test_retrieval.py").read_text(
+        encoding="utf-8"
+    )
