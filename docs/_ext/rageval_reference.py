@@ -59,9 +59,10 @@ class CommandsDirective(Generated):
     """What `--help` prints, for each command of `rageval`."""
 
     def text(self) -> Iterator[str]:
-        """A section for each command."""
+        """A section for `rageval` itself, and one for each command."""
         with patch.dict(os.environ, {"COLUMNS": "80"}):
-            for parser in _commands(_parser()):
+            main_parser = _parser()
+            for parser in (main_parser, *_commands(main_parser)):
                 yield f"## `{parser.prog}`"
                 yield ""
                 yield "```text"

@@ -1,6 +1,7 @@
 """What is said of the package outside its code: metadata, workflows, templates."""
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -11,6 +12,7 @@ import tomllib
 import pytest
 import yaml
 
+from pytest_rageval.cli import main
 from tests.docs.pages import ROOT
 from tests.foreign_plugins import WITHOUT
 
@@ -23,6 +25,7 @@ SCHEMAS = {
     "workflows/*.yml": "vendor.github-workflows",
     "ISSUE_TEMPLATE/config.yml": "vendor.github-issue-config",
     "ISSUE_TEMPLATE/[!c]*.yml": "vendor.github-issue-forms",
+    "actions/*/action.yml": "vendor.github-actions",
 }
 
 
@@ -64,30 +67,66 @@ def test_a_workflow_to_copy_has_the_published_form(page, schema, tmp_path):
         check_schema(schema, file)
 
 
-def test_the_commands_of_the_workflows_to_copy_run(tmp_path):
-    """Those that start pytest, on the example; what follows them reads the files that they write."""
-    github = yaml.safe_load(copied("github-actions")[".github/workflows/retrieval.yml"])
-    gitlab = yaml.safe_load(copied("gitlab-ci")[".gitlab-ci.yml"])
-    commands = [
-        *(step["run"] for step in github["jobs"]["rageval"]["steps"] if "run" in step),
-        *gitlab["rageval"]["script"],
-    ]
-    ours = [command for command in commands if command.startswith("pytest")]
-    assert len(ours) == 2
-    for number, command in enumerate(ours):
-        folder = tmp_path / str(number)
-        shutil.copytree(ROOT / "example_project", folder, ignore=shutil.ignore_patterns(".*", "__pycache__"))
-        words = shlex.split(re.sub(r"\$\{\{.*?\}\}", "--rageval-replay", command).replace("\\\n", " "))
-        done = subprocess.run(
-            [sys.executable, "-m", *words, *WITHOUT], cwd=folder, capture_output=True, text=True, check=False
+def test_the_workflow_to_copy_is_the_one_that_init_writes(tmp_path, monkeypatch):
+    """For a project with requirements; and the action that it uses has the inputs that the page lists."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "requirements.txt").touch()
+    assert main(["init"]) == 0
+    name = ".github/workflows/rageval.yml"
+    assert copied("github-actions")[name] == (tmp_path / name).read_text(encoding="utf-8")
+    action = ROOT / ".github" / "actions" / "rageval" / "action.yml"
+    inputs = yaml.safe_load(action.read_text(encoding="utf-8"))["inputs"]
+    page = (ROOT / "docs" / "how-to" / "github-actions.md").read_text(encoding="utf-8")
+    assert re.findall(r"(?m)^\| `([\w-]+)` \|", page) == list(inputs)
+    used = {
+        step["uses"]
+        for step in yaml.safe_load(copied("github-actions")[name])["jobs"]["rageval"]["steps"]
+        if "uses" in step
+    }
+    assert f"pytest-rageval/pytest-rageval/.github/actions/rageval@v{PROJECT['project']['version']}" in used
+
+
+def test_the_comment_on_a_pull_request_from_a_fork_is_written_from_the_artifact(tmp_path):
+    """With a stand-in for `gh`; where the pull request is closed, nothing is written."""
+    steps = yaml.safe_load(copied("github-actions")[".github/workflows/rageval-comment.yml"])["jobs"][
+        "comment"
+    ]["steps"]
+    (step,) = steps
+    gh = tmp_path / "gh"
+    gh.write_text('#!/bin/sh\necho "$@" >> log\nif [ "$1" = api ]; then echo $FOUND; fi\n', encoding="utf-8")
+    gh.chmod(0o755)
+    variables = {"GH_TOKEN": "t", "GH_REPO": "o/r", "RUN": "5", "HEAD": "someone:patch $(id)"}
+    assert step["env"].keys() == variables.keys()
+    for found in ("7", ""):
+        subprocess.run(
+            ["bash", "-e", "-c", step["run"]],  # noqa: S607 - whichever there is
+            cwd=tmp_path,
+            env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "FOUND": found, **variables},
+            check=True,
         )
-        assert done.returncode == 0, done.stdout
-        assert {path.name for path in folder.glob("rageval.*")} == {
-            "rageval.md",
-            "rageval.html",
-            "rageval.json",
-        }
-        assert json.loads((folder / "rageval.json").read_text(encoding="utf-8"))["tests"]
+    log = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
+    assert log[0] == "run download 5 --name rageval --dir report"
+    assert "repos/o/r/pulls -f state=open -f head=someone:patch $(id) --jq" in log[1]
+    assert [line for line in log if line.startswith("pr ")] == [
+        "pr comment 7 --body-file report/rageval.md --edit-last --create-if-none"
+    ]
+
+
+def test_the_commands_of_the_gitlab_job_to_copy_run(tmp_path):
+    """The one that starts pytest, on the example; what follows reads the files that it writes."""
+    gitlab = yaml.safe_load(copied("gitlab-ci")[".gitlab-ci.yml"])
+    (command,) = (command for command in gitlab["rageval"]["script"] if command.startswith("pytest"))
+    folder = tmp_path / "example"
+    shutil.copytree(ROOT / "example_project", folder, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+    words = shlex.split(command.replace("\\\n", " "))
+    done = subprocess.run(
+        [sys.executable, "-m", *words, "--rageval-replay", *WITHOUT],
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert {path.name for path in folder.glob("rageval.*")} == {"rageval.md", "rageval.html", "rageval.json"}
+    assert (folder / gitlab["rageval"]["artifacts"]["reports"]["junit"]).exists()
+    assert json.loads((folder / "rageval.json").read_text(encoding="utf-8"))["tests"]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
