@@ -94,7 +94,7 @@ def _pytest(folder: Path) -> int:
         if not name.startswith(("PYTEST_", "RAGEVAL_", "OPENAI_"))
     }
     done = subprocess.run(  # noqa: S603 - our own arguments
-        [sys.executable, "-m", "pytest", *ARGUMENTS, "-prageval", "-pno:cacheprovider"],
+        [sys.executable, "-m", "pytest", *ARGUMENTS, "-ppytest_rageval.plugin", "-pno:cacheprovider"],
         cwd=folder,
         env=environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         check=False,

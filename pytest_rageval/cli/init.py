@@ -5,6 +5,7 @@ import configparser
 import json
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -118,7 +119,7 @@ TEST: Final = '''\
 import pytest
 
 
-@pytest.mark.rageval_evalset("{evalset}")
+@pytest.mark.rageval_evalset({evalset})
 @pytest.mark.rageval_threshold("{spec}", {bounds})
 def test_the_passage_is_found():
     pass
@@ -168,7 +169,7 @@ jobs:
         with:
           python-version: "3.13"
       - run: pip install @INSTALL@
-      - uses: pytest-rageval/pytest-rageval/.github/actions/rageval@v@VERSION@
+      - uses: pytest-rageval/pytest-rageval/.github/actions/rageval@v@VERSION@@WITH@
         env:
           OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }} # not needed for scores of rankings
 """
@@ -225,12 +226,7 @@ def _files(options: argparse.Namespace) -> dict[Path, File]:
     ini = _ini()
     found[ini] = File("pytest's settings", INI, TO_ADD_TOML if ini.suffix == ".toml" else TO_ADD)
     found[Path(".gitattributes")] = File("how git merges recorded replies", ATTRIBUTES, ATTRIBUTES)
-    workflow = WORKFLOW.replace("@INSTALL@", _install(options)).replace(
-        "@VERSION@", version("pytest-rageval")
-    )
-    found[Path(".github", "workflows", "rageval.yml")] = File(
-        "runs the test on GitHub, and comments on the pull request", workflow, workflow
-    )
+    found[_repository() / ".github" / "workflows" / "rageval.yml"] = _workflow(options)
     return found
 
 
@@ -278,11 +274,11 @@ def _record(identifier: str, question: str, answer: str, passage: str) -> dict[s
 
 
 def _in_project(path: Path) -> str:
-    """As the marker names it: from the root directory, where it is below."""
+    """As the marker names it, a Python string: from the root directory, where it is below."""
     absolute = path.resolve()
     with suppress(ValueError):
         absolute = absolute.relative_to(Path.cwd().resolve())
-    return absolute.as_posix().replace("\\", "\\\\").replace('"', '\\"')
+    return json.dumps(absolute.as_posix(), ensure_ascii=False)
 
 
 def _ini() -> Path:
@@ -302,16 +298,27 @@ def _ini() -> Path:
     return Path("pytest.ini")
 
 
-def _install(options: argparse.Namespace) -> str:
-    """What pip installs in the workflow."""
+def _repository() -> Path:
+    """The root of the repository, from here: GitHub reads workflows there alone."""
+    here = Path.cwd()
+    root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+    return Path(os.path.relpath(root, here))
+
+
+def _workflow(options: argparse.Namespace) -> File:
+    """The workflow; in a part of a repository, its steps name the folder."""
+    folder = Path(os.path.relpath(Path.cwd(), _repository().resolve())).as_posix()
+    inside = "" if folder == "." else f"\n        with:\n          working-directory: {json.dumps(folder)}"
     words = ["pytest-rageval"]
     if options.retriever is None:
         words += [requires] if (requires := FRAMEWORKS[options.framework].requires) else []
     if Path("requirements.txt").exists():
-        return " ".join(["-r requirements.txt", *words])
-    if Path("pyproject.toml").exists() or Path("setup.py").exists():
-        return " ".join([".", *words])
-    return " ".join(words)
+        words[:0] = ["-r", "requirements.txt" if folder == "." else shlex.quote(f"{folder}/requirements.txt")]
+    elif Path("pyproject.toml").exists() or Path("setup.py").exists():
+        words.insert(0, "." if folder == "." else shlex.quote(f"./{folder}"))
+    text = WORKFLOW.replace("@INSTALL@", " ".join(words)).replace("@VERSION@", version("pytest-rageval"))
+    text = text.replace("@WITH@", inside)
+    return File("runs the test on GitHub, and comments on the pull request", text, text)
 
 
 def _write(path: Path, file: File) -> None:

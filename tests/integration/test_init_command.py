@@ -1,5 +1,6 @@
 """`rageval init`: what it writes passes at once, and fails with a broken retriever."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -213,6 +214,31 @@ def test_the_workflow_installs_the_project(project):
     assert main(["init", "--framework", "haystack"]) == 0
     workflow = (project / ".github/workflows/rageval.yml").read_text(encoding="utf-8")
     assert "- run: pip install -r requirements.txt pytest-rageval haystack-ai\n" in workflow
+
+
+def test_in_a_part_of_a_repository_the_workflow_is_at_its_root(project, monkeypatch, capsys):
+    """GitHub reads it there alone; its steps name the folder. All else is where the tests are."""
+    (project / ".git").mkdir()
+    service = project / "services" / "search"
+    service.mkdir(parents=True)
+    (service / "pyproject.toml").write_text("[project]\nname = 'search'\n", encoding="utf-8")
+    monkeypatch.chdir(service)
+    assert main(["init"]) == 0
+    assert "wrote ../../.github/workflows/rageval.yml: " in capsys.readouterr().out
+    workflow = project / ".github" / "workflows" / "rageval.yml"
+    steps = yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"]["rageval"]["steps"]
+    assert steps[2] == {"run": "pip install ./services/search pytest-rageval"}
+    assert steps[3]["with"] == {"working-directory": "services/search"}
+    assert files(service).keys() == (WRITTEN - {".github/workflows/rageval.yml"}) | {"pyproject.toml"}
+
+
+def test_a_file_name_stays_a_name_in_the_test(project):
+    """Quotes and line feeds do not end the string."""
+    name = 'a "b"\n\\c.jsonl' if sys.platform != "win32" else "a 'b'.jsonl"
+    (project / name).write_text('{"id": "q1", "question": "How?", "gold": [{"id": "a"}]}\n', encoding="utf-8")
+    assert main(["init", "--retriever", "app:search", "--evalset", name]) == 0
+    source = ast.parse((project / "test_retrieval.py").read_text(encoding="utf-8"))
+    assert name in {node.value for node in ast.walk(source) if isinstance(node, ast.Constant)}
 
 
 @pytest.mark.parametrize(
