@@ -39,6 +39,9 @@ __all__ = [
 REASONS: Final = 5
 """How many different reasons are shown."""
 
+NOTABLE: Final = 1.2
+"""From this design effect on, a test that takes questions to be independent raises more false alarms than alpha."""
+
 BETTER: Final = 8
 """How many of the questions that got better are named."""
 
@@ -79,6 +82,7 @@ def baseline_entry(ruling: Ruling) -> ComparisonEntry | None:
             "alpha": drop.alpha,
             "detectable_drop": drop.detectable,
             "examples_needed": drop.needed,
+            "design_effect": drop.design_effect,
         }
     )
     if drop is not None and drop.clusters is not None:
@@ -116,9 +120,14 @@ def _baseline_text(entry: ScoreEntry) -> str:
     if better := baseline["better"]:
         named = ", ".join(better[:BETTER]) + (", …" if len(better) > BETTER else "")
         changes += f"; {len(better)} better: {named}" if changes else f"{len(better)} better: {named}"
-    return (
-        f"baseline {baseline['mean']:.3f}{over}, {_drop_text(baseline)}{f' ({changes})' if changes else ''}"
+    effect = baseline.get("design_effect", 1.0)
+    shared = (
+        f"; design effect of shared gold {effect:.1f}"
+        if effect >= NOTABLE and "clusters" not in baseline
+        else ""
     )
+    drop = _drop_text(baseline)
+    return f"baseline {baseline['mean']:.3f}{over}, {drop}{f' ({changes})' if changes else ''}{shared}"
 
 
 def _drop_text(baseline: ComparisonEntry) -> str:
