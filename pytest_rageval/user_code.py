@@ -22,6 +22,7 @@ from pytest_rageval.errors import (
 from pytest_rageval.event_loop import PrivateLoop
 
 __all__ = [
+    "CACHED",
     "FIRST",
     "PlanStub",
     "Unusable",
@@ -29,6 +30,7 @@ __all__ = [
     "as_number",
     "as_share",
     "is_async",
+    "is_cached",
     "is_ours",
     "takes",
 ]
@@ -38,6 +40,10 @@ FIRST: Final = 5
 
 A server that is down is not waited for 400 times, and a wrong line of code does not cost 400 replies.
 """
+
+
+CACHED: Final = "__rageval_cached__"
+"""An attribute of the functions that `cached()` returns."""
 
 
 class Unusable(Exception):  # noqa: N818 - turned into a QueryError by `UserCallable`
@@ -304,6 +310,11 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - its type matters, not its presence
     )
+
+
+def is_cached(function: object) -> bool:
+    """Whether `cached()` returned it."""
+    return getattr(function, CACHED, False) is True
 
 
 def is_ours(part: object) -> bool:

@@ -25,7 +25,7 @@ LAYERS = {
     3: {"config", "model", "prompts", "user_code"},
     2: {"event_loop", "files", "fingerprint", "secret", "stats", "text"},
     1: {"errors"},
-    0: {"printable"},
+    0: {"late", "printable"},
 }
 LAYER_OF = {part: layer for layer, parts in LAYERS.items() for part in parts}
 PYTEST = {"pytest", "_pytest", "xdist", "pytester"}
@@ -49,6 +49,9 @@ def _imported(source: str, module: str, *, is_package: bool) -> Iterator[str]:
                 parts = parts[: len(parts) - node.level + is_package]
                 base = ".".join([*parts, base] if base else parts)
             yield from (f"{base}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Late":
+            if isinstance(node.args[0], ast.Constant):
+                yield f"pytest_rageval.{node.args[0].value}"
 
 
 def _violations(source: str, module: str, *, is_package: bool = False) -> list[str]:
@@ -124,6 +127,7 @@ def test_no_modules_import_each_other() -> None:
         ("pytest_rageval.scores", "from .llm.store import Store"),
         ("pytest_rageval.llm.store", "from ..scores import Score"),
         ("pytest_rageval.llm.store", "from .. import scores"),
+        ("pytest_rageval.scores", "f = Late('session.session', 'Session')"),
         ("pytest_rageval.scores", "def f():\n    from pytest_rageval.gate import verdict"),
         (
             "pytest_rageval.scores",

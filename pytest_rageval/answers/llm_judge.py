@@ -9,11 +9,10 @@ from typing import Any, Final, NamedTuple
 
 from pytest_rageval.answers.judge_protocol import HIGHEST, RATING_FORMAT, Rating, json_object, parse_rating
 from pytest_rageval.answers.votes import Poll, majority
-from pytest_rageval.errors import Planned, Unscored
+from pytest_rageval.errors import Planned, Unscored, is_plan_mark
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Reply, Request, empty_reason
-from pytest_rageval.llm.plan import is_plan_mark
 from pytest_rageval.llm.servers import Server
 from pytest_rageval.prompts.rendering import OWN, Prompts, repair_prompt
 from pytest_rageval.prompts.templates import CRITERIA

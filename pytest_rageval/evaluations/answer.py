@@ -7,8 +7,7 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.comparators import MEASURES
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.context import NO_REFERENCES, Pipeline, Terms, expected_of, references_of
-from pytest_rageval.evaluations.score_def import ScoreDef, encoder_used
-from pytest_rageval.evaluations.scoring import score_each
+from pytest_rageval.evaluations.scoring import ScoreDef, encoder_used, score_each
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome
 

@@ -9,8 +9,7 @@ from typing import Any, Final
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.context import Pipeline, Terms, gather_two
-from pytest_rageval.evaluations.score_def import ScoreDef
-from pytest_rageval.evaluations.scoring import score_each
+from pytest_rageval.evaluations.scoring import ScoreDef, score_each
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome, Places, Score

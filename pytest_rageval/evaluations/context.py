@@ -14,7 +14,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.comparators import (
@@ -34,13 +34,15 @@ from pytest_rageval.answers.judge_protocol import (
 )
 from pytest_rageval.answers.votes import add_tally, with_tally
 from pytest_rageval.errors import CallableError, NoGroundTruth, UnusableRanking
-from pytest_rageval.generator import Generator
 from pytest_rageval.measures.gold_matching import SHARE
 from pytest_rageval.measures.spec import Spec
 from pytest_rageval.model import Document, Example, Ranking
-from pytest_rageval.retrievers.retriever import Retriever
 from pytest_rageval.scores import Outcome
 from pytest_rageval.stats.agreement import Tally
+
+if TYPE_CHECKING:
+    from pytest_rageval.generator import Generator
+    from pytest_rageval.retrievers.retriever import Retriever
 
 __all__ = [
     "NO_GOLD",
@@ -131,7 +133,7 @@ class Pipeline:
     def __init__(  # noqa: PLR0913 - all that a run consists of
         self,
         retriever: "Retriever | _SharedRankings",
-        generator: Generator,
+        generator: "Generator",
         judge: Judge,
         *,
         comparator: str = "judge",

@@ -15,8 +15,7 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Rating
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.context import NO_REFERENCES, Pipeline, Terms, gold_passages, references_of
-from pytest_rageval.evaluations.score_def import ScoreDef
-from pytest_rageval.evaluations.scoring import score_each
+from pytest_rageval.evaluations.scoring import ScoreDef, score_each
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome
 

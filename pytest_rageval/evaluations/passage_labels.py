@@ -19,8 +19,7 @@ from pytest_rageval.evaluations.context import (
     gather_all,
     references_of,
 )
-from pytest_rageval.evaluations.score_def import ScoreDef
-from pytest_rageval.evaluations.scoring import score_each
+from pytest_rageval.evaluations.scoring import ScoreDef, score_each
 from pytest_rageval.model import Document, Example
 from pytest_rageval.scores import YES, Evidence, Outcome
 

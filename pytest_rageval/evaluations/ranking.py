@@ -6,8 +6,7 @@ from typing import Final
 
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.context import NO_GOLD, Pipeline, Terms
-from pytest_rageval.evaluations.score_def import ScoreDef
-from pytest_rageval.evaluations.scoring import score_each
+from pytest_rageval.evaluations.scoring import ScoreDef, score_each
 from pytest_rageval.measures.gold_matching import GoldMatch, ideal_labels
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome

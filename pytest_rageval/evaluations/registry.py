@@ -1,40 +1,88 @@
-"""The scores by name, and the registry that other plugins add to."""
+"""The scores by name, and the registry that other plugins add to, with checks of what their functions return."""
 
+import asyncio
+import inspect
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from importlib import import_module
 from itertools import chain
-from typing import Any, Final, TypeVar
+from math import inf, isfinite
+from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.answers.comparators import MEASURES, AnswerMeasure
 from pytest_rageval.answers.judge_protocol import Comparator
-from pytest_rageval.errors import InputError, did_you_mean
+from pytest_rageval.errors import (
+    CallableError,
+    InputError,
+    QueryError,
+    RagevalError,
+    Unscored,
+    did_you_mean,
+    summary_line,
+)
 from pytest_rageval.evalsets import FORMATS, Format
 from pytest_rageval.evalsets.format import Shape
-from pytest_rageval.evaluations import (
-    answer,
-    arena,
-    judged,
-    llm_reteval,
-    passage_labels,
-    ranking,
-    rel_prime,
-)
-from pytest_rageval.evaluations.context import Evaluation, ScoreRequest, Terms
-from pytest_rageval.evaluations.plugin_objects import PluginMeasure, PluginScore
-from pytest_rageval.evaluations.score_def import ASKABLE, ScoreDef
+from pytest_rageval.evaluations.context import Evaluation, Pipeline, ScoreRequest, Terms
+from pytest_rageval.evaluations.scoring import ASKABLE, ScoreDef
+from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.late import Late
 from pytest_rageval.measures.spec import Spec
+from pytest_rageval.model import Example
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
-from pytest_rageval.user_code import is_async
+from pytest_rageval.scores import Outcome
+from pytest_rageval.user_code import Unusable, UserCallable, as_number, as_share, is_async
 
-__all__ = ["SCORES", "Registry", "Report", "resolve"]
+__all__ = [
+    "METHODS",
+    "SCORES",
+    "PluginComparator",
+    "PluginMeasure",
+    "PluginScore",
+    "Registry",
+    "Report",
+    "resolve",
+]
 
-METHODS: Final = (ranking, llm_reteval, answer, arena, passage_labels, rel_prime, judged)
-"""The modules that define scores; messages list the scores in this order."""
-
-SCORES: Final[Mapping[str, ScoreDef]] = {
-    score.name: score for score in chain.from_iterable(method.SCORES for method in METHODS)
+METHODS: Final[Mapping[str, Collection[str]]] = {
+    "ranking": ("recall", "precision", "f1", "map", "mrr", "ndcg", "hit"),
+    "llm_reteval": ("llm_reteval",),
+    "answer": ("answer",),
+    "arena": ("arena",),
+    "passage_labels": ("erag", "contains", "relevance"),
+    "rel_prime": ("rel_recall", "rel"),
+    "judged": ("judged",),
 }
-"""The built-in scores by name."""
+"""The modules that define scores, each with the first parts of its scores' names, in the order of messages."""
+
+
+@cache
+def _scores_of(method: str) -> Mapping[str, ScoreDef]:
+    """The scores that a module defines, by name."""
+    module = import_module(f"{__package__}.{method}")
+    return {score.name: score for score in module.SCORES}
+
+
+class _BuiltIn(Mapping[str, ScoreDef]):
+    """The built-in scores by name; a method's module is imported when one of its scores is asked for."""
+
+    def __getitem__(self, name: str) -> ScoreDef:
+        family = name.partition(".")[0]
+        for method, families in METHODS.items():
+            if family in families:
+                return _scores_of(method)[name]
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(map(_scores_of, METHODS))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+SCORES: Final[Mapping[str, ScoreDef]] = _BuiltIn()
 
 Report = Callable[[Mapping[str, Any]], str]
 """From all results, as the JSON report holds them, to the text of a file."""
@@ -87,7 +135,7 @@ class Registry:
     """
 
     def __init__(self) -> None:
-        self.scores: dict[str, ScoreDef] = dict(SCORES)
+        self.scores: ChainMap[str, ScoreDef] = ChainMap({}, cast("dict[str, ScoreDef]", SCORES))
         self.measures: dict[str, AnswerMeasure] = dict(MEASURES)
         self.comparators: dict[str, Comparator] = {}
         self.adapters: list[Adapter] = list(ADAPTERS)
@@ -133,7 +181,7 @@ class Registry:
         checked = PluginScore(name, evaluate, scale)
         asked = None if asks is None else frozenset(asks)
         # Its outcomes may have `Evidence.sizes`, which are pooled.
-        score = ScoreDef(name, checked, asked, scale, notes=rel_prime.pooled_notes)
+        score = ScoreDef(name, checked, asked, scale, notes=Late("evaluations.rel_prime", "pooled_notes"))
         _add(self.scores, "score", name, score)
 
     def add_answer_measure(self, name: str, measure: AnswerMeasure) -> None:
@@ -154,7 +202,7 @@ class Registry:
             )
         if name in self.comparators:
             raise _taken("comparator", name)
-        score = answer.answer_measure_score(name)
+        score: ScoreDef = Late("evaluations.answer", "answer_measure_score")(name)
         _add(self.scores, "score", score.name, score)
         checked: AnswerMeasure = PluginMeasure(name, measure)
         _add(self.measures, "answer measure", name, checked)
@@ -239,7 +287,7 @@ def _check_word(call: str, name: object) -> None:
         )
 
 
-def _add(known: dict[str, T], kind: str, name: str, thing: T) -> None:
+def _add(known: MutableMapping[str, T], kind: str, name: str, thing: T) -> None:
     if name in known:
         raise _taken(kind, name)
     known[name] = thing
@@ -248,3 +296,143 @@ def _add(known: dict[str, T], kind: str, name: str, thing: T) -> None:
 def _taken(kind: str, name: str) -> InputError:
     article = "an" if kind[0] in "aeiou" else "a"
     return InputError(f"There is {article} {kind} {name!r} already. Choose another name.")
+
+
+class PluginComparator:
+    """A plugin's comparator, whose `compare` is sync or async.
+
+    It returns a bool or a number in [0, 1], or None for "no verdict".
+
+    Args:
+        name: that it was added by.
+        comparator: the object.
+        loop: of the run.
+    """
+
+    def __init__(self, name: str, comparator: Comparator, loop: PrivateLoop) -> None:
+        named = f"comparator {name!r}"
+        self._user = UserCallable(named, comparator.compare, loop, read=partial(_verdict, named))
+
+    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """See `pytest_rageval.answers.judge_protocol.Comparator`.
+
+        Raises:
+            QueryError: it raised, or returned something else.
+        """
+        return cast("float", await self._user.call(question, list(references), prediction))
+
+
+def _verdict(name: str, verdict: object) -> float:
+    """A comparator's return value as a number in [0, 1]."""
+    if verdict is None:
+        raise Unscored(f"{name} gave no verdict")
+    value = as_share(verdict)
+    if value is None:
+        raise Unusable(
+            f"returned {verdict!r:.60}",
+            f"returned {verdict!r} for {{question}}.\n"
+            "Return True or False, a number between 0 and 1, or None for no verdict.",
+        )
+    return value
+
+
+class PluginMeasure:
+    """A plugin's answer measure.
+
+    Args:
+        name: that it was added by.
+        measure: the function.
+    """
+
+    def __init__(self, name: str, measure: AnswerMeasure) -> None:
+        self._name = f"answer measure {name!r}"
+        self._measure = measure
+
+    def __call__(self, prediction: str, references: Sequence[str]) -> float:
+        """See `pytest_rageval.answers.comparators.AnswerMeasure`.
+
+        Raises:
+            QueryError: it raised, or returned no number in [0, 1].
+        """
+        try:
+            returned = self._measure(prediction, references)
+        except (RagevalError, Unscored):
+            raise
+        except (Exception, SystemExit) as error:
+            # SystemExit would end the thread of the loop, and the test would wait for ever.
+            message = str(CallableError.raised(f"{self._name} raised", error))
+            reason = f"{self._name} raised {summary_line(error)}"
+            raise QueryError(message, reason, part=self._name) from error
+        value = as_share(returned)
+        if value is None:
+            found = f"{self._name} returned {returned!r}"
+            raise QueryError(f"{found}.\nReturn a number between 0 and 1.", found, part=self._name)
+        return value
+
+
+class PluginScore:
+    """The evaluation of a plugin's score.
+
+    Args:
+        name: that it was added by.
+        evaluate: the async function.
+        scale: the lowest and the highest value; None: unknown.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        evaluate: Callable[[Pipeline, Sequence[Example], Terms], Any],
+        scale: tuple[float, float] | None = None,
+    ) -> None:
+        self._name = f"score {name!r}"
+        self._evaluate = evaluate
+        self._scale = scale
+
+    async def __call__(self, run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+        """One outcome an example, in their order, each with a finite value or a reason.
+
+        Raises:
+            CallableError: the function raised, or returned anything else.
+        """
+        try:
+            returned = self._evaluate(run, examples, terms)
+            is_async = inspect.isawaitable(returned)
+            outcomes = await returned if is_async else None
+        except (RagevalError, asyncio.CancelledError):
+            raise
+        except (Exception, SystemExit) as error:
+            raise CallableError.raised(f"{self._name} raised", error) from error
+        if not is_async:
+            raise self._unusable(f"is not async: it returned {type(returned).__name__}")
+        if not isinstance(outcomes, list | tuple):
+            raise self._unusable(f"returned {type(outcomes).__name__}, and not a list of Outcome")
+        for one in outcomes:
+            if not isinstance(one, Outcome):
+                kind = type(outcomes).__name__
+                raise self._unusable(
+                    f"returned a {kind} with {type(one).__name__} in it, and not a list of Outcome"
+                )
+        if [outcome.example.id for outcome in outcomes] != [example.id for example in examples]:
+            raise self._unusable(
+                f"returned {len(outcomes)} outcomes for {len(examples)} examples, or not in their order"
+            )
+        return [self._finite(outcome) for outcome in outcomes]
+
+    def _finite(self, outcome: Outcome) -> Outcome:
+        """The outcome, with its value as a float."""
+        if outcome.value is None and (outcome.unscored or outcome.undefined) is not None:
+            return outcome
+        value = as_number(outcome.value)
+        low, high = self._scale or (-inf, inf)
+        if value is None or not isfinite(value) or not low <= value <= high:
+            raise self._unusable(f"returned {outcome.value!r} for example {outcome.example.id}")
+        return replace(outcome, value=value)
+
+    def _unusable(self, found: str) -> CallableError:
+        where = "" if self._scale is None else " from {:g} to {:g}".format(*self._scale)
+        return CallableError(
+            f"{self._name} {found}.\nIts function is async (run, examples, terms), and returns one Outcome an "
+            f"example, in their order: with a finite value{where}, or with None and the reason as `unscored` or "
+            "`undefined`."
+        )

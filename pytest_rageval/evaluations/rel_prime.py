@@ -20,8 +20,7 @@ from pytest_rageval.answers.text import containment
 from pytest_rageval.errors import NoGroundTruth, Undefined, UnusableRanking
 from pytest_rageval.evaluations.context import NO_GOLD, NO_REFERENCES, Pipeline, Terms
 from pytest_rageval.evaluations.ranking import not_comparable
-from pytest_rageval.evaluations.score_def import ScoreDef
-from pytest_rageval.evaluations.scoring import score_each
+from pytest_rageval.evaluations.scoring import ScoreDef, score_each
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.rel_prime import Recall, RelPrime, rel_prime
 from pytest_rageval.model import Example, Ranking

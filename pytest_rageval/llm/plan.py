@@ -4,10 +4,10 @@ Each missing reply is replaced by a placeholder, so that the evaluation goes on 
 replies are counted too.
 """
 
-import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from pytest_rageval.errors import PLAN_MARK
 from pytest_rageval.llm.budget import most_tokens_out
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.tokens import prompt_tokens
@@ -17,19 +17,7 @@ if TYPE_CHECKING:
     from pytest_rageval.llm.servers import Server
     from pytest_rageval.llm.usage import Prices, Usage
 
-__all__ = ["PlanSource", "has_mark", "is_plan_mark"]
-
-MARK: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")
-
-
-def is_plan_mark(text: str) -> bool:
-    """Whether a text is the placeholder of a reply."""
-    return MARK.fullmatch(text) is not None
-
-
-def has_mark(text: str) -> bool:
-    """Whether a text contains the placeholder of a reply."""
-    return MARK.search(text) is not None
+__all__ = ["PlanSource"]
 
 
 @dataclass
@@ -48,7 +36,7 @@ class PlanSource:
             self.usage.cached += 1
             return reply
         usage, price = self.usage, self.prices.of(request.base_url, request.model)
-        marks = MARK.findall(" ".join(str(message.get("content")) for message in request.messages))
+        marks = PLAN_MARK.findall(" ".join(str(message.get("content")) for message in request.messages))
         tokens_in = prompt_tokens(request.messages, request.parameters) + sum(
             self._planned.get(mark, 0) for mark in marks
         )

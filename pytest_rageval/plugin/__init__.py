@@ -7,14 +7,12 @@ pytest imports it in every run of every project that has it installed: heavy imp
 
 import os
 from argparse import SUPPRESS
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from pytest_rageval.calibration.bounds import Bounds
 from pytest_rageval.config import OPTIONS, Option, Settings, resolve
 from pytest_rageval.errors import InputError
-from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.plugin import hookspecs as hooks
 from pytest_rageval.plugin.artifacts import (
     BaselineWriterPlugin,
@@ -49,6 +47,13 @@ __all__ = [
     "rageval_prompts",
     "rageval_retriever",
 ]
+
+# As `Threshold.signature()` and `Bounds.signature()` say, whose modules few runs need.
+THRESHOLD: Final = (
+    "spec, *, min=None, max=None, max_drop=None, where=None, by=None, alpha=0.05, strict=False, comparator=None, "
+    "label=None, order=None"
+)
+BOUNDS: Final = "labels, *, min_kappa=None, min_accuracy=None, min_pearson=None, comparator=None"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -135,11 +140,11 @@ def _describe_markers(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
-        f"rageval_threshold({Threshold.signature()}): bounds on the mean of a score, "
+        f"rageval_threshold({THRESHOLD}): bounds on the mean of a score, "
         'such as rageval_threshold("recall@5", min=0.8, where={"topic": "billing"}).',
     )
     config.addinivalue_line(
         "markers",
-        f"rageval_calibration({Bounds.signature()}): bounds on how far the judge agrees with the people of a "
+        f"rageval_calibration({BOUNDS}): bounds on how far the judge agrees with the people of a "
         'labels file, such as rageval_calibration("labels.jsonl", min_kappa=0.6).',
     )

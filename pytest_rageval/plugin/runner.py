@@ -103,10 +103,12 @@ class GatePlugin:
 
     def prompts(self) -> Mapping[str, str]:
         """The prompts of the file that the options name."""
-        from pytest_rageval.prompts.rendering import read_templates  # noqa: PLC0415 - see session
-
         path = self.settings.prompts
-        return {} if path is None else _or_failure(lambda: read_templates(path))
+        if path is None:
+            return {}
+        from pytest_rageval.prompts.rendering import read_templates  # noqa: PLC0415 - few runs have such a file
+
+        return _or_failure(lambda: read_templates(path))
 
     def default_generator(self, prompts: object) -> object:
         """The default generator, with these prompts."""
@@ -151,9 +153,9 @@ class GatePlugin:
 
     def recorded(self) -> dict[str, str]:
         """The replies that this process used and that are to be recorded, as lines of a cassette."""
-        if self._session is None:
+        if self._session is None or not self.settings.record:
             return {}
-        from pytest_rageval.llm.cassette import entry_line  # noqa: PLC0415 - see session
+        from pytest_rageval.llm.cassette import entry_line  # noqa: PLC0415 - few runs record
 
         return {key: entry_line(entry) for key, entry in self._session.gateway.used.items()}
 
@@ -276,12 +278,14 @@ class GatePlugin:
         return LIMITS.get(verbosity, 3 if verbosity < 0 else None)
 
     def _progress_line(self) -> str:
-        usage = self.session.gateway.usage
+        usage = self.session.usage
         return f"{usage.requests} replies asked for, {usage.cached} from the cache, {usage.live} live"
 
 
-def checked_prompts(prompts: object) -> "Prompts":
-    """The value of the fixture `rageval_prompts`, as prompts that can be sent; else the test fails."""
+def checked_prompts(prompts: object) -> "Prompts | None":
+    """The value of the fixture `rageval_prompts`, as prompts that can be sent; None where it replaces none."""
+    if prompts == {}:
+        return None
     from pytest_rageval.prompts.rendering import prompts_of  # noqa: PLC0415 - see session
 
     return _or_failure(lambda: prompts_of(prompts, "rageval_prompts"))

@@ -12,7 +12,7 @@ import pytest
 from pytest_rageval.printable import one_line, printable
 
 if TYPE_CHECKING:
-    from pytest_rageval.llm.patience import Wait
+    from pytest_rageval.llm.patience import Announcer, Wait
 
 __all__ = ["Progress", "fail_run", "failure", "print_line", "print_lines"]
 
@@ -69,15 +69,13 @@ class Progress:
     """
 
     def __init__(self, config: pytest.Config, line: Callable[[], str]) -> None:
-        from pytest_rageval.llm.patience import Announcer  # noqa: PLC0415 - with asyncio
-
         self._config = config
         self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
         self._line = line
         self._enabled = self._reporter is not None and self._reporter.isatty and config.get_verbosity() >= 0
         self._began: float | None = None
         self._updated: float | None = None
-        self._announce = Announcer(partial(print_line, config))
+        self._announcer: Announcer | None = None
 
     def tick(self, waits: "Sequence[Wait]") -> None:
         """Show or update the line, if it is time to.
@@ -90,8 +88,12 @@ class Progress:
             return
         if self._enabled:
             self._show(waits)
-        else:
-            self._announce(waits)
+        elif waits or self._announcer:
+            if self._announcer is None:
+                from pytest_rageval.llm.patience import Announcer  # noqa: PLC0415 - loaded where a server is waited for
+
+                self._announcer = Announcer(partial(print_line, self._config))
+            self._announcer(waits)
 
     def clear(self) -> None:
         """Remove the line."""

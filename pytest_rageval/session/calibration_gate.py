@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.calibration.bounds import Bounds
-from pytest_rageval.calibration.findings import Calibration, CalibrationRuling, rule_on
+from pytest_rageval.calibration import Bounds, Calibration, CalibrationRuling, rule_on
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.gate.threshold import Threshold

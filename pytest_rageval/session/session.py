@@ -8,22 +8,13 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_rageval.calibration.findings import Calibration
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, RagevalError
-from pytest_rageval.evalsets.human_labels import HumanLabels
-from pytest_rageval.evaluations.calibration import judge_labels, verdict_as_scored
 from pytest_rageval.evaluations.context import Pipeline, ScoreRequest, Terms, gather_all
 from pytest_rageval.evaluations.registry import Registry, resolve
-from pytest_rageval.evaluations.score_def import ScoreDef
-from pytest_rageval.evaluations.scoring import check_failures
+from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.gate.baseline import Baseline
-from pytest_rageval.llm.api import LLM
-from pytest_rageval.llm.budget import Limits
-from pytest_rageval.llm.gateway import Access, Gateway
-from pytest_rageval.llm.patience import Wait
-from pytest_rageval.llm.sources import Pace
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import EvalSet, Ranking
 from pytest_rageval.scores import Outcome, Score
@@ -32,7 +23,12 @@ from pytest_rageval.session.pipelines import Components, Pipelines, Sources
 from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
+    from pytest_rageval.calibration import Calibration
     from pytest_rageval.embeddings.encoder import CachedEncoder
+    from pytest_rageval.evalsets.human_labels import HumanLabels
+    from pytest_rageval.llm.api import LLM
+    from pytest_rageval.llm.gateway import Gateway
+    from pytest_rageval.llm.patience import Wait
 
 __all__ = ["RunContext", "Session"]
 
@@ -69,21 +65,34 @@ class Session:
         *,
         context: RunContext | None = None,
         registry: Registry | None = None,
-        tick: Callable[[Sequence[Wait]], None] | None = None,
+        tick: "Callable[[Sequence[Wait]], None] | None" = None,
     ) -> None:
         self.settings = settings
         self.registry = registry or Registry()
-        self.gateway = Gateway(_access(settings, context or RunContext()))
-        self.loop = PrivateLoop(threads=settings.threads, tick=tick and (lambda: tick(self.gateway.waits())))
-        self.models = Models(settings, self.gateway)
+        self._context = context or RunContext()
+        self._gateway: Gateway | None = None
+        self.loop = PrivateLoop(threads=settings.threads, tick=tick and (lambda: tick(self._waits())))
+        self.models = Models(settings, lambda: self.gateway)
         self.sources = Sources(self.registry.formats)
-        self.pipelines = Pipelines(settings, self.registry, self.loop, self.gateway.usage)
+        self.pipelines = Pipelines(settings, self.registry, self.loop)
+        if settings.cassette or settings.prices:
+            # A file that cannot be used is an error, whether models are asked or not.
+            _ = self.gateway
         self._encoder: CachedEncoder | None = None
         self._outcomes: dict[tuple[Pipeline, str, Terms], list[Outcome]] = {}
 
+    @property
+    def gateway(self) -> "Gateway":
+        """The way to models, made at its first use: ranking measures need none of its imports."""
+        if self._gateway is None:
+            self._gateway = self._made_gateway()
+        return self._gateway
+
     @cached_property
-    def llm(self) -> LLM:
+    def llm(self) -> "LLM":
         """The model in force, for the user's own code."""
+        from pytest_rageval.llm.api import LLM  # noqa: PLC0415 - see gateway
+
         return LLM(self.gateway, self.loop, self.models.generating)
 
     @property
@@ -108,7 +117,8 @@ class Session:
     @property
     def usage(self) -> Usage:
         """What was asked of models so far, with remarks on the user's own functions."""
-        return self.gateway.usage + Usage(remarks=self.pipelines.remarks)
+        asked = Usage() if self._gateway is None else self._gateway.usage
+        return asked + Usage(remarks=self.pipelines.remarks)
 
     def definition(self, request: ScoreRequest) -> ScoreDef:
         """The definition of a score.
@@ -162,8 +172,8 @@ class Session:
         return [error for error in self._each(requests, counted).values() if error is not None]
 
     def calibrate(
-        self, components: Components, labels: HumanLabels, comparator: str | None = None
-    ) -> Calibration:
+        self, components: Components, labels: "HumanLabels", comparator: str | None = None
+    ) -> "Calibration":
         """Ask the judge what people were asked; a plan counts what it would be asked.
 
         Raises:
@@ -172,6 +182,9 @@ class Session:
             CallableError: it failed at too many of them.
             RagevalError: it cannot be asked.
         """
+        from pytest_rageval.calibration import Calibration  # noqa: PLC0415 - few runs calibrate
+        from pytest_rageval.evaluations.calibration import judge_labels, verdict_as_scored  # noqa: PLC0415
+
         verdict = verdict_as_scored(self.pipelines.of(components), comparator)
         outcomes = self.loop.run(judge_labels(labels, verdict))
         check_failures(outcomes, self.settings.max_unscored)
@@ -200,7 +213,39 @@ class Session:
         self.models.close()
         if self._encoder is not None:
             self._encoder.close()
-        return self.loop.close(self.gateway.close)
+        return self.loop.close(None if self._gateway is None else self._gateway.close)
+
+    def _made_gateway(self) -> "Gateway":
+        from pytest_rageval.llm.budget import Limits  # noqa: PLC0415 - see gateway
+        from pytest_rageval.llm.gateway import Access, Gateway  # noqa: PLC0415
+        from pytest_rageval.llm.sources import Pace  # noqa: PLC0415
+
+        settings = self.settings
+        # A rate is that of the whole run; processes do not see each other's requests.
+        share = 1 / self._context.workers
+        access = Access(
+            cache_dir=settings.cache_dir,
+            cassette=settings.cassette,
+            mode="plan" if settings.plan else "replay" if settings.replay else "live",
+            run=self._context.run,
+            refresh=settings.refresh,
+            record=settings.record,
+            prompts=settings.record_prompts,
+            pace=Pace(
+                concurrency=settings.concurrency,
+                timeout_s=settings.timeout,
+                retries=settings.retries,
+                rpm=settings.rpm and settings.rpm * share,
+                tpm=settings.tpm and settings.tpm * share,
+                patience_s=settings.patience,
+            ),
+            limits=Limits(settings.max_calls, settings.max_cost),
+            prices=settings.prices,
+        )
+        return Gateway(access)
+
+    def _waits(self) -> "Sequence[Wait]":
+        return () if self._gateway is None else self._gateway.waits()
 
     def _each(
         self, requests: Sequence[ScoreRequest], work: Callable[[ScoreRequest], Awaitable[T]]
@@ -238,31 +283,6 @@ class Session:
             check_failures(outcomes, self.settings.max_unscored)
             self._outcomes[key] = outcomes
         return self._outcomes[key]
-
-
-def _access(settings: Settings, context: RunContext) -> Access:
-    """How the gateway reaches models, by the options."""
-    # A rate is that of the whole run; processes do not see each other's requests.
-    share = 1 / context.workers
-    return Access(
-        cache_dir=settings.cache_dir,
-        cassette=settings.cassette,
-        mode="plan" if settings.plan else "replay" if settings.replay else "live",
-        run=context.run,
-        refresh=settings.refresh,
-        record=settings.record,
-        prompts=settings.record_prompts,
-        pace=Pace(
-            concurrency=settings.concurrency,
-            timeout_s=settings.timeout,
-            retries=settings.retries,
-            rpm=settings.rpm and settings.rpm * share,
-            tpm=settings.tpm and settings.tpm * share,
-            patience_s=settings.patience,
-        ),
-        limits=Limits(settings.max_calls, settings.max_cost),
-        prices=settings.prices,
-    )
 
 
 def _text(name: str, value: object) -> str:

@@ -19,7 +19,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_rageval import printable
+from pytest_rageval import errors, printable
 from pytest_rageval.answers import (
     abstention,
     citations,
@@ -43,7 +43,7 @@ from pytest_rageval.errors import InputError, Unscored
 from pytest_rageval.evalsets.formats import table as cells
 from pytest_rageval.evalsets.formats import trec as topics
 from pytest_rageval.llm import messages as reply
-from pytest_rageval.llm import plan, rate_limits, tokens
+from pytest_rageval.llm import rate_limits, tokens
 from pytest_rageval.llm.unsupported_params import UnsupportedParams
 from pytest_rageval.measures import gold_matching as gold_overlap
 from pytest_rageval.measures import (
@@ -240,7 +240,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     ],
     "judge_protocol.json_object": rating.json_object,
     "printable.one_line": printable.one_line,
-    "plan.is_mark": lambda said: (plan.is_plan_mark(said), plan.MARK.findall(said)),
+    "plan.is_mark": lambda said: (errors.is_plan_mark(said), errors.PLAN_MARK.findall(said)),
     "dialect.learn": lambda said: UnsupportedParams().learn(
         {"temperature": 1.0, "max_tokens": 5}, {"message": f"{said} unsupported", "detail": [said]}
     ),

@@ -17,8 +17,6 @@ __all__ = [
     "adapt_component",
     "adapt_pipeline",
     "documents_of",
-    "recognises_component",
-    "recognises_pipeline",
 ]
 
 QUERY_NAMES: Final = ("query", "text", "question")
@@ -26,11 +24,6 @@ QUERY_NAMES: Final = ("query", "text", "question")
 
 TOP_K: Final = "top_k"
 """Name of the input for k."""
-
-
-def recognises_component(retriever: object) -> bool:
-    """Whether it has `run`."""
-    return callable(getattr(retriever, "run", None))
 
 
 def adapt_component(retriever: Any) -> Callable[..., Any]:
@@ -66,11 +59,6 @@ def documents_of(outputs: Any, retriever: object) -> Any:
             f"{found or 'nothing'}.\nReturn a function (query, k) -> documents that runs it and picks them."
         )
     return outputs["documents"]
-
-
-def recognises_pipeline(retriever: object) -> bool:
-    """Whether it has `run` and describes its inputs and outputs."""
-    return all(callable(getattr(retriever, name, None)) for name in ("run", "inputs", "outputs"))
 
 
 def adapt_pipeline(retriever: Any) -> Callable[..., Any]:

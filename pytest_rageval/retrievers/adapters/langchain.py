@@ -15,12 +15,7 @@ from typing import Any
 from pytest_rageval.retrievers.adapters.callables import K_NAMES, has_own, name_of_k
 from pytest_rageval.retrievers.adapters.callables import adapt as adapt_callable
 
-__all__ = ["adapt", "recognises"]
-
-
-def recognises(retriever: object) -> bool:
-    """Whether it has `invoke`."""
-    return callable(getattr(retriever, "invoke", None))
+__all__ = ["adapt"]
 
 
 def adapt(retriever: Any) -> Callable[..., Any]:

@@ -6,12 +6,7 @@ from typing import Any
 from pytest_rageval.retrievers.adapters.callables import adapt as adapt_callable
 from pytest_rageval.retrievers.adapters.callables import name_of_k
 
-__all__ = ["adapt", "recognises"]
-
-
-def recognises(retriever: object) -> bool:
-    """Whether it has `similarity_search`."""
-    return callable(getattr(retriever, "similarity_search", None))
+__all__ = ["adapt"]
 
 
 def adapt(retriever: Any) -> Callable[..., Any]:
