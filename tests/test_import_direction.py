@@ -5,6 +5,7 @@ lower layers; a new part must be added to one. Imports for the type checker coun
 """
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -49,9 +50,8 @@ def _imported(source: str, module: str, *, is_package: bool) -> Iterator[str]:
                 parts = parts[: len(parts) - node.level + is_package]
                 base = ".".join([*parts, base] if base else parts)
             yield from (f"{base}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Late":
-            if isinstance(node.args[0], ast.Constant):
-                yield f"pytest_rageval.{node.args[0].value}"
+        elif late := re.match(r"Late\('([\w.]+)'", ast.unparse(node)) if isinstance(node, ast.Call) else None:
+            yield f"pytest_rageval.{late[1]}"
 
 
 def _violations(source: str, module: str, *, is_package: bool = False) -> list[str]:

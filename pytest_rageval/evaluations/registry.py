@@ -5,7 +5,7 @@ import inspect
 import re
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from itertools import chain
@@ -95,15 +95,10 @@ T = TypeVar("T")
 
 
 def resolve(request: ScoreRequest, scores: Mapping[str, ScoreDef] = SCORES) -> tuple[Terms, ScoreDef]:
-    """Return the terms and the definition of a score.
-
-    Args:
-        request: of a user.
-        scores: the known scores, by name.
+    """Return the terms and the definition of a score, one of these.
 
     Raises:
-        InputError: the name is no score's, unknown, or without a cut-off; or the score does not take one
-            of the keywords.
+        InputError: the name is unknown or has no cut-off; or the score does not take one of the keywords.
     """
     spec = Spec.parse(request.spec)
     score = scores.get(spec.measure)
@@ -125,13 +120,12 @@ class Registry:
     """The built-in objects and those that other plugins add with `pytest_rageval_register`.
 
     Attributes:
-        scores: the definition of each, by the score's name without its cut-off.
+        scores: by name, without a cut-off.
         measures: of answers, by name.
-        comparators: beside "judge", "graded" and "canonical", by name.
-        adapters: of retrievers, in the order in which they are tried: a predicate, and a function that
-            makes a callable `(query, k)`.
+        comparators: by name, without "judge", "graded" and "canonical".
+        adapters: of retrievers, in the order in which they are tried.
         formats: of eval sets, by name.
-        reports: the writer of each, by the suffix of the file's name, such as ".xml".
+        reports: the writers that were added, by the suffix of the file's name, such as ".xml".
     """
 
     def __init__(self) -> None:
@@ -178,10 +172,10 @@ class Registry:
             raise InputError(
                 f"add_score({name!r}): scale={scale!r} must be the lowest and the highest value, such as (0, 1)."
             )
-        checked = PluginScore(name, evaluate, scale)
         asked = None if asks is None else frozenset(asks)
         # Its outcomes may have `Evidence.sizes`, which are pooled.
-        score = ScoreDef(name, checked, asked, scale, notes=Late("evaluations.rel_prime", "pooled_notes"))
+        notes = Late("evaluations.rel_prime", "pooled_notes")
+        score = ScoreDef(name, PluginScore(name, evaluate, scale), asked, scale, notes=notes)
         _add(self.scores, "score", name, score)
 
     def add_answer_measure(self, name: str, measure: AnswerMeasure) -> None:
@@ -299,26 +293,14 @@ def _taken(kind: str, name: str) -> InputError:
 
 
 class PluginComparator:
-    """A plugin's comparator, whose `compare` is sync or async.
-
-    It returns a bool or a number in [0, 1], or None for "no verdict".
-
-    Args:
-        name: that it was added by.
-        comparator: the object.
-        loop: of the run.
-    """
+    """A plugin's comparator: `compare` is sync or async, and gives a bool, a number in [0, 1], or None: no verdict."""
 
     def __init__(self, name: str, comparator: Comparator, loop: PrivateLoop) -> None:
         named = f"comparator {name!r}"
         self._user = UserCallable(named, comparator.compare, loop, read=partial(_verdict, named))
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """See `pytest_rageval.answers.judge_protocol.Comparator`.
-
-        Raises:
-            QueryError: it raised, or returned something else.
-        """
+        """As for a `Comparator`; a QueryError where it raised, or returned something else."""
         return cast("float", await self._user.call(question, list(references), prediction))
 
 
@@ -336,58 +318,38 @@ def _verdict(name: str, verdict: object) -> float:
     return value
 
 
+@dataclass(frozen=True)
 class PluginMeasure:
-    """A plugin's answer measure.
+    """A plugin's answer measure."""
 
-    Args:
-        name: that it was added by.
-        measure: the function.
-    """
-
-    def __init__(self, name: str, measure: AnswerMeasure) -> None:
-        self._name = f"answer measure {name!r}"
-        self._measure = measure
+    name: str
+    measure: AnswerMeasure
 
     def __call__(self, prediction: str, references: Sequence[str]) -> float:
-        """See `pytest_rageval.answers.comparators.AnswerMeasure`.
-
-        Raises:
-            QueryError: it raised, or returned no number in [0, 1].
-        """
+        """As for an `AnswerMeasure`; a QueryError where it raised, or returned no number in [0, 1]."""
+        part = f"answer measure {self.name!r}"
         try:
-            returned = self._measure(prediction, references)
+            returned = self.measure(prediction, references)
         except (RagevalError, Unscored):
             raise
         except (Exception, SystemExit) as error:
             # SystemExit would end the thread of the loop, and the test would wait for ever.
-            message = str(CallableError.raised(f"{self._name} raised", error))
-            reason = f"{self._name} raised {summary_line(error)}"
-            raise QueryError(message, reason, part=self._name) from error
+            message = str(CallableError.raised(f"{part} raised", error))
+            raise QueryError(message, f"{part} raised {summary_line(error)}", part=part) from error
         value = as_share(returned)
         if value is None:
-            found = f"{self._name} returned {returned!r}"
-            raise QueryError(f"{found}.\nReturn a number between 0 and 1.", found, part=self._name)
+            found = f"{part} returned {returned!r}"
+            raise QueryError(f"{found}.\nReturn a number between 0 and 1.", found, part=part)
         return value
 
 
+@dataclass(frozen=True)
 class PluginScore:
-    """The evaluation of a plugin's score.
+    """The evaluation of a plugin's score, by an async function."""
 
-    Args:
-        name: that it was added by.
-        evaluate: the async function.
-        scale: the lowest and the highest value; None: unknown.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        evaluate: Callable[[Pipeline, Sequence[Example], Terms], Any],
-        scale: tuple[float, float] | None = None,
-    ) -> None:
-        self._name = f"score {name!r}"
-        self._evaluate = evaluate
-        self._scale = scale
+    name: str
+    evaluate: Callable[[Pipeline, Sequence[Example], Terms], Any]
+    scale: tuple[float, float] | None = None
 
     async def __call__(self, run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
         """One outcome an example, in their order, each with a finite value or a reason.
@@ -396,23 +358,21 @@ class PluginScore:
             CallableError: the function raised, or returned anything else.
         """
         try:
-            returned = self._evaluate(run, examples, terms)
+            returned = self.evaluate(run, examples, terms)
             is_async = inspect.isawaitable(returned)
             outcomes = await returned if is_async else None
         except (RagevalError, asyncio.CancelledError):
             raise
         except (Exception, SystemExit) as error:
-            raise CallableError.raised(f"{self._name} raised", error) from error
+            raise CallableError.raised(f"score {self.name!r} raised", error) from error
         if not is_async:
             raise self._unusable(f"is not async: it returned {type(returned).__name__}")
         if not isinstance(outcomes, list | tuple):
             raise self._unusable(f"returned {type(outcomes).__name__}, and not a list of Outcome")
-        for one in outcomes:
-            if not isinstance(one, Outcome):
-                kind = type(outcomes).__name__
-                raise self._unusable(
-                    f"returned a {kind} with {type(one).__name__} in it, and not a list of Outcome"
-                )
+        others = [type(one).__name__ for one in outcomes if not isinstance(one, Outcome)]
+        if others:
+            kinds = f"a {type(outcomes).__name__} with {others[0]} in it"
+            raise self._unusable(f"returned {kinds}, and not a list of Outcome")
         if [outcome.example.id for outcome in outcomes] != [example.id for example in examples]:
             raise self._unusable(
                 f"returned {len(outcomes)} outcomes for {len(examples)} examples, or not in their order"
@@ -424,15 +384,15 @@ class PluginScore:
         if outcome.value is None and (outcome.unscored or outcome.undefined) is not None:
             return outcome
         value = as_number(outcome.value)
-        low, high = self._scale or (-inf, inf)
+        low, high = self.scale or (-inf, inf)
         if value is None or not isfinite(value) or not low <= value <= high:
             raise self._unusable(f"returned {outcome.value!r} for example {outcome.example.id}")
         return replace(outcome, value=value)
 
     def _unusable(self, found: str) -> CallableError:
-        where = "" if self._scale is None else " from {:g} to {:g}".format(*self._scale)
+        where = "" if self.scale is None else " from {:g} to {:g}".format(*self.scale)
         return CallableError(
-            f"{self._name} {found}.\nIts function is async (run, examples, terms), and returns one Outcome an "
+            f"score {self.name!r} {found}.\nIts function is async (run, examples, terms), and returns one Outcome an "
             f"example, in their order: with a finite value{where}, or with None and the reason as `unscored` or "
             "`undefined`."
         )

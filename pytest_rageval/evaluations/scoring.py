@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any, Final
 
 from pytest_rageval.answers.comparators import ASKED_OF_JUDGE, EMBEDDED
@@ -20,6 +21,7 @@ __all__ = [
     "FEWEST",
     "ScoreDef",
     "check_failures",
+    "each_example",
     "encoder_used",
     "error_of_all",
     "score_each",
@@ -52,10 +54,8 @@ class ScoreDef:
         scale: the lowest and the highest value of an example; None: unknown.
         comparisons: how it compares answers, by the keyword that the fingerprint shows it under.
         settings: further settings of the run that change it, by name, for the fingerprint.
-        verdicts: whether its values are the comparator's verdicts on answers, so that human labels can correct
-            the mean.
-        notes: the keys that only this score has in its report entry; for None, of a score that could
-            not be computed.
+        verdicts: whether its values are verdicts on answers, so that human labels can correct the mean.
+        notes: the keys that only this score has in its report entry; for None, of one that could not be computed.
     """
 
     name: str
@@ -80,11 +80,7 @@ class ScoreDef:
     def fingerprint(self, run: Pipeline, terms: Terms, *, package: str) -> dict[str, Any]:
         """Return by name everything but the retriever that the score depends on.
 
-        Args:
-            run: whose generator and judge are used.
-            terms: of the score.
-            package: the version of this package. It is noted but not compared: `scoring` says whether
-                two versions score alike.
+        The version of the package is noted but not compared: `scoring` says whether two versions score alike.
         """
         asked = self.dependencies
         found: dict[str, Any] = {"package": package, "scoring": SCORING, "match_share": run.match_share}
@@ -147,11 +143,9 @@ def check_failures(outcomes: Sequence[Outcome], max_unscored: float) -> None:
 
 
 def error_of_all(failed: Mapping[str, RagevalError], more: str = "") -> RagevalError:
-    """Several errors as one: each text once, with the examples that it ended.
+    """Several errors, by example, as one: each text once, with the examples that it ended; `more` is a last line.
 
-    Args:
-        failed: the errors, by the example's id. Errors that differ only in the question count as one.
-        more: a last line.
+    Errors that differ only in the question count as one.
     """
     ended: dict[str, list[str]] = {}
     for name, error in failed.items():
@@ -176,11 +170,9 @@ async def score_each(
 ) -> list[Outcome]:
     """Score all examples at once, each with the votes behind it.
 
-    An example is unscored or undefined where its score raises `Unscored` or `Undefined`. It is also unscored
-    where the user's retriever, generator or judge fails; then the outcome keeps the error.
-
-    Any other exception is raised, but only when all examples have ended: the replies that they
-    paid for are in the cache. A `RagevalError` names its examples.
+    An example is unscored or undefined where its score raises `Unscored` or `Undefined`, and unscored where the
+    user's retriever, generator or judge fails; then the outcome keeps the error. Any other exception is raised when
+    all examples have ended, so that replies are in the cache. A `RagevalError` names its examples.
     """
     failed: dict[str, RagevalError] = {}
 
@@ -209,34 +201,39 @@ async def score_each(
     return outcomes
 
 
-WORDS: Final = {1.0: "yes", 0.0: "no"}
+def each_example(
+    score: Callable[[Pipeline, Example, Terms], Awaitable[tuple[float, Evidence] | Outcome]],
+) -> Evaluation:
+    """Make an evaluation of a function that scores one example."""
+
+    @wraps(score)
+    async def evaluate(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+        return await score_each(examples, lambda example: score(run, example, terms))
+
+    return evaluate
 
 
 def uniform_judge(run: Pipeline, scores: Iterable[Score], moved: Collection[str]) -> str:
     """A warning about a judge that gave the same verdict throughout; empty where it did not.
 
-    There is none where the rankings are all equally good, and as good as in the baseline: then the
-    verdicts may be right.
-
-    Args:
-        run: of the scores.
-        scores: of a test.
-        moved: the questions of which one of these scores differs from its baseline.
+    There is none where the rankings are all equally good, and as good as in the baseline: then the verdicts may be
+    right. `moved` are the questions of which one of the scores differs from its baseline.
     """
     outcomes = [outcome for score in scores for outcome in score.outcomes]
     examples = {outcome.example.question for outcome in outcomes}
     verdicts = [(question, verdict) for question, verdict in run.verdicts if question in examples]
     said = {verdict for _, verdict in verdicts}
-    if len(verdicts) < FEWEST or len(said) > 1 or not said <= WORDS.keys():
+    if len(verdicts) < FEWEST or len(said) > 1 or not said <= {0.0, 1.0}:
         return ""
     judged = {question for question, _ in verdicts}
     found = set(_recalls(run, (outcome for outcome in outcomes if outcome.example.question in judged)))
     if len(found) < 2 and judged.isdisjoint(moved):  # noqa: PLR2004 - they differ
         return ""
+    word = "yes" if said.pop() else "no"
     return (
-        f"the judge said {WORDS[said.pop()]} {len(verdicts)} times and never anything else, though the rankings behind "
-        "it differ in what they find: it may not tell right from wrong. Hold it against people's labels "
-        "(rageval_calibration), or name another with --rageval-judge-model or --rageval-comparator"
+        f"the judge said {word} {len(verdicts)} times and never anything else, though the rankings behind it differ in "
+        "what they find: it may not tell right from wrong. Hold it against people's labels (rageval_calibration), or "
+        "name another with --rageval-judge-model or --rageval-comparator"
     )
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pytest
 
 from pytest_rageval.model import Example, Ranking
-from pytest_rageval.plugin.terminal import failure
-from pytest_rageval.plugin.xdist import plain_nodeid
+from pytest_rageval.plugin.terminal import failure, plain_nodeid
 from pytest_rageval.scores import Score
 from pytest_rageval.session import Session
 from pytest_rageval.session.evaluated_test import EvaluatedTest, OutOfBoundsError
@@ -23,7 +22,7 @@ __all__ = ["Rageval", "marked_test", "parametrization"]
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-COMPONENTS: Final = ("rageval_retriever", "rageval_generator", "rageval_judge")
+COMPONENTS: Final = frozenset({"rageval_retriever", "rageval_generator", "rageval_judge"})
 
 
 class Rageval:
@@ -154,13 +153,10 @@ def parametrization(item: pytest.Item) -> dict[str, Any]:
     system: dict[str, str] = {}
     own: dict[str, str] = {}
     for names, text in _ids(item, callspec):
-        is_own = any(name in requested for name in names) and not any(name in COMPONENTS for name in names)
+        is_own = not requested.keys().isdisjoint(names) and COMPONENTS.isdisjoint(names)
         (own if is_own else system)[", ".join(names)] = text
-    return {
-        "function": item.nodeid.partition(f"[{callspec.id}]")[0],
-        "system": system,
-        "parameters": own,
-    }
+    function = item.nodeid.partition(f"[{callspec.id}]")[0]
+    return {"function": function, "system": system, "parameters": own}
 
 
 def _ids(item: pytest.Item, callspec: Any) -> list[tuple[tuple[str, ...], str]]:

@@ -94,12 +94,7 @@ class Models:
 
 @dataclass(frozen=True)
 class DefaultGenerator:
-    """The default of the fixture `rageval_generator`.
-
-    Attributes:
-        models: in force.
-        prompts: for a model at a server, None for the package's own; the embedded model has its own.
-    """
+    """The default of the fixture `rageval_generator`; `prompts` are for a model at a server, None for our own."""
 
     models: Models
     prompts: "Prompts | None" = None
@@ -130,14 +125,9 @@ class DefaultGenerator:
 
 @dataclass(frozen=True)
 class DefaultJudge:
-    """The default of the fixture `rageval_judge`.
+    """The default of the fixture `rageval_judge`, with its `prompts`, None for our own, and the number of the repeat.
 
     Without a model that judges it compares in canonical form, and its other methods raise InputError.
-
-    Attributes:
-        models: in force.
-        prompts: for a model that judges; None for the package's own.
-        repeat: number of the repeat; 0 for the first run.
     """
 
     models: Models

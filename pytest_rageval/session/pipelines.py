@@ -61,11 +61,7 @@ class MarkedTest:
 
 
 class Sources:
-    """Eval sets and human labels, each file read once.
-
-    Args:
-        formats: of eval sets, by name.
-    """
+    """Eval sets, in these formats, and human labels; each file is read once."""
 
     def __init__(self, formats: Mapping[str, Format]) -> None:
         self._formats = formats
@@ -88,42 +84,35 @@ class Sources:
         how = LoadOptions.parse(words or {})
         if isinstance(source, EvalSet):
             if words:
-                message = (
+                raise InputError(
                     f"rageval_evalset has an EvalSet, which is as it is: {', '.join(words)} would do nothing."
                 )
-                raise InputError(message)
             return source
         if isinstance(source, str | Path):
-            return self._read(find("eval set", source, bases=bases), how)
+            path = find("eval set", source, bases=bases)
+            key = (path, repr(how))
+            if key not in self._evalsets:
+                self._evalsets[key] = load(path, how, formats=self._formats)
+            return self._evalsets[key]
         records = load_records(source, how)
         if records is None:
-            message = (
+            raise InputError(
                 f"rageval_evalset wants the path of an eval set, found {type(source).__name__}.\n"
                 'Write rageval_evalset("evals/support.jsonl"); or give a list of dicts, a data frame, a Dataset.'
             )
-            raise InputError(message)
         return records
 
     def labels(self, source: str | Path, *, bases: Sequence[Path]) -> "HumanLabels":
-        """The human labels of a file; `bases` as for `evalset`.
-
-        Raises:
-            InputError: there is no such file, or it cannot be used.
-        """
+        """The human labels of a file; `bases` and errors as for `evalset`."""
         from pytest_rageval.evalsets.human_labels import load_labels  # noqa: PLC0415 - few tests have labels
 
-        path = find(
-            "labels file", source, bases=bases, accepts=lambda path: path.exists() and not path.is_dir()
-        )
+        def is_file(path: Path) -> bool:
+            return path.exists() and not path.is_dir()
+
+        path = find("labels file", source, bases=bases, accepts=is_file)
         if path not in self._labels:
             self._labels[path] = load_labels(path)
         return self._labels[path]
-
-    def _read(self, path: Path, how: LoadOptions) -> EvalSet:
-        key = (path, repr(how))
-        if key not in self._evalsets:
-            self._evalsets[key] = load(path, how, formats=self._formats)
-        return self._evalsets[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +131,7 @@ class Components:
 
 
 class Pipelines:
-    """One pipeline, and its repeats, for all tests with the same components.
-
-    Args:
-        settings: of the run.
-        registry: of comparators, answer measures and retriever adapters.
-        loop: that async code of the user runs in.
-    """
+    """One pipeline, and its repeats, for all tests with the same components."""
 
     def __init__(self, settings: Settings, registry: Registry, loop: PrivateLoop) -> None:
         self._settings = settings
@@ -175,14 +158,11 @@ class Pipelines:
     @property
     def remarks(self) -> Counter[str]:
         """Remarks on the user's own functions, with the number of their calls."""
-        return self._planned + Counter(
-            {
-                f"answers of {own.name}, your own function, are kept within this run only "
-                "(rageval_llm.cached keeps them)": own.calls
-                for own in self._own
-                if own.calls and not is_cached(own.function)
-            }
+        remark = (
+            "answers of {}, your own function, are kept within this run only (rageval_llm.cached keeps them)"
         )
+        own = (each for each in self._own if each.calls and not is_cached(each.function))
+        return self._planned + Counter({remark.format(each.name): each.calls for each in own})
 
     def _pipeline(self, components: Components) -> Pipeline:
         settings, registry = self._settings, self._registry

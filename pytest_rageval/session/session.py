@@ -37,12 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What the processes of one run have in common.
-
-    Attributes:
-        run: name of the run.
-        workers: number of processes that run tests.
-    """
+    """What the processes of one run have in common: its name, and their number."""
 
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     workers: int = 1
@@ -54,7 +49,7 @@ class Session:
     Args:
         settings: the resolved options.
         context: what the processes of the run share; default: there is one process.
-        registry: of scores, comparators, answer measures, retriever adapters and formats; default: the built-in.
+        registry: default: of what is built in.
         tick: called in the test's thread about every tenth of a second while it waits, with the servers
             that do not answer.
     """
@@ -107,11 +102,7 @@ class Session:
 
     @cached_property
     def baseline(self) -> Baseline:
-        """The baseline to compare with.
-
-        Raises:
-            InputError: the file is no baseline, or was named and is missing.
-        """
+        """The baseline to compare with; InputError where the file is none, or was named and is missing."""
         return Baseline.to_compare_with(self.settings.baseline, named=self.settings.baseline_named)
 
     @property
@@ -121,30 +112,18 @@ class Session:
         return asked + Usage(remarks=self.pipelines.remarks)
 
     def definition(self, request: ScoreRequest) -> ScoreDef:
-        """The definition of a score.
-
-        Raises:
-            InputError: the score is unknown.
-        """
+        """The definition of a score; InputError where it is unknown."""
         return resolve(request, self.registry.scores)[1]
 
     def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:
-        """Everything besides the retriever that a score depends on, by name.
-
-        Raises:
-            InputError: the score is unknown, or no model is named.
-        """
+        """Everything besides the retriever that a score depends on, by name; InputError as for the score."""
         terms, score = resolve(request, self.registry.scores)
         return score.fingerprint(self.pipelines.of(components), terms, package=version("pytest-rageval"))
 
     def score(
         self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
     ) -> dict[ScoreRequest, Score | RagevalError]:
-        """Score an eval set by several scores at once.
-
-        Returns:
-            By request: the score, or the error that prevented it. An error does not affect other scores.
-        """
+        """Score an eval set by several scores at once: each is a score, or the error that prevented it."""
         pipelines = self.pipelines.repeated(components)
 
         async def scored(request: ScoreRequest) -> Score:
@@ -177,10 +156,7 @@ class Session:
         """Ask the judge what people were asked; a plan counts what it would be asked.
 
         Raises:
-            InputError: the comparator is unknown.
-            TooManyUnscoredError: the judge has no verdict on too many of the items.
-            CallableError: it failed at too many of them.
-            RagevalError: it cannot be asked.
+            RagevalError: the comparator is unknown, or the judge has no verdict on too many of the items.
         """
         from pytest_rageval.calibration import Calibration  # noqa: PLC0415 - few runs calibrate
         from pytest_rageval.evaluations.calibration import judge_labels, verdict_as_scored  # noqa: PLC0415
@@ -202,11 +178,7 @@ class Session:
         return self.loop.run(self.pipelines.of(components).answer(_text("question", question), _cutoff(k)))
 
     def close(self) -> str | None:
-        """Close connections, processes and files.
-
-        Returns:
-            None; or the user's code that blocked the event loop for so long that closing was given up.
-        """
+        """Close connections, processes and files; return the user's code where that blocked it for too long."""
         if self.loop.forked:
             # They belong to the parent process.
             return None
@@ -293,6 +265,5 @@ def _text(name: str, value: object) -> str:
 
 def _cutoff(k: object) -> int:
     if not isinstance(k, int) or isinstance(k, bool) or k < 1:
-        message = f"k = {k!r}: the number of documents is an integer, at least 1."
-        raise InputError(message)
+        raise InputError(f"k = {k!r}: the number of documents is an integer, at least 1.")
     return k
