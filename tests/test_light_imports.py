@@ -17,7 +17,7 @@ HEAVY = {"numpy", "scipy", "openai", "sqlite3", "torch"}
 
 RUN = """
 import sys, pytest
-if pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]]):
+if pytest.main(["-p", "no:cacheprovider", *sys.argv[1:]]):
     sys.exit("the run failed")
 print(*sorted(sys.modules), file=open("modules.txt", "w"))
 """

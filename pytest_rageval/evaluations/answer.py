@@ -25,7 +25,7 @@ async def evaluate_answer_correct(run: Pipeline, example: Example, terms: Terms)
     if not references and not example.answer_set:
         raise NoGroundTruth(NO_REFERENCES)
     answer = await run.answer(example.question, terms.k)
-    correct = await run.correct(example, references, answer, terms.comparator)
+    correct = await run.correct(example, answer, terms.comparator)
     ranking = await run.ranking(example.question, terms.k)
     return correct, Evidence(ranking, answer, *expected_of(example))
 

@@ -251,29 +251,25 @@ class Pipeline:
             lambda: comparison.compare(question, references, prediction),
         )
 
-    async def correct(
-        self, example: Example, references: Sequence[str], answer: str, comparator: str | None = None
-    ) -> float:
+    async def correct(self, example: Example, answer: str, comparator: str | None = None) -> float:
         """Whether an answer is right: one of the references, or every one of an answer set; an abstention is not."""
-        return await self._compared(compare.lowest, example, references, answer, comparator)
+        return await self._compared(compare.lowest, example, answer, comparator)
 
-    async def helpful(
-        self, example: Example, references: Sequence[str], answer: str, comparator: str | None = None
-    ) -> float:
+    async def helpful(self, example: Example, answer: str, comparator: str | None = None) -> float:
         """Whether an answer is a right one: like `correct`, but any one of an answer set is enough."""
-        return await self._compared(compare.highest, example, references, answer, comparator)
+        return await self._compared(compare.highest, example, answer, comparator)
 
     async def _compared(
         self,
         combined: Callable[[Iterable[Awaitable[float]]], Awaitable[float]],
         example: Example,
-        references: Sequence[str],
         answer: str,
         comparator: str | None,
     ) -> float:
         """The combined comparisons of an answer with each wanted one; references are alternatives."""
         if abstains(answer):
             return 0.0
+        references = references_of(example)
         wanted = [references] if references else example.answer_set
         return await combined(self.same(example.question, aliases, answer, comparator) for aliases in wanted)
 

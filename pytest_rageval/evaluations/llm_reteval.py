@@ -185,7 +185,7 @@ class _Triage:
         near = not gold_retrieved and _has_near_duplicate(ranking, example)
 
         async def is_right(text: str) -> bool | None:
-            return await _is_yes(self.run.correct(example, references, text, self.comparator))
+            return await _is_yes(self.run.correct(example, text, self.comparator))
 
         correct = await is_right(self.answer)
         if correct and not gold_retrieved:

@@ -55,7 +55,7 @@ async def evaluate_erag(run: Pipeline, examples: Sequence[Example], terms: Terms
 
     async def annotate(example: Example, passage: Document) -> Label:
         answer = await run.answer_from(example.question, [passage])
-        return Label(await run.helpful(example, references_of(example), answer, comparator), answer)
+        return Label(await run.helpful(example, answer, comparator), answer)
 
     return await _scored(
         run, examples, terms, annotate, known=_has_references, graded=run.comparison(comparator).graded

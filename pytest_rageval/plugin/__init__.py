@@ -30,7 +30,7 @@ from pytest_rageval.plugin.fixtures import (
     rageval_prompts,
     rageval_retriever,
 )
-from pytest_rageval.plugin.runner import ControllerPlugin, GatePlugin, PlanningPlugin
+from pytest_rageval.plugin.runner import GatePlugin, PlanningPlugin
 from pytest_rageval.plugin.summary import SummaryPlugin
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def pytest_configure(config: pytest.Config) -> None:
         plugins.append(WorkerPlugin(config))
     else:
         completeness = CompletenessPlugin(config)
-        plugins += [ControllerPlugin(), SummaryPlugin(config, settings), completeness]
+        plugins += [SummaryPlugin(config, settings), completeness]
         if not (settings.plan or settings.update_baseline):
             plugins.append(MissingTestsPlugin(config, settings, completeness))
         if settings.update_baseline:

@@ -1,6 +1,7 @@
 """The files of a run: the cassette and the baseline that it writes, and tests that are missing from a full run."""
 
 import os
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -71,6 +72,12 @@ class CompletenessPlugin(_SelectionPlugin):
         super().__init__(config)
         self._incomplete = Counter[tuple[str, str]]()
         self._crashed = False
+        self._run = uuid.uuid4().hex
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Send the run's name, which its processes share, to an xdist worker."""
+        node.workerinput["rageval_run"] = self._run
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a test that was skipped or failed: it may not have asked for all that it uses."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pytest_rageval.session import Session
     from pytest_rageval.session.evaluated_test import EvaluatedTest
 
-__all__ = ["MARKERS", "ControllerPlugin", "GatePlugin", "PlanningPlugin", "checked_prompts", "or_failure"]
+__all__ = ["MARKERS", "GatePlugin", "PlanningPlugin", "checked_prompts", "or_failure"]
 
 T = TypeVar("T")
 
@@ -335,17 +335,3 @@ def _ended_early(item: pytest.Item, call: pytest.CallInfo[None]) -> str:
     own = next((each for each in reversed(call.excinfo.traceback) if each.path == item.path), place)
     first, *_ = f"{type(error).__name__}: {error}".splitlines()
     return f"line {own.lineno + 1}, {first}"
-
-
-class ControllerPlugin:
-    """The hook of xdist's controller."""
-
-    NAME: ClassVar[str] = "rageval-controller"
-
-    def __init__(self) -> None:
-        self._run = uuid.uuid4().hex
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: Any) -> None:
-        """Send the run's name to a worker."""
-        node.workerinput["rageval_run"] = self._run

@@ -104,10 +104,11 @@ class SummaryPlugin:
         from pytest_rageval.reports import KINDS  # noqa: PLC0415
         from pytest_rageval.reports.results import report_document, usage_entry  # noqa: PLC0415
 
+        matrix, ratings = self._systems
         document = report_document(
             self._sorted,
-            matrix=self._matrix,
-            ratings=self._ratings,
+            matrix=matrix,
+            ratings=ratings,
             settings=self._settings.entry(),
             llm=usage_entry(self._usage),
             package=version("pytest-rageval"),
@@ -137,10 +138,9 @@ class SummaryPlugin:
         """Print the table, or the plan, and what was written; warnings also with -q."""
         # A plan is the purpose of its run: it is shown with -q too.
         shown = (self._usage_of or self._notes) and (self._settings.plan or terminalreporter.verbosity >= 0)
-        lines = [*(self._plan() if self._settings.plan else self._table()), *self._notes] if shown else []
-        if lines:
+        if shown and (lines := [*self._lines(), *self._notes]):
             terminalreporter.section("rageval")
-        print_lines(terminalreporter, lines)
+            print_lines(terminalreporter, lines)
         if self._tests:
             from pytest_rageval.reports.terminal import warning_lines  # noqa: PLC0415 - few runs do
 
@@ -163,38 +163,31 @@ class SummaryPlugin:
         return [self._tests[nodeid] for nodeid in sorted(self._tests)]
 
     @cached_property
-    def _matrix(self) -> list[dict[str, Any]]:
-        """Systems × scores, computed when all tests have ended."""
-        from pytest_rageval.reports.systems import matrix_entries  # noqa: PLC0415 - few runs do
+    def _systems(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Systems × scores, and the ratings of systems by their battles against the references."""
+        from pytest_rageval.reports.systems import matrix_entries, ratings_entries  # noqa: PLC0415 - few runs do
 
-        return matrix_entries(self._sorted, seed=self._settings.seed)
+        seed = self._settings.seed
+        return matrix_entries(self._sorted, seed=seed), ratings_entries(self._sorted, seed=seed)
 
-    @property
-    def _ratings(self) -> list[dict[str, Any]]:
-        """The ratings of systems, by their battles against the references."""
-        from pytest_rageval.reports.systems import ratings_entries  # noqa: PLC0415 - few runs do
-
-        return ratings_entries(self._sorted, seed=self._settings.seed)
-
-    def _table(self) -> list[str]:
+    def _lines(self) -> list[str]:
+        """The table, or the plan."""
         from pytest_rageval.reports.results import usage_entry, usage_lines  # noqa: PLC0415
         from pytest_rageval.reports.systems import matrix_lines, ratings_lines  # noqa: PLC0415
-        from pytest_rageval.reports.terminal import table_lines  # noqa: PLC0415
+        from pytest_rageval.reports.terminal import plan_lines, table_lines  # noqa: PLC0415
 
+        if self._settings.plan:
+            return plan_lines(sorted(self._usage_of.items()))
         # pytest itself reports tests that ended before they had a score.
         tests = [test for test in self._sorted if _has_table(test)]
+        matrix, ratings = self._systems
         return [
             *(table_lines(tests) if tests else ()),
-            *matrix_lines(self._matrix),
-            *ratings_lines(self._ratings),
+            *matrix_lines(matrix),
+            *ratings_lines(ratings),
             *usage_lines(usage_entry(self._usage)),
             *([f"legend: {LEGEND}"] if tests else ()),
         ]
-
-    def _plan(self) -> list[str]:
-        from pytest_rageval.reports.terminal import plan_lines  # noqa: PLC0415 - few runs do
-
-        return plan_lines(sorted(self._usage_of.items()))
 
 
 def _has_table(results: Mapping[str, Any]) -> bool:

@@ -4,6 +4,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -136,11 +137,8 @@ class Progress:
 
 def _uncaptured(config: pytest.Config, write: Callable[[], None]) -> None:
     capture: Any = config.pluginmanager.get_plugin("capturemanager")
-    if capture is None:
+    with nullcontext() if capture is None else capture.global_and_fixture_disabled():
         write()
-    else:
-        with capture.global_and_fixture_disabled():
-            write()
 
 
 def cut_traceback(excinfo: pytest.ExceptionInfo[BaseException] | None) -> None:

@@ -73,28 +73,20 @@ class EvaluatedTest:
 
     @property
     def evalset(self) -> EvalSet:
-        """The eval set that the closest marker names.
-
-        Raises:
-            InputError: there is no such marker, or it names no eval set.
-        """
+        """The eval set that the closest marker names; InputError where there is none."""
         form = 'pytest.mark.rageval_evalset("evals/support.jsonl")'
         marker = next(iter(self._test.markers(EVALSET)), None)
         if marker is None:
-            message = f"This test has no eval set to score. Mark it, its class or its module with {form}."
-            raise InputError(message)
+            raise InputError(
+                f"This test has no eval set to score. Mark it, its class or its module with {form}."
+            )
         if len(marker.args) != 1:
             found = [*map(repr, marker.args), *(f"{k}={v!r}" for k, v in marker.kwargs.items())]
-            message = f"{EVALSET} takes one path, found ({', '.join(found)}). Write {form}."
-            raise InputError(message)
+            raise InputError(f"{EVALSET} takes one path, found ({', '.join(found)}). Write {form}.")
         return self._session.sources.evalset(marker.args[0], bases=self._test.bases, words=marker.kwargs)
 
     def evaluate_markers(self) -> list[str]:
-        """Evaluate the calibrations and the thresholds of the test's markers, all scores at once.
-
-        Returns:
-            Errors: why a score or its verdict is missing. Scores out of bounds are in `failures`.
-        """
+        """Evaluate the test's calibrations and thresholds; return why scores or their verdicts are missing."""
         try:
             return self._evaluate_markers()
         except RagevalError as error:
@@ -111,12 +103,9 @@ class EvaluatedTest:
         return list(dict.fromkeys(self._violations))
 
     def score(self, spec: str, words: Mapping[str, Any]) -> Score:
-        """A score of the eval set, or of the slice that `where` names.
+        """A score of the eval set, or of the slice that `where` names; `words` are those of `rageval_threshold`.
 
-        Args:
-            spec: name of the score.
-            words: keywords of `rageval_threshold`. `max_drop` is tested at its own `alpha`: how many
-                thresholds a test asks for is not known beforehand.
+        `max_drop` is tested at its own `alpha`: how many thresholds a test asks for is not known beforehand.
 
         Raises:
             OutOfBoundsError: the score is out of a bound.
@@ -130,11 +119,7 @@ class EvaluatedTest:
             raise
 
     def agreement(self, request: "AgreementRequest") -> "Agreement":
-        """How annotators of passages agree with the answers.
-
-        Raises:
-            RagevalError: the answers from all passages cannot be scored.
-        """
+        """How annotators of passages agree with the answers; RagevalError where these cannot be scored."""
         if self._session.settings.plan:
             # Errors are ignored, as the table of a run lists them as missing.
             self._session.plan(self._components, self.evalset, request.wanted)
@@ -301,12 +286,11 @@ class EvaluatedTest:
         expected = self._session.settings.baseline
         for folder in self._test.path.parents:
             if folder != expected.parent and (folder / expected.name).is_file():
-                message = (
+                raise InputError(
                     f"There is no baseline in {expected.parent}, the root directory, and there is one in {folder}.\n"
                     "Run pytest with that root directory (--rootdir), or name the baseline with --rageval-baseline; "
                     f"or write one here: {WRITE}"
                 )
-                raise InputError(message)
 
     def _definition(self, threshold: Threshold) -> ScoreDef:
         return self._session.definition(_request(threshold))
