@@ -149,16 +149,15 @@ class Registry:
         Args:
             name: as users type it, without the cut-off: NAME or NAME.PART.
             evaluate: an async function `(run, examples, terms)` that returns one outcome an example.
-            asks: the methods of generator and judge that it depends on, so that a change of any other
-                leaves its baseline valid: "generate", "cite", "explain" of the generator, "compare" for
-                `run.comparison`, also "label" where it reads `terms.label`, and "relevant",
-                "prefer" and "rate CRITERION" of the judge. Default: it may depend on all.
-            scale: the lowest and the highest value of an example. Values and bounds outside it are
-                errors. Default: unknown.
+            asks: the methods of generator and judge that it depends on, so that a change of any other leaves its
+                baseline valid: "generate", "cite", "explain" of the generator, "compare" for `run.comparison`, also
+                "label" where it reads `terms.label`, and "relevant", "prefer" and "rate CRITERION" of the judge.
+                Default: it may depend on all.
+            scale: the lowest and the highest value of an example. Values and bounds outside it are errors. Default:
+                unknown.
 
         Raises:
-            InputError: the name cannot be a score's, or is taken; a dependency is unknown; or the scale
-                is not in ascending order.
+            InputError: the name cannot be a score's, or is taken; or another argument cannot be used.
         """
         if Spec.parse(name).measure != name:
             raise InputError(f"add_score({name!r}): a score is added without its cut-off.")
@@ -194,8 +193,7 @@ class Registry:
                 f"add_answer_measure({name!r}): the function is async, and an answer measure is a plain one.\n"
                 "Add it with add_comparator, as an object with an async compare(question, references, prediction)."
             )
-        if name in self.comparators:
-            raise _taken("comparator", name)
+        _check_free(self.comparators, "comparator", name)
         score: ScoreDef = Late("evaluations.answer", "answer_measure_score")(name)
         _add(self.scores, "score", score.name, score)
         checked: AnswerMeasure = PluginMeasure(name, measure)
@@ -206,8 +204,8 @@ class Registry:
 
         Args:
             name: a word.
-            comparator: an object with `compare(question, references, prediction)`, sync or async, that
-                returns a number in [0, 1], True or False, or None for "no verdict".
+            comparator: an object with `compare(question, references, prediction)`, sync or async, that returns a
+                number in [0, 1], True or False, or None for "no verdict".
 
         Raises:
             InputError: the name is no word, or taken; or the method is missing.
@@ -218,8 +216,7 @@ class Registry:
                 f"add_comparator({name!r}): {type(comparator).__name__} lacks the method "
                 "compare(question, references, prediction). Add it, sync or async."
             )
-        if name in {*self.measures, "judge", "graded", "canonical"}:
-            raise _taken("comparator", name)
+        _check_free({*self.measures, "judge", "graded", "canonical"}, "comparator", name)
         _add(self.comparators, "comparator", name, comparator)
 
     def add_retriever_adapter(
@@ -243,11 +240,11 @@ class Registry:
 
         Args:
             name: a word.
-            recognises: whether a path looks like this; a `Shape` has the path, the beginning of the
-                file and its first record.
-            read: a generator function of a path and, by name, options that users may write in the
-                marker; yields pairs of a place for error messages ("faq.xml line 3") and a record of
-                the native form. It is called again where the records are needed from the start.
+            recognises: whether a path looks like this; a `Shape` has the path, the beginning of the file and its
+                first record.
+            read: a generator function of a path and, by name, options that users may write in the marker; yields
+                pairs of a place for error messages ("faq.xml line 3") and a record of the native form. It is called
+                again where the records are needed from the start.
 
         Raises:
             InputError: the name is taken.
@@ -281,15 +278,15 @@ def _check_word(call: str, name: object) -> None:
         )
 
 
-def _add(known: MutableMapping[str, T], kind: str, name: str, thing: T) -> None:
+def _check_free(known: Collection[str], kind: str, name: str) -> None:
     if name in known:
-        raise _taken(kind, name)
+        article = "an" if kind[0] in "aeiou" else "a"
+        raise InputError(f"There is {article} {kind} {name!r} already. Choose another name.")
+
+
+def _add(known: MutableMapping[str, T], kind: str, name: str, thing: T) -> None:
+    _check_free(known, kind, name)
     known[name] = thing
-
-
-def _taken(kind: str, name: str) -> InputError:
-    article = "an" if kind[0] in "aeiou" else "a"
-    return InputError(f"There is {article} {kind} {name!r} already. Choose another name.")
 
 
 class PluginComparator:

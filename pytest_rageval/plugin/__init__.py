@@ -17,7 +17,6 @@ from pytest_rageval.plugin.artifacts import (
     BaselineWriterPlugin,
     CassetteWriterPlugin,
     CompletenessPlugin,
-    MissingTestsPlugin,
     WorkerPlugin,
 )
 from pytest_rageval.plugin.fixtures import (
@@ -119,10 +118,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         plugins.append(WorkerPlugin(config))
     else:
-        completeness = CompletenessPlugin(config)
+        completeness = CompletenessPlugin(config, settings)
         plugins += [SummaryPlugin(config, settings), completeness]
-        if not (settings.plan or settings.update_baseline):
-            plugins.append(MissingTestsPlugin(config, settings, completeness))
         if settings.update_baseline:
             plugins.append(BaselineWriterPlugin(config, settings, completeness))
         if settings.record:

@@ -21,7 +21,6 @@ __all__ = [
     "BaselineWriterPlugin",
     "CassetteWriterPlugin",
     "CompletenessPlugin",
-    "MissingTestsPlugin",
     "WorkerPlugin",
 ]
 
@@ -64,14 +63,21 @@ class WorkerPlugin(_SelectionPlugin):
 
 
 class CompletenessPlugin(_SelectionPlugin):
-    """In the process that writes files, the only one or xdist's controller: what this run left out."""
+    """In the process that writes files, the only one or xdist's controller: what this run left out.
+
+    After a full run it names the tests and scores of the baseline that were not compared.
+    """
 
     NAME: ClassVar[str] = "rageval-completeness"
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
         super().__init__(config)
         self._incomplete = Counter[tuple[str, str]]()
         self._crashed = False
+        self._settings = settings
+        self._compared: dict[str, set[str]] = {}
+        self._excused: set[str] = set()
+        self._lines: list[str] = []
         self._run = uuid.uuid4().hex
 
     @pytest.hookimpl(optionalhook=True)
@@ -80,15 +86,27 @@ class CompletenessPlugin(_SelectionPlugin):
         node.workerinput["rageval_run"] = self._run
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count a test that was skipped or failed: it may not have asked for all that it uses."""
+        """Count a test that may not have asked for all that it uses; note the scores that a test compares."""
         if report.skipped or report.failed:
             outcome = "skipped" if report.skipped else "failed" if report.when == "call" else "in error"
             self._incomplete[outcome, "tests"] += 1
+        nodeid = plain_nodeid(report.nodeid)
+        if not report.passed:
+            self._excused.add(nodeid)
+        if results := getattr(report, "rageval", None):
+            from pytest_rageval.reports.results import entry_name  # noqa: PLC0415 - few runs have results
+
+            self._compared[nodeid] = {
+                entry_name(entry)
+                for entry in results["scores"]
+                if (entry["threshold"] or {}).get("max_drop") is not None
+            }
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Count a module that was skipped or cannot be imported: its tests are not gone."""
         if not report.passed:
             self._incomplete["not collected", "modules"] += 1
+            self._excused.add(report.nodeid)
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -118,53 +136,15 @@ class CompletenessPlugin(_SelectionPlugin):
             reasons.append("it was interrupted")
         return reasons
 
-
-class _FilePlugin:
-    """In the process that writes files: what happens to one of them at the end."""
-
-    def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
-        self._config = config
-        self._settings = settings
-        self._completeness = completeness
-
-
-class MissingTestsPlugin(_FilePlugin):
-    """Tests and scores of the baseline that a full run did not compare."""
-
-    NAME: ClassVar[str] = "rageval-missing"
-
-    def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
-        super().__init__(config, settings, completeness)
-        self._compared: dict[str, set[str]] = {}
-        self._excused: set[str] = set()
-        self._lines: list[str] = []
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Excuse the tests of a module that was skipped or cannot be imported."""
-        if not report.passed:
-            self._excused.add(report.nodeid)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note the scores that a test compares; excuse one that did not pass, as it may have ended before."""
-        nodeid = plain_nodeid(report.nodeid)
-        if not report.passed:
-            self._excused.add(nodeid)
-        if results := getattr(report, "rageval", None):
-            from pytest_rageval.reports.results import entry_name  # noqa: PLC0415 - few runs have results
-
-            self._compared[nodeid] = {
-                entry_name(entry)
-                for entry in results["scores"]
-                if (entry["threshold"] or {}).get("max_drop") is not None
-            }
-
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """After a full run, check the baseline against what was compared."""
+        if self._settings.plan or self._settings.update_baseline:
+            return
         # Few projects have one, and reading it takes imports.
         if self._config.option.collectonly or not os.path.exists(self._settings.baseline):  # noqa: PTH110 - never raises
             return
-        if not self._completeness.selected(session):
+        if not self.selected(session):
             self._lines = list(self._missing())
             if self._lines and self._settings.require_baseline:
                 fail_run(session)
@@ -199,6 +179,15 @@ class MissingTestsPlugin(_FilePlugin):
             yield f"{path} lists what nothing in this run is compared with{why}:"
             yield from missing
             yield "Is a test gone, or its max_drop? If that is meant, pytest --rageval-update-baseline takes it out."
+
+
+class _FilePlugin:
+    """In the process that writes files: what happens to one of them at the end."""
+
+    def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
+        self._config = config
+        self._settings = settings
+        self._completeness = completeness
 
 
 class CassetteWriterPlugin(_FilePlugin):

@@ -59,8 +59,7 @@ class CalibrationGate:
     def corrected(self, score: Score | None, threshold: Threshold) -> dict[str, Any]:
         """The part of a score's entry with its mean corrected for the judge's errors; may be empty.
 
-        From the labels of the first marker that were compared as the score compares answers, else from
-        the labels of the option.
+        From the labels of the first marker that were compared as the score compares, else those of the option.
         """
         if score is None or not self._is_correctable(threshold):
             return {}
@@ -70,11 +69,8 @@ class CalibrationGate:
         calibration = next(
             (each for each in calibrations if pipeline.comparison(each.comparator).text == comparison), None
         )
-        if calibration is None:
-            calibration = self.by_option(threshold)
-        if calibration is None:
-            return {}
-        return corrected_entry(calibration.corrected(score), len(calibration.compared))
+        calibration = calibration or self.by_option(threshold)
+        return corrected_entry(calibration.corrected(score), len(calibration.compared)) if calibration else {}
 
     def by_option(self, threshold: Threshold) -> Calibration | None:
         """The judge on the labels of the option; None where there are none, or the score has no correction."""

@@ -193,9 +193,8 @@ class EvaluatedTest:
                 ruling = self._rule(scores[_request(threshold)], threshold, tests=self._family_size)
             except RagevalError as error:
                 problems.append(str(error))
-                self._record(
-                    error_entry(threshold.spec, threshold, str(error), self._definition(threshold).notes)
-                )
+                notes = self._definition(threshold).notes
+                self._record(error_entry(threshold.spec, threshold, str(error), notes))
             else:
                 problems += [ruling.verdict.reason] if ruling.verdict.status == "error" else []
         return problems

@@ -166,10 +166,9 @@ class DefaultJudge:
 
     def identity(self, method: str) -> Mapping[str, Any]:
         """What the verdicts of a method depend on, by name."""
-        judge = self._judge
-        return (
-            {"": "canonical comparison"} if isinstance(judge, CanonicalComparator) else judge.identity(method)
-        )
+        if isinstance(self._judge, CanonicalComparator):
+            return {"": "canonical comparison"}
+        return self._judge.identity(method)
 
     @property
     def _judge(self) -> "LLMJudge | CanonicalComparator":
