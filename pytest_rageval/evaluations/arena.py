@@ -90,9 +90,10 @@ async def _judged(run: Pipeline, example: Example, answer: str, reference: str, 
 def arena_notes(score: Score | None) -> dict[str, Any]:
     """The share of abstentions and the measured position bias, as the report's key `arena`.
 
-    `position_bias` is None where the verdicts do not show it. In one of `orders`, `first_place` is the share of
-    the `verdicts` that are no ties for the answer shown first. In 2, `verdicts` counts pairs, `flip_rate` is the
-    share that changed with the order, and `first_place` that of these in which an answer did better in first place.
+    `position_bias` is None where the verdicts do not show it. With `orders` 1, `verdicts` counts those that are no
+    ties, and `first_place` is the share of them for the answer shown first. With 2, `verdicts` counts pairs,
+    `flip_rate` is the share whose verdict changed with the order, and `first_place` the share of these in which an
+    answer did better in the first place.
     """
     if score is None:
         return {}

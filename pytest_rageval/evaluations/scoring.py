@@ -39,8 +39,7 @@ KEYWORDS: Final = {"comparator": "compare", "label": "label", "order": "cite"}
 
 
 def _comparisons(terms: Terms) -> dict[str, str | None]:
-    label = {} if terms.label is None else {"label": terms.label}
-    return {"comparator": terms.comparator, **label}
+    return {"comparator": terms.comparator} | ({"label": terms.label} if terms.label is not None else {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,17 +40,16 @@ class CalibrationGate:
                 problems.append(str(error))
                 continue
             self._rulings.append(ruling)
-            self._record(ruling)
             problems += [ruling.reason] if ruling.status == "error" else []
+            for measure, estimate in calibration.measured.items():
+                if estimate is not None:
+                    self._test.record_property(f"rageval {measure} {calibration.labels.name}", estimate.value)
         return problems
 
     def failures(self, *, limit: int | None) -> list[str]:
         """The failed bounds as text, each with at most `limit` disagreements; None for all."""
-        return [
-            "\n".join(calibration_failure(ruling, limit=limit))
-            for ruling in self._rulings
-            if ruling.status == "fail"
-        ]
+        failed = (ruling for ruling in self._rulings if ruling.status == "fail")
+        return ["\n".join(calibration_failure(ruling, limit=limit)) for ruling in failed]
 
     def results(self) -> dict[str, Any]:
         """The part of the test's entry for the report; empty without markers."""
@@ -87,9 +86,3 @@ class CalibrationGate:
     def _calibrated(self, source: str | Path, comparator: str | None) -> Calibration:
         labels = self._session.sources.labels(source, bases=self._test.bases)
         return self._session.calibrate(self._components, labels, comparator)
-
-    def _record(self, ruling: CalibrationRuling) -> None:
-        name = ruling.calibration.labels.name
-        for measure, estimate in ruling.calibration.measured.items():
-            if estimate is not None:
-                self._test.record_property(f"rageval {measure} {name}", estimate.value)
