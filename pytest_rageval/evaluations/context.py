@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 from pytest_rageval.answers import comparators as compare
 from pytest_rageval.answers import judge_protocol as judges
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.votes import add_tally, with_tally
 from pytest_rageval.errors import CallableError, NoGroundTruth, UnusableRanking
 from pytest_rageval.measures.gold_matching import SHARE
-from pytest_rageval.measures.spec import Spec
 from pytest_rageval.model import Document, Example, Ranking
-from pytest_rageval.scores import Outcome
+from pytest_rageval.scores import Outcome, Spec
 from pytest_rageval.stats.agreement import Tally
 
 if TYPE_CHECKING:
     from pytest_rageval.generator import Generator
-    from pytest_rageval.retrievers.retriever import Retriever
+    from pytest_rageval.retrievers import Retriever
 
 __all__ = [
     "NO_GOLD",
@@ -123,8 +121,8 @@ class Pipeline:
         self._verdicts: dict[tuple[str, ...], float] = {}
         self._comparators: dict[str, judges.Comparator] = {
             "judge": _RecordedJudge(self.judge, self._verdicts),
-            "graded": judges.GradedComparator(self.judge),
-            "canonical": judges.CanonicalComparator(),
+            "graded": compare.GradedComparator(self.judge),
+            "canonical": compare.CanonicalComparator(),
             **self.comparators,
         }
         self._expressions: dict[str, compare.Expression] = {}
@@ -319,10 +317,10 @@ class SingleFlight:
     async def of(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The result of the work that `make` begins and `key` identifies."""
         if key not in self._tasks or _may_be_tried_again(self._tasks[key]):
-            self._tasks[key] = asyncio.ensure_future(with_tally(make()))
+            self._tasks[key] = asyncio.ensure_future(judges.with_tally(make()))
         # Shielded: a waiter that is cancelled must not cancel the work that others wait for.
         result, votes = await asyncio.shield(cast("asyncio.Future[tuple[T, Tally]]", self._tasks[key]))
-        add_tally(key, votes)
+        judges.add_tally(key, votes)
         return result
 
 

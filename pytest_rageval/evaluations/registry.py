@@ -29,10 +29,9 @@ from pytest_rageval.evaluations.context import Evaluation, Pipeline, ScoreReques
 from pytest_rageval.evaluations.scoring import ASKABLE, ScoreDef
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.late import Late
-from pytest_rageval.measures.spec import Spec
 from pytest_rageval.model import Example
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
-from pytest_rageval.scores import Outcome
+from pytest_rageval.scores import Outcome, Spec
 from pytest_rageval.user_code import Unusable, UserCallable, as_number, as_share, is_async
 
 __all__ = [

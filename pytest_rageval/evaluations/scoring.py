@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any, Final
 
 from pytest_rageval.answers.comparators import ASKED_OF_JUDGE, EMBEDDED
-from pytest_rageval.answers.votes import with_tally
+from pytest_rageval.answers.judge_protocol import with_tally
 from pytest_rageval.errors import CallableError, QueryError, RagevalError, Undefined, Unscored
 from pytest_rageval.evaluations.context import Evaluation, Pipeline, Terms, gather_all
 from pytest_rageval.measures.gold_matching import GoldMatch

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from math import inf
 from pathlib import Path
-from typing import Any, Final, Self, TypedDict
+from typing import Any, Final, NotRequired, Self, TypedDict
 
 from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.files import refuse_special, write_whole
@@ -56,10 +56,17 @@ class ScoreEntry(TypedDict):
 
 
 class BaselineEntry(TypedDict):
-    """A test in the file: the digest of each question, by example id, and the scores by name."""
+    """A test in the file.
+
+    Attributes:
+        questions: the digest of each question, by example id.
+        scores: by name.
+        shares_alpha: False where no marker of the test has a `max_drop` that is not strict; else it is missing.
+    """
 
     questions: dict[str, str]
     scores: dict[str, ScoreEntry]
+    shares_alpha: NotRequired[bool]
 
 
 class Baseline:
@@ -152,6 +159,11 @@ class Baseline:
                 )
                 raise InputError(message)
         return BaselineScore(test["questions"], score["fingerprint"], score["examples"])
+
+    @property
+    def sharing(self) -> set[str]:
+        """The tests whose thresholds share the error rate of a run."""
+        return {nodeid for nodeid, test in self.tests.items() if test.get("shares_alpha", True)}
 
     def missing(self, nodeid: str, name: str, present: Collection[str]) -> str:
         """Why a score is missing, with the remedy; empty where there is no file.

@@ -5,7 +5,7 @@ from math import fsum, inf, nan
 from typing import NamedTuple
 
 from pytest_rageval.gate.baseline import BaselineEntry, ScoreEntry
-from pytest_rageval.stats.paired import NO_CHANGE
+from pytest_rageval.stats.drops import ROUNDING
 
 __all__ = ["BaselineUpdate", "Moved", "completed", "held_back", "moved_scores", "update_of"]
 
@@ -144,7 +144,7 @@ def _moved_of(nodeid: str, before: BaselineEntry, after: BaselineEntry) -> Itera
         pairs = [(then, now) for then, now in values if then is not None and now is not None]
         lost = sum(then is not None and now is None for then, now in values)
         drops = [then - now for then, now in pairs]
-        worse, better = (sum(sign * drop > NO_CHANGE for drop in drops) for sign in (1, -1))
+        worse, better = (sum(sign * drop > ROUNDING for drop in drops) for sign in (1, -1))
         if worse or better or lost:
             columns = list(zip(*pairs, strict=True)) or [(nan,), (nan,)]
             mean_before, mean_after = (fsum(column) / len(column) for column in columns)

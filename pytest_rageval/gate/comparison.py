@@ -1,26 +1,23 @@
-"""A score and its baseline, question by question, and the significance test of a drop."""
+"""A score and its baseline, question by question."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import ceil, fsum
+from math import fsum
 from typing import Any, Final, Required, TypedDict
 
 from pytest_rageval.errors import StaleBaselineError
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
-from pytest_rageval.stats.paired import NO_CHANGE, RESAMPLES, paired_test
-from pytest_rageval.stats.power import detectable_drop, examples_needed
+from pytest_rageval.stats.drops import ROUNDING
 
 __all__ = [
     "BaselineExample",
     "BaselineScore",
     "Change",
     "Comparison",
-    "DropTest",
-    "compared",
-    "drop_test",
+    "compare",
     "mark_of",
 ]
 
@@ -29,9 +26,6 @@ IGNORED: Final = frozenset({"package"})
 
 MARK_DIGITS: Final = 8
 """Hex digits that distinguish the few fingerprints of one score."""
-
-DRAWS_PER_LEVEL: Final = 20
-"""The smallest p-value of randomly drawn signs is at most the level divided by this."""
 
 
 class BaselineExample(TypedDict, total=False):
@@ -76,7 +70,7 @@ class Change:
 
     Attributes:
         outcome: now; it has a value, which is the lowest possible where the retriever failed.
-        drop: the old score minus the score now.
+        drop: the old score minus the score now; 0 where it is no more than rounding.
         ranking: in the baseline, as reports name documents; None where the score had none.
         answer: in the baseline, or None.
     """
@@ -131,8 +125,10 @@ class Comparison:
         return sorted((each for each in self.changes if each.drop < 0), key=lambda each: each.drop)
 
 
-def compared(score: Score, fingerprint: Mapping[str, Any], before: BaselineScore) -> Comparison:
-    """Compare a score, perhaps of a slice, with its baseline.
+def compare(
+    score: Score, fingerprint: Mapping[str, Any], before: BaselineScore, *, tolerance: float = ROUNDING
+) -> Comparison:
+    """Compare a score, perhaps of a slice, with its baseline; differences up to the tolerance are none.
 
     Raises:
         StaleBaselineError: more than the retriever changed, or no example is the same and scored in both.
@@ -157,7 +153,7 @@ def compared(score: Score, fingerprint: Mapping[str, Any], before: BaselineScore
         for outcome, then in scored
     ]
     changes = tuple(
-        _change(outcome, then - outcome.value, before.examples[outcome.example.id])
+        _change(outcome, then - outcome.value, before.examples[outcome.example.id], tolerance)
         for outcome, then in now
         if outcome.value is not None
     )
@@ -208,85 +204,8 @@ def _is_same(example: Example, before: BaselineScore) -> bool:
     return kept.get("under", before.mark) == before.mark
 
 
-def _change(outcome: Outcome, drop: float, kept: BaselineExample) -> Change:
+def _change(outcome: Outcome, drop: float, kept: BaselineExample, tolerance: float) -> Change:
     ranking = kept.get("ranking")
     # Machines round differently, which is no change.
-    drop = drop if abs(drop) > NO_CHANGE else 0.0
+    drop = drop if abs(drop) > tolerance else 0.0
     return Change(outcome, drop, None if ranking is None else tuple(ranking), kept.get("answer"))
-
-
-@dataclass(frozen=True, slots=True)
-class DropTest:
-    """The test of a drop.
-
-    Attributes:
-        comparison: the examples.
-        p_value: of the null hypothesis that nothing dropped, or with `strict` that the drop is at least
-            `max_drop`.
-        alpha: the level of this test: the threshold's, divided by the number of such thresholds.
-        detectable: the drop that this many examples show at 80% power; None with `strict`.
-        needed: number of examples that would show the drop that was seen at 80% power; with `strict`,
-            that would exclude a drop of `max_drop`. None where no number would, or more than 32 times as many.
-    """
-
-    comparison: Comparison
-    p_value: float
-    alpha: float
-    detectable: float | None
-    needed: int | None
-
-    @property
-    def significant(self) -> bool:
-        """Whether the null hypothesis is rejected."""
-        return self.p_value <= self.alpha
-
-
-def drop_test(  # noqa: PLR0913 - the parameters of the test
-    comparison: Comparison,
-    *,
-    max_drop: float,
-    strict: bool,
-    alpha: float,
-    largest: float = 1.0,
-    seed: int = 0,
-) -> DropTest:
-    """Test the drop over the examples that can be compared.
-
-    Args:
-        comparison: with at least one example.
-        max_drop: the largest allowed drop.
-        strict: whether a larger drop must be excluded.
-        alpha: level of this one test.
-        largest: the largest drop that an example can have: the width of the score's scale.
-        seed: of the drawn sign patterns, where there are too many to use all.
-    """
-    drops = comparison.drops
-    # A score of another plugin may leave its scale.
-    largest = max([largest, *map(abs, drops)])
-    if strict:
-        p_value, needed = _exclusion(drops, max_drop, alpha, largest)
-        return DropTest(comparison, p_value, alpha, None, needed)
-    return DropTest(
-        comparison,
-        paired_test(drops, seed=seed, resamples=max(RESAMPLES, ceil(DRAWS_PER_LEVEL / alpha))).p_value,
-        alpha,
-        detectable_drop(drops, alpha=alpha, max_drop=max_drop),
-        examples_needed(drops, alpha=alpha, max_drop=max_drop),
-    )
-
-
-def _exclusion(drops: list[float], margin: float, alpha: float, largest: float) -> tuple[float, int | None]:
-    """The p-value of "the drop is `margin` or more", and how many such examples would exclude it.
-
-    The number is a multiple of those present; None where 32 times as many are not enough.
-    """
-    # Imported late: nothing else in the gate always needs numpy.
-    from pytest_rageval.stats.noninferiority import noninferiority  # noqa: PLC0415
-
-    p_value = noninferiority(drops, margin, largest=largest)
-    if p_value <= alpha:
-        return p_value, len(drops)
-    for times in (2, 3, 4, 6, 8, 12, 16, 24, 32):
-        if noninferiority(drops * times, margin, largest=largest) <= alpha:
-            return p_value, times * len(drops)
-    return p_value, None

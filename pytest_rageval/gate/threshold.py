@@ -1,15 +1,18 @@
 """A threshold as the marker declares it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Final, NoReturn
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.stats.intervals import UNIT
 
-__all__ = ["Threshold"]
+__all__ = ["BOUNDS", "Threshold"]
 
 ALPHA: Final = 0.05
+
+BOUNDS: Final = ("min", "max", "max_drop", "max_lost")
+"""The keywords that can fail a test."""
 
 LARGEST_DROP: Final = 0.5
 """A `max_drop` above this share of the scale's width is a mistake."""
@@ -27,11 +30,19 @@ class Threshold:
         min: lowest mean that passes; None for no bound.
         max: highest mean that passes; None for no bound.
         max_drop: largest drop of the mean below the baseline's, over the same examples; None for no bound.
+        max_lost: largest number of examples that score less than in the baseline; None for no bound. A snapshot,
+            without a significance test.
         where: tags that limit it to a slice, such as `{"topic": "billing"}`.
         by: a tag; the threshold holds for the slice of each of its values. None for no slices.
         alpha: probability that the `max_drop` thresholds of a run fail though nothing got worse, in (0, 0.5].
-        strict: whether `max_drop` passes only where a larger drop is excluded; else it fails only where
-            one is shown.
+        burden: what must be significant for `max_drop` to fail: "drop", any drop; or "beyond", a drop of more
+            than `max_drop`.
+        strict: whether `max_drop` passes only where a larger drop is excluded.
+        inconclusive: whether a drop above `max_drop` that is not significant is a "warn"-ing or is to "fail"; None
+            for the option `--rageval-inconclusive`.
+        cluster: examples that share a value of this tag, or "gold.source", gain and lose together; None where
+            they are independent.
+        tolerance: an example is lost to `max_lost` if it scores less by more than this, at least 0.
         comparator: how two answers are compared, such as "judge or em"; None for the comparator in force.
         label: how the answer from one passage is compared in eRAG; None for the comparator.
         order: of the passages in the prompt of Rel'-recall: "random" or "rank"; None is "rank".
@@ -41,10 +52,15 @@ class Threshold:
     min: float | None = None
     max: float | None = None
     max_drop: float | None = None
+    max_lost: int | None = None
     where: Mapping[str, Any] = field(default_factory=dict)
     by: str | None = None
     alpha: float = ALPHA
+    burden: str = "drop"
     strict: bool = False
+    inconclusive: str | None = None
+    cluster: str | None = None
+    tolerance: float = 0.0
     comparator: str | None = None
     label: str | None = None
     order: str | None = None
@@ -57,8 +73,8 @@ class Threshold:
     @classmethod
     def signature(cls) -> str:
         """The marker's signature, for its help."""
-        defaults = {"alpha": ALPHA, "strict": False}
-        return f"spec, *, {', '.join(f'{word}={defaults.get(word)}' for word in cls.words())}"
+        defaults = {f.name: None if f.default is MISSING else f.default for f in fields(cls)}
+        return f"spec, *, {', '.join(f'{word}={defaults[word]!r}' for word in cls.words())}"
 
     @property
     def name(self) -> str:
@@ -69,7 +85,17 @@ class Threshold:
     @property
     def bounds(self) -> bool:
         """Whether there is a bound."""
-        return not (self.min is None and self.max is None and self.max_drop is None)
+        return self.compares or not (self.min is None and self.max is None)
+
+    @property
+    def compares(self) -> bool:
+        """Whether a bound compares with the baseline."""
+        return not (self.max_drop is None and self.max_lost is None)
+
+    @property
+    def shares_alpha(self) -> bool:
+        """Whether it raises false alarms with the probability `alpha`, which the tests of a run share."""
+        return self.max_drop is not None and not self.strict
 
     @classmethod
     def parse(
@@ -101,10 +127,11 @@ class Threshold:
         words = {word: value for word, value in kwargs.items() if value is not None}
         call = f"{caller}({spec!r})"
         _check_bounds(call, words)
-        if not words.keys() & {"min", "max", "max_drop"} and ("by" in words or not optional):
-            message = f"{call} bounds nothing: give min, max or max_drop, as in {form}."
+        if words.keys().isdisjoint(BOUNDS) and ("by" in words or not optional):
+            message = f"{call} bounds nothing: give {', '.join(BOUNDS[:-1])} or {BOUNDS[-1]}, as in {form}."
             raise InputError(message)
         _check_drop_test(call, words)
+        _check_lost(call, words)
         _check_texts(call, words)
         return cls(spec, **(words | {"where": dict(words.get("where", {}))}))
 
@@ -182,15 +209,43 @@ def _check_drop_test(call: str, words: Mapping[str, Any]) -> None:
         _refuse(call, f"alpha={alpha!r} must be above 0 and at most 0.5.")
     if not isinstance(strict, bool):
         _refuse(call, f"strict={strict!r} is neither True nor False.")
+    for word, values in (("burden", ("drop", "beyond")), ("inconclusive", ("warn", "fail"))):
+        if word in words and words[word] not in values:
+            _refuse(call, f"{word}={words[word]!r} is neither {values[0]!r} nor {values[1]!r}.")
+    if "cluster" in words and not (isinstance(words["cluster"], str) and words["cluster"]):
+        _refuse(call, f'cluster={words["cluster"]!r} is not the name of a tag, such as cluster="document".')
     if "max_drop" not in words:
-        for word in [word for word in ("alpha", "strict") if word in words]:
+        for word in [
+            word for word in ("alpha", "burden", "strict", "inconclusive", "cluster") if word in words
+        ]:
             _refuse(call, f"{word} says how max_drop is tested, and there is no max_drop.")
-    if strict and words["max_drop"] == 0:
+    if strict:
+        _check_strict(call, words)
+
+
+def _check_strict(call: str, words: Mapping[str, Any]) -> None:
+    for word in [word for word in ("burden", "inconclusive", "cluster") if word in words]:
+        _refuse(
+            call,
+            f"{word} has no effect with strict=True, which fails unless a drop of max_drop is excluded.\n"
+            f"Leave out {word} or strict.",
+        )
+    if words["max_drop"] == 0:
         _refuse(
             call,
             "no number of examples excludes every drop above 0.\n"
             "With strict=True give a max_drop that would matter, such as 0.02.",
         )
+
+
+def _check_lost(call: str, words: Mapping[str, Any]) -> None:
+    number, tolerance = words.get("max_lost", 0), words.get("tolerance", 0.0)
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        _refuse(call, f"max_lost={number!r} is not a number of examples, such as max_lost=0.")
+    if not _is_number(tolerance) or tolerance < 0:
+        _refuse(call, f"tolerance={tolerance!r} is not a number of at least 0.")
+    if "tolerance" in words and "max_lost" not in words:
+        _refuse(call, "tolerance says which examples count for max_lost, and there is no max_lost.")
 
 
 def _check_texts(call: str, words: Mapping[str, Any]) -> None:

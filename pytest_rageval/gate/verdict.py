@@ -1,16 +1,16 @@
-"""The ruling on a threshold: the verdict on a score, on each of its slices, and on its drop below the baseline."""
+"""The rulings on the thresholds of a test: verdicts on scores, on their slices, and on drops below the baseline."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, log2
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from pytest_rageval.errors import Cause, InputError, RagevalError, StaleBaselineError
-from pytest_rageval.gate.comparison import BaselineScore, Comparison, DropTest, compared, drop_test
+from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
+from pytest_rageval.gate.drop_tests import Compared, DropTest, drop_tests
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.scores import Outcome, Score
 
-__all__ = ["BaselineLookup", "Ruling", "Verdict", "rule", "uncounted", "verdict_on"]
+__all__ = ["BaselineLookup", "Case", "Ruling", "Verdict", "rule", "uncounted", "verdict_on"]
 
 Status = Literal["pass", "inconclusive", "fail", "error"]
 
@@ -21,6 +21,9 @@ ROUNDING: Final = 1e-12
 
 IDS: Final = 10
 """Number of examples without a score whose ids are listed."""
+
+FEW_CLUSTERS: Final = 20
+"""With fewer clusters the test of a drop has little power, and its level is only approximate."""
 
 REASONS: Final = 3
 """Number of different reasons for a missing score that are listed."""
@@ -51,6 +54,7 @@ class BaselineLookup:
         updating: whether this run writes the baseline, so that nothing is compared.
         required: whether a missing baseline is an error.
         missing: why the score is missing in the file, which is an error; empty where there is no file.
+        tolerance: differences of a question's scores up to this are rounding.
     """
 
     fingerprint: Mapping[str, Any]
@@ -58,6 +62,7 @@ class BaselineLookup:
     updating: bool = False
     required: bool = False
     missing: str = ""
+    tolerance: float = ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,94 +73,147 @@ class Ruling:
         threshold: with the slice that it is on.
         score: of that slice; None where it cannot be computed.
         verdict: on the score.
-        drop: the comparison with the baseline, or None.
+        comparison: of the examples of the baseline and of now, or None.
+        drop: the test of `max_drop`, or None.
         slices: with `by`, one ruling for each value of the tag, the worst first; this one is the first of them.
     """
 
     threshold: Threshold
     score: Score | None
     verdict: Verdict
+    comparison: Comparison | None = None
     drop: DropTest | None = None
     slices: tuple["Ruling", ...] = ()
 
-    @property
-    def comparison(self) -> Comparison | None:
-        """The examples of the baseline and of now."""
-        return None if self.drop is None else self.drop.comparison
+
+class Case(NamedTuple):
+    """A threshold to rule on: its score of the whole eval set, and the score's baseline."""
+
+    score: Score
+    threshold: Threshold
+    baseline: BaselineLookup
 
 
-def rule(score: Score, threshold: Threshold, baseline: BaselineLookup, *, alpha: float) -> Ruling:
-    """Rule on a threshold; a slice of which the baseline has no question has no baseline yet.
+def rule(cases: Sequence[Case | RagevalError], *, tests: int = 1) -> list[Ruling | RagevalError]:
+    """Rule on the thresholds of one test; their drops are tested together.
+
+    A slice of which the baseline has no question has no baseline yet.
 
     Args:
-        score: of the whole eval set.
-        threshold: with its slice.
-        baseline: of the score.
-        alpha: the level of this threshold; with `by` it is divided among the values of the tag.
+        cases: with scores of one eval set; an error in place of a case is returned in its place.
+        tests: number of the run's tests that share the level of `max_drop`.
 
-    Raises:
-        InputError: no example has the tag of `where` or `by`.
-        TooManyUnscoredError: the slice of `where` has no score.
+    Returns:
+        For each case the ruling; or an `InputError`, where no example has the tag of `where` or `by`, or a
+        `TooManyUnscoredError`, where the slice of `where` has no score.
     """
-    whole = score.where(**threshold.where) if threshold.where else score
-    if threshold.by is None:
-        return _ruled(whole, threshold, baseline, alpha)
-    values = _values(whole, threshold.by)
-    rulings = []
+    sliced = [case if isinstance(case, RagevalError) else _slices(case) for case in cases]
+    slices = [each for found in sliced if not isinstance(found, RagevalError) for each in found]
+    tested = [
+        (each, each.compared)
+        for each in slices
+        if each.compared is not None and each.threshold.max_drop is not None
+    ]
+    try:
+        results = drop_tests([compared for _, compared in tested], tests=tests)
+    except InputError as error:
+        return [error] * len(cases)
+    for (each, _), result in zip(tested, results, strict=True):
+        each.drop = result
+    return [found if isinstance(found, RagevalError) else _ruling(found) for found in sliced]
+
+
+@dataclass(slots=True)
+class _Slice:
+    """A case limited to the slice of its threshold, compared with the baseline, and tested."""
+
+    threshold: Threshold
+    baseline: BaselineLookup
+    score: Score | None = None
+    error: RagevalError | None = None
+    compared: Compared | None = None
+    drop: DropTest | None = None
+
+    @property
+    def comparison(self) -> Comparison | None:
+        return None if self.compared is None else self.compared.comparison
+
+
+def _slices(case: Case) -> list[_Slice] | RagevalError:
+    """The slices of a case: one, or with `by` one for each value of the tag."""
+    score, threshold, baseline = case
+    try:
+        whole = score.where(**threshold.where) if threshold.where else score
+        if threshold.by is None:
+            return [_compared(_Slice(threshold, baseline, whole))]
+        values = _values(whole, threshold.by)
+    except RagevalError as error:
+        return error
+    slices = []
     for value in values:
-        sliced = replace(threshold, where={**threshold.where, threshold.by: value})
+        each = _Slice(replace(threshold, where={**threshold.where, threshold.by: value}), baseline)
         try:
-            rulings.append(_ruled(whole.where(**sliced.where), sliced, baseline, alpha / len(values)))
+            each.score = whole.where(**each.threshold.where)
         except RagevalError as error:
-            rulings.append(Ruling(sliced, None, Verdict("error", str(error))))
-    rulings.sort(key=_worst_first)
-    return replace(rulings[0], slices=tuple(rulings))
+            each.error = error
+        slices.append(_compared(each))
+    return slices
 
 
-def _ruled(score: Score, threshold: Threshold, baseline: BaselineLookup, alpha: float) -> Ruling:
-    if threshold.max_drop is None:
-        return Ruling(threshold, score, verdict_on(score, threshold))
-    if baseline.updating:
-        bounded = verdict_on(score, replace(threshold, max_drop=None))
-        if bounded.status == "pass":
-            bounded = replace(bounded, reason=f"{score:.3f} is the new baseline")
-        return Ruling(threshold, score, bounded)
-    before = None if _is_new(score, baseline.before) else baseline.before
-    drop = None
+def _compared(each: _Slice) -> _Slice:
+    """Compare a slice with the baseline, where its threshold does."""
+    score, baseline = each.score, each.baseline
+    if score is None or not each.threshold.compares or baseline.updating:
+        return each
     try:
         if baseline.missing:
             raise StaleBaselineError(f"{score.name}: {baseline.missing}")
-        if before is not None:
-            drop = drop_test(
-                compared(score, baseline.fingerprint, before),
-                max_drop=threshold.max_drop,
-                strict=threshold.strict,
-                alpha=alpha,
-                largest=score.scale[1] - score.scale[0],
-                seed=score.seed,
-            )
+        if baseline.before is not None and not _is_new(score, baseline.before):
+            comparison = compare(score, baseline.fingerprint, baseline.before, tolerance=baseline.tolerance)
+            each.compared = Compared(each.threshold, comparison, score.scale, score.seed)
     except RagevalError as error:
+        each.error = error
+    return each
+
+
+def _ruling(slices: Sequence[_Slice]) -> Ruling:
+    rulings = sorted(map(_ruled, slices), key=_worst_first)
+    return replace(rulings[0], slices=tuple(rulings)) if rulings[0].threshold.by is not None else rulings[0]
+
+
+def _ruled(each: _Slice) -> Ruling:
+    score, threshold = each.score, each.threshold
+    if score is None:
+        return Ruling(threshold, None, Verdict("error", str(each.error)))
+    if each.baseline.updating and threshold.compares:
+        bounded = verdict_on(score, _without_baseline(threshold))
+        if bounded.status == "pass":
+            bounded = replace(bounded, reason=f"{score:.3f} is the new baseline")
+        return Ruling(threshold, score, bounded)
+    if each.error is not None:
         # A violated bound fails, whatever the baseline.
-        bounded = verdict_on(score, replace(threshold, max_drop=None))
+        bounded = verdict_on(score, _without_baseline(threshold))
         if bounded.status == "fail":
-            return Ruling(threshold, score, replace(bounded, warnings=(*bounded.warnings, str(error))))
-        return Ruling(threshold, score, Verdict("error", str(error)))
-    verdict = verdict_on(score, threshold, drop)
-    if before is None and baseline.required and verdict.status == "pass":
+            return Ruling(threshold, score, replace(bounded, warnings=(*bounded.warnings, str(each.error))))
+        return Ruling(threshold, score, Verdict("error", str(each.error)))
+    verdict = verdict_on(score, threshold, each.comparison, each.drop)
+    if threshold.compares and each.comparison is None and each.baseline.required and verdict.status == "pass":
         verdict = Verdict(
             "error", f"{score.name}: {verdict.reason} (--rageval-require-baseline, the default under CI=true)"
         )
-    return Ruling(threshold, score, verdict, drop)
+    return Ruling(threshold, score, verdict, each.comparison, each.drop)
 
 
-def _is_new(score: Score, before: BaselineScore | None) -> bool:
+def _without_baseline(threshold: Threshold) -> Threshold:
+    return replace(threshold, max_drop=None, max_lost=None)
+
+
+def _is_new(score: Score, before: BaselineScore) -> bool:
     """Whether the score is of a slice of which the baseline has no question.
 
     A whole set is never new: a changed set would not be compared at all.
     """
-    return bool(score.slice) and not any(
-        before is not None and outcome.example.id in before.questions for outcome in score.outcomes
-    )
+    return bool(score.slice) and not any(outcome.example.id in before.questions for outcome in score.outcomes)
 
 
 def _values(score: Score, tag: str) -> Sequence[Any]:
@@ -184,13 +242,15 @@ def _worst_first(ruling: Ruling) -> tuple[int, float, str]:
             margins.append(ruling.score - threshold.min)
         if threshold.max is not None:
             margins.append(threshold.max - ruling.score)
-        if threshold.max_drop is not None and ruling.drop is not None:
-            margins.append(threshold.max_drop - ruling.drop.comparison.drop)
+        if threshold.max_drop is not None and ruling.comparison is not None:
+            margins.append(threshold.max_drop - ruling.comparison.drop)
         margin = min(margins, default=float(ruling.score))
     return WORST_FIRST.index(ruling.verdict.status), margin, str(ruling.threshold.where)
 
 
-def verdict_on(score: Score, threshold: Threshold, drop: DropTest | None = None) -> Verdict:
+def verdict_on(
+    score: Score, threshold: Threshold, comparison: Comparison | None = None, drop: DropTest | None = None
+) -> Verdict:
     """Compare the mean with the bounds, in full precision; a mean on a bound passes.
 
     Examples at which the retriever failed count for `min` and `max` with the worst possible score: else
@@ -201,24 +261,28 @@ def verdict_on(score: Score, threshold: Threshold, drop: DropTest | None = None)
     Args:
         score: of the threshold's slice.
         threshold: its bounds.
-        drop: the comparison with the baseline; None where there is none, which passes with a warning.
+        comparison: with the baseline; None where there is none, which passes with a warning.
+        drop: the test of `max_drop`; None without it.
 
     Returns:
         `fail` where a bound is violated: `max_drop` by a drop that is larger and significant, or with
-        `strict` by one that is not excluded. `inconclusive` where a larger drop is not significant.
+        `strict` by one that is not excluded. `inconclusive` where a larger drop is not significant, which
+        is `fail` with `inconclusive="fail"`.
     """
-    verdict = _verdict(score, threshold, drop)
+    verdict = _verdict(score, threshold, comparison, drop)
     warnings = list(verdict.warnings)
     if verdict.status != "fail":
         warnings += (text for _, text in _beyond(score, threshold, "retriever", "run"))
-        warnings += _unseen_drop(score, threshold, drop)
-    if verdict.status == "pass" and not threshold.strict:
-        warnings += _powerless(drop)
-    warnings += _within_spread(score, threshold, drop)
+        warnings += _unseen_drop(score, threshold, comparison)
+    if drop is not None:
+        warnings += _doubts(drop, verdict.status)
+    warnings += _within_spread(score, threshold, comparison)
     return replace(verdict, warnings=tuple(warnings))
 
 
-def _verdict(score: Score, threshold: Threshold, drop: DropTest | None) -> Verdict:
+def _verdict(
+    score: Score, threshold: Threshold, comparison: Comparison | None, drop: DropTest | None
+) -> Verdict:
     below = threshold.min is not None and score < threshold.min - ROUNDING
     above = threshold.max is not None and score > threshold.max + ROUNDING
     violated = []
@@ -228,7 +292,7 @@ def _verdict(score: Score, threshold: Threshold, drop: DropTest | None) -> Verdi
         violated.append(f"{_digits(score, threshold.max)} is above the maximum {threshold.max:g}")
     listed = {"min": below, "max": above}
     violated += (text for word, text in _beyond(score, threshold, "retriever") if not listed[word])
-    dropped = _on_drop(score, threshold, drop)
+    dropped = _on_baseline(score, threshold, comparison, drop)
     if not violated:
         return dropped
     if dropped.status == "fail":
@@ -280,34 +344,68 @@ def _ids(names: Sequence[str]) -> str:
     return ", ".join(names[:IDS]) + (", …" if len(names) > IDS else "")
 
 
-def _on_drop(score: Score, threshold: Threshold, drop: DropTest | None) -> Verdict:
-    if threshold.max_drop is None:
+def _on_baseline(
+    score: Score, threshold: Threshold, comparison: Comparison | None, drop: DropTest | None
+) -> Verdict:
+    if not threshold.compares:
         return Verdict("pass", f"{score:.3f} is within bounds")
-    if drop is None:
+    if comparison is None:
         text = f"{score:.3f} has no baseline yet to compare with; --rageval-update-baseline writes one"
         return Verdict("pass", text, (text,))
-    max_drop = threshold.max_drop
-    distance = f"{_distance(score, drop, max_drop)}{_over(drop)}"
+    parts = [_on_drop(score, threshold, drop)] if drop is not None else []
+    parts += [_on_lost(score, threshold, comparison)] if threshold.max_lost is not None else []
+    parts.sort(key=lambda part: WORST_FIRST.index(part.status))
+    reason = "; ".join(part.reason for part in parts)
+    return Verdict(parts[0].status, reason, tuple(text for part in parts for text in part.warnings))
+
+
+def _on_lost(score: Score, threshold: Threshold, comparison: Comparison) -> Verdict:
+    lost = [
+        change.outcome.example.id
+        for change in comparison.worse
+        if change.drop > threshold.tolerance + ROUNDING
+    ]
+    by = f" by more than {threshold.tolerance:g}" if threshold.tolerance else ""
+    text = (
+        f"{score:.3f}: {len(lost)} of {len(comparison.changes)} examples score less than in the baseline{by}, "
+        f"allowed {threshold.max_lost}"
+    )
+    if len(lost) <= (threshold.max_lost or 0):
+        return Verdict("pass", text)
+    return Verdict("fail", f"{text}: {_ids(lost)}")
+
+
+def _on_drop(score: Score, threshold: Threshold, drop: DropTest) -> Verdict:
+    max_drop = threshold.max_drop or 0.0
+    text = f"{_distance(score, drop, max_drop)}{_over(drop.comparison)}, allowed {max_drop:g}"
+    larger = f"a drop of more than {max_drop:g}"
     if threshold.strict:
         excluded = "excluded" if drop.significant else "not excluded"
-        text = f"{distance}; a drop of {max_drop:g} is {excluded} ({_p_value(drop)})"
+        text += f": a drop of {max_drop:g} is {excluded} ({_p_value(drop)})"
         return Verdict("pass", text) if drop.significant else Verdict("fail", f"{text}{_power(score, drop)}")
     if drop.comparison.drop <= max_drop + ROUNDING:
-        return Verdict("pass", f"{distance}, within the allowed drop of {max_drop:g}")
-    beyond = f"{distance}, more than the allowed {max_drop:g}"
+        return Verdict("pass", text)
+    # Above 0 the interval, which agrees with the test, says more than that something dropped.
+    if drop.significant and (drop.beyond or drop.interval[0] >= max_drop):
+        return Verdict("fail", f"{text}: {larger} is significant ({_p_value(drop)})")
     if drop.significant:
-        return Verdict("fail", f"{beyond}, and significant ({_p_value(drop)})")
-    text = f"{beyond}, but not significant ({_p_value(drop)}){_power(score, drop)}"
+        return Verdict(
+            "fail", f"{text}: a drop is significant ({_p_value(drop)}), one of more than {max_drop:g} is not"
+        )
+    found = larger if drop.beyond else "a drop"
+    text += f": {found} is not significant ({_p_value(drop)}){_power(score, drop)}"
+    if threshold.inconclusive == "fail":
+        return Verdict("fail", f"{text}; inconclusive is set to fail")
     return Verdict("inconclusive", text, (text,))
 
 
-def _within_spread(score: Score, threshold: Threshold, drop: DropTest | None) -> Iterator[str]:
+def _within_spread(score: Score, threshold: Threshold, comparison: Comparison | None) -> Iterator[str]:
     """Warnings about bounds that are closer to the mean than the spread of repeated runs."""
     spread = score.spread or 0.0
     now = float(score)
     bounds = [("min", threshold.min, now), ("max", threshold.max, now)]
-    if threshold.max_drop is not None and drop is not None:
-        before, lost = drop.comparison.mean, drop.comparison.drop
+    if threshold.max_drop is not None and comparison is not None:
+        before, lost = comparison.mean, comparison.drop
         bounds.append(("max_drop", before - threshold.max_drop, before - lost))
     for word, bound, mean in bounds:
         if bound is not None and abs(mean - bound) < spread:
@@ -318,15 +416,18 @@ def _within_spread(score: Score, threshold: Threshold, drop: DropTest | None) ->
             )
 
 
-def _unseen_drop(score: Score, threshold: Threshold, drop: DropTest | None) -> Iterator[str]:
-    """A warning where examples that cannot be compared may hide a larger drop than is allowed."""
-    if threshold.max_drop is None or drop is None:
+def _unseen_drop(score: Score, threshold: Threshold, comparison: Comparison | None) -> Iterator[str]:
+    """A warning where examples that cannot be compared may hide a larger drop than is allowed, or more losses."""
+    if comparison is None:
         return
-    new, lost = drop.comparison.new, [outcome.example.id for outcome in drop.comparison.lost]
+    new, lost = comparison.new, [outcome.example.id for outcome in comparison.lost]
     lowest, highest = score.reach
     unseen = new + len(lost)
-    whole = len(drop.comparison.changes) + unseen
-    if unseen * (highest - lowest) <= threshold.max_drop * whole + ROUNDING:
+    whole = len(comparison.changes) + unseen
+    drop_is_seen = (
+        threshold.max_drop is None or unseen * (highest - lowest) <= threshold.max_drop * whole + ROUNDING
+    )
+    if drop_is_seen and (threshold.max_lost is None or len(lost) <= threshold.max_lost):
         return
     text = f"a drop among {unseen} of {whole} examples would not be seen"
     if lost:
@@ -339,42 +440,57 @@ def _unseen_drop(score: Score, threshold: Threshold, drop: DropTest | None) -> I
     yield text
 
 
-def _powerless(drop: DropTest | None) -> Iterator[str]:
-    """A warning where no drop could fail: the smallest p-value, with all signs equal, is 2^-n."""
-    n = 0 if drop is None else len(drop.comparison.changes)
-    if drop is not None and 0.5**n > drop.alpha:
-        needed = ceil(log2(1 / drop.alpha))
+def _doubts(drop: DropTest, status: Status) -> Iterator[str]:
+    """Warnings about the test of a drop."""
+    n = len(drop.comparison.changes)
+    units, what = (n, "examples") if drop.clusters is None else (drop.clusters, "clusters of examples")
+    if status == "pass" and drop.least is not None and units < drop.least:
+        p_value = 0.5 ** (units + 1)
         yield (
-            f"{n} examples can show no drop, should all of them get worse (p = {0.5**n:.2g} > {drop.alpha:.2g}); "
-            f"{needed} are the least"
+            f"{units} {what} can show no drop, should all of them get worse (p = {p_value:.2g} > {drop.alpha:.2g}); "
+            f"{drop.least} are the least"
         )
+    elif drop.clusters is not None and drop.clusters < FEW_CLUSTERS:
+        yield f"{n} examples are in {drop.clusters} clusters; a drop is shown reliably with {FEW_CLUSTERS} or more"
+    if drop.skewed and status == "fail":
+        yield (
+            "the losses are many and small, or the gains few and large: with such differences this test raises more "
+            "false alarms than alpha, with 60 examples or more it does not"
+        )
+    if not drop.settled and status == "inconclusive":
+        yield "the p-value is too close to alpha for 1,000,000 random draws, and counts as not significant"
 
 
 def _distance(score: Score, drop: DropTest, max_drop: float) -> str:
-    before, lost = drop.comparison.mean, drop.comparison.drop
+    """Such as "0.593: drop 0.346 [0.252, 0.437] from the baseline's 0.940"."""
+    comparison = drop.comparison
+    before, lost = comparison.mean, comparison.drop
     now = before - lost
-    if abs(lost) <= ROUNDING:
-        return f"{now:.3f} is the baseline's"
-    how = "below" if lost > 0 else "above"
-    over = "without those" if drop.comparison.failed else "over all"
+    over = "without those" if comparison.failed else "over all"
     whole = "" if abs(now - score) <= ROUNDING else f" ({score:.3f} {over})"
-    by = _digits(lost, max_drop) if lost > max_drop + ROUNDING else f"{abs(lost):.3f}"
-    return f"{now:.3f}{whole} is {by} {how} the baseline's {before:.3f}"
+    by = _digits(lost, max_drop) if lost > max_drop + ROUNDING else f"{_plain(lost):.3f}"
+    low, high = (f"{_plain(bound):.3f}" for bound in drop.interval)
+    return f"{now:.3f}{whole}: drop {by} [{low}, {high}] from the baseline's {before:.3f}"
 
 
-def _over(drop: DropTest) -> str:
+def _plain(number: float) -> float:
+    """The number without the sign of a rounded zero."""
+    return round(number, 3) + 0.0
+
+
+def _over(comparison: Comparison) -> str:
     """Which examples are compared; empty for all."""
     parts = []
-    if failed := drop.comparison.failed:
+    if failed := comparison.failed:
         lowest = failed[0].value
         parts.append(
             f"{len(failed)} have no score, since the retriever failed, and count as {lowest:g}: {_reasons(failed)}"
         )
-    if drop.comparison.left_out:
-        parts.append(f"{drop.comparison.left_out} are not the same in the baseline")
-    if drop.comparison.unscored:
-        parts.append(f"{drop.comparison.unscored} have no score now or then")
-    return f" over {len(drop.comparison.changes)} examples ({', '.join(parts)})" if parts else ""
+    if comparison.left_out:
+        parts.append(f"{comparison.left_out} are not the same in the baseline")
+    if comparison.unscored:
+        parts.append(f"{comparison.unscored} have no score now or then")
+    return f" over {len(comparison.changes)} examples ({', '.join(parts)})" if parts else ""
 
 
 def _power(score: Score, drop: DropTest) -> str:
@@ -387,7 +503,7 @@ def _power(score: Score, drop: DropTest) -> str:
         parts.append(f"{n} examples are too few to show any drop at 80% power")
     if drop.needed is not None and drop.needed > n:
         parts.append(f"about {drop.needed:,} would settle this one")
-    return f": {'; '.join(parts)}" if parts else ""
+    return "".join(f"; {part}" for part in parts)
 
 
 def _p_value(drop: DropTest) -> str:

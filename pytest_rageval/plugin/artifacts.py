@@ -99,7 +99,7 @@ class CompletenessPlugin(_SelectionPlugin):
             self._compared[nodeid] = {
                 entry_name(entry)
                 for entry in results["scores"]
-                if (entry["threshold"] or {}).get("max_drop") is not None
+                if any((entry["threshold"] or {}).get(word) is not None for word in ("max_drop", "max_lost"))
             }
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

@@ -56,7 +56,7 @@ class GatePlugin:
         self.settings = settings
         self._session: Session | None = None
         self._progress: Progress | None = None
-        self._family_size = 0
+        self._sharing: frozenset[str] = frozenset()
         self._tests: dict[str, EvaluatedTest] = {}
         self._usage_before: dict[str, Usage] = {}
 
@@ -116,7 +116,7 @@ class GatePlugin:
             self.session,
             Components(retriever, generator, judge),
             marked_test(item),
-            family_size=self._family_size,
+            sharing=self._sharing,
             limit=self._limit,
         )
         self._tests[item.nodeid] = test
@@ -159,11 +159,12 @@ class GatePlugin:
             pytest.mark.usefixtures("rageval")(obj)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Count the `max_drop` thresholds of the selected tests: they share one error rate."""
-        self._family_size = sum(
-            marker.kwargs.get("max_drop") is not None
+        """Note the selected tests whose markers test a drop: they share one error rate."""
+        self._sharing = frozenset(
+            plain_nodeid(item.nodeid)
             for item in session.items
             for marker in item.iter_markers("rageval_threshold")
+            if marker.kwargs.get("max_drop") is not None and not marker.kwargs.get("strict")
         )
 
     @pytest.hookimpl(tryfirst=True)

@@ -15,10 +15,12 @@ class ComparisonEntry(TypedDict, total=False):
     left_out: int
     unscored: int
     failed: list[str]
+    interval: list[float]
     p_value: float
     alpha: float
     detectable_drop: float | None
     examples_needed: int | None
+    clusters: int
     worse: list[str]
     better: list[str]
 

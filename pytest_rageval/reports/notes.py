@@ -12,7 +12,6 @@ from itertools import chain
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_rageval.gate.comparison import DropTest
 from pytest_rageval.gate.verdict import Ruling
 from pytest_rageval.reports.document import ComparisonEntry, ScoreEntry
 from pytest_rageval.scores import Outcome, Score
@@ -67,12 +66,25 @@ def _reasons_text(key: str, entry: Mapping[str, Any]) -> str:
     return f"{reasons.total()} {key}: {', '.join(shown)}"
 
 
-def baseline_entry(drop: DropTest | None) -> ComparisonEntry | None:
-    """The comparison with the baseline, over the examples that can be compared."""
-    if drop is None:
+def baseline_entry(ruling: Ruling) -> ComparisonEntry | None:
+    """The comparison with the baseline, over the examples that can be compared, and the test of `max_drop`."""
+    comparison, drop = ruling.comparison, ruling.drop
+    if comparison is None:
         return None
-    comparison = drop.comparison
     failed = [outcome.example.id for outcome in comparison.failed]
+    test: ComparisonEntry = (
+        {}
+        if drop is None
+        else {
+            "interval": list(drop.interval),
+            "p_value": drop.p_value,
+            "alpha": drop.alpha,
+            "detectable_drop": drop.detectable,
+            "examples_needed": drop.needed,
+        }
+    )
+    if drop is not None and drop.clusters is not None:
+        test["clusters"] = drop.clusters
     return {
         "mean": comparison.mean,
         "drop": comparison.drop,
@@ -80,10 +92,7 @@ def baseline_entry(drop: DropTest | None) -> ComparisonEntry | None:
         "left_out": comparison.left_out,
         "unscored": comparison.unscored,
         **({"failed": failed} if failed else {}),
-        "p_value": drop.p_value,
-        "alpha": drop.alpha,
-        "detectable_drop": drop.detectable,
-        "examples_needed": drop.needed,
+        **test,
         "worse": [change.outcome.example.id for change in comparison.worse],
         "better": [change.outcome.example.id for change in comparison.better],
     }
@@ -97,19 +106,31 @@ def _baseline_text(entry: ScoreEntry) -> str:
     baseline = entry.get("baseline")
     if baseline is None:
         return ""
-    drop, n = baseline["drop"], baseline["n"]
-    moved = f"drop {drop:.3f}" if drop > 0 else f"gain {-drop:.3f}" if drop < 0 else "no change"
+    n = baseline["n"]
     failed = len(baseline.get("failed", ()))
     examples = entry["n"] + failed
     over = f" over {n} of {examples}" if n != examples else ""
     over += f", {failed} without a score counted as lost" if failed else ""
     over += f", {baseline['left_out']} not the same" if baseline["left_out"] else ""
-    changes = f", {len(baseline['worse'])} of {n} worse" if baseline["worse"] else ""
-    better = baseline["better"]
-    if better:
+    parts = [f"p = {baseline['p_value']:.2g}"] if "p_value" in baseline else []
+    parts += [f"{len(baseline['worse'])} of {n} worse"] if baseline["worse"] else []
+    changes = ", ".join(parts)
+    if better := baseline["better"]:
         named = ", ".join(better[:BETTER]) + (", …" if len(better) > BETTER else "")
-        changes += f"; {len(better)} better: {named}"
-    return f"baseline {baseline['mean']:.3f}{over}, {moved} (p = {baseline['p_value']:.2g}{changes})"
+        changes += f"; {len(better)} better: {named}" if changes else f"{len(better)} better: {named}"
+    return (
+        f"baseline {baseline['mean']:.3f}{over}, {_drop_text(baseline)}{f' ({changes})' if changes else ''}"
+    )
+
+
+def _drop_text(baseline: ComparisonEntry) -> str:
+    """The drop with its interval: "drop 0.029 [0.005, 0.056]"."""
+    drop = baseline["drop"]
+    moved = f"drop {drop:.3f}" if drop > 0 else f"gain {-drop:.3f}" if drop < 0 else "no change"
+    if not drop or "interval" not in baseline:
+        return moved
+    low, high = sorted(bound if drop > 0 else -bound for bound in baseline["interval"])
+    return f"{moved} [{low:.3f}, {high:.3f}]"
 
 
 def moved_text(entry: ScoreEntry) -> str:
@@ -118,7 +139,10 @@ def moved_text(entry: ScoreEntry) -> str:
     if baseline is None:
         return ""
     drop = baseline["drop"]
-    return f"{'−' if drop > 0 else '+'}{abs(drop):.3f} (p = {baseline['p_value']:.2g})" if drop else "±0"
+    if not drop:
+        return "±0"
+    p_value = f" (p = {baseline['p_value']:.2g})" if "p_value" in baseline else ""
+    return f"{'−' if drop > 0 else '+'}{abs(drop):.3f}{p_value}"
 
 
 def update_text(moved: "Moved") -> str:
@@ -144,7 +168,7 @@ def _slice(ruling: Ruling, tag: str) -> dict[str, Any]:
     return {
         "value": ruling.threshold.where[tag],
         **mean_entry(ruling.score),
-        "baseline": baseline_entry(ruling.drop),
+        "baseline": baseline_entry(ruling),
         "verdict": ruling.verdict.status,
         "reason": ruling.verdict.reason,
         **warnings_entry(ruling.verdict.warnings),

@@ -62,9 +62,9 @@ def _beyond(ruling: Ruling) -> QuestionsEntry | None:
 def _explains(comparison: Comparison, ruling: Ruling) -> bool:
     """Whether the questions that got worse are why a bound was passed."""
     least, allowed = ruling.threshold.min, ruling.threshold.max_drop
-    if least is None or allowed is None or ruling.score is None or ruling.score >= least:
+    if least is None or not ruling.threshold.compares or ruling.score is None or ruling.score >= least:
         return False
-    return comparison.mean >= least or comparison.drop > allowed
+    return comparison.mean >= least or allowed is None or comparison.drop > allowed
 
 
 def worse_entry(comparison: Comparison) -> QuestionsEntry:

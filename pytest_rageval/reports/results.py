@@ -101,7 +101,7 @@ def ruling_entry(ruling: Ruling, notes: Notes | None = None) -> dict[str, Any]:
         entry = score_entry(ruling.score, threshold, verdict, notes)
     return {
         **entry,
-        "baseline": baseline_entry(ruling.drop),
+        "baseline": baseline_entry(ruling),
         **warnings_entry(verdict.warnings),
         **slices_entry(ruling),
         **questions_entry(ruling),
@@ -205,12 +205,23 @@ def _plain(tags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bounds(threshold: Threshold) -> dict[str, Any]:
+    """The bounds; keywords that came after the first version only where they are set."""
+    later = {
+        "max_lost": threshold.max_lost,
+        "tolerance": threshold.tolerance or None,
+        "burden": "beyond" if threshold.burden == "beyond" else None,
+        "strict": threshold.strict or None,
+        "inconclusive": "fail"
+        if threshold.inconclusive == "fail" and threshold.max_drop is not None
+        else None,
+        "cluster": threshold.cluster,
+    }
     return {
         "min": threshold.min,
         "max": threshold.max,
         "max_drop": threshold.max_drop,
         "alpha": None if threshold.max_drop is None else threshold.alpha,
-        **({"strict": True} if threshold.strict else {}),
+        **{word: value for word, value in later.items() if value is not None},
     }
 
 

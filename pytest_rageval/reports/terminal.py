@@ -176,7 +176,10 @@ def wide_cells(entry: ScoreEntry) -> tuple[str, ...]:
 
 
 def _threshold(threshold: Mapping[str, Any]) -> str:
-    bounds = ((sign, threshold.get(word)) for word, sign in (("min", "≥"), ("max", "≤"), ("max_drop", "↓")))
+    bounds = (
+        (sign, threshold.get(word))
+        for word, sign in (("min", "≥"), ("max", "≤"), ("max_drop", "↓"), ("max_lost", "lost ≤"))
+    )
     shown = [f"{sign} {value:g}" for sign, value in bounds if value is not None]
     return " ".join([*shown, *(["strict"] if threshold.get("strict") else [])]) or "-"
 

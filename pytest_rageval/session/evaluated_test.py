@@ -3,7 +3,7 @@
 In a plan the same path counts what would be asked, and ends with stubs in place of results.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,14 +11,15 @@ from pytest_rageval.errors import InputError, Planned, RagevalError, StaleBaseli
 from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.evaluations.scoring import ScoreDef, uniform_judge
 from pytest_rageval.gate.baseline import WRITE, baseline_entry
-from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import BaselineLookup, Ruling, rule
+from pytest_rageval.gate.threshold import BOUNDS, Threshold
+from pytest_rageval.gate.verdict import BaselineLookup, Case, Ruling, rule
 from pytest_rageval.model import EvalSet, Ranking
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
 from pytest_rageval.scores import Score
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.session.session import Session
+from pytest_rageval.stats.drops import ROUNDING
 from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
@@ -27,9 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["EvaluatedTest", "OutOfBoundsError"]
 
-BOUNDS: Final = ("min", "max", "max_drop")
 EVALSET: Final = "rageval_evalset"
 CALIBRATION: Final = "rageval_calibration"
+
+EMBEDDING_ROUNDING: Final = 1e-6
+"""How far a score that is computed from embeddings may differ from one machine to another."""
 
 
 class OutOfBoundsError(RagevalError):
@@ -43,7 +46,7 @@ class EvaluatedTest:
         session: that the test runs in.
         components: the user's retriever, generator and judge.
         test: the test and its markers.
-        family_size: number of `max_drop` thresholds in the run's markers, which share one error rate.
+        sharing: node ids of the selected tests whose markers have a `max_drop` that shares one error rate.
         limit: number of lost questions that a failure shows; None for all.
     """
 
@@ -53,13 +56,13 @@ class EvaluatedTest:
         components: Components,
         test: MarkedTest,
         *,
-        family_size: int = 1,
+        sharing: Collection[str] = (),
         limit: int | None = None,
     ) -> None:
         self._session = session
         self._components = components
         self._test = test
-        self._family_size = family_size
+        self._sharing = sharing
         self._limit = limit
         self._calibration = self._calibration_gate()
         self._scores: list[Score] = []
@@ -167,6 +170,8 @@ class EvaluatedTest:
         if self._baseline_scores:
             failed = filter(None, map(_failed, self._rulings))
             results["baseline"] = baseline_entry(self.evalset.examples, self._baseline_scores)
+            if self._test.nodeid not in self._sharing:
+                results["baseline"]["shares_alpha"] = False
             results["out_of_bounds"] = sorted({ruling.threshold.name for ruling in failed})
         return results
 
@@ -188,15 +193,17 @@ class EvaluatedTest:
             return [*problems, *map(str, self._plan(thresholds))]
         requests = list(dict.fromkeys(map(_request, thresholds)))
         scores = self._session.score(self._components, self.evalset, requests)
-        for threshold in thresholds:
-            try:
-                ruling = self._rule(scores[_request(threshold)], threshold, tests=self._family_size)
-            except RagevalError as error:
-                problems.append(str(error))
-                notes = self._definition(threshold).notes
-                self._record(error_entry(threshold.spec, threshold, str(error), notes))
-            else:
+        cases = [self._case(scores[_request(each)], each) for each in thresholds]
+        rulings = rule(cases, tests=self._family_size(cases))
+        for threshold, case, ruling in zip(thresholds, cases, rulings, strict=True):
+            if isinstance(case, Case) and isinstance(ruling, Ruling):
+                self._keep(case, ruling)
                 problems += [ruling.verdict.reason] if ruling.verdict.status == "error" else []
+            else:
+                problems.append(str(ruling))
+                self._record(
+                    error_entry(threshold.spec, threshold, str(ruling), self._definition(threshold).notes)
+                )
         return problems
 
     def _score(self, spec: str, words: Mapping[str, Any]) -> Score:
@@ -217,7 +224,13 @@ class EvaluatedTest:
             notes = self._definition(threshold).notes
             self._record({**score_entry(asked, threshold, None, notes), **self._corrected(asked, threshold)})
             return asked
-        ruling = self._rule(score, threshold, tests=1)
+        if isinstance(score, RagevalError):
+            raise score
+        case = Case(score, threshold, self._baseline(threshold))
+        [ruling] = rule([case])
+        if isinstance(ruling, RagevalError):
+            raise ruling
+        self._keep(case, ruling)
         if ruling.verdict.status == "error":
             raise StaleBaselineError(ruling.verdict.reason)
         if ruling.verdict.status == "fail":
@@ -228,6 +241,9 @@ class EvaluatedTest:
         self, args: tuple[Any, ...], words: Mapping[str, Any], *, optional: bool = False
     ) -> Threshold:
         threshold = Threshold.parse(args, words, optional=optional)
+        threshold = replace(
+            threshold, inconclusive=threshold.inconclusive or self._session.settings.inconclusive
+        )
         threshold.check_scale(self._definition(threshold).scale)
         return threshold
 
@@ -238,22 +254,38 @@ class EvaluatedTest:
         requests = list(dict.fromkeys(map(_request, thresholds)))
         return self._session.plan(self._components, self.evalset, requests)
 
-    def _rule(self, score: Score | RagevalError, threshold: Threshold, *, tests: int) -> Ruling:
-        """Rule on a threshold, one of so many that share an error rate, and record the ruling."""
-        if isinstance(score, RagevalError):
-            raise score
-        ruling = rule(score, threshold, self._baseline(threshold), alpha=threshold.alpha / max(1, tests))
-        doubts = threshold.doubts(self._definition(threshold).scale)
-        verdict = replace(ruling.verdict, warnings=(*ruling.verdict.warnings, *doubts))
+    def _family_size(self, cases: Sequence[Case | RagevalError]) -> int:
+        """Number of tests that share the error rate: also where only some are selected, those of the baseline."""
+        if not any(isinstance(case, Case) and case.baseline.before is not None for case in cases):
+            return 1
+        recorded = self._session.baseline.sharing
+        return max(
+            1, self._session.settings.family or len(recorded), len(recorded.intersection(self._sharing))
+        )
+
+    def _case(self, score: Score | RagevalError, threshold: Threshold) -> Case | RagevalError:
+        try:
+            return (
+                score
+                if isinstance(score, RagevalError)
+                else Case(score, threshold, self._baseline(threshold))
+            )
+        except RagevalError as error:
+            return error
+
+    def _keep(self, case: Case, ruling: Ruling) -> None:
+        """Keep a ruling for the report and for failures, with the doubts about its threshold."""
+        score, threshold, _ = case
+        definition = self._definition(threshold)
+        verdict = ruling.verdict
+        verdict = replace(verdict, warnings=(*verdict.warnings, *threshold.doubts(definition.scale)))
         ruling = replace(ruling, verdict=verdict)
         self._scores.append(score)
-        entry = ruling_entry(ruling, self._definition(threshold).notes)
-        self._record({**entry, **self._corrected(ruling.score, threshold)})
+        self._record({**ruling_entry(ruling, definition.notes), **self._corrected(ruling.score, threshold)})
         self._rulings.append(ruling)
-        if threshold.max_drop is not None and self._session.settings.update_baseline:
+        if threshold.compares and self._session.settings.update_baseline:
             fingerprint = self._session.fingerprint(self._components, _request(threshold))
             self._baseline_scores[threshold.name] = score, fingerprint
-        return ruling
 
     def _calibration_gate(self) -> "CalibrationGate | None":
         """The bounds on the judge and the labels of the option; None where there are neither."""
@@ -267,9 +299,9 @@ class EvaluatedTest:
         return self._calibration.corrected(score, threshold) if self._calibration else {}
 
     def _baseline(self, threshold: Threshold) -> BaselineLookup:
-        """The score's baseline; only `max_drop` reads the file."""
+        """The score's baseline; only bounds that compare with it read the file."""
         settings = self._session.settings
-        if threshold.max_drop is None or settings.update_baseline:
+        if not threshold.compares or settings.update_baseline:
             return BaselineLookup({}, None, updating=bool(settings.update_baseline))
         nodeid, name, request = self._test.nodeid, threshold.name, _request(threshold)
         baseline = self._session.baseline
@@ -278,7 +310,11 @@ class EvaluatedTest:
         before = baseline.before(nodeid, name, self._definition(threshold).scale)
         now = self._session.fingerprint(self._components, request)
         missing = baseline.missing(nodeid, name, self._test.collected()) if before is None else ""
-        return BaselineLookup(now, before, required=settings.require_baseline, missing=missing)
+        # Embeddings differ a little from one processor to another.
+        tolerance = EMBEDDING_ROUNDING if "encoder" in now else ROUNDING
+        return BaselineLookup(
+            now, before, required=settings.require_baseline, missing=missing, tolerance=tolerance
+        )
 
     def _check_root(self) -> None:
         """Refuse a missing baseline where a folder above the test has one: the root directory is wrong."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_rageval.answers.judge_protocol import CanonicalComparator, Rating
-from pytest_rageval.answers.votes import Poll
+from pytest_rageval.answers.comparators import CanonicalComparator
+from pytest_rageval.answers.judge_protocol import Rating
 from pytest_rageval.config import EMBEDDED, Settings
 from pytest_rageval.errors import InputError
 from pytest_rageval.model import Document
@@ -66,7 +66,7 @@ class Models:
         """
         settings, model = self.settings, self.settings.llm_judge
         if model is not None:
-            from pytest_rageval.answers.llm_judge import LLMJudge  # noqa: PLC0415 - see the class
+            from pytest_rageval.answers.llm_judge import LLMJudge, Poll  # noqa: PLC0415 - see the class
 
             poll = Poll(settings.judge_votes)
             return LLMJudge(self._gateway(), self.remote_server, model, settings.max_tokens, poll)

@@ -14,7 +14,7 @@ from pytest_rageval.evaluations.context import Pipeline
 from pytest_rageval.evaluations.registry import PluginComparator, Registry
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import EvalSet
-from pytest_rageval.retrievers.retriever import adapt_retriever
+from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.user_code import PlanStub, UserCallable, is_cached, is_ours
 
 if TYPE_CHECKING:

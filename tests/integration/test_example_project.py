@@ -47,11 +47,11 @@ def test_the_documented_change_turns_it_red_and_names_the_lost_questions(example
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "recall@3: 0.593 is below the minimum 0.85; 0.593 is 0.346 below the baseline's*",
+            "recall@3: 0.593 is below the minimum 0.85; 0.593: drop 0.346 [[]0.247, 0.449] from",
             "32 of 91 questions got worse, 0 better:",
             "  account-* 1.00 → 0.00  *",
             "      gold        account#*",
-            "llm_reteval@3: * is below the minimum *; * below the",
+            "llm_reteval@3: * is below the minimum *; 0.286: drop 0.209 *",
             "* replies: * cached, 0 live",
         ]
     )
@@ -90,7 +90,7 @@ def test_a_worse_retriever_fails_by_its_baseline_alone(example, pytester):
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "recall@3: 0.593 is 0.346 below the baseline's 0.940*",
+            "recall@3: 0.593: drop 0.346 * from the baseline's 0.940*",
             "  recall@3 * ↓ 0.02 *fail",
         ]
     )

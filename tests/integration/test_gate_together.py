@@ -131,41 +131,65 @@ def _levels(project, run, *arguments):
     }
 
 
-def test_the_level_is_divided_among_the_drops_of_the_selected_tests(worse):
-    """Each parameter is one; a bound, and what a test asks for in its own words, is none."""
-    everything = {
-        "test_many[1]": 0.0125,
-        "test_many[2]": 0.0125,
-        "test_more": 0.0125,
-        # Two topics share the level of one threshold.
-        "TestAll::test_one": 0.0063,
-        "test_own": 0.05,
-    }
-    assert _levels(worse, worse.run) == everything
-    # Three tests did not run, and were selected all the same.
-    assert _levels(worse, worse.run, "--maxfail=1") == {"test_many[1]": 0.0125}
-    assert _levels(worse, worse.run, "-k", "many") == {"test_many[1]": 0.025, "test_many[2]": 0.025}
-    assert _levels(worse, worse.run, "test_it.py::test_more") == {"test_more": 0.05}
-    worse.run("-k", "many").stdout.fnmatch_lines(["*(p = 0.0078 ≤ 0.025)"])
-    worse.run("test_it.py::test_more").stdout.fnmatch_lines(["*(p = 0.0078 ≤ 0.05)"])
+EVERYTHING = {
+    "test_many[1]": 0.0125,
+    "test_many[2]": 0.0125,
+    "test_more": 0.0125,
+    # Two topics are tested jointly.
+    "TestAll::test_one": 0.0125,
+    "test_own": 0.05,
+}
 
 
-def test_the_last_failed_are_a_family_of_their_own(worse):
-    """As with any selection; one that was worse before is worse still."""
+@pytest.mark.parametrize(
+    "selected",
+    [
+        (),
+        ("--maxfail=1",),
+        ("-k", "many"),
+        ("test_it.py::test_more",),
+        ("-n2",),
+        ("-n2", "-k", "many or more"),
+    ],
+    ids=" ".join,
+)
+def test_a_test_has_the_same_level_whatever_is_selected(worse, selected):
+    """Each parameter is one; a bound, and a call of `rageval.score`, is none."""
+    run = worse.run_process if "-n2" in selected else worse.run
+    levels = _levels(worse, run, *selected)
+    assert levels == {name: EVERYTHING[name] for name in levels}
+
+
+def test_parts_of_a_suite_judge_as_the_whole(worse):
+    """One test alone, two workers, and two halves: the same verdicts with the same p-values."""
+
+    def verdicts(run, *arguments):
+        run("--rageval-report=report.json", *arguments)
+        tests = json.loads((worse.path / "report.json").read_text(encoding="utf-8"))["tests"]
+        return {
+            test["nodeid"]: [(score["verdict"], score["reason"]) for score in test["scores"]]
+            for test in tests
+        }
+
+    whole = verdicts(worse.run)
+    assert len(whole) == 6
+    assert verdicts(worse.run_process, "-n2") == whole
+    one = verdicts(worse.run, "test_it.py::test_more")
+    assert one == {"test_it.py::test_more": whole["test_it.py::test_more"]}
+    halves = [verdicts(worse.run, *list(whole)[half::2]) for half in (0, 1)]
+    assert [len(half) for half in halves] == [3, 3]
+    assert {**halves[0], **halves[1]} == whole
+
+
+def test_the_last_failed_are_judged_as_before(worse):
     arguments = [each for each in worse.arguments if "cacheprovider" not in each]
 
     def run(*more):
         return worse.pytester.runpytest_inprocess(*arguments, *more)
 
     run("-k", "many or bound").assert_outcomes(failed=2, passed=1, deselected=3)
-    assert _levels(worse, run, "--lf") == {"test_many[1]": 0.025, "test_many[2]": 0.025}
+    assert _levels(worse, run, "--lf") == {"test_many[1]": 0.0125, "test_many[2]": 0.0125}
     result = run("--lf", UPDATE)
     result.stdout.fnmatch_lines(
         ["baseline: * (2 tests written; 3 others kept, since this was no full run (*--lf*))"]
     )
-
-
-def test_workers_take_part_in_one_family(worse):
-    """Each collects all tests, so each knows how many drops there are, whichever it runs."""
-    levels = _levels(worse, worse.run_process, "-n2", "-k", "many or more")
-    assert levels == {"test_many[1]": 0.0167, "test_many[2]": 0.0167, "test_more": 0.0167}

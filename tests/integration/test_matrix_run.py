@@ -66,8 +66,7 @@ def test_three_retrievers_by_two_generators(project, arguments):
     assert last["system"] == {"rageval_retriever": "none", "rageval_generator": "reads"}
     # 30 ordered pairs of six systems; all of n questions lost.
     assert last["cells"] == [
-        {"mean": 0.0, "n": n, "best": False, "shared": n, "p_value": 30 / 2**n if n > 6 else 30 / 64}
-        for n in (12, 6, 12)
+        {"mean": 0.0, "n": n, "best": False, "shared": n, "p_value": 30 / 2 ** (n + 1)} for n in (12, 6, 12)
     ]
 
 

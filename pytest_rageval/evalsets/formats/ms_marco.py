@@ -11,8 +11,7 @@ from pytest_rageval.evalsets.records import Records, checked
 
 __all__ = ["PASSAGES", "read"]
 
-PASSAGES: Final = "passages"
-"""The key under `extra` of the passages that belong to a question."""
+PASSAGES: Final = "passages"  # the key under `extra` of the passages that belong to a question
 
 
 def read(path: Path) -> Records:

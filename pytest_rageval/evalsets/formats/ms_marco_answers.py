@@ -10,8 +10,7 @@ from pytest_rageval.evalsets.records import Check, Records, checked
 
 __all__ = ["read", "real_answers"]
 
-NO_ANSWER: Final = "No Answer Present."
-"""Stands in place of an answer if the passages have none."""
+NO_ANSWER: Final = "No Answer Present."  # stands in place of an answer if the passages have none
 
 
 def read(path: Path, *, topics: str | None = None) -> Records:

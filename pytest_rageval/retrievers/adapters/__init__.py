@@ -20,10 +20,10 @@ def _has(*methods: str) -> Callable[[Any], bool]:
 ADAPTERS: Final[Sequence[Adapter]] = (
     # Callables come first: a mock has every method.
     (callable, callables.adapt),
-    (_has("invoke"), Late("retrievers.adapters.langchain", "adapt")),
+    (_has("invoke"), Late("retrievers.adapters.langchain", "adapt_retriever")),
     (_has("retrieve"), Late("retrievers.adapters.llama_index", "adapt")),
     (_has("run", "inputs", "outputs"), Late("retrievers.adapters.haystack", "adapt_pipeline")),
     (_has("run"), Late("retrievers.adapters.haystack", "adapt_component")),
-    (_has("similarity_search"), Late("retrievers.adapters.vector_store", "adapt")),
+    (_has("similarity_search"), Late("retrievers.adapters.langchain", "adapt_store")),
 )
 """In the order in which they are tried."""

@@ -1,11 +1,15 @@
 """Scores and their baselines, from values by example."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from pytest_rageval.errors import Cause
+from pytest_rageval.errors import Cause, RagevalError
 from pytest_rageval.gate.baseline import baseline_entry
-from pytest_rageval.gate.comparison import BaselineScore, Comparison, compared
+from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
+from pytest_rageval.gate.drop_tests import Compared, DropTest, drop_tests
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import BaselineLookup, Case, Ruling, Verdict, rule, verdict_on
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.scores import Evidence, Outcome, Score
 
@@ -49,7 +53,7 @@ def before_of(values: Values, *, fingerprint: Mapping[str, Any] | None = None) -
 
 def comparison_of(before: Values, now: Values) -> Comparison:
     """Both, compared."""
-    return compared(score_of(now), {}, before_of(before))
+    return compare(score_of(now), {}, before_of(before))
 
 
 def numbered(ones: int, zeros: int) -> dict[str, float | None]:
@@ -61,3 +65,30 @@ def ranked(name: str, value: float, labels: list[str], answer: str | None = None
     """An outcome with what was retrieved and answered."""
     ranking = Ranking(name, tuple(Document(f"text of {label}", label) for label in labels))
     return Outcome(example(name), value, evidence=Evidence(ranking, answer))
+
+
+def drop_test(
+    comparison: Comparison,
+    *,
+    max_drop: float,
+    alpha: float = 0.05,
+    scale: tuple[float, float] = (0.0, 1.0),
+    **words: Any,
+) -> DropTest:
+    """The test of one drop."""
+    return drop_tests(
+        [Compared(Threshold("recall@5", max_drop=max_drop, alpha=alpha, **words), comparison, scale)]
+    )[0]
+
+
+def drop_verdict(score: Score, threshold: Threshold, drop: DropTest | None) -> Verdict:
+    """The verdict on a score whose drop was tested."""
+    return verdict_on(score, threshold, None if drop is None else drop.comparison, drop)
+
+
+def rule_on(score: Score, threshold: Threshold, baseline: BaselineLookup, *, alpha: float = 0.05) -> Ruling:
+    """The ruling on the only threshold of a test, whose error is raised."""
+    [ruling] = rule([Case(score, replace(threshold, alpha=alpha), baseline)])
+    if isinstance(ruling, RagevalError):
+        raise ruling
+    return ruling

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import StaleBaselineError
-from pytest_rageval.gate.comparison import BaselineScore, compared
+from pytest_rageval.gate.comparison import BaselineScore, compare
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
 from tests.unit.gate.scored import Values, before_of, comparison_of, example, ranked, score_of
@@ -44,7 +44,7 @@ def test_the_examples_of_both_are_compared(
 def test_a_changed_question_is_another_one(changes: dict[str, Any]) -> None:
     """Also where its id stayed, or only what is right did not."""
     outcomes = [Outcome(example("a"), 0.0), Outcome(example("b", **changes), 0.0)]
-    comparison = compared(Score("recall@5", outcomes), {}, before_of({"a": 1.0, "b": 1.0}))
+    comparison = compare(Score("recall@5", outcomes), {}, before_of({"a": 1.0, "b": 1.0}))
     assert [change.outcome.example.id for change in comparison.changes] == ["a"]
     assert comparison.left_out == 1
 
@@ -58,7 +58,7 @@ def test_a_score_of_another_branch_is_not_compared_under_this_ones_fingerprint()
         before.questions, before.fingerprint, {**before.examples, **other.examples, **unmarked}
     )
     now = {"generator": "m2", "package": "0.2"}
-    comparison = compared(score_of({"a": 0.0, "b": 0.0, "c": 0.0}), now, merged)
+    comparison = compare(score_of({"a": 0.0, "b": 0.0, "c": 0.0}), now, merged)
     assert [change.outcome.example.id for change in comparison.changes] == ["a", "c"]
     assert comparison.left_out == 1
 
@@ -66,7 +66,7 @@ def test_a_score_of_another_branch_is_not_compared_under_this_ones_fingerprint()
 def test_new_tags_make_no_other_question() -> None:
     """So slices may be drawn anew; each compares with what its examples scored."""
     now = score_of({"a": 0.0, "b": 1.0}, tags={"a": {"topic": "new"}})
-    comparison = compared(now.where(topic="new"), {}, before_of({"a": 1.0, "b": 1.0}))
+    comparison = compare(now.where(topic="new"), {}, before_of({"a": 1.0, "b": 1.0}))
     assert (comparison.drops, comparison.left_out) == ([1.0], 0)
 
 
@@ -74,7 +74,7 @@ def test_what_a_slice_leaves_out_is_not_counted_as_gone() -> None:
     """But what is new in it is."""
     tags = {name: {"topic": "t"} for name in ("a", "new")}
     now = score_of({"a": 1.0, "b": 1.0, "new": 1.0}, tags=tags).where(topic="t")
-    assert compared(now, {}, before_of({"a": 1.0, "b": 1.0, "gone": 1.0})).left_out == 1
+    assert compare(now, {}, before_of({"a": 1.0, "b": 1.0, "gone": 1.0})).left_out == 1
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_nothing_in_common_is_no_comparison(before: Values, now: Values) -> None
         else BaselineScore({}, {}, {})
     )
     with pytest.raises(StaleBaselineError) as caught:
-        compared(score_of(now), {}, kept)
+        compare(score_of(now), {}, kept)
     assert str(caught.value) == (
         f"recall@5: of {len(now)} examples none is in the baseline with the same question and gold, and scored "
         f"in both.\nW{AGAIN[1:]}"
@@ -105,7 +105,7 @@ def test_an_example_that_the_score_did_not_have_is_new() -> None:
     """Its question is known of the test's other scores; this score says nothing of it."""
     before = before_of({"a": 1.0, "b": 1.0})
     fewer = BaselineScore(before.questions, {}, {"a": before.examples["a"]})
-    comparison = compared(score_of({"a": 1.0, "b": 0.0}), {}, fewer)
+    comparison = compare(score_of({"a": 1.0, "b": 0.0}), {}, fewer)
     assert (comparison.drops, comparison.left_out) == ([0.0], 1)
 
 
@@ -126,7 +126,7 @@ def test_a_change_shows_what_came_back_then() -> None:
         {"a": {"score": 1.0, "ranking": ["kb-1", "kb-2"], "answer": "30 days"}, "b": {"score": 1}},
     )
     score = Score("recall@5", [ranked("a", 0.0, ["kb-9"], "no"), ranked("b", 0.5, ["kb-9"])])
-    first, second = compared(score, {}, before).changes
+    first, second = compare(score, {}, before).changes
     assert (first.ranking, first.answer, first.drop) == (("kb-1", "kb-2"), "30 days", 1.0)
     assert (second.ranking, second.answer, second.drop) == (None, None, 0.5)
 
@@ -153,7 +153,7 @@ NOW = {"generator": "m1 at https://a/v1", "judge": "j", "judge votes": 3, "packa
 def test_all_beside_the_retriever_that_changed_is_named(then: dict[str, Any], lines: list[str]) -> None:
     """A line each, with what it was and is, and the two ways out."""
     with pytest.raises(StaleBaselineError) as caught:
-        compared(score_of({"a": 1.0}), NOW, before_of({"a": 1.0}, fingerprint=NOW | then))
+        compare(score_of({"a": 1.0}), NOW, before_of({"a": 1.0}, fingerprint=NOW | then))
     shown = str(caught.value).replace("https://a/v1 now", "* now").splitlines()
     assert shown == [
         "recall@5: the baseline was made with other settings; only the retriever may differ. Changed since:",
@@ -165,7 +165,7 @@ def test_all_beside_the_retriever_that_changed_is_named(then: dict[str, Any], li
 def test_a_release_that_scores_alike_is_no_change() -> None:
     """The package's version is told in the file; what of it moves scores is `scoring`."""
     before = before_of({"a": 1.0}, fingerprint=NOW | {"package": "0.1.0"})
-    assert compared(score_of({"a": 1.0}), NOW, before).drops == [0.0]
+    assert compare(score_of({"a": 1.0}), NOW, before).drops == [0.0]
 
 
 def test_a_pair_without_both_scores_is_left_out_and_counted() -> None:
@@ -182,7 +182,7 @@ def test_a_pair_without_both_scores_is_left_out_and_counted() -> None:
     )
     kept = {name: {"score": None if name == "then undefined" else 1.0} for name in examples}
     before = BaselineScore({name: example.digest for name, example in examples.items()}, {}, kept)
-    comparison = compared(score, {}, before)
+    comparison = compare(score, {}, before)
     assert ([change.outcome.example.id for change in comparison.changes], comparison.drops) == (
         ["same"],
         [0.5],
@@ -193,7 +193,7 @@ def test_a_pair_without_both_scores_is_left_out_and_counted() -> None:
 def test_what_the_retriever_failed_at_counts_as_lost() -> None:
     """With the lowest value there is; else a retriever would get better by failing at what it loses."""
     now = score_of({"a": 1.0, "b": None, "c": None}, cause="retriever")
-    comparison = compared(now, {}, before_of({"a": 1.0, "b": 0.75, "c": None}))
+    comparison = compare(now, {}, before_of({"a": 1.0, "b": 0.75, "c": None}))
     assert comparison.drops == [0.0, 0.75]
     assert [outcome.example.id for outcome in comparison.failed] == ["b"]
     assert [change.outcome.value for change in comparison.worse] == [0.0]
@@ -204,7 +204,7 @@ def test_what_the_retriever_failed_at_counts_as_lost() -> None:
 def test_what_another_part_failed_at_is_lost_and_not_compared() -> None:
     """A server's failure is not held against the retriever."""
     now = score_of({"a": 1.0, "b": None}, cause="run")
-    comparison = compared(now, {}, before_of({"a": 1.0, "b": 0.75}))
+    comparison = compare(now, {}, before_of({"a": 1.0, "b": 0.75}))
     assert comparison.drops == [0.0]
     assert ([outcome.example.id for outcome in comparison.lost], comparison.failed) == (["b"], ())
 
@@ -212,7 +212,7 @@ def test_what_another_part_failed_at_is_lost_and_not_compared() -> None:
 def test_the_lowest_value_is_that_of_the_scale_or_of_what_there_was() -> None:
     """A score that another plugin added may go further than it says."""
     now = score_of({"a": 3.0, "b": None}, cause="retriever", scale=(1.0, 5.0))
-    assert compared(now, {}, before_of({"a": 3.0, "b": 4.0})).drops == [0.0, 3.0]
-    assert compared(now, {}, before_of({"a": -1.0, "b": 4.0})).drops == [-4.0, 5.0]
+    assert compare(now, {}, before_of({"a": 3.0, "b": 4.0})).drops == [0.0, 3.0]
+    assert compare(now, {}, before_of({"a": -1.0, "b": 4.0})).drops == [-4.0, 5.0]
     score = score_of({"a": 1.0, "new": 1.0, "b": None}, cause="retriever")
-    assert compared(score, {}, before_of({"a": 1.0, "b": 1.0})).new == 1
+    assert compare(score, {}, before_of({"a": 1.0, "b": 1.0})).new == 1

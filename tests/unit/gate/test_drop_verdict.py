@@ -2,11 +2,20 @@
 
 import pytest
 
-from pytest_rageval.gate.comparison import DropTest, compared, drop_test
+from pytest_rageval.gate.comparison import compare
+from pytest_rageval.gate.drop_tests import DropTest
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import Verdict, verdict_on
+from pytest_rageval.gate.verdict import Verdict
 from pytest_rageval.scores import Score
-from tests.unit.gate.scored import Values, before_of, comparison_of, numbered, score_of
+from tests.unit.gate.scored import (
+    Values,
+    before_of,
+    comparison_of,
+    drop_test,
+    drop_verdict,
+    numbered,
+    score_of,
+)
 
 
 def _test(
@@ -19,7 +28,7 @@ def _verdict(
     before: Values, now: Values, *, max_drop: float, strict: bool = False, alpha: float = 0.05
 ) -> Verdict:
     found = _test(before, now, max_drop=max_drop, strict=strict, alpha=alpha)
-    return verdict_on(score_of(now), Threshold("recall@5", max_drop=max_drop, strict=strict), found)
+    return drop_verdict(score_of(now), Threshold("recall@5", max_drop=max_drop, strict=strict), found)
 
 
 ALL = numbered(20, 0)
@@ -28,14 +37,14 @@ ALL = numbered(20, 0)
 @pytest.mark.parametrize(
     ("now", "alpha", "status", "reason"),
     [
-        (ALL, 0.05, "pass", "1.000 is the baseline's, within the allowed drop of 0.02"),
+        (ALL, 0.05, "pass", "1.000: drop 0.000 [-0.119, 0.119] from the baseline's 1.000, allowed 0.02"),
         (
             numbered(19, 1),
             0.05,
             "inconclusive",
             (
-                "0.950 is 0.050 below the baseline's 1.000, more than the allowed 0.02, but not significant "
-                "(p = 0.5 > 0.05): 20 examples show a drop of 0.309 at 80% power; about 124 would settle this one"
+                "0.950: drop 0.050 [-0.075, 0.196] from the baseline's 1.000, allowed 0.02: a drop is not significant "
+                "(p = 0.25 > 0.05); 20 examples show a drop of 0.389 at 80% power; about 124 would settle this one"
             ),
         ),
         (
@@ -43,8 +52,8 @@ ALL = numbered(20, 0)
             0.05,
             "fail",
             (
-                "0.700 is 0.300 below the baseline's 1.000, more than the allowed 0.02, and significant "
-                "(p = 0.016 ≤ 0.05)"
+                "0.700: drop 0.300 [0.145, 0.484] from the baseline's 1.000, allowed 0.02: a drop of more than 0.02 is "
+                "significant (p = 0.0078 ≤ 0.05)"
             ),
         ),
         # The same drop in a family of ten, tested at a tenth of the level.
@@ -53,8 +62,18 @@ ALL = numbered(20, 0)
             0.005,
             "inconclusive",
             (
-                "0.700 is 0.300 below the baseline's 1.000, more than the allowed 0.02, but not significant "
-                "(p = 0.016 > 0.005): 20 examples show a drop of 0.584 at 80% power; about 39 would settle this one"
+                "0.700: drop 0.300 [-0.024, 0.584] from the baseline's 1.000, allowed 0.02: a drop is not significant "
+                "(p = 0.0078 > 0.005); 20 examples show a drop of 0.671 at 80% power; about 39 would settle this one"
+            ),
+        ),
+        # Significant, and perhaps no larger than allowed.
+        (
+            numbered(14, 6),
+            0.008,
+            "fail",
+            (
+                "0.700: drop 0.300 [0.008, 0.567] from the baseline's 1.000, allowed 0.02: a drop is significant "
+                "(p = 0.0078 ≤ 0.008), one of more than 0.02 is not"
             ),
         ),
     ],
@@ -70,7 +89,7 @@ def test_a_gain_passes() -> None:
     """It is told as such."""
     verdict = _verdict(numbered(10, 10), numbered(15, 5), max_drop=0.0)
     assert verdict == Verdict(
-        "pass", "0.750 is 0.250 above the baseline's 0.500, within the allowed drop of 0"
+        "pass", "0.750: drop -0.250 [-0.432, -0.101] from the baseline's 0.500, allowed 0"
     )
 
 
@@ -78,7 +97,7 @@ def test_a_drop_that_is_allowed_passes_though_it_is_no_noise() -> None:
     """How much matters is the user's to say; a drop of just as much is allowed."""
     verdict = _verdict(ALL, numbered(14, 6), max_drop=0.3)
     assert verdict == Verdict(
-        "pass", "0.700 is 0.300 below the baseline's 1.000, within the allowed drop of 0.3"
+        "pass", "0.700: drop 0.300 [0.145, 0.484] from the baseline's 1.000, allowed 0.3"
     )
 
 
@@ -88,14 +107,14 @@ def test_a_drop_is_told_apart_from_what_is_allowed() -> None:
     verdict = _verdict(ALL, now, max_drop=0.02)
     assert verdict.status == "fail"
     assert verdict.reason.startswith(
-        "0.980 is 0.0204 below the baseline's 1.000, more than the allowed 0.02,"
+        "0.980: drop 0.0204 [0.020, 0.023] from the baseline's 1.000, allowed 0.02: "
     )
 
 
 def test_a_p_value_is_told_apart_from_its_level() -> None:
-    """Likewise: 0.015625 is above 0.01553, and "0.016 > 0.016" would puzzle."""
-    reason = _verdict(ALL, numbered(14, 6), max_drop=0.02, alpha=0.01553).reason
-    assert "(p = 0.0156 > 0.0155)" in reason
+    """Likewise: 0.0078125 is above 0.00776, and "0.0078 > 0.0078" would puzzle."""
+    reason = _verdict(ALL, numbered(14, 6), max_drop=0.02, alpha=0.00776).reason
+    assert "(p = 0.00781 > 0.00776)" in reason
 
 
 def test_too_few_examples_are_called_too_few() -> None:
@@ -103,26 +122,36 @@ def test_too_few_examples_are_called_too_few() -> None:
     verdict = _verdict(numbered(4, 0), numbered(3, 1), max_drop=0.02)
     assert verdict.status == "inconclusive"
     assert verdict.reason.endswith(
-        "(p = 0.5 > 0.05): 4 examples are too few to show any drop at 80% power; about 25 would settle this one"
+        "(p = 0.25 > 0.05); 4 examples are too few to show any drop at 80% power; about 25 would settle this one"
     )
 
 
 @pytest.mark.parametrize(
     ("now", "status", "reason"),
     [
-        (100, "pass", "1.000 is the baseline's; a drop of 0.05 is excluded (p = 0.0059 ≤ 0.05)"),
+        (
+            100,
+            "pass",
+            (
+                "1.000: drop 0.000 [-0.026, 0.026] from the baseline's 1.000, allowed 0.05: a drop of 0.05 is "
+                "excluded (p = 0.0059 ≤ 0.05)"
+            ),
+        ),
         (
             98,
             "fail",
             (
-                "0.980 is 0.020 below the baseline's 1.000; a drop of 0.05 is not excluded (p = 0.12 > 0.05): "
-                "about 200 would settle this one"
+                "0.980: drop 0.020 [-0.007, 0.059] from the baseline's 1.000, allowed 0.05: a drop of 0.05 is not "
+                "excluded (p = 0.12 > 0.05); about 200 would settle this one"
             ),
         ),
         (
             90,
             "fail",
-            "0.900 is 0.100 below the baseline's 1.000; a drop of 0.05 is not excluded (p = 1 > 0.05)",
+            (
+                "0.900: drop 0.100 [0.061, 0.160] from the baseline's 1.000, allowed 0.05: a drop of 0.05 is not "
+                "excluded (p = 1 > 0.05)"
+            ),
         ),
     ],
 )
@@ -157,7 +186,6 @@ def test_a_small_level_is_reached_by_drawn_signs() -> None:
     """In a family of two thousand a p-value must be able to be smaller than 1 in 40,000."""
     before: Values = {f"q{n}": 0.5 + n * 0.00317 + n * n * 1e-5 for n in range(60)}
     now: Values = {name: 0.1 * (value or 0.0) for name, value in before.items()}
-    assert _test(before, now, max_drop=0.02).p_value == pytest.approx(1 / 20_001)
     assert _test(before, now, max_drop=0.02, alpha=0.05 / 2000).significant
 
 
@@ -179,14 +207,14 @@ def test_a_small_level_is_reached_by_drawn_signs() -> None:
 def test_the_reason_says_over_which_examples(before: Values, now: Values, told: str, *, strict: bool) -> None:
     """Where these are not all; and the score of all, where that is another number."""
     reason = _verdict(ALL | before, ALL | now, max_drop=0.3, strict=strict).reason
-    assert reason.startswith(f"1.000 is the baseline's{told}{';' if strict else ','} ")
+    assert f"from the baseline's 1.000{told}, allowed 0.3" in reason
     shown = _verdict(ALL | before, ALL | now | {"q1": 0.0}, max_drop=0.3, strict=strict).reason
     assert ("over all" in shown) == bool(told)
 
 
 def test_without_a_baseline_it_passes_with_a_warning() -> None:
     """With the option that writes one."""
-    verdict = verdict_on(score_of(ALL), Threshold("recall@5", max_drop=0.02))
+    verdict = drop_verdict(score_of(ALL), Threshold("recall@5", max_drop=0.02), None)
     told = "1.000 has no baseline yet to compare with; --rageval-update-baseline writes one"
     assert verdict == Verdict("pass", told, (told,))
 
@@ -194,13 +222,13 @@ def test_without_a_baseline_it_passes_with_a_warning() -> None:
 def test_a_bound_that_is_passed_is_told_before_a_drop() -> None:
     """Both are, where both fail."""
     drop = _test(ALL, numbered(5, 15), max_drop=0.02)
-    verdict = verdict_on(score_of(numbered(5, 15)), Threshold("recall@5", min=0.5, max_drop=0.02), drop)
+    verdict = drop_verdict(score_of(numbered(5, 15)), Threshold("recall@5", min=0.5, max_drop=0.02), drop)
     assert verdict.status == "fail"
     assert verdict.reason.startswith(
-        "0.250 is below the minimum 0.5; 0.250 is 0.750 below the baseline's 1.000"
+        "0.250 is below the minimum 0.5; 0.250: drop 0.750 [0.541, 0.873] from the baseline's 1.000"
     )
     doubted = _test(ALL, numbered(19, 1), max_drop=0.02)
-    verdict = verdict_on(score_of(numbered(19, 1)), Threshold("recall@5", min=0.99, max_drop=0.02), doubted)
+    verdict = drop_verdict(score_of(numbered(19, 1)), Threshold("recall@5", min=0.99, max_drop=0.02), doubted)
     assert (verdict.status, verdict.reason) == ("fail", "0.950 is below the minimum 0.99")
     (warning,) = verdict.warnings
     assert warning.endswith("about 124 would settle this one")
@@ -238,10 +266,8 @@ def test_a_bound_within_the_noise_of_runs_is_pointed_out(
     assert score.spread == pytest.approx(0.1 / 2**0.5)
     drop = None
     if "max_drop" in bounds:
-        drop = drop_test(
-            comparison_of(ALL, numbered(16, 4)), max_drop=bounds["max_drop"], strict=False, alpha=0.001
-        )
-    verdict = verdict_on(score, Threshold("answer.em@5", **bounds), drop)
+        drop = drop_test(comparison_of(ALL, numbered(16, 4)), max_drop=bounds["max_drop"], alpha=0.001)
+    verdict = drop_verdict(score, Threshold("answer.em@5", **bounds), drop)
     ends = ": another run may end on the other side"
     told = [each for each in verdict.warnings if each.endswith(ends)]
     assert told == [each.replace(": another run may *", ends) for each in warnings]
@@ -252,8 +278,8 @@ def test_the_distance_to_an_allowed_drop_is_that_of_the_common_examples() -> Non
     now = numbered(16, 4) | {f"new{n}": 0.0 for n in range(10)}
     again = score_of(now | {"q0": 0.0}).outcomes
     score = Score("answer.em@5", score_of(now).outcomes, repeats=[again])
-    drop = drop_test(comparison_of(ALL, now), max_drop=0.21, strict=False, alpha=0.05)
-    _, warning = verdict_on(score, Threshold("answer.em@5", max_drop=0.21), drop).warnings
+    drop = drop_test(comparison_of(ALL, now), max_drop=0.21, alpha=0.05)
+    _, warning = drop_verdict(score, Threshold("answer.em@5", max_drop=0.21), drop).warnings
     assert warning.startswith("max_drop (0.790) is 0.010 from 0.800, and runs differ by 0.024")
 
 
@@ -268,10 +294,10 @@ def test_no_drop_below_the_scale_is_promised_to_be_seen() -> None:
     """Grades from 1 to 5 that are 3 in the mean can drop by 2, and not by 3."""
     before = {f"q{n}": 3.0 for n in range(5)}
     now = before | {"q0": 1.0}
-    drop = drop_test(comparison_of(before, now), max_drop=0.1, strict=False, alpha=0.05, largest=4.0)
+    drop = drop_test(comparison_of(before, now), max_drop=0.1, alpha=0.05, scale=(1.0, 5.0))
     assert drop.detectable is not None
-    assert 2 < drop.detectable < 3
-    verdict = verdict_on(
+    assert drop.detectable > 2
+    verdict = drop_verdict(
         score_of(now, scale=(1.0, 5.0)), Threshold("judged.correctness@5", max_drop=0.1), drop
     )
     assert "5 examples are too few to show any drop at 80% power" in verdict.reason
@@ -336,10 +362,10 @@ def test_a_drop_that_would_not_be_seen_is_pointed_out(
 @pytest.mark.parametrize(
     ("n", "alpha", "warning"),
     [
-        (4, 0.05, "(p = 0.062 > 0.05); 5 are the least"),
-        (5, 0.05, None),
-        (7, 0.005, "(p = 0.0078 > 0.005); 8 are the least"),
-        (8, 0.005, None),
+        (3, 0.05, "(p = 0.062 > 0.05); 4 are the least"),
+        (4, 0.05, None),
+        (6, 0.005, "(p = 0.0078 > 0.005); 7 are the least"),
+        (7, 0.005, None),
     ],
 )
 def test_a_threshold_that_no_drop_could_fail_is_pointed_out(
@@ -367,8 +393,8 @@ def test_an_allowed_drop_is_a_share_of_the_scale() -> None:
     now = before | {"q0": None, "q1": None}
     score = score_of(now, scale=(1.0, 5.0))
     for max_drop, warned in ((0.1, True), (0.2, False)):
-        drop = drop_test(comparison_of(before, now), max_drop=max_drop, strict=False, alpha=0.05)
-        verdict = verdict_on(score, Threshold("judged.correctness@5", max_drop=max_drop), drop)
+        drop = drop_test(comparison_of(before, now), max_drop=max_drop, alpha=0.05)
+        verdict = drop_verdict(score, Threshold("judged.correctness@5", max_drop=max_drop), drop)
         assert bool(verdict.warnings) == warned
 
 
@@ -390,11 +416,11 @@ def test_what_the_retriever_failed_at_is_a_drop() -> None:
     """The reason says how many count, why and which, and what the mean is without them."""
     before, now = numbered(100, 0), numbered(94, 0) | {f"q{94 + n}": None for n in range(6)}
     score = score_of(now, cause="retriever")
-    drop = drop_test(compared(score, {}, before_of(before)), max_drop=0.02, strict=False, alpha=0.05)
-    verdict = verdict_on(score, Threshold("recall@5", max_drop=0.02), drop)
+    drop = drop_test(compare(score, {}, before_of(before)), max_drop=0.02, alpha=0.05)
+    verdict = drop_verdict(score, Threshold("recall@5", max_drop=0.02), drop)
     assert verdict == Verdict(
         "fail",
-        "0.940 (1.000 without those) is 0.060 below the baseline's 1.000 over 100 examples (6 have no score, since the "
-        "retriever failed, and count as 0: the retriever failed (q94, q95, q96, q97, q98, q99)), more than the allowed "
-        "0.02, and significant (p = 0.016 ≤ 0.05)",
+        "0.940 (1.000 without those): drop 0.060 [0.031, 0.112] from the baseline's 1.000 over 100 examples (6 have no "
+        "score, since the retriever failed, and count as 0: the retriever failed (q94, q95, q96, q97, q98, q99)), "
+        "allowed 0.02: a drop of more than 0.02 is significant (p = 0.0078 ≤ 0.05)",
     )

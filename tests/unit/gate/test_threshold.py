@@ -43,7 +43,7 @@ def test_bounds_are_read(kwargs: dict[str, Any], expected: Threshold) -> None:
         ((), {"min": 0.5}, "wants the name of one score, found ()"),
         (("a@1", "b@1"), {"min": 0.5}, "wants the name of one score, found ('a@1', 'b@1')"),
         ((0.5,), {}, "wants the name of one score, found (0.5,)"),
-        (("recall@5",), {}, "bounds nothing: give min, max or max_drop"),
+        (("recall@5",), {}, "bounds nothing: give min, max, max_drop or max_lost"),
         (("recall@5",), {"where": {"topic": "a"}}, "bounds nothing"),
         (("recall@5",), {"minimum": 0.5}, "has no keyword 'minimum'. It knows: "),
         (("recall@5",), {"min": 0.5, "b": 1, "a": 1}, "has no keyword 'a', 'b'"),
@@ -129,9 +129,9 @@ def test_a_baseline_knows_a_score_by_the_way_it_is_computed(words: dict[str, Any
 def test_the_markers_help_shows_every_word_with_its_default() -> None:
     """Made of the class, so that it cannot say what is not so."""
     assert Threshold.signature().startswith(
-        "spec, *, min=None, max=None, max_drop=None, where=None, by=None,"
+        "spec, *, min=None, max=None, max_drop=None, max_lost=None, where=None, by=None,"
     )
-    assert "alpha=0.05, strict=False" in Threshold.signature()
+    assert "alpha=0.05, burden='drop', strict=False," in Threshold.signature()
 
 
 def test_by_without_a_bound_is_an_error_where_a_score_is_asked_for() -> None:
@@ -222,3 +222,34 @@ def test_a_large_drop_is_doubted(
     """Above a fifth of the scale it is probably a slip; where nobody says how far it goes, nobody can say."""
     doubts = Threshold("recall@5", max_drop=max_drop).doubts(scale)
     assert [told in doubt for doubt in doubts] == ([] if told is None else [True])
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ({"max_lost": -1}, "max_lost=-1 is not a number of examples, such as max_lost=0."),
+        ({"max_lost": 0.02}, "max_lost=0.02 is not a number of examples"),
+        ({"max_lost": True}, "max_lost=True is not a number of examples"),
+        ({"max_lost": 0, "tolerance": -0.1}, "tolerance=-0.1 is not a number of at least 0."),
+        ({"max_drop": 0.02, "tolerance": 0.1}, "tolerance says which examples count for max_lost"),
+        ({"max_drop": 0.02, "burden": "proof"}, "burden='proof' is neither 'drop' nor 'beyond'."),
+        ({"max_drop": 0.02, "inconclusive": "error"}, "inconclusive='error' is neither 'warn' nor 'fail'."),
+        ({"max_drop": 0.02, "cluster": 3}, "cluster=3 is not the name of a tag"),
+        (
+            {"max_lost": 0, "burden": "beyond"},
+            "burden says how max_drop is tested, and there is no max_drop.",
+        ),
+        ({"max_lost": 0, "inconclusive": "fail"}, "inconclusive says how max_drop is tested"),
+        ({"min": 0.5, "cluster": "topic"}, "cluster says how max_drop is tested"),
+        (
+            {"max_drop": 0.02, "strict": True, "burden": "beyond"},
+            "burden has no effect with strict=True, which fails unless a drop of max_drop is excluded.",
+        ),
+    ],
+)
+def test_keywords_of_comparisons_are_refused_where_they_make_no_sense(
+    words: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        Threshold.parse(("recall@5",), words)
+    assert problem in str(caught.value)

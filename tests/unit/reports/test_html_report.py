@@ -7,11 +7,12 @@ import pytest
 
 from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import BaselineLookup, rule
+from pytest_rageval.gate.verdict import BaselineLookup
 from pytest_rageval.model import Document, Example, Gold, Ranking
 from pytest_rageval.reports.html import html_report
 from pytest_rageval.reports.results import report_document
 from pytest_rageval.scores import Evidence, Outcome, Score
+from tests.unit.gate.scored import rule_on
 from tests.unit.reports.entries import ruling_entry
 
 SETTINGS = {"generator": None, "judge": "canonical", "comparator": "judge"}
@@ -58,7 +59,7 @@ def _outcome(name: str, value: float | None, text: str = "Why?", **evidence: Any
 def _page(outcomes: list[Outcome], message: str = "", **bounds: Any) -> str:
     examples = {each.example.id: {"score": 1.0, "ranking": [], "answer": "a month"} for each in outcomes}
     before = BaselineScore({each.example.id: each.example.digest for each in outcomes}, {}, examples)
-    ruling = rule(
+    ruling = rule_on(
         Score("answer.em@2", outcomes),
         Threshold("answer.em@2", **bounds),
         BaselineLookup({}, before),

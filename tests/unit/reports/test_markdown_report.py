@@ -7,11 +7,12 @@ import pytest
 
 from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import BaselineLookup, rule
+from pytest_rageval.gate.verdict import BaselineLookup
 from pytest_rageval.model import Document, Example, Gold, Ranking
 from pytest_rageval.reports.markdown import LONGEST, markdown_report
 from pytest_rageval.reports.results import report_document
 from pytest_rageval.scores import Evidence, Outcome, Score
+from tests.unit.gate.scored import rule_on
 from tests.unit.reports.entries import ruling_entry, score_entry
 
 SETTINGS = {"generator": "m_1", "judge": "m2", "comparator": "judge or em"}
@@ -33,7 +34,7 @@ def _ruled(values: list[float], then: float | None, text: str = "Why?", **bounds
         before = BaselineScore({each.example.id: each.example.digest for each in outcomes}, {}, examples)
     score = Score("answer.em@1", outcomes)
     return ruling_entry(
-        rule(score, Threshold("answer.em@1", **bounds), BaselineLookup({}, before), alpha=0.05)
+        rule_on(score, Threshold("answer.em@1", **bounds), BaselineLookup({}, before), alpha=0.05)
     )
 
 
@@ -72,7 +73,7 @@ def test_what_failed_comes_first_and_a_tests_name_stands_once() -> None:
     assert _rows(text) == [
         [
             *("❌", "`test_a.py::test_bad`", "`answer.em@1`", "0.000", "0.000 to 0.324", "8", "0"),
-            *("−1.000 (p = 0.0039)", "↓ 0.02", "❌ fail"),
+            *("−1.000 (p = 0.002)", "↓ 0.02", "❌ fail"),
         ],
         ["", "", "`recall@5`", "1.000", "0.207 to 1.000", "1", "0", "-", "-", "-"],
         [
@@ -90,7 +91,7 @@ def test_why_a_test_failed_is_told_by_its_scores_or_by_pytest() -> None:
         _test("test_lost", _ruled([1.0], 1.0, max_drop=0.1) | ERROR, outcome="error", message="as with -q"),
     )
     lost = "<br><code>answer.em@1</code>: 12 of 12 questions got worse, 0 better"
-    head = "answer.em@1: 0.000 is 1.000 below the baseline's 1.000, more than the allowed"
+    head = "answer.em@1: 0.000: drop 1.000 [0.632, 1.000] from the baseline's 1.000, allowed"
     assert f"<summary>❌ <code>test_a.py::test_bad</code> {lost}</summary>\n\n```text\n{head}\n" in text
     assert text.count("1.00 → 0.00") == 10
     assert "and 2 more (the HTML report shows them): q10, q11" in text

@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from pytest_rageval.gate.baseline import LONGEST
-from pytest_rageval.gate.comparison import BaselineScore, compared
+from pytest_rageval.gate.comparison import BaselineScore, compare
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import BaselineLookup, Ruling, rule
+from pytest_rageval.gate.verdict import BaselineLookup, Ruling
 from pytest_rageval.model import Document, Example, Gold, Ranking
 from pytest_rageval.reports.questions import failure_lines, question_lines, worse_entry
 from pytest_rageval.reports.terminal import table_lines, warning_lines
 from pytest_rageval.scores import Evidence, Outcome, Score
+from tests.unit.gate.scored import rule_on
 from tests.unit.reports.entries import ruling_entry
 
 
@@ -32,7 +33,7 @@ def _before(*outcomes: Outcome, **kept: Any) -> BaselineScore:
 
 
 def _worse(outcome: Outcome, **kept: Any) -> list[str]:
-    comparison = compared(Score("answer.em@2", [outcome]), {}, _before(outcome, **kept))
+    comparison = compare(Score("answer.em@2", [outcome]), {}, _before(outcome, **kept))
     return question_lines(worse_entry(comparison))[3:]
 
 
@@ -100,7 +101,7 @@ def test_lines_fit_a_terminal() -> None:
         _outcome(f"a-long-name-{n}", 0.0, *(f"doc-{m}" for m in range(40)), answer=LONG) for n in range(30)
     ]
     score = Score("answer.em@40", outcomes)
-    comparison = compared(score, {}, _before(*outcomes, answer=LONG[:LONGEST], ranking=["kb-1"] * 40))
+    comparison = compare(score, {}, _before(*outcomes, answer=LONG[:LONGEST], ranking=["kb-1"] * 40))
     lines = question_lines(worse_entry(comparison), limit=3)
     assert max(map(len, lines)) <= 80
     assert lines[:2] == ["30 of 30 questions got worse, 0 better:", "  lost by: retriever 30"]
@@ -119,7 +120,7 @@ def test_where_nothing_got_worse_there_is_nothing_to_list(bounds: dict[str, floa
         {each.example.id: {"score": each.value} for each in outcomes},
     )
     threshold = Threshold("em", max_drop=0.1, strict=True, **bounds)
-    ruling = rule(Score("em", outcomes), threshold, BaselineLookup({}, before), alpha=0.05)
+    ruling = rule_on(Score("em", outcomes), threshold, BaselineLookup({}, before), alpha=0.05)
     lines = failure_lines(ruling, limit=None)
     assert ruling.verdict.status == "fail"
     assert lines[-1] == "em = 0.500 (95% interval 0.095 to 0.905, n = 2)"
@@ -148,7 +149,7 @@ def test_the_questions_that_are_listed_are_why_a_bound_is_passed(
         {},
         {each.example.id: {"score": float(score)} for each, score in zip(outcomes, then, strict=True)},
     )
-    ruling = rule(Score("em", outcomes), Threshold("em", **bounds), BaselineLookup({}, before), alpha=0.05)
+    ruling = rule_on(Score("em", outcomes), Threshold("em", **bounds), BaselineLookup({}, before), alpha=0.05)
     assert ruling.verdict.status == "fail"
     assert f"{told}:" in failure_lines(ruling, limit=0)
 
@@ -161,15 +162,18 @@ def _ruled(values: dict[str, list[float]], **words: Any) -> Ruling:
         for n, value in enumerate(several)
     ]
     threshold = Threshold("answer.em@1", by="topic", **words)
-    return rule(Score("answer.em@1", outcomes), threshold, BaselineLookup({}, _before(*outcomes)), alpha=0.05)
+    return rule_on(
+        Score("answer.em@1", outcomes), threshold, BaselineLookup({}, _before(*outcomes)), alpha=0.05
+    )
 
 
 def test_the_values_that_fail_are_named_between_the_reason_and_the_score() -> None:
     """Behind the whole reason, which takes two lines, and the worst of them is told in full."""
     ruling = _ruled({"a": [0.0] * 8, "b": [1.0] * 8, "c": [0.0] * 7 + [1.0]}, max_drop=0.02)
     assert failure_lines(ruling, limit=0) == [
-        "answer.em@1 where topic='a': 0.000 is 1.000 below the baseline's 1.000, more",
-        "  than the allowed 0.02, and significant (p = 0.0039 ≤ 0.017)",
+        "answer.em@1 where topic='a': 0.000: drop 1.000 [0.354, 1.000] from the",
+        "  baseline's 1.000, allowed 0.02: a drop of more than 0.02 is significant (p =",
+        "  0.002 ≤ 0.05)",
         "  2 of 3 values of topic fail: a, c",
         "answer.em@1 where topic='a' = 0.000 (95% interval 0.000 to 0.324, n = 8)",
         "8 of 8 questions got worse, 0 better:",
@@ -195,7 +199,7 @@ def test_the_entry_of_slices_is_that_of_the_worst_with_all_beside_it() -> None:
     )
     lines = table_lines([{"nodeid": "test_a.py::test", "evalset": None, "scores": [entry]}])
     assert lines[3:] == [
-        "    answer.em@1 [topic=a]: baseline 1.000, drop 1.000 (p = 0.0039, 8 of 8 worse)",
+        "    answer.em@1 [topic=a]: baseline 1.000, drop 1.000 [0.354, 1.000] (p = 0.002, 8 of 8 worse)",
         "    answer.em@1 [topic=a]: the worst of 3 by topic; then c 0.500 inconclusive, b 1.000 pass",
     ]
 
@@ -206,8 +210,8 @@ def test_doubt_about_a_slice_is_told_though_another_is_worse() -> None:
     entry = json.loads(json.dumps(ruling_entry(_ruled(values, max_drop=0.02))))
     lines = warning_lines([{"nodeid": "test_a.py::test", "scores": [entry]}])
     starts = [
-        "warning: test_a.py::test: answer.em@1 [topic=c]: 0.500 is 0.500 below the baseline's",
-        "warning: test_a.py::test: answer.em@1 [topic=b]: 0.750 is 0.250 below the baseline's",
+        "warning: test_a.py::test: answer.em@1 [topic=c]: 0.500: drop 0.500 [",
+        "warning: test_a.py::test: answer.em@1 [topic=b]: 0.750: drop 0.250 [",
     ]
     assert [line[: len(start)] for line, start in zip(lines, starts, strict=True)] == starts
     assert ["warnings" in each for each in entry["by"]["slices"]] == [True, True, False]
@@ -217,13 +221,13 @@ def test_doubt_about_a_slice_is_told_though_another_is_worse() -> None:
     ("values", "text"),
     [
         ([1.0, 1.0], "baseline 1.000, no change (p = 1)"),
-        ([1.0, 0.5], "baseline 1.000, drop 0.250 (p = 0.5, 1 of 2 worse)"),
-        ([1.0, 2.0], "baseline 1.000, gain 0.500 (p = 1; 1 better: q1)"),
-        ([0.0, 2.5], "baseline 1.000, gain 0.250 (p = 0.75, 1 of 2 worse; 1 better: q1)"),
-        ([2.0, 3.0], "baseline 1.000, gain 1.500 (p = 1; 2 better: q1, q0)"),
+        ([1.0, 0.5], "baseline 1.000, drop 0.250 [-1.000, 0.800] (p = 0.25, 1 of 2 worse)"),
+        ([1.0, 2.0], "baseline 1.000, gain 0.500 [-0.362, 0.879] (p = 0.75; 1 better: q1)"),
+        ([0.0, 2.5], "baseline 1.000, gain 0.250 [-1.128, 1.500] (p = 0.62, 1 of 2 worse; 1 better: q1)"),
+        ([2.0, 3.0], "baseline 1.000, gain 1.500 [-1.066, 2.000] (p = 0.88; 2 better: q1, q0)"),
         (
             [2.0] * 9,
-            "baseline 1.000, gain 1.000 (p = 1; 9 better: q0, q1, q2, q3, q4, q5, q6, q7, …)",
+            "baseline 1.000, gain 1.000 [0.538, 1.000] (p = 1; 9 better: q0, q1, q2, q3, q4, q5, q6, q7, …)",
         ),
     ],
 )
@@ -232,7 +236,7 @@ def test_the_baseline_stands_below_the_score(values: list[float], text: str) -> 
     outcomes = [_outcome(f"q{n}", value) for n, value in enumerate(values)]
     score = Score("answer.em@1", outcomes)
     memory = BaselineLookup({}, _before(*outcomes))
-    entry = ruling_entry(rule(score, Threshold("answer.em@1", max_drop=0.9), memory, alpha=0.05))
+    entry = ruling_entry(rule_on(score, Threshold("answer.em@1", max_drop=0.9), memory, alpha=0.05))
     lines = table_lines([{"nodeid": "test_a.py::test", "evalset": None, "scores": [entry]}])
     assert lines[3:] == [f"    answer.em@1: {text}"]
 
@@ -242,7 +246,7 @@ def test_a_strict_threshold_is_told_in_the_entry() -> None:
     outcome = _outcome("q1", 1.0)
     threshold = Threshold("answer.em@5", max_drop=0.5, strict=True, alpha=0.1)
     score = Score("answer.em@5", [outcome])
-    entry = ruling_entry(rule(score, threshold, BaselineLookup({}, _before(outcome)), alpha=0.1))
+    entry = ruling_entry(rule_on(score, threshold, BaselineLookup({}, _before(outcome)), alpha=0.1))
     assert entry["threshold"] == {"min": None, "max": None, "max_drop": 0.5, "alpha": 0.1, "strict": True}
     assert (entry["baseline"]["p_value"], entry["baseline"]["detectable_drop"]) == (0.5, None)
     assert entry["baseline"]["examples_needed"] == 4

@@ -175,20 +175,36 @@ def test_a_score_is_compared_with_its_baseline(settings: Settings, session: Sess
     test = evaluated(session, tmp_path, mark, lost=range(8))
     assert test.evaluate_markers() == []
     (failure,) = test.failures()
-    assert "0.600 is 0.400 below the baseline's 1.000" in failure
+    assert "0.600: drop 0.400 [0.233, 0.581] from the baseline's 1.000" in failure
     assert test.results()["scores"][0]["baseline"]["alpha"] == 0.05
 
 
-def test_thresholds_of_markers_share_a_level_and_calls_do_not(
+def test_markers_share_a_level_with_the_tests_of_the_baseline_and_calls_do_not(
     settings: Settings, session: Session, tmp_path: Path
 ) -> None:
-    _update(settings, tmp_path, threshold(max_drop=0.02))
-    test = evaluated(session, tmp_path, threshold(max_drop=0.02), family_size=5)
+    """Tests whose thresholds are all strict have no part in it."""
+    entry = _update(settings, tmp_path, threshold(max_drop=0.02))["baseline"]
+    others = {f"test_a.py::test_{n}": entry for n in range(4)}
+    alone = {"test_a.py::test_strict": {**entry, "shares_alpha": False}}
+    Baseline({NODEID: entry, **others, **alone}).write(settings.baseline)
+    test = evaluated(session, tmp_path, threshold(max_drop=0.02))
     test.evaluate_markers()
     assert test.results()["scores"][0]["baseline"]["alpha"] == 0.01
-    test = evaluated(session, tmp_path, family_size=5)
+    test = evaluated(session, tmp_path)
     test.score("recall@1", {"max_drop": 0.02})
     assert test.results()["scores"][0]["baseline"]["alpha"] == 0.05
+
+
+@pytest.mark.parametrize(("family", "alpha"), [(1, 0.05), (10, 0.005)])
+def test_the_number_of_tests_that_share_a_level_can_be_set(
+    settings: Settings, tmp_path: Path, family: int, alpha: float
+) -> None:
+    _update(settings, tmp_path, threshold(max_drop=0.02))
+    session = Session(replace(settings, family=family))
+    test = evaluated(session, tmp_path, threshold(max_drop=0.02))
+    test.evaluate_markers()
+    session.close()
+    assert test.results()["scores"][0]["baseline"]["alpha"] == alpha
 
 
 def test_a_score_that_the_baseline_lacks_is_an_error(

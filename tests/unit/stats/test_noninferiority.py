@@ -6,7 +6,8 @@ import random
 import numpy as np
 import pytest
 
-from pytest_rageval.stats.noninferiority import noninferiority, null_weights
+from pytest_rageval.stats import noninferiority as module
+from pytest_rageval.stats.noninferiority import noninferiority, null_weights, reweighted_drop
 
 
 @pytest.mark.parametrize(("n", "margin"), [(20, 0.05), (58, 0.05), (59, 0.05), (149, 0.02), (1000, 0.001)])
@@ -100,3 +101,66 @@ def test_what_cannot_be_is_refused(drops: list[float], margin: float, message: s
     """A margin that no score can lose, and a difference beyond the scale."""
     with pytest.raises(ValueError, match=message):
         noninferiority(drops, margin)
+
+
+@pytest.mark.parametrize("kind", ["verdicts", "sixths", "real"])
+def test_sums_that_are_unlikely_need_not_be_followed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The p-value is that of all sums, for sets small and large."""
+    rng = np.random.default_rng(5)
+    cases = []
+    for n in (3, 50, 400, 3000):
+        if kind == "verdicts":
+            drops = rng.choice([-1.0, 0.0, 1.0], n, p=[0.03, 0.95, 0.02])
+        elif kind == "sixths":
+            drops = rng.integers(-2, 3, n) / 6
+        else:
+            drops = rng.uniform(-0.3, 0.3, n) * (rng.random(n) < 0.2)
+        cases.append(drops.tolist())
+    narrow = [noninferiority(drops, 0.02) for drops in cases]
+    monkeypatch.setattr(module, "_reach", lambda variance, largest: 1e9)  # noqa: ARG005 - of no matter
+    assert narrow == pytest.approx([noninferiority(drops, 0.02, points=1 << 24) for drops in cases], abs=1e-9)
+
+
+def test_a_drop_is_shown_as_its_opposite_is_excluded() -> None:
+    """Gains and losses change places, and so does the sign of what is allowed."""
+    rng = random.Random(6)
+    drops = [rng.choice([0.0, 0.5, -0.25, 1.0]) for _ in range(40)]
+    turned = [-drop for drop in drops]
+    assert reweighted_drop(turned, 0.0) == noninferiority(drops, 0.0)
+    for allowed in (0.0, 0.05, 0.3):
+        values, counts = np.unique(turned, return_counts=True)
+        if np.mean(turned) >= -allowed:
+            assert reweighted_drop(drops, allowed) == 1.0
+            continue
+        world = null_weights(values, counts / 40, -allowed, 1.0)
+        assert world @ np.append(values, 1.0) == pytest.approx(-allowed, abs=1e-12)
+        samples = (
+            np.random.default_rng(7).choice(np.append(values, 1.0), p=world, size=(40_000, 40)).sum(axis=1)
+        )
+        drawn = np.mean(samples <= sum(turned) + 1e-9)
+        error = 4 * math.sqrt(drawn * (1 - drawn) / 40_000) + 1e-4
+        assert reweighted_drop(drops, allowed) == pytest.approx(drawn, abs=error)
+
+
+def test_losses_without_a_gain_are_weighed_against_those_not_seen() -> None:
+    """A quarter lost by all: gains of 1 in one of five would make up for it, of which none came in n."""
+    assert reweighted_drop([0.25] * 10) == pytest.approx(0.8**10, abs=1e-12)
+    assert reweighted_drop([0.25] * 10, largest=0.5) == pytest.approx((2 / 3) ** 10, abs=1e-12)
+    assert reweighted_drop([0.25] * 10, 0.25) == 1.0
+    assert reweighted_drop([0.25] * 10, 0.1) > reweighted_drop([0.25] * 10)
+    assert reweighted_drop([]) == reweighted_drop([0.0] * 9) == reweighted_drop([-0.5]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("drops", "allowed", "message"),
+    [
+        ([0.0], 1.0, "found 1.0"),
+        ([0.0], -1.0, "found -1.0"),
+        ([1.5], 0.0, "from -1.0"),
+        ([math.nan], 0.0, "from"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(drops: list[float], allowed: float, message: str) -> None:
+    """As where a drop is to be excluded."""
+    with pytest.raises(ValueError, match=message):
+        reweighted_drop(drops, allowed)

@@ -1,0 +1,254 @@
+"""The significance tests of the drops of one test's scores, which share one error rate."""
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, fsum, log2, nan
+from typing import Final, NamedTuple
+
+from pytest_rageval.errors import InputError
+from pytest_rageval.gate.comparison import Comparison
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.model import Example
+from pytest_rageval.stats.drops import Drops, drop_interval, joint_drop_test
+from pytest_rageval.stats.intervals import UNIT
+from pytest_rageval.stats.power import (
+    design_effect,
+    detectable_drop,
+    examples_needed,
+    intraclass_correlation,
+)
+
+__all__ = ["Compared", "DropTest", "drop_tests", "question_clusters"]
+
+GOLD_SOURCE: Final = "gold.source"
+"""As `cluster`: the files of the gold passages."""
+
+TIMES: Final = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""By how many times a set is enlarged to find the size that excludes a drop."""
+
+
+class Compared(NamedTuple):
+    """A score, perhaps of a slice, that is to be tested for a drop.
+
+    Attributes:
+        threshold: with `max_drop`.
+        comparison: with the baseline.
+        scale: the lowest and the highest value that an example may have.
+        seed: of drawn sign patterns.
+    """
+
+    threshold: Threshold
+    comparison: Comparison
+    scale: tuple[float, float] = UNIT
+    seed: int = 0
+
+    @property
+    def largest(self) -> float:
+        """The largest difference that an example can have; a score without a declared scale may exceed it."""
+        return max([self.scale[1] - self.scale[0], 2 * self.beyond, *map(abs, self.comparison.drops)])
+
+    @property
+    def beyond(self) -> float:
+        """The null hypothesis is a drop of at most this."""
+        return (self.threshold.max_drop or 0.0) if self.threshold.burden == "beyond" else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DropTest:
+    """The test of a drop.
+
+    Attributes:
+        comparison: the examples.
+        p_value: of the null hypothesis that nothing dropped; with `burden="beyond"` that the drop is at most
+            `max_drop`, with `strict` that it is at least `max_drop`. Adjusted for the thresholds that are
+            tested together.
+        alpha: what it is compared with: the threshold's, divided by the number of tests in the run that have
+            such thresholds.
+        interval: of the true drop, which agrees with the test.
+        beyond: the drop that the null hypothesis allows; 0, or `max_drop`.
+        detectable: the drop that this many examples show at 80% power; None with `strict`.
+        needed: number of examples that would show the drop that was seen at 80% power; with `strict`,
+            that would exclude a drop of `max_drop`. None where no number would, or more than 32 times as many.
+        least: number of examples that could show a drop if all of them got worse; None with `strict`.
+        clusters: number of clusters of examples; None where examples are independent.
+        skewed: whether the result is significant only if losses and gains are of similar size.
+        settled: False where the p-value is too close to alpha for 1,000,000 random draws.
+    """
+
+    comparison: Comparison
+    p_value: float
+    alpha: float
+    interval: tuple[float, float]
+    beyond: float = 0.0
+    detectable: float | None = None
+    needed: int | None = None
+    least: int | None = None
+    clusters: int | None = None
+    skewed: bool = False
+    settled: bool = True
+
+    @property
+    def significant(self) -> bool:
+        """Whether the null hypothesis is rejected."""
+        return self.p_value <= self.alpha
+
+
+def drop_tests(parts: Sequence[Compared], *, tests: int = 1) -> list[DropTest]:
+    """Test the drops of the scores of one test.
+
+    They are tested jointly, which takes into account how they go together
+    (`pytest_rageval.stats.drops.joint_drop_test`): all thresholds of the test keep their level together, and
+    among the tests of a run the level is divided (Bonferroni). Scores by clusters are tested apart from others,
+    each kind at its share of the level. A `strict` threshold is tested alone at its own level: it can only pass
+    wrongly, and does not do so more often beside others.
+
+    Args:
+        parts: scores of the same eval set, or of slices of it.
+        tests: number of the run's tests that share the level.
+
+    Returns:
+        A result for each, in the same order.
+
+    Raises:
+        InputError: no example has what `cluster` names.
+    """
+    results: dict[int, DropTest] = {}
+    groups: defaultdict[str | None, list[int]] = defaultdict(list)
+    for i, part in enumerate(parts):
+        if part.threshold.strict:
+            results[i] = _exclusion(part)
+        else:
+            groups[part.threshold.cluster].append(i)
+    for cluster, members in groups.items():
+        joint = _jointly([parts[i] for i in members], cluster, tests * len(groups))
+        results |= dict(zip(members, joint, strict=True))
+    return [results[i] for i in range(len(parts))]
+
+
+def _jointly(parts: Sequence[Compared], cluster: str | None, shares: int) -> list[DropTest]:
+    examples = {
+        change.outcome.example.id: change.outcome.example
+        for part in parts
+        for change in part.comparison.changes
+    }
+    clusters = None if cluster is None else question_clusters(examples.values(), cluster)
+    columns = [
+        Drops(_column(part.comparison, examples), beyond=part.beyond, largest=part.largest) for part in parts
+    ]
+    cluster_of = None if clusters is None else dict(zip(examples, clusters, strict=True))
+    results = {}
+    # Thresholds of one test nearly always have one alpha. A p-value does not depend on the alpha of others.
+    for alpha in dict.fromkeys(part.threshold.alpha / shares for part in parts):
+        joint = joint_drop_test(columns, alpha=alpha, clusters=clusters, seed=parts[0].seed)
+        for i, part in enumerate(parts):
+            if part.threshold.alpha / shares == alpha:
+                found = joint.scores[i]
+                detectable, needed, number = _power(part, joint.level, cluster_of)
+                results[i] = DropTest(
+                    part.comparison,
+                    found.p_value,
+                    alpha,
+                    (found.low, found.high),
+                    part.beyond,
+                    detectable,
+                    needed,
+                    # The smallest p-value is 1/2^(n + 1): the observed one of all sign patterns, which counts half.
+                    least=ceil(log2(1 / alpha)) - 1,
+                    clusters=number,
+                    skewed=found.needs_symmetry,
+                    settled=joint.settled,
+                )
+    return [results[i] for i in range(len(parts))]
+
+
+def _column(comparison: Comparison, examples: Iterable[str]) -> list[float]:
+    drops = {change.outcome.example.id: change.drop for change in comparison.changes}
+    return [drops.get(name, nan) for name in examples]
+
+
+def _power(
+    part: Compared, alpha: float, cluster_of: Mapping[str, Hashable] | None
+) -> tuple[float | None, int | None, int | None]:
+    """The drop that is detected at 80% power, the number of examples needed, and of clusters."""
+    drops, max_drop = part.comparison.drops, part.threshold.max_drop or 0.0
+    effect, number = 1.0, None
+    if cluster_of is not None:
+        present = [cluster_of[change.outcome.example.id] for change in part.comparison.changes]
+        sizes = list(Counter(present).values())
+        number = len(sizes)
+        correlation = intraclass_correlation(drops, present)
+        effect = max(1.0, design_effect(sizes, 1.0 if correlation is None else correlation))
+    # What a question of the baseline loses where it loses everything, on average over such losses.
+    heights = [
+        change.drop + (change.outcome.value or 0.0) - part.scale[0] for change in part.comparison.changes
+    ]
+    whole = fsum(heights)
+    loss = fsum(height**2 for height in heights) / whole if whole > 0 else None
+    bounds = {"alpha": alpha, "max_drop": max_drop, "beyond": part.beyond, "design_effect": effect}
+    return detectable_drop(drops, loss=loss, **bounds), examples_needed(drops, **bounds), number
+
+
+def _exclusion(part: Compared) -> DropTest:
+    """The test of "the drop is `max_drop` or more", and how many such examples would exclude it."""
+    # Imported late: nothing else in the gate always needs numpy.
+    from pytest_rageval.stats.noninferiority import noninferiority  # noqa: PLC0415
+
+    drops, margin, alpha = part.comparison.drops, part.threshold.max_drop or 0.0, part.threshold.alpha
+    p_value = noninferiority(drops, margin, largest=part.largest)
+    enough = (
+        times
+        for times in (1, *TIMES)
+        if (p_value if times == 1 else noninferiority(drops * times, margin, largest=part.largest)) <= alpha
+    )
+    times = next(enough, None)
+    return DropTest(
+        part.comparison,
+        p_value,
+        alpha,
+        drop_interval(drops, alpha=alpha, largest=part.largest),
+        margin,
+        needed=None if times is None else times * len(drops),
+    )
+
+
+def question_clusters(examples: Iterable[Example], by: str) -> list[Hashable]:
+    """The cluster of each example: examples that share a value of a tag, or a file of gold passages.
+
+    Args:
+        examples: of an eval set.
+        by: name of a tag; or "gold.source". Where examples have several values, those that are linked by a chain of
+            shared ones are one cluster. An example without a value is a cluster of its own.
+
+    Raises:
+        InputError: no example has such a value.
+    """
+    root: dict[Hashable, Hashable] = {}
+
+    def top(node: Hashable) -> Hashable:
+        while (parent := root.setdefault(node, node)) != node:
+            node = parent
+        return node
+
+    names = []
+    found = False
+    for example in examples:
+        name = ("example", example.id)
+        names.append(name)
+        for value in _cluster_values(example, by):
+            found = True
+            root[top(("value", value))] = top(name)
+    if not found:
+        what = "gold passage with a source" if by == GOLD_SOURCE else f"tag {by!r}"
+        raise InputError(
+            f"cluster={by!r}: no example has a {what}.\n"
+            f'Name a tag of the eval set, or "{GOLD_SOURCE}" for the files of the gold passages.'
+        )
+    return [top(name) for name in names]
+
+
+def _cluster_values(example: Example, by: str) -> Iterable[str]:
+    if by == GOLD_SOURCE:
+        return [gold.source for gold in example.gold if gold.source is not None]
+    value = example.tags.get(by)
+    return [str(each) for each in (value if isinstance(value, list) else [value]) if each is not None]

@@ -1,0 +1,143 @@
+"""What holds of the tests of drops, whatever the scores."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_rageval.stats.drops import Drops, drop_interval, joint_drop_test
+from pytest_rageval.stats.mcnemar import tango
+from pytest_rageval.stats.noninferiority import noninferiority
+from pytest_rageval.stats.sequential import EarlyStop
+
+NAN = math.nan
+DIFFERENCES = st.sampled_from([0.0, 0.0, 1 / 3, 0.5, -0.5, 1.0, -1.0, NAN]) | st.floats(-1, 1)
+SETS = st.integers(1, 8).flatmap(
+    lambda n: st.lists(st.lists(DIFFERENCES, min_size=n, max_size=n), min_size=1, max_size=3)
+)
+"""Few enough questions that all patterns are enumerated: no seed has a part."""
+DROPS = st.lists(DIFFERENCES.filter(lambda drop: not math.isnan(drop)), min_size=1, max_size=16)
+
+
+def _tests(columns: list[list[float]], **words: object) -> list[tuple[float, float, float]]:
+    found = joint_drop_test([Drops(column) for column in columns], alpha=0.05, **words)
+    return [(score.p_value, score.low, score.high) for score in found.scores]
+
+
+@given(columns=SETS)
+def test_p_values_and_intervals_are_such(columns: list[list[float]]) -> None:
+    """Within their ranges; the interval holds the drop, and says of 0 what the p-value says."""
+    tests = joint_drop_test([Drops(column) for column in columns], alpha=0.05)
+    assert 0.05 / len(columns) <= tests.level <= 0.05
+    assert tests.settled
+    for score in tests.scores:
+        assert 0 < score.p_value <= 1
+        assert -1 <= score.low <= score.high <= 1
+        if score.drop is not None:
+            assert score.low - 1e-4 <= score.drop <= score.high + 1e-4
+        assert score.low >= 0 if score.p_value <= 0.05 else score.low <= 0
+
+
+@given(columns=SETS, data=st.data())
+def test_the_order_of_questions_does_not_matter(columns: list[list[float]], data: st.DataObject) -> None:
+    """Nor does the order of scores."""
+    order = data.draw(st.permutations(range(len(columns[0]))))
+    shuffled = [[column[i] for i in order] for column in columns]
+    for one, other in zip(_tests(columns), _tests(shuffled), strict=True):
+        assert one == pytest.approx(other, abs=1e-4)
+    backwards = [p_value for p_value, *_ in _tests(columns[::-1])][::-1]
+    assert backwards == pytest.approx([p_value for p_value, *_ in _tests(columns)], abs=1e-9)
+
+
+@given(columns=SETS, extra=st.integers(1, 10))
+def test_questions_without_a_difference_are_no_evidence(columns: list[list[float]], extra: int) -> None:
+    """Be they unchanged or without a score: p stays."""
+    before = [p_value for p_value, *_ in _tests(columns)]
+    for nothing in (0.0, NAN):
+        more = [[*column, *[nothing] * extra] for column in columns]
+        assert [p_value for p_value, *_ in _tests(more)] == pytest.approx(before, abs=1e-9)
+
+
+@given(drops=DROPS, data=st.data())
+def test_a_loss_in_place_of_a_gain_never_raises_the_p_value(drops: list[float], data: st.DataObject) -> None:
+    """Of a drop; nor does it lower that of its exclusion."""
+    i = data.draw(st.integers(0, len(drops) - 1))
+    worse = [*drops[:i], abs(drops[i]), *drops[i + 1 :]]
+    before, after = (_tests([each])[0][0] for each in (drops, worse))
+    assert after <= before + 1e-9
+    assert noninferiority(worse, 0.05) >= noninferiority(drops, 0.05) - 1e-9
+
+
+@given(drops=DROPS, data=st.data())
+def test_the_exclusion_of_a_drop_has_a_p_value(drops: list[float], data: st.DataObject) -> None:
+    """Which the order of questions does not change."""
+    p_value = noninferiority(drops, 0.05)
+    assert 0 < p_value <= 1
+    assert noninferiority(data.draw(st.permutations(drops)), 0.05) == pytest.approx(p_value, abs=1e-9)
+
+
+@given(columns=SETS)
+def test_another_score_never_helps(columns: list[list[float]]) -> None:
+    """The p-value of each is no smaller than alone, and no larger than Bonferroni's up to what ties add."""
+    joint = [p_value for p_value, *_ in _tests(columns)]
+    alone = [_tests([column])[0][0] for column in columns]
+    for together, single in zip(joint, alone, strict=True):
+        assert together >= single - 1e-9
+
+
+@given(columns=SETS)
+def test_a_repeated_score_costs_nothing(columns: list[list[float]]) -> None:
+    """The same columns twice have the same p-values."""
+    once = [p_value for p_value, *_ in _tests(columns)]
+    assert [p_value for p_value, *_ in _tests(columns * 2)] == pytest.approx(once * 2, abs=1e-9)
+
+
+@given(columns=SETS)
+def test_each_question_a_cluster_is_no_cluster(columns: list[list[float]]) -> None:
+    """The p-values are the same, since a few questions are asked but once."""
+    clustered = [p_value for p_value, *_ in _tests(columns, clusters=range(len(columns[0])))]
+    assert clustered == pytest.approx([p_value for p_value, *_ in _tests(columns)], abs=1e-9)
+
+
+@given(
+    drops=st.lists(st.floats(-1, 1), min_size=1, max_size=30),
+    alphas=st.tuples(st.floats(0.001, 0.5), st.floats(0.001, 0.5)),
+)
+def test_a_smaller_level_makes_a_wider_interval(drops: list[float], alphas: tuple[float, float]) -> None:
+    """Up to how exactly bounds are searched for."""
+    (low, high), (wide_low, wide_high) = (
+        drop_interval(drops, alpha=alpha) for alpha in sorted(alphas, reverse=True)
+    )
+    assert wide_low <= low + 1e-4
+    assert high <= wide_high + 1e-4
+
+
+@given(
+    lost=st.integers(0, 40), gained=st.integers(0, 40), same=st.integers(1, 60), alpha=st.floats(0.001, 0.5)
+)
+def test_one_more_loss_moves_the_interval_up(lost: int, gained: int, same: int, alpha: float) -> None:
+    """In place of a question that did not change."""
+    n = lost + gained + same
+    low, high = tango(lost, gained, n, alpha=alpha)
+    more_low, more_high = tango(lost + 1, gained, n, alpha=alpha)
+    assert more_low >= low - 1e-9
+    assert more_high >= high - 1e-9
+
+
+@given(
+    drops=st.lists(st.floats(-1, 1), min_size=1, max_size=60),
+    max_drop=st.floats(0, 0.5),
+    more=st.integers(0, 60),
+)
+def test_stopping_is_never_contradicted_by_certainty(drops: list[float], max_drop: float, more: int) -> None:
+    """A set that can no longer reach max_drop has passed; one that stopped stays so."""
+    stop = EarlyStop(questions=len(drops) + more, changed=len(drops), max_drop=max_drop, alpha=0.05)
+    total = 0.0
+    for i, drop in enumerate(drops):
+        before = stop.verdict
+        if total + len(drops) - i <= max_drop * (len(drops) + more):
+            assert before is not None
+        stop.add(drop)
+        total += drop
+        assert before is None or stop.verdict == before

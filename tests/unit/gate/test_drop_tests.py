@@ -1,0 +1,102 @@
+"""The drops of one test, tested together."""
+
+from itertools import product
+
+import pytest
+
+from pytest_rageval.errors import InputError
+from pytest_rageval.gate.drop_tests import Compared, DropTest, drop_tests, question_clusters
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.model import Example, Gold
+from tests.unit.gate.scored import Values, comparison_of, numbered
+
+ALL = numbered(20, 0)
+LOST = numbered(14, 6)
+
+
+def _part(now: Values, before: Values = ALL, **words: object) -> Compared:
+    threshold = Threshold("recall@5", max_drop=0.02, **words)  # type: ignore[arg-type]
+    return Compared(threshold, comparison_of(before, now))
+
+
+def _p_values(*parts: Compared, **words: int) -> list[float]:
+    return [each.p_value for each in drop_tests(parts, **words)]
+
+
+def test_scores_that_go_together_cost_no_power() -> None:
+    """Six copies of a score are one test; Bonferroni would need a p-value of 0.0083."""
+    assert _p_values(*[_part(LOST)] * 6) == [2**-7] * 6
+    assert all(each.alpha == 0.05 and each.significant for each in drop_tests([_part(LOST)] * 6))
+
+
+def test_scores_of_different_questions_are_corrected() -> None:
+    """Losses of other questions: the p-value of each is larger than alone, by enumeration of the signs."""
+    other = dict.fromkeys(ALL, 1.0) | {f"q{n}": 0.0 for n in range(6)}
+    found = _p_values(_part(LOST), _part(other))
+    sums = [(sum(signs[:6]), sum(signs[6:])) for signs in product((1, -1), repeat=12)]
+    above = sum(max(pair) == 6 for pair in sums) / 2
+    assert found == [pytest.approx(above / len(sums))] * 2
+
+
+def test_tests_of_a_run_divide_the_level() -> None:
+    (found,) = drop_tests([_part(LOST)], tests=10)
+    assert found.alpha == pytest.approx(0.005)
+    assert found.p_value == 2**-7
+
+
+def test_a_strict_threshold_has_its_own_level() -> None:
+    """It cannot raise a false alarm more often beside others; and does not change the others."""
+    strict, usual = drop_tests([_part(ALL, strict=True), _part(LOST)], tests=10)
+    assert (strict.alpha, usual.alpha) == (0.05, pytest.approx(0.005))
+    assert usual.p_value == 2**-7
+
+
+def test_each_threshold_has_its_own_alpha() -> None:
+    found = drop_tests([_part(LOST, alpha=0.1), _part(LOST)])
+    assert [each.alpha for each in found] == [0.1, 0.05]
+    assert [each.p_value for each in found] == [2**-7] * 2
+
+
+def test_clusters_are_tested_apart() -> None:
+    """With half of the level each, so that the test keeps the whole."""
+    tagged = [_part(LOST), _part(LOST, cluster="topic")]
+    with pytest.raises(InputError, match="no example has a tag 'topic'"):
+        drop_tests(tagged)
+
+
+def test_an_interval_agrees_with_its_test() -> None:
+    for lost in range(20):
+        found: DropTest = drop_tests([_part(numbered(20 - lost, lost))])[0]
+        assert found.interval[0] >= 0 if found.significant else found.interval[0] <= 0
+
+
+def test_a_claim_of_more_than_the_allowed_drop_is_harder_to_show() -> None:
+    (usual,), (beyond,) = drop_tests([_part(LOST)]), drop_tests([_part(LOST, burden="beyond")])
+    assert (usual.beyond, beyond.beyond) == (0.0, 0.02)
+    assert beyond.p_value > usual.p_value
+
+
+def _example(name: str, *sources: str, **tags: object) -> Example:
+    gold = tuple(Gold(source=source, start=0, end=1) for source in sources)
+    return Example(name, name, gold=gold, tags=tags)
+
+
+def test_examples_that_share_a_source_are_one_cluster() -> None:
+    """Also through a chain of examples; one without a source is alone."""
+    examples = [
+        _example("a", "x"),
+        _example("b", "x", "y"),
+        _example("c", "y"),
+        _example("d", "z"),
+        _example("e"),
+    ]
+    a, b, c, d, e = question_clusters(examples, "gold.source")
+    assert a == b == c
+    assert len({a, d, e}) == 3
+
+
+def test_examples_that_share_a_value_of_a_tag_are_one_cluster() -> None:
+    examples = [_example("a", doc="x"), _example("b", doc=["x", "y"]), _example("c", doc="z"), _example("d")]
+    a, b, c, d = question_clusters(examples, "doc")
+    assert a == b
+    assert len({a, c, d}) == 3

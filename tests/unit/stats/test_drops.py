@@ -1,0 +1,249 @@
+"""The joint test of drops: p-values, intervals, and what they are held against."""
+
+import math
+
+import numpy as np
+import pytest
+
+from pytest_rageval.stats.drops import DropResult, Drops, count_lost, drop_interval, joint_drop_test
+from pytest_rageval.stats.mcnemar import mid_p, tango
+from pytest_rageval.stats.noninferiority import reweighted_drop
+from pytest_rageval.stats.sign_flips import sign_flips
+
+NAN = math.nan
+
+
+def _one(values: list[float], alpha: float = 0.05, **words: float) -> DropResult:
+    return joint_drop_test([Drops(values, **words)], alpha=alpha).scores[0]
+
+
+def _graded(seed: int, n: int, drop: float = 0.0) -> list[float]:
+    """A third of the questions change, by up to 0.4 either way and the drop."""
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(n) < 1 / 3, rng.uniform(-0.4, 0.4, n) + 3 * drop, 0.0).tolist()
+
+
+def test_a_score_of_verdicts_is_tested_by_mcnemar() -> None:
+    """With Tango's interval; questions without change or score say nothing."""
+    found = _one([1.0] * 7 + [-1.0] + [0.0] * 20 + [NAN] * 5)
+    assert found.p_value == mid_p(7, 1)
+    assert (found.low, found.high) == tango(7, 1, 28, alpha=0.05)
+    assert found.drop == pytest.approx(6 / 28)
+    assert not found.needs_symmetry
+
+
+def test_differences_of_any_one_size_are_verdicts() -> None:
+    """A uniform shift is as clear as it can be, however small, and however wide the scale."""
+    assert _one([0.25] * 7 + [-0.25]).p_value == mid_p(7, 1)
+    assert _one([0.03] * 60).p_value < 1e-15
+
+
+def test_rounding_is_no_difference() -> None:
+    """Up to the tolerance of the score: a shift of 1e-7 of all similarities is none."""
+    assert _one([1e-7] * 60, tolerance=1e-6) == _one([0.0] * 60)
+    assert _one([1e-7] * 60).p_value < 0.05
+    assert _one([1e-15, -1e-15, 1e-15]).p_value == 1.0
+
+
+def test_several_scores_are_tested_jointly() -> None:
+    """By sign flips of the questions; a missing score of one does not drop the question for the others."""
+    one, other = _graded(1, 12, 0.1), _graded(2, 12, 0.05)
+    other[3] = NAN
+    columns = np.nan_to_num(np.column_stack([one, other]))
+    expected = sign_flips(columns, alpha=0.05).p_values
+    tests = joint_drop_test([Drops(one), Drops(other)], alpha=0.05)
+    assert [score.p_value for score in tests.scores] == pytest.approx(expected, abs=1e-12)
+    assert tests.scores[1].drop == pytest.approx(np.nanmean(other))
+
+
+def test_the_same_score_twice_is_tested_as_once() -> None:
+    """recall@5 and hit@5 of questions with one gold passage: nothing is lost by asking for both."""
+    values = [1.0] * 9 + [-1.0] * 2 + [0.0] * 30
+    twice = joint_drop_test([Drops(values), Drops(values)], alpha=0.05)
+    once = _one(values)
+    assert [score.p_value for score in twice.scores] == pytest.approx([once.p_value] * 2, abs=1e-12)
+    assert twice.level == pytest.approx(0.05, rel=0.03)
+
+
+def test_slices_have_their_own_questions() -> None:
+    """Two of them are nearly as two tests at half the level."""
+    values = [1.0] * 7 + [0.0] * 5
+    missing = [NAN] * 12
+    tests = joint_drop_test([Drops(values + missing), Drops(missing + values)], alpha=0.05)
+    # Half the table is a seven-fold tie in both: P(any of two reaches it), ties counting half.
+    assert tests.scores[0].p_value == pytest.approx(1 / 2**7 * (2 - 1 / 2**7) / 2, abs=1e-12)
+    assert 0.025 <= tests.level <= 0.027
+
+
+def test_clusters_are_flipped_whole() -> None:
+    """Eight questions of four documents that all lost are four coins."""
+    values, clusters = [1.0] * 8, [0, 0, 1, 1, 2, 2, 3, 3]
+    tests = joint_drop_test([Drops(values)], alpha=0.05, clusters=clusters)
+    assert tests.scores[0].p_value == 1 / 32
+    assert _one(values).p_value == 1 / 512
+    one_each = joint_drop_test([Drops(_graded(3, 12, 0.1))], alpha=0.05, clusters=range(12))
+    assert one_each.scores[0].p_value == _one(_graded(3, 12, 0.1)).p_value
+
+
+def test_a_drop_beyond_what_is_allowed_is_another_claim() -> None:
+    """The allowed drop is taken off each difference."""
+    values = [*_graded(4, 14, 0.2), 0.9, 0.5]
+    shifted = np.array(values)[:, None] - 0.05
+    found = _one(values, beyond=0.05)
+    assert found.p_value == sign_flips(shifted, alpha=0.05).p_values[0]
+    assert found.p_value > _one(values).p_value
+    assert _one([0.0] * 200 + [1.0] * 3, beyond=0.02).p_value > 0.05
+
+
+def test_lopsided_differences_are_asked_twice() -> None:
+    """Many small losses and no gain: less significant if there may be rare gains that were not seen."""
+    values = [0.02, 0.03] * 10 + [0.0] * 40
+    alone = sign_flips(np.array(values)[:, None], alpha=0.05).p_values[0]
+    second = reweighted_drop(values, largest=0.12)
+    assert alone < 1e-4
+    assert second > 0.005
+    assert _one(values).p_value == max(alone, second)
+
+
+def test_below_sixty_questions_a_note_is_all() -> None:
+    """And below the usual level; not where the reweighted test agrees."""
+    lopsided = [0.02, 0.03] * 8 + [0.0] * 20
+    assert _one(lopsided).needs_symmetry
+    assert _one(lopsided).p_value < 0.001
+    clear = [0.5, 0.7] * 8 + [0.0] * 20 + [-0.3] * 3
+    assert not _one(clear).needs_symmetry
+    assert _one(clear).p_value < 0.01
+    assert _one([0.02, 0.03] * 20 + [0.0] * 40, alpha=0.01).needs_symmetry
+    assert not _one([0.02, 0.03, -0.04]).needs_symmetry
+
+
+def test_similarities_need_no_gain_of_the_whole_scale() -> None:
+    """A shift of all of them that is many standard errors wide is seen, within a scale that is wider still."""
+    rng = np.random.default_rng(5)
+    assert _one(rng.uniform(0.02, 0.04, 60).tolist()).p_value <= 0.05
+    assert _one(rng.normal(0.02, 0.05, 100).tolist()).p_value <= 0.05
+
+
+@pytest.mark.parametrize("beyond", [0.0, 0.05])
+@pytest.mark.parametrize("n", [8, 40, 150])
+def test_interval_and_p_value_say_the_same(n: int, beyond: float) -> None:
+    """The lower bound is above what the drop is held against where p is at most alpha, and only there."""
+    for seed in range(8):
+        scores = [Drops(_graded(seed, n, seed % 5 / 30), beyond), Drops(_graded(seed + 99, n, 0.05), beyond)]
+        for score in joint_drop_test(scores, alpha=0.05).scores:
+            assert score.low >= beyond if score.p_value <= 0.05 else score.low <= beyond
+            assert -1 <= score.low <= score.drop <= score.high <= 1
+
+
+def test_where_nothing_can_be_compared_nothing_is_said() -> None:
+    """No score of a question, or no question."""
+    for values in ([NAN, NAN], []):
+        assert _one(values) == DropResult(None, 1.0, -1.0, 1.0, needs_symmetry=False)
+    tests = joint_drop_test([Drops([NAN] * 9), Drops([1.0] * 9)], alpha=0.05)
+    assert tests.scores[0].p_value == 1.0
+    assert tests.scores[1].p_value == pytest.approx(2**-10)
+
+
+@pytest.mark.parametrize(
+    ("scores", "clusters", "message"),
+    [
+        ([], None, "at least one score"),
+        ([Drops([1.0]), Drops([1.0, 0.0])], None, r"\[1, 2\]"),
+        ([Drops([1.0])], [1, 2], r"\[1, 2\]"),
+        ([Drops([1.0, 0.0], beyond=-0.1)], None, "found -0.1"),
+        ([Drops([1.0, 0.0], beyond=1.0)], None, "found 1.0"),
+        ([Drops([1.5])], None, "from -1.0 to 1.0"),
+        ([Drops([math.inf])], None, "from -1.0 to 1.0"),
+    ],
+)
+def test_what_cannot_be_is_refused(scores: list[Drops], clusters: list[int] | None, message: str) -> None:
+    """With what was found."""
+    with pytest.raises(ValueError, match=message):
+        joint_drop_test(scores, alpha=0.05, clusters=clusters)
+
+
+def test_wider_scales() -> None:
+    """Grades from 1 to 5 are shares with four times the numbers."""
+    values = _graded(6, 50, 0.03)
+    shares, grades = _one(values), _one([4 * value for value in values], largest=4.0)
+    assert grades.p_value == pytest.approx(shares.p_value, abs=1e-9)
+    assert (grades.low, grades.high) == pytest.approx((4 * shares.low, 4 * shares.high), abs=1e-3)
+
+
+def test_lost_questions_are_counted() -> None:
+    """Beyond the tolerance."""
+    assert count_lost([0.2, 1e-7, -1.0, 0.0, NAN, 1.0]) == 3
+    assert count_lost([0.2, 1e-7, -1.0, 0.0, NAN, 1.0], tolerance=1e-6) == 2
+    assert count_lost([]) == 0
+
+
+RUNS, FEW = 1500, 400
+TOP = 0.05 + 4 * math.sqrt(0.05 * 0.95 / RUNS)
+"""Four standard errors above 5%."""
+
+
+def _verdicts(rng: np.random.Generator, n: int, losses: float, gains: float) -> np.ndarray:
+    u = rng.random((RUNS, n))
+    return np.where(u < losses, 1.0, 0.0) - np.where(u > 1 - gains, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(("n", "least"), [(30, 0.26), (60, 0.54), (100, 0.75)])
+def test_alarms_and_power_of_verdicts(n: int, least: float) -> None:
+    """At most 5% where nothing dropped; of drops of 10 points as many as mid-p finds, some 10 points above exact."""
+    rng = np.random.default_rng(n)
+    rates = [
+        np.mean([_one(run.tolist()).p_value <= 0.05 for run in _verdicts(rng, n, 0.04 + drop, 0.04)])
+        for drop in (0.0, 0.1)
+    ]
+    assert rates[0] <= TOP
+    assert rates[1] >= least
+
+
+def test_alarms_of_a_family() -> None:
+    """Any of four scores of the same 40 questions: at most 5% where nothing dropped, and more than Bonferroni's."""
+    rng = np.random.default_rng(7)
+    joint = alone = 0
+    for _ in range(FEW):
+        base = rng.choice([-1.0, 0.0, 1.0], 40, p=[0.15, 0.7, 0.15])
+        others = [base * rng.uniform(0.5, 1, 40), np.where(rng.random(40) < 0.8, base, rng.permutation(base))]
+        scores = [base, *others, np.where(rng.random(40) < 0.5, base, 0.0)]
+        if max(np.sum(scores, axis=1) - np.linalg.norm(scores, axis=1)) <= 0:
+            continue  # No p-value is below 3.5/64 then (Hollom and Portier 2023).
+        joint += min(sign_flips(np.column_stack(scores), alpha=0.05).p_values) <= 0.05
+        alone += any(sign_flips(score[:, None], alpha=0.05 / 4).p_values[0] <= 0.05 / 4 for score in scores)
+    assert alone < joint <= FEW * (0.05 + 4 * math.sqrt(0.05 * 0.95 / FEW))
+
+
+def test_the_interval_of_graded_differences_covers() -> None:
+    """Each bound is wrong in at most 7% of 400 samples from a skewed population; 1.1 is a standard error."""
+    rng = np.random.default_rng(8)
+    population = np.r_[np.zeros(70), rng.uniform(0.1, 1, 20), rng.uniform(-0.6, 0, 10)]
+    below = above = 0
+    for _ in range(400):
+        low, high = drop_interval(rng.choice(population, 80).tolist(), alpha=0.05)
+        below += low > population.mean()
+        above += high < population.mean()
+    assert max(below, above) <= 400 * (0.05 + 2 * 0.011)
+
+
+def test_the_interval_by_clusters_is_wider_and_covers() -> None:
+    """30 documents of ten questions that move together."""
+    rng = np.random.default_rng(9)
+    clusters = np.repeat(np.arange(30), 10).tolist()
+    below = above = narrow = 0
+    for _ in range(400):
+        moved = (rng.random(300) < 0.3) * np.repeat(rng.choice([1.0, -1.0], 30, p=[0.6, 0.4]), 10)
+        low, high = drop_interval(moved.tolist(), alpha=0.05, clusters=clusters)
+        below, above = below + (low > 0.06), above + (high < 0.06)
+        alone = drop_interval(moved.tolist(), alpha=0.05)
+        narrow += alone[0] > 0.06 or alone[1] < 0.06
+    assert max(below, above) <= 400 * (0.05 + 3 * 0.011)
+    assert narrow > 400 * 0.2
+
+
+def test_few_clusters_bound_nothing() -> None:
+    """Two or fewer of one size: all that is possible."""
+    assert drop_interval([1.0, 0.0, 0.0, 1.0], alpha=0.05, clusters="aabb") == (-1.0, 1.0)
+    low, high = drop_interval([0.0] * 40, alpha=0.05, clusters=[i % 20 for i in range(40)])
+    assert low == pytest.approx(-high)
+    assert high == pytest.approx(1.6448536**2 / (20 + 1.6448536**2), abs=1e-6)

@@ -1,0 +1,236 @@
+"""Betting on questions in random order, and the level that is spent over comparisons with an anchor."""
+
+import itertools
+import math
+import random
+
+import pytest
+
+from pytest_rageval.stats.mcnemar import mid_p
+from pytest_rageval.stats.sequential import STAKES, EarlyStop, anchor_alpha
+
+N, CHANGED = 400, 120
+
+
+def _stop(**words: float) -> EarlyStop:
+    given = {"questions": N, "changed": CHANGED, "max_drop": 0.02, "alpha": 0.05} | words
+    return EarlyStop(**given)
+
+
+def _fed(drops: list[float], **words: float) -> EarlyStop:
+    stop = _stop(**words)
+    for drop in drops:
+        if stop.verdict is None:
+            stop.add(drop)
+    return stop
+
+
+def test_all_lost_fails_soon() -> None:
+    """As soon as the capital is 2/alpha: the mean of (1 + stake)^asked."""
+    stop = _fed([1.0] * CHANGED)
+    wealth = [math.fsum((1 + stake) ** k for stake in STAKES) / len(STAKES) for k in range(20)]
+    assert stop.verdict == "fail"
+    assert stop.asked == next(k for k in range(20) if wealth[k] >= 40)
+
+
+def test_nothing_lost_passes_before_all_have_come() -> None:
+    """When a drop of max_drop would ask too much of the rest."""
+    stop = _fed([0.0] * CHANGED)
+    assert stop.verdict == "pass"
+    assert stop.asked < CHANGED / 2
+
+
+def test_what_cannot_be_reached_costs_nothing() -> None:
+    """Where fewer questions changed than may be lost, none is asked; one more is."""
+    assert _stop(changed=8).verdict == "pass"
+    assert _stop(changed=9).verdict is None
+    assert _stop(changed=0, max_drop=0.0).verdict == "pass"
+    assert _stop(changed=16, largest=0.5).verdict == "pass"
+
+
+def test_the_bound_on_the_rest_is_exact() -> None:
+    """With max_drop 0.02 of 400 nine losses are too many: it passes where so few are left, and not before."""
+    stop = _stop(changed=20, alpha=1e-9)
+    for _ in range(11):
+        assert stop.verdict is None
+        stop.add(0.0)
+    stop.add(0.0)
+    assert stop.verdict == "pass"
+
+
+def test_a_verdict_is_for_good() -> None:
+    """Whatever comes after it."""
+    stop = _fed([1.0] * CHANGED)
+    for _ in range(30):
+        stop.add(-1.0)
+    assert stop.verdict == "fail"
+
+
+def test_a_small_drop_within_what_is_allowed_is_no_failure() -> None:
+    """Clear as it may be: 30 of 2,000 questions lose for sure, and 40 may."""
+    stop = _fed([1.0] * 30 + [0.0] * 570, questions=2000, changed=600, max_drop=0.3)
+    assert stop.verdict == "pass"
+
+
+def test_questions_without_a_score_leave_the_set() -> None:
+    """Both what is to come and what it is of."""
+    stop = _stop(questions=100, changed=3, max_drop=0.02, alpha=0.01)
+    assert stop.verdict is None
+    stop.skip()
+    assert stop.verdict is None  # 2 of 99 are more than 1.98
+    stop.skip()
+    assert stop.verdict == "pass"
+    assert stop.asked == 0
+
+
+def test_at_the_end_the_usual_test_decides() -> None:
+    """None where all have come and nothing was clear."""
+    drops = [1.0, -1.0, 1.0] * 6 + [1.0]
+    stop = _fed(drops, questions=40, changed=len(drops))
+    assert stop.asked == len(drops)
+    assert stop.verdict is None
+    with pytest.raises(ValueError, match="more questions"):
+        stop.add(0.0)
+    with pytest.raises(ValueError, match="more questions"):
+        stop.skip()
+
+
+def test_a_drop_beyond_needs_more() -> None:
+    """More losses than to show any; and unchanged questions speak against it."""
+    assert _fed([1.0] * 120, beyond=0.02).asked >= _fed([1.0] * 120).asked
+    lost = [1.0, 0.0] * 30
+    plain, diluted = _stop(beyond=0.1, max_drop=0.1), _stop(beyond=0.1, max_drop=0.1)
+    for drop in lost:
+        for _ in range(4):
+            diluted.add_unchanged()
+        for stop in (plain, diluted):
+            stop.add(drop)
+    assert plain.verdict == "fail"
+    assert diluted.verdict is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"changed": 500},
+        {"changed": -1},
+        {"alpha": 0.0},
+        {"alpha": 0.6},
+        {"max_drop": -0.1},
+        {"beyond": 1.0},
+        {"beyond": -0.1},
+    ],
+)
+def test_what_cannot_be_is_refused(words: dict[str, float]) -> None:
+    """Numbers that contradict each other."""
+    with pytest.raises(ValueError, match=r"cannot be asked|no test has"):
+        _stop(**words)
+
+
+@pytest.mark.parametrize("drop", [1.5, -1.5, math.nan])
+def test_a_difference_beyond_the_scale_is_refused(drop: float) -> None:
+    """It would bet more than there is."""
+    with pytest.raises(ValueError, match=r"from -1\.0 to 1\.0"):
+        _stop().add(drop)
+
+
+def _runs(runs: int, drop: float, *, noise: float = 0.3, seed: int = 0) -> dict[str, float]:
+    """How often it stops for red, for green, is red in all, and the mean share of questions asked."""
+    rng = random.Random(seed)
+    found = dict.fromkeys(("fail", "pass", "red", "asked", "missed"), 0.0)
+    share = max(noise, drop * N / CHANGED)
+    losses = (share + drop * N / CHANGED) / 2
+    for _ in range(runs):
+        u = [rng.random() for _ in range(CHANGED)]
+        drops = [1.0 if x < losses else -1.0 if x < share else 0.0 for x in u]
+        stop = _fed(drops)
+        lost, gained = drops.count(1.0), drops.count(-1.0)
+        above = lost - gained > 0.02 * N + 1e-9
+        found["asked"] += stop.asked / N / runs
+        if stop.verdict is not None:
+            found[stop.verdict] += 1 / runs
+        found["red"] += (
+            stop.verdict == "fail" or (stop.verdict is None and above and mid_p(lost, gained) <= 0.025)
+        ) / runs
+        found["missed"] += (stop.verdict == "pass" and above) / runs
+    return found
+
+
+def test_the_type_one_error_is_kept() -> None:
+    """Over 2,000 runs where nothing got worse: at most alpha in all, and alpha/2 of stops."""
+    found = _runs(2000, 0.0)
+    assert found["red"] <= 0.05
+    assert found["fail"] <= 0.025
+    assert found["missed"] <= 0.05
+
+
+def test_a_bet_against_what_is_true_wins_no_more_than_promised() -> None:
+    """Whatever max_drop says: the capital alone reaches 2/alpha in at most alpha/2 of 800 runs."""
+    rng = random.Random(1)
+    reached = 0
+    for _ in range(800):
+        stop = EarlyStop(questions=300, changed=300, max_drop=0.0, alpha=0.1)
+        for _ in range(300):
+            stop.add(rng.choice((-1.0, -0.2, 0.2, 1.0)))
+            if stop.verdict is not None:
+                break
+        reached += stop.verdict == "fail"
+    assert reached <= 800 * (0.05 + 3 * 0.0077)
+
+
+def test_a_full_set_above_what_is_allowed_is_seldom_let_pass() -> None:
+    """At a true drop of max_drop, half of the sets are above: at most alpha of all are missed."""
+    found = _runs(1000, 0.02, seed=2)
+    assert found["missed"] <= 0.05
+    assert found["pass"] > 0.2
+
+
+def test_large_drops_are_seen_early() -> None:
+    """With a fraction of the questions that changed."""
+    ten, twenty = _runs(200, 0.1, seed=3), _runs(200, 0.2, seed=4)
+    assert ten["fail"] > 0.95
+    assert ten["asked"] < 0.09
+    assert twenty["asked"] < 0.04
+
+
+def test_the_share_that_is_asked_of_a_large_set() -> None:
+    """Of 2,000 questions, 600 of which changed: .14, .05 and .014 where 0, 5 and 10 points are lost."""
+    rng = random.Random(5)
+    for drop, expected in ((0.0, 0.14), (0.05, 0.05), (0.1, 0.014)):
+        share = max(0.3, drop / 0.3)
+        losses = (share + drop / 0.3) / 2
+        asked = 0
+        for _ in range(60):
+            u = [rng.random() for _ in range(600)]
+            drops = [1.0 if x < losses else -1.0 if x < share else 0.0 for x in u]
+            asked += _fed(drops, questions=2000, changed=600).asked
+        assert asked / 60 / 2000 == pytest.approx(expected, rel=0.25)
+
+
+def test_an_anchor_never_spends_the_whole_level() -> None:
+    """Half by the tenth update, and the rest in all others: what is left after k is 5·alpha/k."""
+    spent = 0.0
+    for update in range(1, 3001):
+        spent += anchor_alpha(0.05, update)
+        if update >= 10:
+            assert spent == pytest.approx(0.05 - 0.25 / update, abs=1e-12)
+    assert spent < 0.05
+
+
+def test_the_level_of_an_anchor_never_rises() -> None:
+    """Nor falls at once where the even part ends."""
+    levels = [anchor_alpha(0.05, update) for update in range(1, 200)]
+    assert all(later <= earlier for earlier, later in itertools.pairwise(levels))
+    assert levels[10] > 0.9 * levels[9]
+
+
+@pytest.mark.parametrize("update", [0, -3])
+def test_updates_are_counted_from_one(update: int) -> None:
+    """The run that pins the anchor compares with nothing."""
+    with pytest.raises(ValueError, match=f"found {update}"):
+        anchor_alpha(0.05, update)
+
+
+def test_the_level_of_an_anchor_is_in_proportion_to_alpha() -> None:
+    """A twentieth of it first."""
+    assert anchor_alpha(0.2, 3) == math.fsum([0.2]) / 20
