@@ -6,7 +6,7 @@ Verdicts are plain numbers, so tallies are passed separately: `with_tally` colle
 
 from collections.abc import Awaitable, Hashable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from pytest_rageval.stats.agreement import Tally
 
