@@ -149,7 +149,7 @@ def _jointly(parts: Sequence[Compared], cluster: str | None, shares: int) -> lis
         for i, part in enumerate(parts):
             if part.threshold.alpha / shares == alpha:
                 found = joint.scores[i]
-                effect = _design_effect(part.comparison, cluster_of)
+                effect = _design_effect(part.comparison, cluster_of, unknown=float(cluster is not None))
                 detectable, needed = _power(part, joint.level, 1.0 if cluster is None else effect)
                 results[i] = DropTest(
                     part.comparison,
@@ -178,11 +178,12 @@ def _clusters_of(comparison: Comparison, cluster_of: Mapping[str, Hashable]) -> 
     return [cluster_of[change.outcome.example.id] for change in comparison.changes]
 
 
-def _design_effect(comparison: Comparison, cluster_of: Mapping[str, Hashable]) -> float:
+def _design_effect(comparison: Comparison, cluster_of: Mapping[str, Hashable], *, unknown: float) -> float:
+    """The design effect; `unknown` is the correlation where too few examples changed to estimate it."""
     clusters = _clusters_of(comparison, cluster_of)
     correlation = intraclass_correlation(comparison.drops, clusters)
     sizes = list(Counter(clusters).values())
-    return max(1.0, design_effect(sizes, 1.0 if correlation is None else correlation))
+    return max(1.0, design_effect(sizes, unknown if correlation is None else correlation))
 
 
 def _power(part: Compared, alpha: float, effect: float) -> tuple[float | None, int | None]:

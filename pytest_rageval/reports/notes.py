@@ -10,13 +10,15 @@ from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from statistics import fmean
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pytest_rageval.gate.baseline_update import Moved
 from pytest_rageval.gate.verdict import Ruling
 from pytest_rageval.reports.document import ComparisonEntry, ScoreEntry
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.stats.agreement import Tally
+
+if TYPE_CHECKING:
+    from pytest_rageval.gate.baseline_update import Moved
 
 __all__ = [
     "TEXTS",
@@ -152,7 +154,7 @@ def moved_text(entry: ScoreEntry) -> str:
     return f"{'−' if drop > 0 else '+'}{abs(drop):.3f}{p_value}"
 
 
-def update_text(moved: Moved) -> str:
+def update_text(moved: "Moved") -> str:
     """The changes of an updated baseline: "test_a.py::test recall@3: 0.940 → 0.593, 32 of 91 worse, 0 better"."""
     parts = []
     if moved.n:
