@@ -8,7 +8,7 @@ from typing import Any
 from pytest_rageval.cli.output import say
 from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.evaluations.registry import SCORES
-from pytest_rageval.evaluations.score_def import ScoreDef
+from pytest_rageval.evaluations.scoring import ScoreDef
 
 __all__ = ["scores_command"]
 

@@ -19,7 +19,7 @@ from pytest_rageval.fingerprint import digest
 __all__ = [
     "MOST_TEXT",
     "MOST_TOKENS",
-    "PLAN_MARK",
+    "OF_ONE_RUN",
     "RUN",
     "Message",
     "Reply",
@@ -28,8 +28,6 @@ __all__ = [
     "TooLarge",
     "difference",
     "empty_reason",
-    "has_plan_mark",
-    "is_plan_mark",
     "nearest",
     "read_summary",
     "request_summary",
@@ -202,19 +200,7 @@ def well_formed(value: T) -> T:
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # type: ignore[return-value]
 
 
-PLAN_MARK: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")  # the placeholder of a reply in a plan
-
-
-def is_plan_mark(text: str) -> bool:
-    """Whether a text is the placeholder of a reply."""
-    return PLAN_MARK.fullmatch(text) is not None
-
-
-def has_plan_mark(text: str) -> bool:
-    """Whether a text contains the placeholder of a reply."""
-    return PLAN_MARK.search(text) is not None
-
-
+OF_ONE_RUN: Final = 10**9  # sample numbers from here on are of requests that only one run makes
 RUN: Final = "run"  # in the cache a summary also has the run that sent the request
 HASH_DIGITS: Final = 12
 LONGEST_SHOWN: Final = 60  # longer parameters are hashed; characters of JSON

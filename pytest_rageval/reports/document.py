@@ -21,6 +21,7 @@ class ComparisonEntry(TypedDict, total=False):
     detectable_drop: float | None
     examples_needed: int | None
     clusters: int
+    design_effect: float
     worse: list[str]
     better: list[str]
 
@@ -103,3 +104,4 @@ class ScoreEntry(TypedDict, total=False):
     by: dict[str, Any]
     questions: QuestionsEntry
     corrected: dict[str, Any]
+    canary: dict[str, Any]

@@ -10,13 +10,15 @@ from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from statistics import fmean
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pytest_rageval.gate.baseline_update import Moved
 from pytest_rageval.gate.verdict import Ruling
 from pytest_rageval.reports.document import ComparisonEntry, ScoreEntry
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.stats.agreement import Tally
+
+if TYPE_CHECKING:
+    from pytest_rageval.gate.baseline_update import Moved
 
 __all__ = [
     "TEXTS",
@@ -38,6 +40,9 @@ __all__ = [
 
 REASONS: Final = 5
 """How many different reasons are shown."""
+
+NOTABLE: Final = 1.2
+"""From this design effect on, a test that takes questions to be independent raises more false alarms than alpha."""
 
 BETTER: Final = 8
 """How many of the questions that got better are named."""
@@ -79,6 +84,7 @@ def baseline_entry(ruling: Ruling) -> ComparisonEntry | None:
             "alpha": drop.alpha,
             "detectable_drop": drop.detectable,
             "examples_needed": drop.needed,
+            "design_effect": drop.design_effect,
         }
     )
     if drop is not None and drop.clusters is not None:
@@ -116,8 +122,23 @@ def _baseline_text(entry: ScoreEntry) -> str:
     if better := baseline["better"]:
         named = ", ".join(better[:BETTER]) + (", …" if len(better) > BETTER else "")
         changes += f"; {len(better)} better: {named}" if changes else f"{len(better)} better: {named}"
+    effect = baseline.get("design_effect", 1.0)
+    shared = (
+        f"; design effect of shared gold {effect:.1f}"
+        if effect >= NOTABLE and "clusters" not in baseline
+        else ""
+    )
+    drop = _drop_text(baseline)
+    return f"baseline {baseline['mean']:.3f}{over}, {drop}{f' ({changes})' if changes else ''}{shared}"
+
+
+def _canary_text(entry: ScoreEntry) -> str:
+    canary = entry.get("canary")
+    if canary is None:
+        return ""
     return (
-        f"baseline {baseline['mean']:.3f}{over}, {_drop_text(baseline)}{f' ({changes})' if changes else ''}"
+        f"canary: {canary['questions']} questions with the same passages, {canary['before']:.3f} in the baseline, "
+        f"{canary['now']:.3f} asked anew (p = {canary['p_value']:.2g})"
     )
 
 
@@ -143,7 +164,7 @@ def moved_text(entry: ScoreEntry) -> str:
     return f"{'−' if drop > 0 else '+'}{abs(drop):.3f}{p_value}"
 
 
-def update_text(moved: Moved) -> str:
+def update_text(moved: "Moved") -> str:
     """The changes of an updated baseline: "test_a.py::test recall@3: 0.940 → 0.593, 32 of 91 worse, 0 better"."""
     parts = []
     if moved.n:
@@ -321,6 +342,7 @@ TEXTS: Final = (
     partial(_reasons_text, "unscored"),
     partial(_reasons_text, "undefined"),
     _baseline_text,
+    _canary_text,
     _slices_text,
     _repeats_text,
     _beside_text,
