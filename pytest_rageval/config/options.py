@@ -323,6 +323,13 @@ OPTIONS: Final = (
         "warn|fail",
     ),
     Option(
+        "early_stop",
+        _switch,
+        "where only max_drop decides, ask models about questions in random order until the verdict is clear, and about "
+        "none that has the passages of the baseline; without effect in an update of the baseline, in a plan, in a "
+        "replay and with --rageval-repeat",
+    ),
+    Option(
         "calibration",
         Path,
         "file of answers that people labelled, by which answer.correct and llm_reteval are also reported corrected "

@@ -133,7 +133,7 @@ class Registry:
         checked = PluginScore(name, evaluate, scale)
         asked = None if asks is None else frozenset(asks)
         # Its outcomes may have `Evidence.sizes`, which are pooled.
-        score = ScoreDef(name, checked, asked, scale, notes=rel_prime.pooled_notes)
+        score = ScoreDef(name, checked, asked, scale, separable=False, notes=rel_prime.pooled_notes)
         _add(self.scores, "score", name, score)
 
     def add_answer_measure(self, name: str, measure: AnswerMeasure) -> None:

@@ -238,6 +238,7 @@ class CassetteWriterPlugin:
         self._lines.update(GatePlugin.of(self._config).recorded())
         used = {key: read_entry(line) for key, line in self._lines.items()}
         partial = self._completeness.partial(session)
+        partial = partial or ("--rageval-early-stop" if self._settings.stops_early else "")
         try:
             kept = read_cassette(path) if path.exists() else {}
             unused = {key: entry for key, entry in kept.items() if key not in used}

@@ -184,7 +184,10 @@ class SummaryPlugin:
     def _plan(self) -> list[str]:
         from pytest_rageval.reports.terminal import plan_lines  # noqa: PLC0415 - few runs do
 
-        return plan_lines(sorted(self._usage_of.items()))
+        lines = plan_lines(sorted(self._usage_of.items()))
+        if self._settings.early_stop:
+            lines.append("--rageval-early-stop may ask about fewer questions: the plan counts all.")
+        return lines
 
 
 def _has_table(results: Mapping[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 In a plan the same path counts what would be asked, and ends with stubs in place of results.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -13,6 +14,8 @@ from pytest_rageval.evaluations.label_agreement import Agreement, AgreementReque
 from pytest_rageval.evaluations.score_def import ScoreDef
 from pytest_rageval.evaluations.scoring import uniform_judge
 from pytest_rageval.gate.baseline import WRITE, baseline_entry
+from pytest_rageval.gate.comparison import fingerprint_changes
+from pytest_rageval.gate.early_stop import EarlyStopped
 from pytest_rageval.gate.threshold import BOUNDS, Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, Case, Ruling, rule
 from pytest_rageval.model import EvalSet, Ranking
@@ -20,6 +23,7 @@ from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
 from pytest_rageval.scores import Score
 from pytest_rageval.session.calibration_gate import CalibrationGate
+from pytest_rageval.session.early_stop import Watched
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.session.plan_stubs import (
     PlannedAgreement,
@@ -204,10 +208,8 @@ class EvaluatedTest:
             return problems
         if self._session.settings.plan:
             return [*problems, *map(str, self._plan(thresholds))]
-        requests = list(dict.fromkeys(map(_request, thresholds)))
-        scores = self._session.score(self._components, self.evalset, requests)
-        cases = [self._case(scores[_request(each)], each) for each in thresholds]
-        rulings = rule(cases, tests=self._family_size(cases))
+        cases, tests, apart = self._cases(thresholds)
+        rulings = rule(cases, tests=tests, apart=apart)
         for threshold, case, ruling in zip(thresholds, cases, rulings, strict=True):
             if isinstance(case, Case) and isinstance(ruling, Ruling):
                 self._keep(case, ruling)
@@ -218,6 +220,53 @@ class EvaluatedTest:
                     error_entry(threshold.spec, threshold, str(ruling), self._definition(threshold).notes)
                 )
         return problems
+
+    def _cases(self, thresholds: Sequence[Threshold]) -> tuple[list[Case | RagevalError], int, int]:
+        """The thresholds with their scores, the number of tests that share the level, and of shares in this test."""
+        watched = self._watched(thresholds)
+        requests = [each for each in dict.fromkeys(map(_request, thresholds)) if each not in watched]
+        scores = self._session.score(self._components, self.evalset, requests)
+        tests = self._family_size(thresholds)
+        others = [each for each in thresholds if each.shares_alpha and _request(each) not in watched]
+        early, apart = self._session.score_until_clear(
+            self._components,
+            self.evalset,
+            watched,
+            tests=tests,
+            groups=len({each.cluster for each in others}),
+        )
+        cases = []
+        for each in thresholds:
+            request = _request(each)
+            if request in watched:
+                found = early[request]
+                cases.append(
+                    found if isinstance(found, RagevalError) else self._case(found[0], each, found[1])
+                )
+            else:
+                cases.append(self._case(scores[request], each))
+        return cases, tests, apart
+
+    def _watched(self, thresholds: Sequence[Threshold]) -> dict[ScoreRequest, Watched]:
+        """The thresholds whose questions need only be asked until the verdict is clear."""
+        if not self._session.settings.stops_early:
+            return {}
+        times = Counter(map(_request, thresholds))
+        watched = {}
+        for threshold in thresholds:
+            request, definition = _request(threshold), self._definition(threshold)
+            separable = definition.separable and definition.scale is not None and definition.dependencies
+            if not (threshold.may_stop_early and separable and times[request] == 1):
+                continue
+            try:
+                baseline = self._baseline(threshold)
+            except RagevalError:
+                # It is raised again where the score is compared.
+                continue
+            before = baseline.before
+            if before is not None and not fingerprint_changes(before.fingerprint, baseline.fingerprint):
+                watched[request] = Watched(threshold, before, baseline.tolerance)
+        return watched
 
     def _score(self, spec: str, words: Mapping[str, Any]) -> Score:
         threshold = self._threshold((spec,), words, optional=True)
@@ -265,34 +314,40 @@ class EvaluatedTest:
         requests = list(dict.fromkeys(map(_request, thresholds)))
         return self._session.plan(self._components, self.evalset, requests)
 
-    def _family_size(self, cases: Sequence[Case | RagevalError]) -> int:
+    def _family_size(self, thresholds: Sequence[Threshold]) -> int:
         """Number of tests that share the error rate: also where only some are selected, those of the baseline."""
-        if not any(isinstance(case, Case) and case.baseline.before is not None for case in cases):
+        if self._session.settings.update_baseline or not any(each.compares for each in thresholds):
             return 1
-        recorded = self._session.baseline.sharing
+        try:
+            recorded = self._session.baseline.sharing
+        except RagevalError:
+            # It is raised again where a score is compared.
+            return 1
         return max(
             1, self._session.settings.family or len(recorded), len(recorded.intersection(self._sharing))
         )
 
-    def _case(self, score: Score | RagevalError, threshold: Threshold) -> Case | RagevalError:
+    def _case(
+        self, score: Score | RagevalError, threshold: Threshold, early: EarlyStopped | None = None
+    ) -> Case | RagevalError:
         try:
             return (
                 score
                 if isinstance(score, RagevalError)
-                else Case(score, threshold, self._baseline(threshold))
+                else Case(score, threshold, self._baseline(threshold), early)
             )
         except RagevalError as error:
             return error
 
     def _keep(self, case: Case, ruling: Ruling) -> None:
         """Keep a ruling for the report and for failures, with the doubts about its threshold."""
-        score, threshold, _ = case
+        score, threshold = case.score, case.threshold
         definition = self._definition(threshold)
         verdict = ruling.verdict
         verdict = replace(verdict, warnings=(*verdict.warnings, *threshold.doubts(definition.scale)))
         ruling = replace(ruling, verdict=verdict)
         self._scores.append(score)
-        corrected = self._calibration.corrected(ruling.score, threshold)
+        corrected = {} if ruling.stopped_early else self._calibration.corrected(ruling.score, threshold)
         self._record({**ruling_entry(ruling, definition.notes), **corrected})
         self._rulings.append(ruling)
         if threshold.compares and self._session.settings.update_baseline:

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
@@ -19,6 +19,7 @@ from pytest_rageval.evaluations.score_def import ScoreDef
 from pytest_rageval.evaluations.scoring import check_failures
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.gate.baseline import Baseline
+from pytest_rageval.gate.early_stop import EarlyStopped
 from pytest_rageval.llm.api import LLM
 from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.gateway import Access, Gateway
@@ -27,6 +28,7 @@ from pytest_rageval.llm.sources import Pace
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import EvalSet, Ranking
 from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.session.early_stop import DropWatch, Watched
 from pytest_rageval.session.models import Models
 from pytest_rageval.session.pipelines import Components, Pipelines, Sources
 from pytest_rageval.stats.intervals import UNIT
@@ -139,16 +141,55 @@ class Session:
 
         async def scored(request: ScoreRequest) -> Score:
             outcomes, *repeats = await self._outcomes_of(pipelines, evalset, request)
-            return Score(
-                request.spec,
-                outcomes,
-                max_unscored=self.settings.max_unscored,
-                seed=self.settings.seed,
-                repeats=repeats,
-                scale=self.definition(request).scale or UNIT,
-            )
+            return self._score_of(request, outcomes, repeats)
 
         return self._each(requests, scored)
+
+    def score_until_clear(
+        self,
+        components: Components,
+        evalset: EvalSet,
+        watched: Mapping[ScoreRequest, Watched],
+        *,
+        tests: int,
+        groups: int,
+    ) -> tuple[dict[ScoreRequest, tuple[Score, EarlyStopped] | RagevalError], int]:
+        """Score an eval set by several scores, each until the verdict on its threshold is clear.
+
+        Args:
+            components: the user's retriever, generator and judge.
+            evalset: to score.
+            watched: by request, the threshold and its baseline.
+            tests: number of the run's tests that share the level.
+            groups: number of shares of the test's level that other thresholds need.
+
+        Returns:
+            By request: the score of the examples that are known, with how far they were asked, or the error that
+            prevented it; and the number of shares of the test's level that these thresholds need.
+        """
+        pipeline = self.pipelines.of(components)
+
+        async def looked(request: ScoreRequest) -> DropWatch:
+            watch = DropWatch(pipeline, *resolve(request, self.registry.scores), watched[request])
+            await watch.retrieve(evalset.examples, trust_rankings=not components.undescribed)
+            return watch
+
+        watches = self._each(list(watched), looked)
+        apart = sum(isinstance(watch, DropWatch) and not watch.clear for watch in watches.values())
+
+        async def asked(request: ScoreRequest) -> tuple[Score, EarlyStopped]:
+            watch = watches[request]
+            if isinstance(watch, RagevalError):
+                raise watch
+            outcomes, early = await watch.ask(
+                shares=tests * (groups + max(1, apart)),
+                batch=self.settings.concurrency,
+                max_unscored=self.settings.max_unscored,
+            )
+            check_failures(outcomes, self.settings.max_unscored)
+            return self._score_of(request, outcomes), early
+
+        return self._each(list(watched), asked), apart
 
     def plan(
         self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
@@ -201,6 +242,18 @@ class Session:
         if self._encoder is not None:
             self._encoder.close()
         return self.loop.close(self.gateway.close)
+
+    def _score_of(
+        self, request: ScoreRequest, outcomes: Sequence[Outcome], repeats: Sequence[Sequence[Outcome]] = ()
+    ) -> Score:
+        return Score(
+            request.spec,
+            outcomes,
+            max_unscored=self.settings.max_unscored,
+            seed=self.settings.seed,
+            repeats=repeats,
+            scale=self.definition(request).scale or UNIT,
+        )
 
     def _each(
         self, requests: Sequence[ScoreRequest], work: Callable[[ScoreRequest], Awaitable[T]]
