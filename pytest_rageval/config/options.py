@@ -308,7 +308,8 @@ OPTIONS: Final = (
         "require_baseline",
         _switch,
         "a max_drop or max_lost without a baseline is an error, not a pass with a warning, and so is a test of the "
-        "baseline that a full run did not run; the default under CI=true, which --rageval-require-baseline=false reverts",
+        "baseline that a full run did not run; the default under CI=true, which --rageval-require-baseline=false "
+        "reverts",
     ),
     Option(
         "family",

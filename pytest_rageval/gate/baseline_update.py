@@ -5,7 +5,7 @@ from math import fsum, inf, nan
 from typing import NamedTuple
 
 from pytest_rageval.gate.baseline import BaselineEntry, ScoreEntry
-from pytest_rageval.stats.drop_interval import ROUNDING
+from pytest_rageval.stats.drops import ROUNDING
 
 __all__ = ["BaselineUpdate", "Moved", "completed", "held_back", "moved_scores", "update_of"]
 

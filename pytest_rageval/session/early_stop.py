@@ -12,8 +12,8 @@ from pytest_rageval.gate.early_stop import EarlyStopped, State
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.model import Example, Ranking
 from pytest_rageval.scores import Evidence, Outcome, too_many
-from pytest_rageval.stats.early_stop import EarlyStop
 from pytest_rageval.stats.intervals import UNIT
+from pytest_rageval.stats.sequential import EarlyStop
 
 __all__ = ["DropWatch", "Watched"]
 

@@ -1,51 +1,51 @@
-"""Stop asking when the verdict on a drop is clear: betting martingales over questions in random order."""
+"""Tests that look more than once: at each question until the verdict is clear, and at each update of a baseline."""
 
 import math
 from typing import Final, Literal
 
-__all__ = ["EarlyStop"]
+__all__ = ["EarlyStop", "anchor_alpha"]
 
+FIRST: Final = 10
+"""So many comparisons with an anchor share half of alpha equally."""
 STAKES: Final = (0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 0.95)
-"""Shares of the largest bet that cannot ruin: small ones win where drops are small and noise large."""
+"""Shares of the largest bet that cannot lose all: small ones win where drops are small and noise is large."""
 SLACK: Final = 1e-9
 """Sums closer than this are equal but for rounding."""
 
 
 class EarlyStop:
-    """Watches the differences of questions in random order, and says when no more are needed.
+    """Decides after each question, in random order, whether the verdict is clear.
 
-    Two capitals start at 1 and bet on each difference x, divided by `largest`, that comes:
+    A capital starts at 1 and bets on each difference x. Where its null hypothesis is true, it ever reaches 1/a with a
+    probability of at most a (Ville's inequality), so it may be checked after each question. There are two:
 
-    - *red*: against "the true mean drop is at most `beyond`", `Π (1 + λ·(x - beyond) / (1 + beyond))`.
-      Where that is true it reaches 2/alpha with a probability of at most alpha/2, however often it is looked at
-      (2·shares/alpha where the level is shared).
-      The verdict is then "fail", if the drop of the full set, estimated from the questions so far, is above `max_drop`.
-    - *green*: against "the full set drops by `max_drop` or more", `Π (1 + λ·(m - x) / (1 - m))`. The differences of
-      the set would then sum to at least T, `max_drop`·questions, and m is what the questions to come would have
-      to lose on average: `(T - sum so far) / questions to come`, as draws are without replacement. It reaches
-      1/alpha with a probability of at most alpha if the full set does drop by that; the verdict is then
-      "pass". So it is where m is 1 or more: the full set can no longer reach T.
+    - *red*: against "the true mean drop is at most `beyond`", `Π (1 + λ·(x - beyond) / (1 + beyond))`. At 2/alpha
+      (2·shares/alpha), and where the questions so far project a drop of the full set above `max_drop`, the verdict is
+      "fail".
+    - *green*: against "the full set drops by `max_drop` or more", `Π (1 + λ·(m - x) / (1 - m))`. Questions are drawn
+      without replacement: m is the mean of those still to come if the full set drops by `max_drop`,
+      `(max_drop·questions - sum so far) / questions to come`. At 1/alpha the verdict is "pass". It is "pass" too where
+      m is 1 or more: the full set can no longer drop by more than `max_drop`.
 
-    Each capital is the mean over twelve stakes λ from 0.02 to 0.95 of what they win. A question whose passages did not
-    change has a difference of 0 without being asked: it counts in the full set, and is not to come. If all have come
-    the verdict is that of the usual test, at alpha/2: with both, the probability of "fail" is at most alpha where
-    nothing got worse.
+    x is in units of `largest`. Each capital is the mean over twelve stakes λ from 0.02 to 0.95. A question whose
+    passages did not change has the difference 0 without being asked: it counts in the full set only.
+
+    If all questions came without a verdict, run the usual test at alpha/2. The probability of "fail" is then at most
+    alpha where nothing got worse: alpha/2 of stopping for red, and alpha/2 of the final test.
 
     Args:
-        questions: in the full set, all that can be compared.
-        changed: those to be asked, whose difference is not known to be 0.
+        questions: number of questions in the full set that can be compared.
+        changed: number of those to be asked, whose difference is not known to be 0.
         max_drop: the drop that is allowed, at least 0, in units of the score.
         alpha: the level of the threshold, in (0, 0.5].
         beyond: 0, or `max_drop` where a drop of more than that is to be shown.
-        largest: the largest difference there can be, either way.
-        shares: among so many the probability of a wrong "fail" is divided; that of a wrong "pass" is not.
+        largest: the largest possible difference, either way.
+        shares: so many tests share the probability of a wrong "fail"; that of a wrong "pass" is each one's own.
 
     Raises:
-        ValueError: the numbers contradict each other.
+        ValueError: a number is not in its range.
 
-    Of 2,000 questions of which 600 changed and 30% of these differ, at alpha 0.05 and `max_drop=0.02`, the share that
-    is asked is .14 where nothing got worse, .05 at a drop of 5 points and .014 at 10
-    (`tests/benchmarks/drop_tests.py`).
+    Share of calls in simulations: `tests/benchmarks/false_alarms.py`.
 
     Source: Waudby-Smith and Ramdas (2024), "Estimating means of bounded random variables by betting", sections 4 and 5;
     (2020), "Confidence sequences for sampling without replacement".
@@ -81,14 +81,14 @@ class EarlyStop:
         self._sum = 0.0
         self.asked = 0
         self.verdict: Literal["pass", "fail"] | None = None
-        """`fail` or `pass` once it is clear, and then for good; None while it is not, or where all came without."""
+        """None until it is clear; then it stays the same."""
         self._look()
 
     def add(self, drop: float) -> None:
-        """A question was asked: score of the baseline less the new score.
+        """Add the difference of a question that was asked: score of the baseline less the new score.
 
         Raises:
-            ValueError: the difference is no number from -largest to largest, or more came than there are.
+            ValueError: it is no number from -largest to largest, or more questions came than had changed.
         """
         x = drop / self._largest
         if not -1 <= x <= 1:
@@ -108,17 +108,17 @@ class EarlyStop:
         self._look()
 
     def add_unchanged(self) -> None:
-        """A question came that is known not to have changed.
+        """Add a question that is known not to have changed.
 
-        Where `beyond` is not 0 these come in the random order of all; otherwise they need not be told.
+        Needed only where `beyond` is not 0: these questions must then come in the random order of all.
         """
         self._met(0.0)
 
     def skip(self) -> None:
-        """A question that was asked has no score: it is not of the full set.
+        """Take a question that was asked and has no score out of the full set.
 
         Raises:
-            ValueError: more came than there are.
+            ValueError: more questions came than had changed.
         """
         if not self._to_come:
             raise ValueError("more questions came than had changed")
@@ -146,7 +146,7 @@ class EarlyStop:
         self._worse = _bet(self._worse, (x - self._beyond) / (1 + self._beyond))
 
     def _mean_to_come(self) -> float:
-        """What the questions to come would lose on average, if the full set dropped by `max_drop`."""
+        """Mean difference of the questions to come if the full set drops by `max_drop`."""
         return (self._max_drop * self._questions - self._sum) / self._to_come
 
     def _look(self) -> None:
@@ -160,8 +160,35 @@ class EarlyStop:
                 self.verdict = "fail"
 
 
+def anchor_alpha(alpha: float, update: int) -> float:
+    """Level of one comparison with an anchor, of all that follow the updates of the baseline.
+
+    `alpha / 20` for the first ten, then `5·alpha / (k·(k - 1))` for the k-th. The levels of all comparisons, however
+    many, sum to alpha: `10·alpha/20 + Σ_{k > 10} 5·alpha/(k·(k-1)) = alpha`. By Bonferroni, alpha bounds the
+    probability that any of them calls a retriever worse than the anchor if none is.
+
+    Args:
+        alpha: the level of the threshold, in (0, 0.5].
+        update: 1 for the first comparison after the anchor was pinned. All runs until the next update have
+            the same number, since only one of them is merged.
+
+    Returns:
+        A level: alpha/22 at the 11th, alpha/76 at the 20th, alpha/1,980 at the 100th.
+
+    Raises:
+        ValueError: `update` is below 1.
+
+    >>> [round(anchor_alpha(0.05, update), 6) for update in (1, 10, 11, 20, 100)]
+    [0.0025, 0.0025, 0.002273, 0.000658, 2.5e-05]
+    """
+    if update < 1:
+        message = f"updates are counted from 1, found {update}"
+        raise ValueError(message)
+    return alpha / (2 * FIRST) if update <= FIRST else alpha * FIRST / (2 * update * (update - 1))
+
+
 def _bet(capitals: list[float], win: float) -> list[float]:
-    """What each stake has after a win, which is at least -1."""
+    """The capital of each stake after a win, which is at least -1."""
     return [capital * (1 + stake * win) for capital, stake in zip(capitals, STAKES, strict=True)]
 
 
