@@ -178,8 +178,8 @@ class EvaluatedTest:
         results: dict[str, Any] = {"evalset": self._evalset_entry()}
         if own := self._components.own:
             results["own"] = own
-        if warning := self._judge_warning():
-            results["warnings"] = [warning]
+        if warnings := [*filter(None, (self._judge_warning(), self._early_stop_warning()))]:
+            results["warnings"] = warnings
         results["scores"] = list(self._entries.values())
         results |= self._calibration.results()
         if self._agreements:
@@ -405,6 +405,17 @@ class EvaluatedTest:
             return evalset_entry(self.evalset)
         except InputError:
             return None
+
+    def _early_stop_warning(self) -> str:
+        """A warning where every question was taken for changed; empty where none was."""
+        early = [one.early for one in self._rulings if one.early is not None]
+        if not early or not self._components.undescribed:
+            return ""
+        return (
+            f"--rageval-early-stop asks about questions whose passages did not change too: your own "
+            f"{' and '.join(self._components.own)} may have changed unseen. Give it an attribute fingerprint, a text "
+            "that you change with what it does"
+        )
 
     def _judge_warning(self) -> str:
         """A warning about a judge that gave one verdict for everything; empty without one."""

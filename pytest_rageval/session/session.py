@@ -259,6 +259,8 @@ class Session:
         self, requests: Sequence[ScoreRequest], work: Callable[[ScoreRequest], Awaitable[T]]
     ) -> dict[ScoreRequest, T | RagevalError]:
         """The result of the work, or its error, for each request; all run at once."""
+        if not requests:
+            return {}
 
         async def one(request: ScoreRequest) -> T | RagevalError:
             try:

@@ -176,6 +176,15 @@ def test_changes_that_lose_nothing_are_green_before_all_are_asked(good: Settings
     assert "a drop above the allowed 0.02 is excluded (level 0.05)" in run.entry["reason"]
 
 
+def test_a_drop_beyond_what_is_allowed_can_be_asked_for(good: Settings) -> None:
+    """Then unchanged questions count as evidence too."""
+    beyond = threshold("answer.em@1", max_drop=0.02, burden="beyond")
+    run = _run(good, Rag(changed=range(150), wrong=range(100)), beyond)
+    assert run.entry["early_stop"]["verdict"] == "fail"
+    assert len(run.rag.asked) < 75
+    assert "a drop of more than 0.02 is significant (level 0.025)" in run.entry["reason"]
+
+
 def test_what_is_not_clear_is_asked_in_full_and_tested_at_the_other_half(good: Settings) -> None:
     """A drop a little above what is allowed."""
     run = _run(good, Rag(changed=range(12), wrong=range(5)))
@@ -204,6 +213,9 @@ def test_a_generator_that_may_have_changed_unseen_is_asked(good: Settings) -> No
     run = _run(unseen, Rag(fingerprint=None))
     assert (run.entry["verdict"], run.entry["early_stop"]["unchanged"]) == ("pass", 0)
     assert 0 < len(run.rag.asked) < N
+    [warning] = run.test.results()["warnings"]
+    assert "your own generator and judge may have changed unseen. Give it an attribute fingerprint" in warning
+    assert "warnings" not in _run(good, Rag()).test.results()
 
 
 def test_passages_whose_name_is_cut_are_not_taken_for_unchanged(good: Settings) -> None:
