@@ -101,10 +101,8 @@ class TooManyUnscoredError(RagevalError):
 class Unscored(_Printable):
     """One example cannot be scored; the message is the reason in reports.
 
-    Raised anywhere below an evaluation and caught for each example, so that the others go on.
-
-    Attributes:
-        cause: what failed; bounds count an example at which the retriever failed as lost.
+    Raised anywhere below an evaluation and caught for each example, so that the others go on. `cause` is what failed;
+    bounds count an example at which the retriever failed as lost.
     """
 
     cause: Cause = "run"
@@ -132,11 +130,8 @@ class Undefined(Unscored):
 class QueryError(CallableError, Unscored):
     """The user's retriever, generator or judge, or another plugin's part, failed at one question.
 
-    In an evaluation it makes that example unscored; elsewhere it is an error.
-
-    Attributes:
-        reason: what happened, in one line and without the question, so that equal failures are counted together.
-        part: what failed, such as "rageval_retriever" or "rageval_judge.compare".
+    In an evaluation it makes that example unscored; elsewhere it is an error. `reason` says in one line what happened,
+    without the question, so that equal failures are counted together; `part` what failed: "rageval_judge.compare".
     """
 
     def __init__(self, message: str, reason: str = "", *, part: str = "", cause: Cause = "run") -> None:

@@ -23,7 +23,7 @@ LAYERS = {
     5: {"answers", "calibration", "gate", "generator", "retrievers"},
     4: {"embeddings", "evalsets", "llm", "measures", "scores"},
     3: {"config", "model", "prompts", "user_code"},
-    2: {"event_loop", "files", "fingerprint", "secret", "stats", "text"},
+    2: {"event_loop", "files", "fingerprint", "secret", "stats", "tokenize"},
     1: {"errors"},
     0: {"printable"},
 }

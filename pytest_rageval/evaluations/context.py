@@ -20,26 +20,21 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.comparators import (
     MEASURES,
     AnswerMeasure,
+    CanonicalComparator,
     Expression,
+    GradedComparator,
     highest,
     lowest,
     parse_expression,
 )
-from pytest_rageval.answers.judge_protocol import (
-    CanonicalComparator,
-    Comparator,
-    GradedComparator,
-    Judge,
-    Rating,
-)
-from pytest_rageval.answers.votes import add_tally, with_tally
+from pytest_rageval.answers.judge_protocol import Comparator, Judge, Rating
+from pytest_rageval.answers.llm_judge import add_tally, with_tally
 from pytest_rageval.errors import CallableError, NoGroundTruth, UnusableRanking
 from pytest_rageval.generator import Generator
 from pytest_rageval.measures.gold_matching import SHARE
-from pytest_rageval.measures.spec import Spec
 from pytest_rageval.model import Document, Example, Ranking
-from pytest_rageval.retrievers.retriever import Retriever
-from pytest_rageval.scores import Outcome
+from pytest_rageval.retrievers import Retriever
+from pytest_rageval.scores import Outcome, Spec
 from pytest_rageval.stats.agreement import Tally
 
 __all__ = [

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from pytest_rageval.answers.text import containment
+from pytest_rageval.answers.overlap import containment
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.context import (
     NO_REFERENCES,
@@ -27,7 +27,7 @@ from pytest_rageval.scores import YES, Evidence, Outcome
 __all__ = ["PARTS", "SCORES"]
 
 PARTS: Final = ("p", "recall", "map", "mrr", "ndcg", "hit")
-"""The measures of `measures.passage_labels`, which brings numpy."""
+"""The measures of `measures.ranking.LABEL_MEASURES`, which brings numpy."""
 
 
 class Label(NamedTuple):
@@ -109,7 +109,7 @@ async def _scored(  # noqa: PLR0913 - what an annotator is
     graded: bool = False,
 ) -> list[Outcome]:
     """Label the passages of all examples with known references, and score the rankings by the labels."""
-    from pytest_rageval.measures.passage_labels import NEED_BINARY, usefulness  # noqa: PLC0415 - with numpy
+    from pytest_rageval.measures.ranking import NEED_BINARY, usefulness  # noqa: PLC0415 - with numpy
 
     # A measure that is defined for labels between 0 and 1 takes those of each annotator.
     graded = graded or terms.part not in NEED_BINARY

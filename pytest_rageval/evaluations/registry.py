@@ -22,8 +22,8 @@ from pytest_rageval.evaluations import (
 from pytest_rageval.evaluations.context import Evaluation, ScoreRequest, Terms
 from pytest_rageval.evaluations.plugin_objects import PluginMeasure, PluginScore
 from pytest_rageval.evaluations.score_def import ASKABLE, ScoreDef
-from pytest_rageval.measures.spec import Spec
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
+from pytest_rageval.scores import Spec
 from pytest_rageval.user_code import is_async
 
 __all__ = ["SCORES", "Registry", "Report", "resolve"]

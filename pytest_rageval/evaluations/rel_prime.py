@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.citations import cited, listed
-from pytest_rageval.answers.text import containment
+from pytest_rageval.answers.overlap import containment
 from pytest_rageval.errors import NoGroundTruth, Undefined, UnusableRanking
 from pytest_rageval.evaluations.context import NO_GOLD, NO_REFERENCES, Pipeline, Terms
 from pytest_rageval.evaluations.ranking import not_comparable

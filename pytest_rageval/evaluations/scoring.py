@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from dataclasses import replace
 from typing import Final
 
-from pytest_rageval.answers.votes import with_tally
+from pytest_rageval.answers.llm_judge import with_tally
 from pytest_rageval.errors import CallableError, QueryError, RagevalError, Undefined, Unscored
 from pytest_rageval.evaluations.context import Pipeline, gather_all
 from pytest_rageval.measures.gold_matching import GoldMatch

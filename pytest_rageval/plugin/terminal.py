@@ -12,7 +12,7 @@ import pytest
 from pytest_rageval.printable import one_line, printable
 
 if TYPE_CHECKING:
-    from pytest_rageval.llm.patience import Wait
+    from pytest_rageval.llm.rate_limits import Wait
 
 __all__ = ["Progress", "fail_run", "failure", "print_line", "print_lines"]
 
@@ -69,7 +69,7 @@ class Progress:
     """
 
     def __init__(self, config: pytest.Config, line: Callable[[], str]) -> None:
-        from pytest_rageval.llm.patience import Announcer  # noqa: PLC0415 - with asyncio
+        from pytest_rageval.llm.rate_limits import Announcer  # noqa: PLC0415 - with asyncio
 
         self._config = config
         self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")

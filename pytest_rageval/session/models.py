@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from pytest_rageval.answers.judge_protocol import CanonicalComparator, Rating
-from pytest_rageval.answers.llm_judge import LLMJudge
-from pytest_rageval.answers.votes import Poll
+from pytest_rageval.answers.comparators import CanonicalComparator
+from pytest_rageval.answers.judge_protocol import Rating
+from pytest_rageval.answers.llm_judge import LLMJudge, Poll
 from pytest_rageval.config import EMBEDDED, Settings
 from pytest_rageval.errors import InputError
 from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator

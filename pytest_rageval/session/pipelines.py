@@ -20,7 +20,7 @@ from pytest_rageval.generator import CallableGenerator, adapt_generator
 from pytest_rageval.llm.cached_functions import is_cached
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import EvalSet
-from pytest_rageval.retrievers.retriever import adapt_retriever
+from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.user_code import PlanStub, UserCallable, is_ours
 
 __all__ = ["Components", "MarkedTest", "Pipelines", "Sources"]

@@ -22,9 +22,8 @@ from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.gate.early_stop import EarlyStopped
 from pytest_rageval.llm.api import LLM
 from pytest_rageval.llm.budget import Limits
-from pytest_rageval.llm.gateway import Access, Gateway
-from pytest_rageval.llm.patience import Wait
-from pytest_rageval.llm.sources import Pace
+from pytest_rageval.llm.gateway import Access, Gateway, Pace
+from pytest_rageval.llm.rate_limits import Wait
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import EvalSet, Ranking
 from pytest_rageval.scores import Outcome, Score

@@ -12,8 +12,7 @@ from pytest_rageval.evalsets.records import Records, checked
 
 __all__ = ["PASSAGES", "read", "recognises"]
 
-PASSAGES: Final = "passages"
-"""The key under `extra` of the passages that belong to a question."""
+PASSAGES: Final = "passages"  # the key under `extra` of the passages that belong to a question
 
 
 def recognises(shape: Shape) -> bool:

@@ -11,8 +11,7 @@ from pytest_rageval.evalsets.records import Check, Records, checked
 
 __all__ = ["read", "real_answers", "recognises"]
 
-NO_ANSWER: Final = "No Answer Present."
-"""Stands in place of an answer if the passages have none."""
+NO_ANSWER: Final = "No Answer Present."  # stands in place of an answer if the passages have none
 
 
 def recognises(shape: Shape) -> bool:

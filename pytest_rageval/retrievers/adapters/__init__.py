@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from pytest_rageval.retrievers.adapters import callables, haystack, langchain, llama_index, vector_store
+from pytest_rageval.retrievers.adapters import callables, haystack, langchain, llama_index
 
 __all__ = ["ADAPTERS", "Adapter"]
 
@@ -13,10 +13,10 @@ Adapter = tuple[Callable[[Any], bool], Callable[[Any], Callable[..., Any]]]
 ADAPTERS: Final[Sequence[Adapter]] = (
     # Callables come first: a mock has every method.
     (callable, callables.adapt),
-    (langchain.recognises, langchain.adapt),
+    (langchain.recognises_retriever, langchain.adapt_retriever),
     (llama_index.recognises, llama_index.adapt),
     (haystack.recognises_pipeline, haystack.adapt_pipeline),
     (haystack.recognises_component, haystack.adapt_component),
-    (vector_store.recognises, vector_store.adapt),
+    (langchain.recognises_store, langchain.adapt_store),
 )
 """In the order in which they are tried."""
