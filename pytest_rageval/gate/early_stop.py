@@ -20,7 +20,7 @@ class EarlyStopped:
             be compared with the baseline have a state only where they were "not asked".
         changed: number of examples that can be compared and are not known to be unchanged.
         verdict: None where all of them were asked, so that the usual test decides.
-        drop: of the whole set, estimated from those that were asked.
+        drop: of the whole set, estimated from those that were asked; None where none was.
         certain: whether a "pass" is certain whatever the others score.
         level: of the test that a "fail" has passed, and of the usual test if all were asked.
     """
@@ -28,7 +28,7 @@ class EarlyStopped:
     states: Mapping[str, State]
     changed: int
     verdict: Literal["pass", "fail"] | None
-    drop: float = 0.0
+    drop: float | None = None
     certain: bool = False
     level: float = 1.0
 
@@ -63,7 +63,7 @@ class EarlyStopped:
     def reason(self, threshold: Threshold) -> str:
         """Why no more questions were asked."""
         max_drop = threshold.max_drop or 0.0
-        if self.verdict == "fail":
+        if self.verdict == "fail" and self.drop is not None:
             larger = f"a drop of more than {max_drop:g}" if threshold.burden == "beyond" else "a drop"
             how = f"drop about {self.drop:.3f}, allowed {max_drop:g}: {larger} is significant (level {self.level:.2g})"
         elif self.certain:

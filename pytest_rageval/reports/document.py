@@ -39,7 +39,7 @@ class EarlyStopEntry(TypedDict):
     changed: int
     unchanged: int
     not_asked: int
-    drop: float
+    drop: float | None
     verdict: str | None
 
 

@@ -143,7 +143,7 @@ def _early_stop_text(entry: ScoreEntry) -> str:
     asked = f"{early['changed']:,} changed questions asked ({early['unchanged']:,} unchanged)"
     if early["verdict"] is None:
         return f"all {asked}"
-    drop = f", drop about {early['drop']:.3f}" if early["asked"] else ""
+    drop = "" if early["drop"] is None else f", drop about {early['drop']:.3f}"
     return f"stopped early: {early['asked']:,} of {asked}{drop}"
 
 

@@ -132,7 +132,7 @@ class DropWatch:
             states,
             number,
             stop.verdict if is_early else None,
-            stop.drop,
+            stop.drop if stop.asked or not number else None,
             stop.certain,
             self._threshold.alpha / shares / 2,
         )

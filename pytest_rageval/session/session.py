@@ -8,6 +8,7 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pytest_rageval.answers.comparators import MEASURES
 from pytest_rageval.calibration.findings import Calibration
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, RagevalError
@@ -170,25 +171,26 @@ class Session:
 
         async def looked(request: ScoreRequest) -> DropWatch:
             watch = DropWatch(pipeline, *resolve(request, self.registry.scores), watched[request])
-            await watch.retrieve(evalset.examples, trust_rankings=not components.undescribed)
+            trusted = not components.undescribed and not self._added(pipeline, request)
+            await watch.retrieve(evalset.examples, trust_rankings=trusted)
             return watch
 
-        watches = self._each(list(watched), looked)
-        apart = sum(isinstance(watch, DropWatch) and not watch.clear for watch in watches.values())
+        async def every() -> tuple[dict[ScoreRequest, tuple[Score, EarlyStopped] | RagevalError], int]:
+            watches = dict(zip(watched, await gather_all(map(looked, watched)), strict=True))
+            apart = sum(not watch.clear for watch in watches.values())
 
-        async def asked(request: ScoreRequest) -> tuple[Score, EarlyStopped]:
-            watch = watches[request]
-            if isinstance(watch, RagevalError):
-                raise watch
-            outcomes, early = await watch.ask(
-                shares=tests * (groups + max(1, apart)),
-                batch=self.settings.concurrency,
-                max_unscored=self.settings.max_unscored,
-            )
-            check_failures(outcomes, self.settings.max_unscored)
-            return self._score_of(request, outcomes), early
+            async def asked(request: ScoreRequest) -> tuple[Score, EarlyStopped]:
+                outcomes, early = await watches[request].ask(
+                    shares=tests * (groups + max(1, apart)),
+                    batch=self.settings.concurrency,
+                    max_unscored=self.settings.max_unscored,
+                )
+                check_failures(outcomes, self.settings.max_unscored)
+                return self._score_of(request, outcomes), early
 
-        return self._each(list(watched), asked), apart
+            return await _each(list(watched), asked), apart
+
+        return self.loop.run(every()) if watched else ({}, 0)
 
     def plan(
         self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
@@ -242,6 +244,13 @@ class Session:
             self._encoder.close()
         return self.loop.close(self.gateway.close)
 
+    def _added(self, pipeline: Pipeline, request: ScoreRequest) -> bool:
+        """Whether a score uses a plugin's comparator or measure: known by its name alone, it may change unseen."""
+        terms, score = resolve(request, self.registry.scores)
+        texts = score.comparisons(terms).values() if "compare" in score.dependencies else ()
+        names = {terms.part}.union(*(pipeline.comparison(text).names for text in texts))
+        return not names.isdisjoint({*self.registry.comparators, *self.registry.measures} - MEASURES.keys())
+
     def _score_of(
         self, request: ScoreRequest, outcomes: Sequence[Outcome], repeats: Sequence[Sequence[Outcome]] = ()
     ) -> Score:
@@ -258,19 +267,7 @@ class Session:
         self, requests: Sequence[ScoreRequest], work: Callable[[ScoreRequest], Awaitable[T]]
     ) -> dict[ScoreRequest, T | RagevalError]:
         """The result of the work, or its error, for each request; all run at once."""
-        if not requests:
-            return {}
-
-        async def one(request: ScoreRequest) -> T | RagevalError:
-            try:
-                return await work(request)
-            except RagevalError as error:
-                return error
-
-        async def every() -> list[T | RagevalError]:
-            return await asyncio.gather(*map(one, requests))
-
-        return dict(zip(requests, self.loop.run(every()), strict=True))
+        return self.loop.run(_each(requests, work)) if requests else {}
 
     async def _outcomes_of(
         self, pipelines: Sequence[Pipeline], evalset: EvalSet, request: ScoreRequest
@@ -292,6 +289,18 @@ class Session:
             check_failures(outcomes, self.settings.max_unscored)
             self._outcomes[key] = outcomes
         return self._outcomes[key]
+
+
+async def _each(
+    requests: Sequence[ScoreRequest], work: Callable[[ScoreRequest], Awaitable[T]]
+) -> dict[ScoreRequest, T | RagevalError]:
+    async def one(request: ScoreRequest) -> T | RagevalError:
+        try:
+            return await work(request)
+        except RagevalError as error:
+            return error
+
+    return dict(zip(requests, await asyncio.gather(*map(one, requests)), strict=True))
 
 
 def _access(settings: Settings, context: RunContext) -> Access:

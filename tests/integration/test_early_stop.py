@@ -154,3 +154,12 @@ def test_replies_that_were_not_used_stay_recorded(gated):
         ["unused replies are not dropped: this was no full run (--rageval-early-stop)"]
     )
     assert (gated.path / "replies.jsonl").read_text(encoding="utf-8") == before
+
+
+def test_a_budget_ends_it_as_an_error(gated, llm):
+    """Before its verdict is clear there is none."""
+    change(gated, others=range(1, 151))
+    result = fresh(gated, "--rageval-max-calls=6")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*--rageval-max-calls=6 is reached*"])
+    assert len(llm.requests) == 6

@@ -1,5 +1,6 @@
 """Questions are asked in random order until the verdict on a drop is clear."""
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,11 +9,16 @@ from typing import Any
 import pytest
 
 from pytest_rageval.config import Settings
+from pytest_rageval.evaluations.context import Pipeline, Terms
 from pytest_rageval.evaluations.registry import Registry
+from pytest_rageval.evaluations.score_def import ScoreDef
 from pytest_rageval.gate.baseline import Baseline
-from pytest_rageval.model import EvalSet, Example
-from pytest_rageval.scores import Evidence, Outcome
+from pytest_rageval.gate.comparison import BaselineScore
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.model import EvalSet, Example, Ranking
+from pytest_rageval.scores import Evidence, Outcome, Spec
 from pytest_rageval.session import Components, Session
+from pytest_rageval.session.early_stop import DropWatch, Watched
 from pytest_rageval.session.evaluated_test import EvaluatedTest
 from tests.unit.session.marked import NODEID, Judge, Mark, marked, threshold
 
@@ -29,6 +35,7 @@ class Rag:
         changed: numbers of the questions with another passage than in the baseline.
         wrong: of these, those whose answer is wrong now.
         silent: of these, those without an answer.
+        failing: those at which the retriever fails.
         asked: the questions that the generator was asked.
         fingerprint: None for a generator whose code may have changed unseen.
     """
@@ -36,12 +43,15 @@ class Rag:
     changed: range = range(0)
     wrong: range = range(0)
     silent: range = range(0)
+    failing: range = range(0)
     labels: str = "id"
     fingerprint: str | None = "generator 1"
     asked: list[str] = field(default_factory=list)
 
     def search(self, query: str, _k: int) -> list[dict[str, str]]:
         """One document."""
+        if number(query) in self.failing:
+            raise ConnectionError("no index")
         name = f"d{number(query)}{'-new' if number(query) in self.changed else ''}"
         long = "the beginning of a text that is the same in all " * 3
         return [{"id": name, "text": name} if self.labels == "id" else {"text": f"{long}{name}"}]
@@ -148,7 +158,7 @@ def test_as_few_changes_as_may_be_lost_cost_nothing(good: Settings) -> None:
         "stopped early: 0 of 4 changed questions asked (196 unchanged): "
         "the others cannot take the drop above the allowed 0.02"
     )
-    assert run.entry["early_stop"]["not_asked"] == 4
+    assert (run.entry["early_stop"]["not_asked"], run.entry["early_stop"]["drop"]) == (4, None)
     states = [each.get("early_stop") for each in run.entry["examples"]]
     assert states == ["not asked"] * 4 + ["unchanged"] * (N - 4)
     assert [each["score"] for each in run.entry["examples"]] == [None] * 4 + [1.0] * (N - 4)
@@ -226,6 +236,18 @@ def test_passages_whose_name_is_cut_are_not_taken_for_unchanged(good: Settings) 
     assert (run.entry["verdict"], run.entry["early_stop"]["unchanged"]) == ("fail", 0)
 
 
+def test_questions_at_which_the_retriever_fails_are_lost(good: Settings) -> None:
+    """As in a full run: up to max_drop they cost no call, beyond it they fail, and too many of them are an error."""
+    few = _run(good, Rag(failing=range(90, 94)))
+    assert (few.rag.asked, few.entry["verdict"]) == ([], "pass")
+    some = _run(good, Rag(failing=range(90, 99)))
+    assert (some.rag.asked, some.entry["verdict"]) == ([], "fail")
+    assert some.entry["baseline"]["failed"] == [f"q{i}" for i in range(90, 99)]
+    many = _run(good, Rag(failing=range(50)))
+    assert "ConnectionError" in many.problems[0]
+    assert many.rag.asked == []
+
+
 def test_questions_without_an_answer_are_no_verdict(good: Settings) -> None:
     """More of them than may be unscored: all are asked, and the test ends as in a full run."""
     run = _run(good, Rag(changed=range(N), silent=range(100)))
@@ -287,6 +309,19 @@ def test_two_thresholds_on_one_score_need_all_questions(good: Settings) -> None:
     assert len(run.rag.asked) == N
 
 
+def test_a_comparator_of_a_plugin_may_have_changed_unseen(good: Settings) -> None:
+    """It is known by its name alone."""
+    registry = Registry()
+    registry.add_comparator("mine", Judge())  # type: ignore[arg-type]
+    registry.add_answer_measure("length", lambda answer, _: float(len(answer) > 3))
+    for gate in (
+        threshold("answer.correct@1", max_drop=0.02, comparator="mine or em"),
+        threshold("answer.length@1", max_drop=0.02),
+    ):
+        _run(replace(good, update_baseline=True), Rag(), gate, registry=registry)
+        assert _run(good, Rag(), gate, registry=registry).entry["early_stop"]["unchanged"] == 0
+
+
 def test_a_score_of_a_plugin_is_evaluated_in_full(good: Settings) -> None:
     """Its examples may depend on each other."""
 
@@ -316,3 +351,39 @@ def test_each_watched_threshold_has_its_own_share_of_the_level(good: Settings) -
     levels = [entry["baseline"] and round(entry["baseline"]["alpha"], 6) for entry in unclear]
     assert levels[:2] == [0.05 / 4 / 2] * 2
     assert levels[3] == 0.05 / 4
+
+
+def test_losses_at_the_beginning_of_the_eval_set_are_no_evidence() -> None:
+    """The order is drawn: where as many questions gain as lose, at most alpha/2 of 400 runs stop for red.
+
+    Plus 3 standard errors of 0.8%.
+    """
+    examples = EVALSET.examples[:80]
+    before = BaselineScore(
+        {each.id: each.digest for each in examples}, {}, {each.id: {"score": 0.5} for each in examples}
+    )
+
+    async def half(_run: Any, batch: Any, _terms: Any) -> list[Outcome]:
+        return [Outcome(each, float(number(each.question) >= 40)) for each in batch]
+
+    async def fails(seed: int) -> bool:
+        pipeline = Pipeline(Retriever(), None, None, seed=seed)  # type: ignore[arg-type]
+        terms = Terms(Spec.parse("half@1"), 1)
+        watched = Watched(Threshold("half@1", max_drop=0.0), before, 0.0)
+        watch = DropWatch(pipeline, terms, ScoreDef("half", half), watched)
+        await watch.retrieve(examples, trust_rankings=True)
+        _, early = await watch.ask(shares=1, batch=4, max_unscored=0.05)
+        return early.verdict == "fail"
+
+    async def runs() -> int:
+        return sum([await fails(seed) for seed in range(400)])
+
+    assert asyncio.run(runs()) <= 400 * (0.025 + 3 * 0.0078)
+
+
+class Retriever:
+    """Finds nothing."""
+
+    async def retrieve(self, query: str, k: int) -> Ranking:
+        """An empty ranking."""
+        return Ranking.of(query, (), k)
