@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from pytest_rageval.errors import Cause, InputError, RagevalError, StaleBaselineError
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
 from pytest_rageval.gate.drop_tests import Compared, DropTest, drop_tests
-from pytest_rageval.gate.early_stop import EarlyStopped
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.scores import Outcome, Score
+
+if TYPE_CHECKING:
+    from pytest_rageval.gate.early_stop import EarlyStopped
 
 __all__ = ["BaselineLookup", "Case", "Ruling", "Verdict", "rule", "uncounted", "verdict_on"]
 
@@ -87,7 +89,7 @@ class Ruling:
     comparison: Comparison | None = None
     drop: DropTest | None = None
     slices: tuple["Ruling", ...] = ()
-    early: EarlyStopped | None = None
+    early: "EarlyStopped | None" = None
 
     @property
     def stopped_early(self) -> bool:
@@ -105,7 +107,7 @@ class Case(NamedTuple):
     score: Score
     threshold: Threshold
     baseline: BaselineLookup
-    early: EarlyStopped | None = None
+    early: "EarlyStopped | None" = None
 
 
 def rule(
@@ -152,7 +154,7 @@ class _Slice:
     error: RagevalError | None = None
     compared: Compared | None = None
     drop: DropTest | None = None
-    early: EarlyStopped | None = None
+    early: "EarlyStopped | None" = None
 
     @property
     def comparison(self) -> Comparison | None:
@@ -229,7 +231,7 @@ def _ruled(each: _Slice) -> Ruling:
 
 
 def _stopped_early(
-    score: Score, threshold: Threshold, comparison: Comparison, early: EarlyStopped
+    score: Score, threshold: Threshold, comparison: Comparison, early: "EarlyStopped"
 ) -> Verdict:
     verdict = Verdict(early.verdict or "pass", early.reason(threshold))
     if early.verdict == "fail":

@@ -6,10 +6,9 @@ Entries also travel from xdist workers to the controller.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.evalsets.field_map import near_misses
-from pytest_rageval.gate.early_stop import EarlyStopped
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import Ruling, Verdict, uncounted
 from pytest_rageval.llm.usage import Usage
@@ -28,6 +27,9 @@ from pytest_rageval.reports.notes import (
 )
 from pytest_rageval.reports.questions import questions_entry
 from pytest_rageval.scores import Outcome, Places, Score
+
+if TYPE_CHECKING:
+    from pytest_rageval.gate.early_stop import EarlyStopped
 
 __all__ = [
     "SCHEMA",
@@ -114,7 +116,7 @@ def ruling_entry(ruling: Ruling, notes: Notes | None = None) -> dict[str, Any]:
     }
 
 
-def _asked_in_part(entry: Mapping[str, Any], early: EarlyStopped) -> dict[str, Any]:
+def _asked_in_part(entry: Mapping[str, Any], early: "EarlyStopped") -> dict[str, Any]:
     """The entry of a score that was asked of some examples: without what would seem to be of all."""
     kept = {name: value for name, value in entry.items() if name not in OF_ALL}
     if early.clear:

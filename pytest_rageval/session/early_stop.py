@@ -1,21 +1,25 @@
 """Ask about the questions of a threshold in random order, until its verdict on a drop is clear."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from pytest_rageval.answers.comparators import MEASURES
 from pytest_rageval.errors import RagevalError, Unscored
-from pytest_rageval.evaluations.context import Pipeline, Terms, gather_all
-from pytest_rageval.evaluations.score_def import ScoreDef
+from pytest_rageval.evaluations.context import Pipeline, ScoreRequest, Terms, gather_all
+from pytest_rageval.evaluations.registry import Registry, resolve
+from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.gate.comparison import BaselineScore, is_same
 from pytest_rageval.gate.early_stop import EarlyStopped, State
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.model import Example, Ranking
-from pytest_rageval.scores import Evidence, Outcome, too_many
+from pytest_rageval.model import EvalSet, Example, Ranking
+from pytest_rageval.scores import Evidence, Outcome, Score, too_many
+from pytest_rageval.session.pipelines import Components
+from pytest_rageval.session.session import Session
 from pytest_rageval.stats.intervals import UNIT
 from pytest_rageval.stats.sequential import EarlyStop
 
-__all__ = ["DropWatch", "Watched"]
+__all__ = ["DropWatch", "Watched", "score_until_clear"]
 
 CUT: Final = '…"'
 """The end of a label that is only the beginning of a document's text."""
@@ -33,6 +37,69 @@ class Watched(NamedTuple):
     threshold: Threshold
     before: BaselineScore
     tolerance: float
+
+
+Found = tuple[Score, EarlyStopped] | RagevalError
+
+
+def score_until_clear(  # noqa: PLR0913 - as for a score, with what shares the level
+    session: Session,
+    components: Components,
+    evalset: EvalSet,
+    watched: Mapping[ScoreRequest, Watched],
+    *,
+    tests: int,
+    groups: int,
+) -> tuple[dict[ScoreRequest, Found], int]:
+    """Score an eval set by several scores, each until the verdict on its threshold is clear.
+
+    Args:
+        session: whose models are asked.
+        components: the user's retriever, generator and judge.
+        evalset: to score.
+        watched: by request, the threshold and its baseline.
+        tests: number of the run's tests that share the level.
+        groups: number of shares of the test's level that other thresholds need.
+
+    Returns:
+        By request: the score of the examples that are known, with how far they were asked, or the error that
+        prevented it; and the number of shares of the test's level that these thresholds need.
+    """
+    settings, pipeline = session.settings, session.pipelines.of(components)
+
+    async def retrieved(request: ScoreRequest) -> DropWatch:
+        terms, score = resolve(request, session.registry.scores)
+        trusted = not components.undescribed and not _uses_added(session.registry, pipeline, terms, score)
+        watch = DropWatch(pipeline, terms, score, watched[request])
+        await watch.retrieve(evalset.examples, trust_rankings=trusted)
+        return watch
+
+    async def asked(request: ScoreRequest, watch: DropWatch, shares: int) -> Found:
+        try:
+            outcomes, early = await watch.ask(
+                shares=shares, batch=settings.concurrency, max_unscored=settings.max_unscored
+            )
+            check_failures(outcomes, settings.max_unscored)
+            return session.score_of(request, outcomes), early
+        except RagevalError as error:
+            return error
+
+    async def every() -> tuple[list[Found], int]:
+        watches = await gather_all(map(retrieved, watched))
+        apart = sum(not watch.clear for watch in watches)
+        shares = tests * (groups + max(1, apart))
+        pairs = zip(watched, watches, strict=True)
+        return await gather_all(asked(request, watch, shares) for request, watch in pairs), apart
+
+    found, apart = session.loop.run(every())
+    return dict(zip(watched, found, strict=True)), apart
+
+
+def _uses_added(registry: Registry, pipeline: Pipeline, terms: Terms, score: ScoreDef) -> bool:
+    """Whether a score uses a plugin's comparator or measure: known by its name alone, it may change unseen."""
+    texts = score.comparisons(terms).values() if "compare" in score.dependencies else ()
+    names = {terms.part}.union(*(pipeline.comparison(text).names for text in texts))
+    return not names.isdisjoint({*registry.comparators, *registry.measures} - MEASURES.keys())
 
 
 class DropWatch:

@@ -11,7 +11,7 @@ import pytest
 from pytest_rageval.config import Settings
 from pytest_rageval.evaluations.context import Pipeline, Terms
 from pytest_rageval.evaluations.registry import Registry
-from pytest_rageval.evaluations.score_def import ScoreDef
+from pytest_rageval.evaluations.scoring import ScoreDef
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.threshold import Threshold
