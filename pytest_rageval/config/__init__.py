@@ -107,6 +107,8 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         yield "--rageval-record-prompts and --rageval-drop-unused only work together with --rageval-record."
     if settings.replay and settings.refresh:
         yield "--rageval-replay asks nothing and --rageval-refresh asks everything again: leave one out."
+    if settings.replay and settings.canary:
+        yield "--rageval-replay asks nothing and --rageval-canary asks anew: leave one out."
     if settings.plan and settings.update_baseline:
         yield (
             "--rageval-plan asks nothing, so there are no scores for --rageval-update-baseline to write: leave one "
@@ -258,6 +260,9 @@ OPTIONS: Final = (
            "where only max_drop decides, ask models about questions in random order until the verdict is clear, and "
            "about none that has the passages of the baseline; without effect in an update of the baseline, in a plan, "
            "in a replay and with --rageval-repeat"),
+    Option("canary", COUNT, "N",
+           "ask generator and judge anew about N questions whose passages are those of the baseline: if these score "
+           "otherwise, a comparison is an error"),
     Option("calibration", Path, "FILE",
            "file of answers that people labelled, by which answer.correct and llm_reteval are also reported "
            "corrected for the judge's errors"),

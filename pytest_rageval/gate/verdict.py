@@ -56,7 +56,8 @@ class BaselineLookup:
         before: the score in the baseline; None where it is missing.
         updating: whether this run writes the baseline, so that nothing is compared.
         required: whether a missing baseline is an error.
-        missing: why the score is missing in the file, which is an error; empty where there is no file.
+        missing: why there is nothing to compare with, which is an error: the score is missing in the file, or generator
+            or judge changed. Empty where there is no file.
         tolerance: differences of a question's scores up to this are rounding.
     """
 
@@ -218,7 +219,7 @@ def _ruled(each: _Slice) -> Ruling:
         bounded = verdict_on(score, _without_baseline(threshold))
         if bounded.status == "fail":
             return Ruling(threshold, score, replace(bounded, warnings=(*bounded.warnings, str(each.error))))
-        return Ruling(threshold, score, Verdict("error", str(each.error)))
+        return Ruling(threshold, score, Verdict("error", str(each.error)), early=each.early)
     if each.early is not None and each.early.clear and each.comparison is not None:
         verdict = _stopped_early(score, threshold, each.comparison, each.early)
         return Ruling(threshold, score, verdict, each.comparison, early=each.early)

@@ -158,6 +158,16 @@ def _early_stop_text(entry: ScoreEntry) -> str:
     return f"stopped early: {early['asked']:,} of {asked}{drop}"
 
 
+def _canary_text(entry: ScoreEntry) -> str:
+    canary = entry.get("canary")
+    if canary is None:
+        return ""
+    return (
+        f"canary: {canary['questions']} questions with the same passages, {canary['before']:.3f} in the baseline, "
+        f"{canary['now']:.3f} asked anew (p = {canary['p_value']:.2g})"
+    )
+
+
 def _drop_text(baseline: ComparisonEntry) -> str:
     """The drop with its interval: "drop 0.029 [0.005, 0.056]"."""
     drop = baseline["drop"]
@@ -359,6 +369,7 @@ TEXTS: Final = (
     partial(_reasons_text, "undefined"),
     _early_stop_text,
     _baseline_text,
+    _canary_text,
     _slices_text,
     _repeats_text,
     _beside_text,

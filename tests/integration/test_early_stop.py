@@ -163,3 +163,23 @@ def test_a_budget_ends_it_as_an_error(gated, llm):
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*--rageval-max-calls=6 is reached*"])
     assert len(llm.requests) == 6
+
+
+def test_a_canary_asks_about_unchanged_questions(gated, llm):
+    """Other texts under the same ids look unchanged; asked anew they score otherwise, and there is no verdict."""
+    change(gated, wrong=range(1, 151))
+    fresh(gated).assert_outcomes(passed=1)
+    assert llm.requests == []
+    result = fresh(gated, "--rageval-canary=20")
+    result.assert_outcomes(errors=1)
+    assert len(llm.requests) == 20
+    assert report(gated)["canary"]["questions"] == 20
+
+
+def test_a_canary_that_fails_shows_no_mean_that_is_not_known(gated):
+    """Where the verdict would have been clear before all were asked."""
+    change(gated, others=range(151, 155), wrong=range(1, 151))
+    result = fresh(gated, "--rageval-canary=20")
+    result.assert_outcomes(errors=1)
+    entry = report(gated)
+    assert (entry["verdict"], entry["mean"], entry["early_stop"]["not_asked"]) == ("error", None, 4)
