@@ -143,6 +143,8 @@ SCORES: Final = tuple(
         evaluate_arena,
         {"explain", "prefer"},
         settings=_settings,
+        # Which answer the judge reads first depends on the other examples.
+        separable=False,
         notes=arena_notes,
         family="Arena",
         definition=definition,

@@ -18,6 +18,8 @@ __all__ = [
     "Change",
     "Comparison",
     "compare",
+    "fingerprint_changes",
+    "is_same",
     "mark_of",
 ]
 
@@ -133,7 +135,7 @@ def compare(
     Raises:
         StaleBaselineError: more than the retriever changed, or no example is the same and scored in both.
     """
-    changed = _fingerprint_changes(before.fingerprint, fingerprint)
+    changed = fingerprint_changes(before.fingerprint, fingerprint)
     if changed:
         raise StaleBaselineError(
             f"{score.spec}: the baseline was made with other settings; only the retriever may differ. Changed since:\n"
@@ -141,7 +143,7 @@ def compare(
             + "\nGo back to what it was, or write a new baseline on the commit to compare with: "
             "--rageval-update-baseline."
         )
-    same = [outcome for outcome in score.outcomes if _is_same(outcome.example, before)]
+    same = [outcome for outcome in score.outcomes if is_same(outcome.example, before)]
     scored = [
         (each, then) for each in same if (then := before.examples[each.example.id].get("score")) is not None
     ]
@@ -182,7 +184,7 @@ def mark_of(fingerprint: Mapping[str, Any]) -> str:
     return digest({name: value for name, value in fingerprint.items() if name not in IGNORED})[:MARK_DIGITS]
 
 
-def _fingerprint_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def fingerprint_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """What differs between two fingerprints, one line each."""
     return [
         f"{name}: {_shown(before.get(name))} in the baseline, {_shown(now.get(name))} now"
@@ -195,7 +197,7 @@ def _shown(value: Any) -> str:
     return "nothing" if value is None else str(value)
 
 
-def _is_same(example: Example, before: BaselineScore) -> bool:
+def is_same(example: Example, before: BaselineScore) -> bool:
     """Whether the baseline has a score of the same question under the same fingerprint."""
     kept = before.examples.get(example.id)
     if kept is None or before.questions.get(example.id) != example.digest:
