@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import fsum, isfinite
 from statistics import stdev
 from typing import Any, Final, NamedTuple, Self
@@ -103,7 +104,8 @@ class Score(float):
 
     Attributes:
         spec: its name, such as "recall@5".
-        outcomes: one for every example, in the eval set's order, unscored ones included.
+        outcomes: one for every example, in the eval set's order, unscored ones included. With `repeats` the value is
+            the mean over the runs in which the example has a score, and the rest is from the run closest to it.
         slice: the tags it is limited to; empty for the whole set.
         max_unscored: the largest share of examples without a score, of those for which it is defined.
         seed: of the interval's bootstrap.
@@ -118,6 +120,7 @@ class Score(float):
         *,
         slice: Mapping[str, Any] | None = None,  # noqa: A002 - the name of the attribute
         max_unscored: float = 1.0,
+        repeats: Sequence[Sequence[Outcome]] = (),
         **_: Any,
     ) -> Self:
         """Average the scored outcomes.
@@ -127,10 +130,11 @@ class Score(float):
             TooManyUnscoredError: no example has a score, or too many of those for which it is defined
                 have none.
         """
-        for outcome in outcomes:
+        for outcome in chain(outcomes, *repeats):
             if outcome.value is not None and not isfinite(outcome.value):
                 message = f"{spec}: the score of example {outcome.example.id} is {outcome.value!r}, no finite number."
                 raise InputError(message)
+        outcomes = _over_runs(outcomes, *repeats)
         values = [outcome.value for outcome in outcomes if outcome.value is not None]
         defined = sum(outcome.undefined is None for outcome in outcomes)
         if not values or too_many(defined - len(values), defined, max_unscored):
@@ -149,11 +153,12 @@ class Score(float):
         scale: tuple[float, float] = UNIT,
     ) -> None:
         self.spec = spec
-        self.outcomes = tuple(outcomes)
+        self.outcomes = _over_runs(outcomes, *repeats)
         self.slice = dict(slice or {})
         self.max_unscored = max_unscored
         self.seed = seed
         self.repeats = tuple(map(tuple, repeats))
+        self._first = tuple(outcomes)
         self.scale = scale
 
     def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -233,12 +238,18 @@ class Score(float):
 
         A run without any scored example is left out.
         """
-        means = [float(self)]
-        for outcomes in self.repeats:
+        means = []
+        for outcomes in (self._first, *self.repeats):
             values = [outcome.value for outcome in outcomes if outcome.value is not None]
             if values:
                 means.append(fsum(values) / len(values))
         return stdev(means) if len(means) > 1 else None
+
+    @property
+    def partly_scored(self) -> int:
+        """How many examples have a score in some runs and none in others."""
+        runs = zip(self._first, *self.repeats, strict=True)
+        return sum(len({outcome.value is None for outcome in outcomes}) > 1 for outcomes in runs)
 
     def where(self, **tags: Any) -> "Score":
         """The same score over the examples with all of these tags.
@@ -250,7 +261,10 @@ class Score(float):
             InputError: no example has such a tag; the message lists the known ones.
             TooManyUnscoredError: as for the whole.
         """
-        chosen = [outcome for outcome in self.outcomes if _matches(outcome.example, tags)]
+        chosen, *repeats = (
+            [outcome for outcome in run if _matches(outcome.example, tags)]
+            for run in (self._first, *self.repeats)
+        )
         if not chosen:
             raise InputError(_no_such_slice([outcome.example for outcome in self.outcomes], tags))
         return type(self)(
@@ -259,7 +273,7 @@ class Score(float):
             slice={**self.slice, **tags},
             max_unscored=self.max_unscored,
             seed=self.seed,
-            repeats=[[each for each in again if _matches(each.example, tags)] for again in self.repeats],
+            repeats=repeats,
             scale=self.scale,
         )
 
@@ -268,6 +282,24 @@ def too_many(unscored: int, examples: int, max_unscored: float) -> bool:
     """Whether more than this share of the examples have no score."""
     # 29 of 100 do not exceed the share 0.29, though 0.29 * 100 is a little less than 29.
     return unscored > max_unscored * examples + ROUNDING
+
+
+def _over_runs(*runs: Sequence[Outcome]) -> tuple[Outcome, ...]:
+    """The outcome of each example over all runs."""
+    return tuple(map(_mean_outcome, zip(*runs, strict=True)))
+
+
+def _mean_outcome(outcomes: Sequence[Outcome]) -> Outcome:
+    """The outcome closest to the mean of those with a score, with that mean as its value; the first where none has."""
+    scored = [(outcome, outcome.value) for outcome in outcomes if outcome.value is not None]
+    if not scored:
+        return outcomes[0]
+    values = [value for _, value in scored]
+    if all(value == values[0] for value in values):
+        return scored[0][0]
+    mean = fsum(values) / len(values)
+    closest, _ = min(scored, key=lambda each: abs(each[1] - mean))
+    return replace(closest, value=mean)
 
 
 def _matches(example: Example, tags: Mapping[str, Any]) -> bool:

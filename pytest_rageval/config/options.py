@@ -332,7 +332,8 @@ OPTIONS: Final = (
     Option(
         "repeat",
         POSITIVE,
-        "ask generator and judge this often, under new sample numbers, and report how far the means spread",
+        "ask generator and judge this often, under new sample numbers; a question's score is the mean over these runs, "
+        "and how far their means spread is reported",
         "N",
     ),
     Option(

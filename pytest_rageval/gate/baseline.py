@@ -49,10 +49,17 @@ REMEDY: Final = (
 
 
 class ScoreEntry(TypedDict):
-    """A score in the file: its fingerprint, and its examples by id."""
+    """A score in the file.
+
+    Attributes:
+        fingerprint: of everything besides the retriever that it depends on, by name.
+        examples: by id.
+        repeats: number of runs over which each example's score is a mean; missing for one.
+    """
 
     fingerprint: dict[str, Any]
     examples: dict[str, BaselineExample]
+    repeats: NotRequired[int]
 
 
 class BaselineEntry(TypedDict):
@@ -158,7 +165,9 @@ class Baseline:
                     f"the score {value:g}, and the score goes from {low:g} to {high:g}.\n{REMEDY}"
                 )
                 raise InputError(message)
-        return BaselineScore(test["questions"], score["fingerprint"], score["examples"])
+        return BaselineScore(
+            test["questions"], score["fingerprint"], score["examples"], score.get("repeats", 1)
+        )
 
     @property
     def sharing(self) -> set[str]:
@@ -222,16 +231,19 @@ def baseline_entry(
     """
     return {
         "questions": {example.id: example.digest for example in examples},
-        "scores": {
-            name: {
-                "fingerprint": dict(fingerprint),
-                "examples": {
-                    outcome.example.id: _example(outcome, mark_of(fingerprint)) for outcome in score.outcomes
-                },
-            }
-            for name, (score, fingerprint) in scores.items()
-        },
+        "scores": {name: _score(score, fingerprint) for name, (score, fingerprint) in scores.items()},
     }
+
+
+def _score(score: Score, fingerprint: Mapping[str, Any]) -> ScoreEntry:
+    mark = mark_of(fingerprint)
+    entry: ScoreEntry = {
+        "fingerprint": dict(fingerprint),
+        "examples": {outcome.example.id: _example(outcome, mark) for outcome in score.outcomes},
+    }
+    if score.repeats:
+        entry["repeats"] = len(score.repeats) + 1
+    return entry
 
 
 def _example(outcome: Outcome, mark: str) -> BaselineExample:
@@ -289,10 +301,18 @@ def _check(tests: Any) -> None:
                         f"{where} has in its fingerprint {key} = {value!r:.40}, which is no text or number"
                     )
                     raise ValueError(message)  # noqa: TRY004 - the file is at fault
+            _check_count(score, "repeats", where, 1)
             for example, kept in _part(score, "examples", where).items():
                 if problem := _problem(kept):
                     message = f"question {example} in {where} {problem}"
                     raise ValueError(message)
+
+
+def _check_count(value: dict[str, Any], part: str, where: str, least: int) -> None:
+    number = value.get(part, least)
+    if not isinstance(number, int) or isinstance(number, bool) or number < least:
+        message = f"{where} has {part} = {number!r:.40}, which is no whole number of at least {least}"
+        raise ValueError(message)
 
 
 def _part(value: Any, part: str, where: str) -> dict[str, Any]:

@@ -52,11 +52,13 @@ class BaselineScore:
         questions: of its test, by example id, the digest of the question and its right answers.
         fingerprint: of everything besides the retriever that the score depends on, by name.
         examples: by id.
+        runs: number of runs over which each example's score is a mean.
     """
 
     questions: Mapping[str, str]
     fingerprint: Mapping[str, Any]
     examples: Mapping[str, BaselineExample]
+    runs: int = 1
 
     @cached_property
     def mark(self) -> str:
@@ -94,6 +96,7 @@ class Comparison:
         new: number of examples with a score now and none in the baseline, or another question there.
         lost: examples that are the same, had a score and have none now; a part of `unscored`.
         failed: those among `changes` at which the retriever fails now.
+        runs: number of runs over which each score of the baseline is a mean.
     """
 
     changes: tuple[Change, ...]
@@ -103,6 +106,7 @@ class Comparison:
     new: int
     lost: tuple[Outcome, ...]
     failed: tuple[Outcome, ...] = ()
+    runs: int = 1
 
     @property
     def drops(self) -> list[float]:
@@ -174,6 +178,7 @@ def compare(
         new=score.n - (len(changes) - len(failed)),
         lost=tuple(outcome for outcome, _ in now if outcome.value is None),
         failed=failed,
+        runs=before.runs,
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 from typing import Any, Final, Literal, NamedTuple
 
 from pytest_rageval.errors import Cause, InputError, RagevalError, StaleBaselineError
@@ -277,6 +278,7 @@ def verdict_on(
     if drop is not None:
         warnings += _doubts(drop, verdict.status)
     warnings += _within_spread(score, threshold, comparison)
+    warnings += _uneven(score, comparison)
     return replace(verdict, warnings=tuple(warnings))
 
 
@@ -400,8 +402,9 @@ def _on_drop(score: Score, threshold: Threshold, drop: DropTest) -> Verdict:
 
 
 def _within_spread(score: Score, threshold: Threshold, comparison: Comparison | None) -> Iterator[str]:
-    """Warnings about bounds that are closer to the mean than the spread of repeated runs."""
-    spread = score.spread or 0.0
+    """Warnings about bounds that are closer to the mean over repeated runs than its standard error."""
+    runs = len(score.repeats) + 1
+    spread = (score.spread or 0.0) / sqrt(runs)
     now = float(score)
     bounds = [("min", threshold.min, now), ("max", threshold.max, now)]
     if threshold.max_drop is not None and comparison is not None:
@@ -411,9 +414,27 @@ def _within_spread(score: Score, threshold: Threshold, comparison: Comparison | 
         if bound is not None and abs(mean - bound) < spread:
             at = f" ({bound:.3f})" if word == "max_drop" else f" {bound:g}"
             yield (
-                f"{word}{at} is {abs(mean - bound):.3f} from {mean:.3f}, and runs differ by {spread:.3f}: "
-                "another run may end on the other side"
+                f"{word}{at} is {abs(mean - bound):.3f} from {mean:.3f}, and means of {runs} runs differ by "
+                f"{spread:.3f}: the next one may be on the other side"
             )
+
+
+def _uneven(score: Score, comparison: Comparison | None) -> Iterator[str]:
+    """A warning where the baseline's scores are means over another number of runs."""
+    if comparison is None or (now := len(score.repeats) + 1) == (then := comparison.runs):
+        return
+    pair = f"the baseline's scores are of {_runs(then)} and these of {_runs(now)}"
+    if then < now:
+        yield (
+            f"{pair}: the baseline is the noisier side; write it on the commit to compare with: "
+            f"--rageval-update-baseline --rageval-repeat {now}"
+        )
+    else:
+        yield f"{pair}: this run is the noisier side; run with --rageval-repeat {then}"
+
+
+def _runs(number: int) -> str:
+    return f"{number} run{'' if number == 1 else 's'}"
 
 
 def _unseen_drop(score: Score, threshold: Threshold, comparison: Comparison | None) -> Iterator[str]:

@@ -86,6 +86,7 @@ class ScoreEntry(TypedDict, total=False):
     undefined: int
     spread: float
     runs: int
+    partly_scored: int
     oddities: dict[str, int]
     counts: dict[str, int]
     judge_votes: dict[str, Any]

@@ -211,14 +211,18 @@ def slice_warnings(entry: ScoreEntry) -> Iterator[tuple[Mapping[str, Any], str]]
 
 
 def repeats_entry(score: Score) -> dict[str, Any]:
-    """The run-to-run spread and the number of runs."""
-    return {} if score.spread is None else {"spread": score.spread, "runs": len(score.repeats) + 1}
+    """The run-to-run spread, the number of runs, and how many examples have no score in some of them."""
+    if score.spread is None:
+        return {}
+    partly = {"partly_scored": score.partly_scored} if score.partly_scored else {}
+    return {"spread": score.spread, "runs": len(score.repeats) + 1, **partly}
 
 
 def _repeats_text(entry: ScoreEntry) -> str:
     if "spread" not in entry:
         return ""
-    return f"run-to-run spread {entry['spread']:.3f} over {entry['runs']} runs"
+    partly = f"; {entry['partly_scored']} have no score in some of them" if "partly_scored" in entry else ""
+    return f"run-to-run spread {entry['spread']:.3f} over {entry['runs']} runs{partly}"
 
 
 def beside_entry(score: Score) -> dict[str, Any]:
