@@ -293,7 +293,8 @@ OPTIONS: Final = (
     Option(
         "baseline",
         Path,
-        "file of the scores that max_drop and max_lost compare with, for git; in the root directory by default",
+        "file of the scores that max_drop, max_total_drop and max_lost compare with, for git; in the root directory "
+        "by default",
         "FILE",
     ),
     Option(
@@ -305,10 +306,18 @@ OPTIONS: Final = (
         permanent=False,
     ),
     Option(
+        "pin_baseline",
+        _switch,
+        "with --rageval-update-baseline: pin what it writes as the anchor that max_total_drop compares with, until "
+        "another one is pinned; only on the command line",
+        permanent=False,
+    ),
+    Option(
         "require_baseline",
         _switch,
-        "a max_drop or max_lost without a baseline is an error, not a pass with a warning, and so is a test of the "
-        "baseline that a full run did not run; the default under CI=true, which --rageval-require-baseline=false reverts",
+        "a max_drop or max_lost without a baseline, and a max_total_drop without an anchor, is an error, not a pass "
+        "with a warning, and so is a test of the baseline that a full run did not run; the default under CI=true, "
+        "which --rageval-require-baseline=false reverts",
     ),
     Option(
         "family",
@@ -362,6 +371,13 @@ CONTRADICTIONS: Final[tuple[tuple[Callable[[Settings], bool], str], ...]] = (
     (
         lambda settings: settings.plan and bool(settings.update_baseline),
         "--rageval-plan asks nothing, so there are no scores for --rageval-update-baseline to write: leave one out.",
+    ),
+    (
+        lambda settings: settings.pin_baseline and not settings.update_baseline,
+        (
+            "--rageval-pin-baseline pins what --rageval-update-baseline writes, and nothing is written without that: "
+            "add it, on the commit that max_total_drop is to compare with."
+        ),
     ),
     (
         lambda settings: settings.ci and settings.update_baseline is True,

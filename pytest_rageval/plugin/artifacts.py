@@ -1,8 +1,11 @@
 """The files of a run: the cassette and the baseline that it writes, and tests that are missing from a full run."""
 
 import os
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pytest
@@ -15,6 +18,7 @@ from pytest_rageval.plugin.xdist import plain_nodeid
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline import BaselineEntry
+    from pytest_rageval.gate.comparison import Pin
     from pytest_rageval.llm.store import Entry
 
 __all__ = [
@@ -29,6 +33,12 @@ SELECTING: Final = ("lf", "stepwise", "ignore", "ignore_glob", "setuponly", "set
 """Options of pytest by which tests are left out, or not run."""
 
 UNCOLLECTED: Final = "not collected"
+
+COMPARED: Final = ("max_drop", "max_total_drop", "max_lost")
+"""The bounds that compare with the baseline."""
+
+GIT_TIMEOUT_S: Final = 10
+"""Git is asked for the commit at most this long."""
 
 KEYS: Final = 3
 """Number of keys of unused replies that are listed; -v lists all."""
@@ -155,7 +165,7 @@ class MissingTestsPlugin:
             self._compared[nodeid] = {
                 entry_name(entry)
                 for entry in results["scores"]
-                if any((entry["threshold"] or {}).get(word) is not None for word in ("max_drop", "max_lost"))
+                if any((entry["threshold"] or {}).get(word) is not None for word in COMPARED)
             }
 
     @pytest.hookimpl(trylast=True)
@@ -346,18 +356,21 @@ class BaselineWriterPlugin:
             InputError: the existing file is no baseline, or the file cannot be written.
         """
         from pytest_rageval.gate.baseline import Baseline  # noqa: PLC0415 - rare
-        from pytest_rageval.gate.baseline_update import update_of  # noqa: PLC0415 - rare
+        from pytest_rageval.gate.baseline_update import anchors_after, update_of  # noqa: PLC0415 - rare
         from pytest_rageval.reports.notes import update_text  # noqa: PLC0415 - rare
 
         path = self._settings.baseline
+        before = Baseline.read(path)
         update = update_of(
-            Baseline.read(path).tests,
+            before.tests,
             self._entries,
             unfinished=self._unfinished,
             failed=self._failed,
             complete=not partial,
         )
-        Baseline(update.tests).write(path)
+        pin = _pin(self._config.rootpath) if self._settings.pin_baseline else None
+        anchors = anchors_after(before.anchors, update, written=self._entries, pin=pin)
+        Baseline(update.tests, anchors=anchors).write(path)
         gone = [] if partial else [f"{nodeid}: dropped, it is gone" for nodeid in update.others]
         self._changes = [
             *map(update_text, update.moved),
@@ -379,4 +392,22 @@ class BaselineWriterPlugin:
                 f"kept, since this was no full run ({partial})" if partial else "dropped, since they are gone"
             )
             others = f"; {len(update.others)} others {fate}"
-        self._note = f"baseline: {path} ({len(self._entries)} tests written{others})"
+        written = f"{len(self._entries)} tests written"
+        written += "" if pin is None else f", {pin} as the anchor of max_total_drop"
+        self._note = f"baseline: {path} ({written}{others})"
+
+
+def _pin(root: Path) -> "Pin":
+    """Today, and the commit of git, where there is one."""
+    from pytest_rageval.gate.comparison import Pin  # noqa: PLC0415 - rare
+
+    git = ("git", "rev-parse", "--verify", "--quiet", "HEAD")
+    try:
+        found = subprocess.run(  # noqa: S603 - a fixed command
+            git, cwd=root, capture_output=True, text=True, check=True, timeout=GIT_TIMEOUT_S
+        )
+    except (OSError, ValueError, subprocess.SubprocessError):
+        commit = None
+    else:
+        commit = found.stdout.strip() or None
+    return Pin(commit, datetime.now(UTC).date().isoformat())

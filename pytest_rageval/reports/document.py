@@ -7,8 +7,11 @@ __all__ = ["ComparisonEntry", "ExampleEntry", "QuestionEntry", "QuestionsEntry",
 
 
 class ComparisonEntry(TypedDict, total=False):
-    """A score compared with its baseline."""
+    """A score compared with its baseline, or with its anchor, which was pinned at a `commit`."""
 
+    commit: str | None
+    date: str
+    updates: int
     mean: float
     drop: float
     n: int
@@ -61,9 +64,13 @@ class QuestionEntry(TypedDict, total=False):
 
 
 class QuestionsEntry(TypedDict, total=False):
-    """The questions that explain a verdict, and why: "worse" than the baseline, "below" or "above" a `bound`."""
+    """The questions that explain a verdict, and why: "worse" than the baseline, "below" or "above" a `bound`.
+
+    With `since` they are worse than the anchor.
+    """
 
     why: str
+    since: str
     bound: float
     of: int
     better: int
@@ -95,6 +102,7 @@ class ScoreEntry(TypedDict, total=False):
     arena: dict[str, Any]
     threshold: Mapping[str, Any] | None
     baseline: ComparisonEntry | None
+    anchor: ComparisonEntry
     verdict: str | None
     reason: str | None
     cases: dict[str, int]

@@ -13,6 +13,8 @@ from statistics import fmean
 from typing import Any, Final
 
 from pytest_rageval.gate.baseline_update import Moved
+from pytest_rageval.gate.comparison import Comparison, Pin
+from pytest_rageval.gate.drop_tests import DropTest
 from pytest_rageval.gate.verdict import Ruling
 from pytest_rageval.reports.document import ComparisonEntry, ScoreEntry
 from pytest_rageval.scores import Outcome, Score
@@ -20,6 +22,7 @@ from pytest_rageval.stats.agreement import Tally
 
 __all__ = [
     "TEXTS",
+    "anchor_entry",
     "anomalies_entry",
     "anomalies_text",
     "baseline_entry",
@@ -66,9 +69,18 @@ def _reasons_text(key: str, entry: Mapping[str, Any]) -> str:
 
 def baseline_entry(ruling: Ruling) -> ComparisonEntry | None:
     """The comparison with the baseline, over the examples that can be compared, and the test of `max_drop`."""
-    comparison, drop = ruling.comparison, ruling.drop
-    if comparison is None:
-        return None
+    return None if ruling.comparison is None else _comparison_entry(ruling.comparison, ruling.drop)
+
+
+def anchor_entry(ruling: Ruling) -> dict[str, ComparisonEntry]:
+    """The comparison with the anchor, and when that was pinned, as the report's key `anchor`."""
+    if ruling.anchor is None or (pin := ruling.anchor.comparison.before.pin) is None:
+        return {}
+    pinned: ComparisonEntry = {"commit": pin.commit, "date": pin.date, "updates": pin.updates}
+    return {"anchor": {**pinned, **_comparison_entry(ruling.anchor.comparison, ruling.anchor)}}
+
+
+def _comparison_entry(comparison: Comparison, drop: DropTest | None) -> ComparisonEntry:
     failed = [outcome.example.id for outcome in comparison.failed]
     test: ComparisonEntry = (
         {}
@@ -97,13 +109,22 @@ def baseline_entry(ruling: Ruling) -> ComparisonEntry | None:
 
 
 def _baseline_text(entry: ScoreEntry) -> str:
-    """Such as "baseline 0.792, drop 0.029 (p = 0.21)".
-
-    Where these are not the examples of the score, with how many were compared: "baseline 0.792 over 55 of 60, …".
-    """
+    """Such as "baseline 0.792, drop 0.029 (p = 0.21)"."""
     baseline = entry.get("baseline")
-    if baseline is None:
+    return "" if baseline is None else _comparison_text(entry, baseline, f"baseline {baseline['mean']:.3f}")
+
+
+def _anchor_text(entry: ScoreEntry) -> str:
+    """Such as "anchor 0.876 (pinned at 1a2b3c4, 7 updates ago), drop 0.064 (p = 0.21)"."""
+    if "anchor" not in entry:
         return ""
+    anchor = entry["anchor"]
+    pin = Pin(anchor["commit"], anchor["date"], anchor["updates"])
+    return _comparison_text(entry, anchor, f"anchor {anchor['mean']:.3f} ({pin})")
+
+
+def _comparison_text(entry: ScoreEntry, baseline: ComparisonEntry, name: str) -> str:
+    """Over other examples than the score's, with how many were compared: "baseline 0.792 over 55 of 60, …"."""
     n = baseline["n"]
     failed = len(baseline.get("failed", ()))
     examples = entry["n"] + failed
@@ -116,9 +137,7 @@ def _baseline_text(entry: ScoreEntry) -> str:
     if better := baseline["better"]:
         named = ", ".join(better[:BETTER]) + (", …" if len(better) > BETTER else "")
         changes += f"; {len(better)} better: {named}" if changes else f"{len(better)} better: {named}"
-    return (
-        f"baseline {baseline['mean']:.3f}{over}, {_drop_text(baseline)}{f' ({changes})' if changes else ''}"
-    )
+    return f"{name}{over}, {_drop_text(baseline)}{f' ({changes})' if changes else ''}"
 
 
 def _drop_text(baseline: ComparisonEntry) -> str:
@@ -167,6 +186,7 @@ def _slice(ruling: Ruling, tag: str) -> dict[str, Any]:
         "value": ruling.threshold.where[tag],
         **mean_entry(ruling.score),
         "baseline": baseline_entry(ruling),
+        **anchor_entry(ruling),
         "verdict": ruling.verdict.status,
         "reason": ruling.verdict.reason,
         **warnings_entry(ruling.verdict.warnings),
@@ -325,6 +345,7 @@ TEXTS: Final = (
     partial(_reasons_text, "unscored"),
     partial(_reasons_text, "undefined"),
     _baseline_text,
+    _anchor_text,
     _slices_text,
     _repeats_text,
     _beside_text,

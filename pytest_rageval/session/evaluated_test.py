@@ -267,7 +267,8 @@ class EvaluatedTest:
 
     def _family_size(self, cases: Sequence[Case | RagevalError]) -> int:
         """Number of tests that share the error rate: also where only some are selected, those of the baseline."""
-        if not any(isinstance(case, Case) and case.baseline.before is not None for case in cases):
+        lookups = [case.baseline for case in cases if isinstance(case, Case)]
+        if all(each.before is None and each.anchor is None for each in lookups):
             return 1
         recorded = self._session.baseline.sharing
         return max(
@@ -300,21 +301,29 @@ class EvaluatedTest:
             self._baseline_scores[threshold.name] = score, fingerprint
 
     def _baseline(self, threshold: Threshold) -> BaselineLookup:
-        """The score's baseline; only bounds that compare with it read the file."""
+        """The score's baseline and anchor; only bounds that compare with them read the file."""
         settings = self._session.settings
-        if not threshold.compares or settings.update_baseline:
-            return BaselineLookup({}, None, updating=bool(settings.update_baseline))
+        if not threshold.compares:
+            return BaselineLookup({}, None)
         nodeid, name, request = self._test.nodeid, threshold.name, _request(threshold)
-        baseline = self._session.baseline
-        if baseline.path is None:
+        baseline, scale = self._session.baseline, self._definition(threshold).scale
+        updating = bool(settings.update_baseline)
+        if baseline.path is None and not updating:
             self._check_root()
-        before = baseline.before(nodeid, name, self._definition(threshold).scale)
+        before = None if updating else baseline.before(nodeid, name, scale)
+        anchored = updating or threshold.max_total_drop is not None
         now = self._session.fingerprint(self._components, request)
-        missing = baseline.missing(nodeid, name, self._test.collected()) if before is None else ""
-        # Embeddings differ a little from one processor to another.
-        tolerance = EMBEDDING_ROUNDING if "encoder" in now else ROUNDING
+        absent = before is None and not updating
         return BaselineLookup(
-            now, before, required=settings.require_baseline, missing=missing, tolerance=tolerance
+            now,
+            before,
+            updating=updating,
+            required=settings.require_baseline,
+            missing=baseline.missing(nodeid, name, self._test.collected()) if absent else "",
+            # Embeddings differ a little from one processor to another.
+            tolerance=EMBEDDING_ROUNDING if "encoder" in now else ROUNDING,
+            anchor=baseline.anchor(nodeid, name, scale) if anchored else None,
+            pinning=settings.pin_baseline,
         )
 
     def _check_root(self) -> None:

@@ -98,11 +98,17 @@ class Session:
 
     @cached_property
     def baseline(self) -> Baseline:
-        """The baseline to compare with.
+        """The baseline to compare with; in an update the one that is replaced, empty where it cannot be read.
 
         Raises:
             InputError: the file is no baseline, or was named and is missing.
         """
+        if self.settings.update_baseline:
+            try:
+                return Baseline.read(self.settings.baseline)
+            except InputError:
+                # What writes it reports that.
+                return Baseline()
         return Baseline.to_compare_with(self.settings.baseline, named=self.settings.baseline_named)
 
     @property

@@ -290,8 +290,8 @@ def test_the_distance_to_an_allowed_drop_is_that_of_the_common_examples() -> Non
             3,
             1,
             (
-                "the baseline's scores are of 1 run and these of 3 runs: the baseline is the noisier side; write it on the "
-                "commit to compare with: --rageval-update-baseline --rageval-repeat 3"
+                "the baseline's scores are of 1 run and these of 3 runs: the baseline is the noisier side; write it on "
+                "the commit to compare with: --rageval-update-baseline --rageval-repeat 3"
             ),
         ),
         (
