@@ -25,7 +25,7 @@ from pytest_rageval.scores import Outcome
 from pytest_rageval.session import Session
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import Estimate, wilson
-from pytest_rageval.stats.position_bias import PositionBias, position_bias
+from pytest_rageval.stats.systems import PositionBias, position_bias
 
 __all__ = ["judge_command"]
 

@@ -15,7 +15,7 @@ from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome, Places, Score
 from pytest_rageval.stats.intervals import Estimate
-from pytest_rageval.stats.position_bias import first_place_share, position_bias
+from pytest_rageval.stats.systems import first_place_share, position_bias
 
 __all__ = ["LEAST", "SCORES", "arena_notes", "leading_half"]
 

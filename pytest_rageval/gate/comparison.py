@@ -10,7 +10,7 @@ from pytest_rageval.errors import StaleBaselineError
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
-from pytest_rageval.stats.drop_interval import ROUNDING
+from pytest_rageval.stats.drops import ROUNDING
 
 __all__ = [
     "BaselineExample",

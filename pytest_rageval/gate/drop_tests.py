@@ -10,11 +10,14 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.gate.comparison import Comparison
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.model import Example
-from pytest_rageval.stats.clusters import design_effect, intraclass_correlation
-from pytest_rageval.stats.drop_interval import drop_interval
-from pytest_rageval.stats.drops import Drops, joint_drop_test
+from pytest_rageval.stats.drops import Drops, drop_interval, joint_drop_test
 from pytest_rageval.stats.intervals import UNIT
-from pytest_rageval.stats.power import detectable_drop, examples_needed
+from pytest_rageval.stats.power import (
+    design_effect,
+    detectable_drop,
+    examples_needed,
+    intraclass_correlation,
+)
 
 __all__ = ["Compared", "DropTest", "drop_tests", "question_clusters"]
 

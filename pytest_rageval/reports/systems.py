@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from pytest_rageval.reports.layout import WIDTH, aligned
 from pytest_rageval.reports.results import sliced_name
-from pytest_rageval.stats.best_system import Standing, against_best
+from pytest_rageval.stats.systems import Battle, Standing, UnratableError, against_best, bradley_terry
 
 __all__ = ["matrix_entries", "matrix_lines", "ratings_entries", "ratings_lines"]
 
@@ -252,12 +252,6 @@ def _results(entry: Entry) -> dict[str, float]:
 
 
 def _rated(systems: Mapping[str, Mapping[str, float]], seed: int) -> dict[str, Any]:
-    from pytest_rageval.stats.bradley_terry import (  # noqa: PLC0415 - brings numpy
-        Battle,
-        UnratableError,
-        bradley_terry,
-    )
-
     battles = [
         Battle(system, REFERENCE, score) for system, scores in systems.items() for score in scores.values()
     ]

@@ -29,7 +29,7 @@ from pytest_rageval.session.plan_stubs import (
     planned_text,
 )
 from pytest_rageval.session.session import Session
-from pytest_rageval.stats.drop_interval import ROUNDING
+from pytest_rageval.stats.drops import ROUNDING
 from pytest_rageval.stats.intervals import UNIT
 
 __all__ = ["EvaluatedTest", "OutOfBoundsError"]

@@ -1,6 +1,8 @@
 """Statistics over per-example scores: numbers in, numbers out.
 
-`intervals` of means and shares; `paired` tests of a drop, their `power`, and `noninferiority`; `agreement` of raters
-and votes, and correlations; `position_bias` of a judge; `prediction_powered` means from few labels; `bradley_terry`
-ratings; `bootstrap` for the intervals. numpy and scipy are imported only where real numbers need them.
+Means: `intervals`, by `bootstrap` where scores are graded, and `prediction_powered` from few labels. Paired
+differences: `drops`, the gate's joint test, made of `mcnemar` (0/1 scores), `sign_flips` (all others) and
+`noninferiority` (no symmetry assumed; also `strict`); its `power`; `sequential` tests that look more than once.
+Systems and raters: `systems`, the best one and ratings; `agreement` of raters and votes, and correlations.
+numpy and scipy are imported only where real numbers need them.
 """

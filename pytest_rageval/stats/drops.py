@@ -1,25 +1,52 @@
-"""Joint test of whether several scores of the same questions dropped, with an interval of each drop."""
+"""Joint test of whether several scores of the same questions dropped, and the interval of each drop."""
 
 import math
-from collections.abc import Hashable, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
 
-from pytest_rageval.stats.drop_interval import ROUNDING, drop_interval, unseen_reach
-from pytest_rageval.stats.mcnemar import mid_p
+from pytest_rageval.stats.mcnemar import mid_p, tango
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["DropResult", "DropTests", "Drops", "count_lost", "joint_drop_test"]
+__all__ = [
+    "ROUNDING",
+    "DropResult",
+    "DropTests",
+    "Drops",
+    "count_lost",
+    "drop_interval",
+    "joint_drop_test",
+    "sums_by",
+    "unseen_gain",
+]
 
+ROUNDING: Final = 1e-12
+"""Differences up to this are rounding of scores, which are of the order of 1."""
 ENOUGH: Final = 60
 """With fewer questions the reweighted test has too little power to be required as well."""
 USUAL_ALPHA: Final = 0.05
 """The same holds at a smaller alpha."""
 IN_DOUBT: Final = 2
-"""Where it is not required, its p-value is reported as a doubt if it is above so many times alpha."""
+"""Where the reweighted test is not required, a p-value above so many times alpha sets `needs_symmetry`."""
+FEW: Final = 8
+"""With fewer gains than this, larger ones are allowed for."""
+MANY: Final = 20_000
+"""With more questions, unseen changes would move a bound by less than 0.0002: they are left out."""
+NEAR: Final = 1e-5
+"""Error of a bound that is searched for, as a share of the largest difference."""
+NOTHING: Final = 1e-15
+"""The p-value assumed at the far end of the search."""
+MOST: Final = 0.7
+"""Higher p-values are cut off in the search: no level is higher."""
+PROBES: Final = 40
+"""Most evaluations of a search; about eight are usual."""
+
+NORMAL: Final = NormalDist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +55,9 @@ class Drops:
 
     Attributes:
         values: score of the baseline less the new score, a question each; NaN where one of them has no score.
-        beyond: the null hypothesis is that the true mean drop is at most this: 0 where a drop is to be shown at all.
-        largest: the largest difference there can be, either way; 1 for scores in [0, 1].
-        tolerance: differences up to this are 0; 1e-6 for scores that come from embeddings.
+        beyond: the null hypothesis is that the true mean drop is at most this. 0 asks for any drop.
+        largest: the largest possible difference, either way; 1 for scores in [0, 1].
+        tolerance: differences up to this count as 0; 1e-6 suits scores from embeddings.
     """
 
     values: Sequence[float]
@@ -48,8 +75,8 @@ class DropResult:
         p_value: of "the true mean drop is at most `beyond`", adjusted for all scores that are tested together.
         low: lower bound of the true drop: at least `beyond` where the p-value is at most alpha, else at most that.
         high: upper bound.
-        needs_symmetry: whether the result is significant only under the assumption that differences are symmetric if
-            nothing got worse; rare large gains, seen or not, could make up for these losses.
+        needs_symmetry: whether the result is significant only if differences are symmetric under the null hypothesis.
+            Rare large gains could then make up for these losses.
     """
 
     drop: float | None
@@ -65,10 +92,10 @@ class DropTests:
 
     Attributes:
         scores: in the order given.
-        level: the level of a single test that the joint one amounts to, from alpha divided by the number of scores to
-            alpha: that of either bound of the intervals, and the one to compute the power of one score with.
-        settled: whether another seed would give the same decisions, but for a probability of 1e-4; otherwise a p-value
-            is too close to alpha for 1,000,000 draws, and is set above it.
+        level: the level of a test of one score to which the joint test amounts, between alpha divided by the number of
+            scores and alpha. Each bound of the intervals has it; use it to compute the power.
+        settled: whether another seed would give the same decisions, except with a probability of 1e-4. Otherwise a
+            p-value is too close to alpha for 1,000,000 draws, and is set above it.
     """
 
     scores: tuple[DropResult, ...]
@@ -81,27 +108,24 @@ def joint_drop_test(
 ) -> DropTests:
     """Test whether the means of several scores of the same questions dropped.
 
-    The signs of whole questions, or of whole clusters of them, are flipped in all scores at once: where nothing got
-    worse, each question is as likely to have gained as to have lost. The p-values are those of the step-down max-T
-    procedure, in which ties count half (`pytest_rageval.stats.sign_flips`). For a single score of 0 or 1 that is the
-    mid-p McNemar test (`pytest_rageval.stats.mcnemar.mid_p`). Where `beyond` is not 0 it is taken off each
-    difference before.
+    The sign of a question, or of a cluster of questions, is flipped in all scores at once. The p-values are those of
+    the step-down max-T procedure, in which ties count half (`pytest_rageval.stats.sign_flips`); for a single 0/1
+    score that is the mid-p McNemar test (`pytest_rageval.stats.mcnemar.mid_p`). `beyond` is first subtracted from
+    each difference.
 
-    Sign-flip tests assume that differences are symmetric if nothing got worse. A few large gains against many small
-    losses are not. With at least 60 differences and an alpha of at least 0.05, the p-value of a score is therefore the
-    larger one of the sign flips and of `reweighted_drop` (`pytest_rageval.stats.noninferiority`), which needs no
-    symmetry and allows for gains that were not seen (`pytest_rageval.stats.drop_interval.unseen_reach`). With fewer
-    differences, or a smaller alpha, that test has too little power to be required; `needs_symmetry` then reports that
-    its p-value is above 2·alpha. In simulations with 30 questions that is so for 36 to 100% of the false alarms that
-    lopsided differences raise, and for 1 to 12% of true ones. Neither applies to clusters, nor where all differences
-    other than 0 have one size, which are symmetric if their mean is 0.
+    Sign flips assume that differences are symmetric under the null hypothesis. A few large gains against many small
+    losses are not. `reweighted_drop` (`pytest_rageval.stats.noninferiority`) does not assume it, and allows for gains
+    that were not seen (`unseen_gain`). With at least 60 differences and alpha at least 0.05, the p-value is the
+    larger one of both tests. Otherwise the second test has too little power, and `needs_symmetry` reports where its
+    p-value is above 2·alpha. It is not used with clusters, nor where all differences other than 0 have one size:
+    these are symmetric if their mean is 0.
 
     Args:
-        scores: at least one; all have a value for each of the same questions in the same order. The scores of
-            slices have NaN for the questions of the others.
-        alpha: the level, in (0, 0.5]: the probability that any score is called worse, if none is.
-        clusters: of each question, what it moves together with, such as its gold document; None where questions
-            are independent. Fewer than 20 clusters say little.
+        scores: at least one, with a value for each of the same questions in the same order. The scores of slices have
+            NaN for the other questions.
+        alpha: the probability of calling any score worse if none is, in (0, 0.5].
+        clusters: the cluster of each question, such as its gold document; None where questions are independent.
+            Fewer than 20 clusters have little power.
         seed: of the draws, where sign patterns are not enumerated.
 
     Returns:
@@ -111,8 +135,9 @@ def joint_drop_test(
         ValueError: there is no score, the scores or clusters differ in length, a difference is beyond `largest`, or
             `beyond` is not in [0, largest).
 
-    In simulations on 31 variants of BM25 and on synthetic scores, 30 to 1,000 questions, any score is wrongly
-    called worse in at most 5.8% of runs at alpha 0.05 (`tests/benchmarks/drop_tests.py`).
+    In simulations with 30 to 100 questions (`tests/benchmarks/false_alarms.py`), any score is wrongly called worse
+    in at most 5.5% of runs at alpha 0.05. Skewed differences are the exception: 21 to 50% of runs with 30 questions,
+    5.5% with 60.
 
     >>> test = joint_drop_test([Drops([1, 1, 1, 1, 1, 0, 0, -1])], alpha=0.05)
     >>> test.scores[0].p_value  # (1 + 6/2) / 2^6
@@ -120,7 +145,8 @@ def joint_drop_test(
     """
     _check(scores, clusters)
     found = [[0.0 if abs(d) <= score.tolerance else d for d in score.values] for score in scores]
-    p_values, doubts, level, settled = _p_values(found, scores, alpha, clusters, seed)
+    p_values, doubts, settled = _p_values(found, scores, alpha, clusters, seed)
+    level = alpha if len(scores) == 1 else _level(found, scores, alpha, clusters, seed)
     tested = []
     for score, drops, p_value, doubt in zip(scores, found, p_values, doubts, strict=True):
         kept = _numbers(drops)
@@ -131,13 +157,93 @@ def joint_drop_test(
     return DropTests(tuple(tested), level, settled)
 
 
+def drop_interval(
+    drops: Sequence[float],
+    *,
+    alpha: float,
+    largest: float = 1.0,
+    clusters: Sequence[Hashable] | None = None,
+    guard: float | None = None,
+) -> tuple[float, float]:
+    """Interval of the true mean drop: the drops that the tests at level alpha do not reject, in either direction.
+
+    - Where all differences are 0 or ±`largest`, as those of 0/1 scores: Tango's score interval, whose lower bound
+      agrees with the McNemar test (`pytest_rageval.stats.mcnemar.tango`).
+    - Otherwise the lower bound inverts the sign-flip test: the δ at which `Σ(d - δ) = z·sqrt(Σ(d - δ)²)`, with z the
+      `1 - alpha` quantile of the normal distribution. The upper bound inverts the test of `strict` thresholds
+      (`pytest_rageval.stats.noninferiority`), which allows for losses that were not seen.
+    - With clusters both bounds invert the sign-flip test, of the sums of `d - δ` of each cluster.
+
+    Args:
+        drops: score of the baseline less the new score, a question each; NaN where one of them has no score.
+        alpha: of each bound, in (0, 0.5]; the interval covers the true drop with probability 1 - 2·alpha.
+        largest: the largest possible difference, either way.
+        clusters: the cluster of each question; None where questions are independent.
+        guard: level of a second lower bound, which allows for gains that were not seen; the lower of the two is
+            returned. None for no second bound.
+
+    Returns:
+        `(low, high)` within ±largest: `(-largest, largest)` where there is no difference, or where there are no more
+        than `z²` clusters of one size.
+
+    >>> [round(bound, 3) for bound in drop_interval([0.5, 0, 0, 0.25, 0, -0.25, 0, 0] * 10, alpha=0.05)]
+    [0.024, 0.105]
+    """
+    units = [
+        (drop, 0 if clusters is None else clusters[i]) for i, drop in enumerate(drops) if not math.isnan(drop)
+    ]
+    kept = [drop for drop, _ in units]
+    if not kept:
+        return -largest, largest
+    if clusters is None:
+        if all(abs(drop) in (0, largest) for drop in kept) or max(map(abs, kept)) <= ROUNDING:
+            return _whole(kept, len(kept), alpha, largest)
+        sums = [(drop, 1) for drop in kept]
+    else:
+        sums = sums_by(units)
+        if all(abs(total) <= ROUNDING for total, _ in sums):
+            return _whole(kept, len(sums), alpha, largest)
+    low, high = _flipped(sums, alpha, largest)
+    if clusters is None and len(kept) <= MANY:
+        high = -_reweighted([-drop for drop in kept], alpha, largest, -high)
+        if guard is not None:
+            low = min(low, _reweighted(kept, guard, largest, low))
+    return low, high
+
+
 def count_lost(drops: Sequence[float], tolerance: float = ROUNDING) -> int:
-    """How many questions score lower than before, by more than the tolerance; NaN is none of them.
+    """How many questions score lower than before by more than the tolerance; NaN does not count.
 
     >>> count_lost([1.0, 1e-15, -1.0, math.nan])
     1
     """
     return sum(drop > tolerance for drop in drops)
+
+
+def sums_by(units: Iterable[tuple[float, Hashable]]) -> list[tuple[float, int]]:
+    """The sum of the numbers of each cluster, and how many they are, in the order of first occurrence."""
+    found: defaultdict[Hashable, list[float]] = defaultdict(list)
+    for number, cluster in units:
+        found[cluster].append(number)
+    return [(math.fsum(numbers), len(numbers)) for numbers in found.values()]
+
+
+def unseen_gain(drops: Sequence[float], largest: float, *, whole_scale: bool = False) -> float:
+    """The largest gain that is allowed for although none of that size was seen.
+
+    Four times the largest change where fewer than eight gains were seen, else twice the largest change; at most
+    `largest`, and `largest` where nothing changed. To allow for gains of the whole scale always would leave no power
+    for scores whose differences are all small, such as similarities.
+
+    Args:
+        drops: at least one.
+        largest: the largest possible difference.
+        whole_scale: whether to return `largest` in place of four times the largest change.
+    """
+    change = max(map(abs, drops))
+    if sum(drop < 0 for drop in drops) >= FEW:
+        return min(largest, 2 * change)
+    return largest if whole_scale else min(largest, 4 * change) or largest
 
 
 def _check(scores: Sequence[Drops], clusters: Sequence[Hashable] | None) -> None:
@@ -164,7 +270,7 @@ def _numbers(drops: Sequence[float]) -> list[float]:
 
 
 def _symmetric(kept: Sequence[float], score: Drops) -> bool:
-    """Whether the differences are symmetric if their mean is 0: all that are not 0 are equally large."""
+    """Whether the differences are symmetric if their mean is 0: all that are not 0 have one size."""
     sizes = [abs(drop) for drop in kept if drop]
     return not score.beyond and (not sizes or max(sizes) - min(sizes) <= ROUNDING)
 
@@ -180,30 +286,42 @@ def _p_values(
     alpha: float,
     clusters: Sequence[Hashable] | None,
     seed: int,
-) -> tuple[list[float], list[bool], float, bool]:
-    """p-value and `needs_symmetry` of each score; the level of a single test; whether decisions are settled."""
+) -> tuple[list[float], list[bool], bool]:
+    """p-value and `needs_symmetry` of each score; whether decisions are settled."""
     if len(scores) == 1 and clusters is None and _symmetric(kept := _numbers(found[0]), scores[0]):
-        return [mid_p(sum(d > 0 for d in kept), sum(d < 0 for d in kept))], [False], alpha, True
+        return [mid_p(sum(d > 0 for d in kept), sum(d < 0 for d in kept))], [False], True
     # Imported late: a single score of 0 or 1 needs no numpy.
     from pytest_rageval.stats.noninferiority import reweighted_drop  # noqa: PLC0415
-    from pytest_rageval.stats.sign_flips import joint_level, sign_flips  # noqa: PLC0415
+    from pytest_rageval.stats.sign_flips import sign_flips  # noqa: PLC0415
 
-    columns = _columns(found, scores, clusters)
-    flips = sign_flips(columns, alpha=alpha, seed=seed)
+    flips = sign_flips(_columns(found, scores, clusters), alpha=alpha, seed=seed)
     p_values, doubts = list(flips.p_values), [False] * len(scores)
     for i, (drops, score) in enumerate(zip(found, scores, strict=True)):
         kept = _numbers(drops)
         if clusters is not None or p_values[i] > alpha or _symmetric(kept, score):
             continue
         second_test = _needs_second_test(kept, score, alpha)
-        reach = unseen_reach(kept, score.largest, whole_scale=not second_test)
-        reach = min(max(reach, 2 * score.beyond), score.largest)
-        p_reweighted = reweighted_drop(kept, score.beyond, largest=reach)
+        gain = unseen_gain(kept, score.largest, whole_scale=not second_test)
+        gain = min(max(gain, 2 * score.beyond), score.largest)
+        p_reweighted = reweighted_drop(kept, score.beyond, largest=gain)
         if second_test:
             p_values[i] = max(p_values[i], p_reweighted)
         else:
             doubts[i] = p_reweighted > IN_DOUBT * alpha
-    return p_values, doubts, joint_level(columns, alpha, seed=seed), flips.settled
+    return p_values, doubts, flips.settled
+
+
+def _level(
+    found: Sequence[Sequence[float]],
+    scores: Sequence[Drops],
+    alpha: float,
+    clusters: Sequence[Hashable] | None,
+    seed: int,
+) -> float:
+    """The level of a test of one score to which the joint test amounts."""
+    from pytest_rageval.stats.sign_flips import joint_level  # noqa: PLC0415 - as above
+
+    return joint_level(_columns(found, scores, clusters), alpha, seed=seed)
 
 
 def _columns(
@@ -221,3 +339,54 @@ def _columns(
     sums = np.zeros((len(at), len(scores)))
     np.add.at(sums, places, columns)
     return sums
+
+
+def _whole(drops: Sequence[float], n: int, alpha: float, largest: float) -> tuple[float, float]:
+    """Tango's interval of n questions or clusters."""
+    lost, gained = (sum(sign * drop > ROUNDING for drop in drops) for sign in (1, -1))
+    low, high = tango(lost, gained, n, alpha=alpha)
+    return low * largest, high * largest
+
+
+def _flipped(sums: Sequence[tuple[float, int]], alpha: float, largest: float) -> tuple[float, float]:
+    """The δ with `(S - δ·N)² = z²·Σ(s - δ·n)²`, of the sum s and the number n of each unit, and of all."""
+    z2 = NORMAL.inv_cdf(1 - alpha) ** 2
+    total, number = math.fsum(s for s, _ in sums), sum(n for _, n in sums)
+    square = number**2 - z2 * sum(n * n for _, n in sums)
+    if square <= 0:
+        return -largest, largest
+    middle = total * number - z2 * math.fsum(s * n for s, n in sums)
+    constant = total**2 - z2 * math.fsum(s * s for s, _ in sums)
+    half = math.sqrt(max(0.0, middle**2 - square * constant))
+    return max(-largest, (middle - half) / square), min(largest, (middle + half) / square)
+
+
+def _reweighted(drops: Sequence[float], alpha: float, largest: float, guess: float) -> float:
+    """The lower bound of the reweighted test: the δ at which its p-value is alpha."""
+    # Imported late: 0/1 scores need no numpy.
+    from pytest_rageval.stats.noninferiority import reweighted_drop  # noqa: PLC0415
+
+    gain = unseen_gain(drops, largest)
+    goal = NORMAL.inv_cdf(alpha)
+
+    def excess(bound: float) -> float:
+        p_value = reweighted_drop(drops, bound, largest=gain)
+        return NORMAL.inv_cdf(min(p_value, MOST)) - goal
+
+    # The normal quantile of the p-value is nearly linear in δ: false position, with the Illinois rule for an end that
+    # stays.
+    low, below = -gain, NORMAL.inv_cdf(NOTHING) - goal
+    high, above = math.fsum(drops) / len(drops), NORMAL.inv_cdf(MOST) - goal
+    last, probe, moved = math.inf, guess, 0
+    for _ in range(PROBES):
+        probe = min(max(probe, low + NEAR * gain), high - NEAR * gain)
+        if high - low <= 2 * NEAR * gain or abs(probe - last) <= NEAR * gain:
+            break
+        height = excess(probe)
+        if height > 0:
+            high, above, below = probe, height, below / 2 if moved > 0 else below
+        else:
+            low, below, above = probe, height, above / 2 if moved < 0 else above
+        last, moved = probe, 1 if height > 0 else -1
+        probe = (low * above - high * below) / (above - below)
+    return probe

@@ -19,11 +19,11 @@ MOST_DRAWS = 1_000_000
 MOST_SIGNS = 1 << 32
 """Signs drawn at most: draws times rows."""
 EVEN = 2e-3
-"""Where the fourth powers of a column of length 1 sum to no more, its sum is normal to within 1e-4."""
+"""Where the fourth powers of a column of length 1 sum to at most this, its sum is normal to within 1e-4."""
 LEAST_DRAWS = 1000
-"""Draws that are always made; ten times as many where that costs nothing."""
+"""Least number of draws; ten times as many where that takes no time."""
 CHEAP_SIGNS = 1 << 24
-"""Signs that cost nothing: some 10 ms."""
+"""So many signs take no time: some 10 ms."""
 BLOCK = 1 << 20
 """Signs held at once, so that memory does not grow with the number of questions."""
 TIE = 1e-9
@@ -33,7 +33,7 @@ TIE_DRAWN = 2e-5
 JITTER = 1e-12
 """Added to variances of 1, so that columns may be multiples of each other."""
 TAIL = 3.178
-"""A sum of random signs is beyond t at most so many times as often as a normal variable."""
+"""A weighted sum of random signs is beyond t at most so many times as often as a normal variable."""
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ class Flips:
         p_values: of each column, adjusted for all of them.
         draws: number of sign patterns that were drawn; 0 where p-values are exact or computed.
         settled: whether the decision at alpha does not depend on the seed, but for a probability of `RISK`. Otherwise
-            the cap was reached, and a p-value that may be on either side of alpha is set above it.
+            the cap was reached, and a p-value that is still undecided is set above alpha.
     """
 
     p_values: tuple[float, ...]
@@ -58,28 +58,31 @@ def sign_flips(columns: Floats, *, alpha: float, seed: int = 0, most_draws: int 
     """Step-down max-T p-values of "the mean of the column is not above 0", by flipping the signs of rows.
 
     The statistic of a column is `T = Σ x / sqrt(Σ x²)`. A row's sign is flipped in all columns at once, which
-    keeps how they go together. With the columns in descending order of T, the p-value of the j-th is
-    `P(max_{l ≥ j} T*_l > T_j) + P(max_{l ≥ j} T*_l = T_j) / 2` under random signs, or that of the column before it
-    where this is larger: ties count half, so that one column of 0 and ±1 gives the mid-p McNemar test.
+    preserves their correlations. With the columns in descending order of T, the p-value of the j-th is
+    `P(max_{l ≥ j} T*_l > T_j) + P(max_{l ≥ j} T*_l = T_j) / 2` under random signs, and at least that of the column
+    before it. Ties count half, so that one column of 0 and ±1 gives the mid-p McNemar test.
 
     Args:
-        columns: rows × columns, finite numbers; a 0 also stands for "has no number".
+        columns: rows × columns, finite numbers; 0 where there is none.
         alpha: the level that the p-values are compared with, in (0, 1).
         seed: of the draws.
         most_draws: at least 1.
 
     Returns:
-        Exact p-values with at most 16 rows that are not 0 throughout. Otherwise signs are drawn until it is settled
-        for every column whether its p-value is above alpha: until the Robbins-Lai confidence sequence of each
-        excludes alpha, with a joint risk of 1e-4. p is then `(b + 1/2) / (m + 1)`, with b of m draws beyond the
-        observed statistic, or the bound `3.178·P(normal > T)` on the tail, times the columns, where that is smaller.
-        At the cap (1,000,000 draws, or 2^32 signs) what is not settled counts as not significant. From 500 rows on,
-        none of which weighs much more than the others (`Σ x⁴ ≤ 0.002·(Σ x²)²`), the sums are drawn from the
-        normal distribution with the same correlations: p differs by less than 1e-4 then, and less than 3e-5
-        at p ≤ 0.05. That of a single such column is computed. A column of zeros has the p-value 1.
+        Exact p-values where at most 16 rows have a number other than 0. Otherwise signs are drawn:
 
-    The tests together keep alpha in the strong sense, whichever of the hypotheses are true, if the rows of the
-    columns of true ones are symmetric around 0, up to what mid-p adds (`pytest_rageval.stats.mcnemar.mid_p_size`).
+        - until the Robbins-Lai confidence sequence of every p-value excludes alpha, with a joint risk of 1e-4. p is
+          `(b + 1/2) / (m + 1)`, with b of m draws beyond the observed statistic, or, where that is smaller, the bound
+          `3.178·P(normal > T)`, times the columns. What is undecided after 1,000,000 draws, or 2^32 signs,
+          counts as not significant.
+        - from the normal distribution with the same correlations where no row weighs much more than the others
+          (`Σ x⁴ ≤ 0.002·(Σ x²)²`, at least 500 rows). p differs by less than 1e-4, and by less than 3e-5
+          at p ≤ 0.05. A single such column needs no draws.
+
+        A column of zeros has the p-value 1.
+
+    The family-wise error rate is at most alpha whichever of the hypotheses are true (strong control), if the rows of
+    their columns are symmetric around 0; slightly more where ties count half (`pytest_rageval.stats.mcnemar.mid_p`).
 
     Source: Westfall and Young (1993), "Resampling-based multiple testing"; Romano and Wolf (2005), "Exact and
     approximate stepdown methods for multiple hypothesis testing"; for the stopping rule Robbins (1970),
@@ -107,10 +110,10 @@ def sign_flips(columns: Floats, *, alpha: float, seed: int = 0, most_draws: int 
 
 
 def joint_level(columns: Floats, alpha: float, *, seed: int = 0) -> float:
-    """The level of a single test that joint tests at alpha amount to.
+    """The level of a test of one column to which the joint test at alpha amounts.
 
-    `P(T_1 > c)` where `P(max_j T_j > c) = alpha`, for a normal T with the columns' correlations under random signs:
-    alpha for columns that are multiples of each other, and about `alpha / m` for m unrelated ones.
+    `P(T_1 > c)` where `P(max_j T_j > c) = alpha`, for a normal T with the correlations of the columns under random
+    signs: alpha for columns that are multiples of each other, and about `alpha / m` for m independent ones.
 
     Args:
         columns: as for `sign_flips`.
@@ -118,8 +121,8 @@ def joint_level(columns: Floats, alpha: float, *, seed: int = 0) -> float:
         seed: of 50,000 draws.
 
     Returns:
-        A number from alpha over the number of columns that are not 0 to alpha: the level for the interval and the
-        power of one of them.
+        A number between alpha divided by the number of columns that are not 0, and alpha. It is the level of the
+        interval and of the power of one column.
     """
     size = np.sqrt((columns**2).sum(axis=0))
     scaled = columns[:, size > 0] / size[size > 0]

@@ -15,7 +15,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.stats.bradley_terry import Battle, UnratableError, bradley_terry
+from pytest_rageval.stats.systems import Battle, UnratableError, bradley_terry
 
 TRUE = {"a": 1200.0, "b": 1050.0, "c": 950.0, "d": 800.0}
 MEETINGS = {

@@ -9,7 +9,7 @@ import csv
 import gzip
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import product
@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from pytest_rageval.retrievers.words import words
 from scipy.sparse import csr_array
 
 from pytest_rageval.measures.ranking import hit, map_, mrr, ndcg
+from pytest_rageval.retrievers.bm25 import words
 
 DATA = Path(os.environ.get("RAGEVAL_TEST_DATA") or Path(__file__).parents[2].parent / "shared" / "data")
 DEPTH = 5
@@ -51,11 +51,11 @@ class Collection:
     pools: list[range] = field(default_factory=list)
 
 
-def ms_marco() -> Collection:
+def ms_marco(folder: Path) -> Collection:
     """Queries with at least one selected passage."""
     csv.field_size_limit(1 << 24)
     questions, passages, gold, pools = [], [], [], []
-    with (DATA / "ms_marco_400" / "ms_marco_qna_dataset.csv").open(encoding="utf-8", newline="") as file:
+    with (folder / "ms_marco_qna_dataset.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             pool = json.loads(row["passages"])
             start = len(passages)
@@ -68,10 +68,10 @@ def ms_marco() -> Collection:
     return Collection("MS MARCO", questions, passages, gold, pools)
 
 
-def xquad() -> Collection:
+def xquad(folder: Path) -> Collection:
     """Each question's paragraph is its gold."""
     questions, passages, gold = [], [], []
-    whole = json.loads((DATA / "xquad_squad" / "xquad.en.json").read_text(encoding="utf-8"))
+    whole = json.loads((folder / "xquad.en.json").read_text(encoding="utf-8"))
     for article in whole["data"]:
         for paragraph in article["paragraphs"]:
             for question in paragraph["qas"]:
@@ -81,16 +81,29 @@ def xquad() -> Collection:
     return Collection("XQuAD", questions, passages, gold)
 
 
-def natural_questions() -> Collection:
+def natural_questions(folder: Path) -> Collection:
     """Each question's oracle passage is its gold."""
     questions, gold = [], []
     at: dict[str, int] = {}
-    with gzip.open(DATA / "lost_in_the_middle" / "nq-open-oracle.jsonl.gz", "rt", encoding="utf-8") as file:
+    with gzip.open(folder / "nq-open-oracle.jsonl.gz", "rt", encoding="utf-8") as file:
         for line in file:
             row = json.loads(line)
             questions.append(row["question"])
             gold.append({at.setdefault(row["ctxs"][0]["text"], len(at))})
     return Collection("NQ", questions, list(at), gold)
+
+
+SETS: dict[str, tuple[str, Callable[[Path], Collection]]] = {
+    "MS MARCO": ("ms_marco_400", ms_marco),
+    "XQuAD": ("xquad_squad", xquad),
+    "NQ": ("lost_in_the_middle", natural_questions),
+}
+"""Folder of each set, and what reads it."""
+
+
+def at_hand(names: Iterable[str]) -> bool:
+    """Whether the data of these sets is there."""
+    return all((DATA / SETS[name][0]).is_dir() for name in names)
 
 
 def plain(text: str) -> list[str]:
@@ -117,7 +130,8 @@ def grams(text: str) -> list[str]:
 @cache
 def scores(name: str) -> dict[str, Array]:
     """By measure, the scores of a set: questions × variants."""
-    collection = {"MS MARCO": ms_marco, "XQuAD": xquad, "NQ": natural_questions}[name]()
+    folder, read = SETS[name]
+    collection = read(DATA / folder)
     tables: dict[str, list[Array]] = {measure: [] for measure in MEASURES}
     ideal = np.zeros((len(collection.questions), max(map(len, collection.gold))))
     for row, right in zip(ideal, collection.gold, strict=True):

@@ -504,7 +504,9 @@ def test_a_drop_that_is_not_significant_can_fail(project, option):
         project.test(RECALL.replace("0.02", f"0.02, {option}"))
         result = project.run("--rageval-inconclusive=warn")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*: a drop is not significant (p = 0.25 >*", "*inconclusive is", "  set to fail"])
+    result.stdout.fnmatch_lines(
+        ["*: a drop is not significant (p = 0.25 >*", "*inconclusive is", "  set to fail"]
+    )
 
 
 def test_more_than_an_allowed_drop_is_to_be_shown(project):

@@ -1,4 +1,4 @@
-"""What holds of the joint test of drops, whatever the scores."""
+"""What holds of the tests of drops, whatever the scores."""
 
 import math
 
@@ -6,17 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.stats.drop_interval import drop_interval
-from pytest_rageval.stats.drops import Drops, joint_drop_test
-from pytest_rageval.stats.early_stop import EarlyStop
+from pytest_rageval.stats.drops import Drops, drop_interval, joint_drop_test
 from pytest_rageval.stats.mcnemar import tango
+from pytest_rageval.stats.noninferiority import noninferiority
+from pytest_rageval.stats.sequential import EarlyStop
 
 NAN = math.nan
 DIFFERENCES = st.sampled_from([0.0, 0.0, 1 / 3, 0.5, -0.5, 1.0, -1.0, NAN]) | st.floats(-1, 1)
 SETS = st.integers(1, 8).flatmap(
     lambda n: st.lists(st.lists(DIFFERENCES, min_size=n, max_size=n), min_size=1, max_size=3)
 )
-"""Few enough questions that all patterns are weighed: no seed has a part."""
+"""Few enough questions that all patterns are enumerated: no seed has a part."""
+DROPS = st.lists(DIFFERENCES.filter(lambda drop: not math.isnan(drop)), min_size=1, max_size=16)
 
 
 def _tests(columns: list[list[float]], **words: object) -> list[tuple[float, float, float]]:
@@ -56,6 +57,24 @@ def test_questions_without_a_difference_are_no_evidence(columns: list[list[float
     for nothing in (0.0, NAN):
         more = [[*column, *[nothing] * extra] for column in columns]
         assert [p_value for p_value, *_ in _tests(more)] == pytest.approx(before, abs=1e-9)
+
+
+@given(drops=DROPS, data=st.data())
+def test_a_loss_in_place_of_a_gain_never_raises_the_p_value(drops: list[float], data: st.DataObject) -> None:
+    """Of a drop; nor does it lower that of its exclusion."""
+    i = data.draw(st.integers(0, len(drops) - 1))
+    worse = [*drops[:i], abs(drops[i]), *drops[i + 1 :]]
+    before, after = (_tests([each])[0][0] for each in (drops, worse))
+    assert after <= before + 1e-9
+    assert noninferiority(worse, 0.05) >= noninferiority(drops, 0.05) - 1e-9
+
+
+@given(drops=DROPS, data=st.data())
+def test_the_exclusion_of_a_drop_has_a_p_value(drops: list[float], data: st.DataObject) -> None:
+    """Which the order of questions does not change."""
+    p_value = noninferiority(drops, 0.05)
+    assert 0 < p_value <= 1
+    assert noninferiority(data.draw(st.permutations(drops)), 0.05) == pytest.approx(p_value, abs=1e-9)
 
 
 @given(columns=SETS)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, fleiss_kappa, pairwise_kappa, pearson
-from pytest_rageval.stats.bradley_terry import Battle, UnratableError, bradley_terry
 from pytest_rageval.stats.prediction_powered import prediction_powered_mean
+from pytest_rageval.stats.systems import Battle, UnratableError, bradley_terry
 
 PREFERENCES = st.sampled_from([-1, 0, 1])
 RATERS = st.lists(st.tuples(PREFERENCES, PREFERENCES), max_size=30)

@@ -6,7 +6,7 @@ from math import log
 import numpy as np
 import pytest
 
-from pytest_rageval.stats.bradley_terry import Battle, bradley_terry
+from pytest_rageval.stats.systems import Battle, bradley_terry
 
 pytestmark = pytest.mark.slow
 

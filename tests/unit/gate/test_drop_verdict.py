@@ -134,8 +134,10 @@ def test_too_few_examples_are_called_too_few() -> None:
         (
             100,
             "pass",
-            "1.000: drop 0.000 [-0.026, 0.026] from the baseline's 1.000, allowed 0.05: a drop of 0.05 is "
-            "excluded (p = 0.0059 ≤ 0.05)",
+            (
+                "1.000: drop 0.000 [-0.026, 0.026] from the baseline's 1.000, allowed 0.05: a drop of 0.05 is "
+                "excluded (p = 0.0059 ≤ 0.05)"
+            ),
         ),
         (
             98,
@@ -148,8 +150,10 @@ def test_too_few_examples_are_called_too_few() -> None:
         (
             90,
             "fail",
-            "0.900: drop 0.100 [0.061, 0.160] from the baseline's 1.000, allowed 0.05: a drop of 0.05 is not "
-            "excluded (p = 1 > 0.05)",
+            (
+                "0.900: drop 0.100 [0.061, 0.160] from the baseline's 1.000, allowed 0.05: a drop of 0.05 is not "
+                "excluded (p = 1 > 0.05)"
+            ),
         ),
     ],
 )

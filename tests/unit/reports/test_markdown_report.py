@@ -91,7 +91,7 @@ def test_why_a_test_failed_is_told_by_its_scores_or_by_pytest() -> None:
         _test("test_lost", _ruled([1.0], 1.0, max_drop=0.1) | ERROR, outcome="error", message="as with -q"),
     )
     lost = "<br><code>answer.em@1</code>: 12 of 12 questions got worse, 0 better"
-    head = "answer.em@1: 0.000: drop 1.000 [0.816, 1.000] from the baseline's 1.000, allowed"
+    head = "answer.em@1: 0.000: drop 1.000 [0.632, 1.000] from the baseline's 1.000, allowed"
     assert f"<summary>❌ <code>test_a.py::test_bad</code> {lost}</summary>\n\n```text\n{head}\n" in text
     assert text.count("1.00 → 0.00") == 10
     assert "and 2 more (the HTML report shows them): q10, q11" in text

@@ -3,7 +3,8 @@
 import random
 
 import pytest
-from pytest_rageval.stats.paired import Standing, against_best
+
+from pytest_rageval.stats.systems import Standing, against_best
 
 
 def _system(*scores: float | None) -> dict[str, float]:
@@ -11,26 +12,26 @@ def _system(*scores: float | None) -> dict[str, float]:
 
 
 def test_two_systems_are_compared_two_sided() -> None:
-    """Five questions gained and none lost: one-sided 1 / 2^5, and either could have been the better one."""
+    """Five questions gained and none lost: one-sided mid-p 1 / 2^6, and either could have been the better one."""
     worse, best = against_best([_system(0, 0, 0, 0, 0, 1), _system(1, 1, 1, 1, 1, 1)])
     assert best == Standing(1.0, 6, best=True, shared=6, p_value=None)
-    assert worse == Standing(1 / 6, 6, best=False, shared=6, p_value=2 / 32)
+    assert worse == Standing(1 / 6, 6, best=False, shared=6, p_value=2 / 64)
 
 
 @pytest.mark.parametrize(("systems", "pairs"), [(2, 2), (3, 6), (4, 12)])
 def test_each_pair_that_could_have_been_the_one_counts(systems: int, pairs: int) -> None:
-    """Ten gained: 1 / 2^10, times the ordered pairs."""
+    """Ten gained: mid-p 1 / 2^11, times the ordered pairs."""
     one, *others = against_best([_system(*[1] * 10), *[_system(*[0] * 10)] * (systems - 1)])
     assert one is not None
     assert one.best
-    assert [other and other.p_value for other in others] == [pairs / 1024] * (systems - 1)
+    assert [other and other.p_value for other in others] == [pairs / 2048] * (systems - 1)
 
 
 def test_only_what_both_have_is_compared() -> None:
-    """The mean is over the system's own examples, the comparison over the shared ones: 2 × 1 / 2^2."""
+    """The mean is over the system's own examples, the comparison over the shared ones: 2 × 1 / 2^3."""
     best, other = against_best([_system(None, 1, 1, 1, 1), _system(1, 0, 0, None, 1)])
     assert best == Standing(1.0, 4, best=True, shared=4, p_value=None)
-    assert other == Standing(0.5, 4, best=False, shared=3, p_value=0.5)
+    assert other == Standing(0.5, 4, best=False, shared=3, p_value=0.25)
 
 
 def test_systems_without_a_score_are_in_no_pair() -> None:
@@ -41,7 +42,7 @@ def test_systems_without_a_score_are_in_no_pair() -> None:
     assert best.best
     assert none is None
     assert other is not None
-    assert other.p_value == 2 / 64
+    assert other.p_value == 2 / 128
 
 
 def test_nothing_shared_tells_nothing() -> None:

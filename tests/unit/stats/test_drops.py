@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pytest_rageval.stats.drop_interval import drop_interval
-from pytest_rageval.stats.drops import DropResult, Drops, count_lost, joint_drop_test
+from pytest_rageval.stats.drops import DropResult, Drops, count_lost, drop_interval, joint_drop_test
 from pytest_rageval.stats.mcnemar import mid_p, tango
 from pytest_rageval.stats.noninferiority import reweighted_drop
 from pytest_rageval.stats.sign_flips import sign_flips

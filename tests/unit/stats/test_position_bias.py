@@ -5,7 +5,7 @@ from math import comb
 import pytest
 
 from pytest_rageval.stats.intervals import Estimate, wilson
-from pytest_rageval.stats.position_bias import PositionBias, first_place_share, position_bias
+from pytest_rageval.stats.systems import PositionBias, first_place_share, position_bias
 
 
 def test_a_worked_example() -> None:

@@ -5,7 +5,7 @@ from math import log10
 
 import pytest
 
-from pytest_rageval.stats.bradley_terry import Battle, UnratableError, bradley_terry
+from pytest_rageval.stats.systems import Battle, UnratableError, bradley_terry
 
 
 def _battles(first: str, second: str, won: int, tied: int, lost: int) -> list[Battle]:

@@ -1,18 +1,31 @@
-"""Bradley-Terry ratings of systems from pairwise battles."""
+"""Comparison of several systems: the best one, ratings from battles, and the position bias of a judge of battles."""
 
 from collections import Counter
-from collections.abc import Iterable
-from math import log
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import comb, log
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
+from pytest_rageval.stats.drops import ROUNDING, Drops, joint_drop_test
+from pytest_rageval.stats.intervals import Z95, Estimate, share
 
-from pytest_rageval.stats.bootstrap import RESAMPLES
-from pytest_rageval.stats.intervals import Z95, Estimate
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-__all__ = ["Battle", "UnratableError", "bradley_terry"]
+__all__ = [
+    "Battle",
+    "PositionBias",
+    "Standing",
+    "UnratableError",
+    "against_best",
+    "bradley_terry",
+    "first_place_share",
+    "position_bias",
+]
 
+ALPHA: Final = 0.05
+"""Drawn p-values are on the right side of this level."""
 BASE: Final = 1000.0
 """The mean of all ratings."""
 POINTS: Final = 400.0 / log(10)
@@ -22,7 +35,66 @@ CONVERGED: Final = 1e-8
 STEPS: Final = 200
 """Most Newton steps. A few suffice, and one more for each factor e between the odds of two systems."""
 
-Array = npt.NDArray[np.float64]
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A system compared with the best one.
+
+    Attributes:
+        mean: of its scores.
+        n: number of its scores.
+        best: whether no mean is higher.
+        shared: number of examples with a score of this system and of the best.
+        p_value: of "its true mean is not below that of the best", corrected; None for the best.
+    """
+
+    mean: float
+    n: int
+    best: bool
+    shared: int
+    p_value: float | None
+
+
+def against_best(systems: Sequence[Mapping[str, float]], *, seed: int = 0) -> list[Standing | None]:
+    """Compare each system with the one of the highest mean, over the examples that both have.
+
+    The same data choose the best system and test it, so any ordered pair could have been compared. The p-value of each
+    one-sided test (`pytest_rageval.stats.drops`) is therefore multiplied by the m (m - 1) pairs of m systems
+    (Bonferroni). The probability that any system is called worse than one that is no better is then at most the level.
+    For two systems it is the two-sided test.
+
+    Args:
+        systems: the scores of each by example; examples without a score are left out. Of several highest means the
+            first is the best.
+        seed: of the draws, where sign patterns are drawn.
+
+    Returns:
+        One a system, in the same order; None for a system without a score.
+
+    >>> one, other = against_best([{"a": 1, "b": 1, "c": 1, "d": 0}, {"a": 0, "b": 0, "c": 0, "d": 0}])
+    >>> one.best, other.p_value  # 2 × mid-p 1/2^4
+    (True, 0.125)
+    """
+    means = [sum(scores.values()) / len(scores) if scores else None for scores in systems]
+    known = [mean for mean in means if mean is not None]
+    if not known:
+        return [None] * len(systems)
+    highest = max(known)
+    best = systems[means.index(highest)]
+    pairs = len(known) * (len(known) - 1)
+    standings: list[Standing | None] = []
+    for scores, mean in zip(systems, means, strict=True):
+        if mean is None:
+            standings.append(None)
+            continue
+        drops = [best[example] - score for example, score in scores.items() if example in best]
+        p_value = None
+        if mean < highest - ROUNDING:
+            largest = max(1.0, *map(abs, drops)) if drops else 1.0
+            test = joint_drop_test([Drops(drops, largest=largest)], alpha=ALPHA / pairs, seed=seed)
+            p_value = min(1.0, pairs * test.scores[0].p_value)
+        standings.append(Standing(mean, len(scores), p_value is None, len(drops), p_value))
+    return standings
 
 
 class Battle(NamedTuple):
@@ -76,6 +148,11 @@ def bradley_terry(battles: Iterable[Battle], *, seed: int = 0) -> dict[str, Esti
     >>> {name: round(rating.value, 2) for name, rating in bradley_terry(nine).items()}
     {'a': 1190.85, 'b': 809.15}
     """
+    # Imported late: the other functions need no numpy.
+    import numpy as np  # noqa: PLC0415
+
+    from pytest_rageval.stats.bootstrap import RESAMPLES  # noqa: PLC0415
+
     outcomes = sorted(Counter(map(_oriented, battles)).items())
     names = sorted({name for (first, second, _), _ in outcomes for name in (first, second)})
     place = {name: i for i, name in enumerate(names)}
@@ -106,8 +183,10 @@ def _oriented(battle: Battle) -> Battle:
     return Battle(first, second, score) if first < second else Battle(second, first, 1 - score)
 
 
-def _require_ratable(names: list[str], wins: Array) -> None:
+def _require_ratable(names: list[str], wins: "NDArray[np.float64]") -> None:
     """Raise unless every system beats every other one, directly or through others (Ford's condition)."""
+    import numpy as np  # noqa: PLC0415 - as above
+
     if len(names) < 2:  # noqa: PLR2004 - a battle is of two
         raise UnratableError("there are no battles to rate systems by")
     beats = (wins > 0) | np.eye(len(names), dtype=bool)
@@ -127,11 +206,13 @@ def _require_ratable(names: list[str], wins: Array) -> None:
     )
 
 
-def _strengths(wins: Array) -> Array:
+def _strengths(wins: "NDArray[np.float64]") -> "NDArray[np.float64]":
     """Log strengths of mean 0 that maximise the likelihood, samples × systems.
 
     `wins` are samples × systems × systems: in each sample the wins of row against column.
     """
+    import numpy as np  # noqa: PLC0415 - as above
+
     systems = wins.shape[-1]
     total = wins + wins.swapaxes(1, 2)
     strengths = np.zeros(wins.shape[:2])
@@ -150,5 +231,73 @@ def _strengths(wins: Array) -> Array:
         strengths += step / np.maximum(1, moved)
         if moved.max() < CONVERGED:
             break
-    centred: Array = strengths - strengths.mean(axis=1, keepdims=True)
+    centred: NDArray[np.float64] = strengths - strengths.mean(axis=1, keepdims=True)
     return centred
+
+
+@dataclass(frozen=True, slots=True)
+class PositionBias:
+    """The effect on verdicts of swapping the two answers.
+
+    Attributes:
+        flips: share of pairs whose verdict changed, in [0, 1], with Wilson's interval.
+        first: share of the flips in which an answer did better in the first place than in the second, with Wilson's
+            interval: 0.5 without bias. None without a flip.
+        p_value: of the exact two-sided sign test that flips go either way equally often; 1 without a flip.
+    """
+
+    flips: Estimate
+    first: Estimate | None
+    p_value: float
+
+
+def position_bias(verdicts: Sequence[tuple[float, float]]) -> PositionBias | None:
+    """Compare the verdicts on pairs of answers that were judged in both orders.
+
+    Args:
+        verdicts: for each pair, the score of one of its answers when shown first and when shown second: 1 won, 0.5
+            tied, 0 lost, or any numbers in that order.
+
+    Returns:
+        The bias; None without pairs. A judge without position bias may flip often, by chance; then flips go either
+        way.
+
+    Source: the sign test, Dixon and Mood (1946), "The statistical sign test".
+
+    >>> bias = position_bias([(1, 0)] * 6 + [(1, 1)] * 4)
+    >>> bias.flips.value, bias.first.value, bias.p_value
+    (0.6, 1.0, 0.03125)
+    """
+    if not verdicts:
+        return None
+    first = sum(when_first > when_second for when_first, when_second in verdicts)
+    flips = first + sum(when_first < when_second for when_first, when_second in verdicts)
+    return PositionBias(
+        flips=share(flips, len(verdicts)),
+        first=share(first, flips) if flips else None,
+        p_value=_sign_test(first, flips),
+    )
+
+
+def first_place_share(wins: int, losses: int) -> Estimate | None:
+    """How often the answer in the first place won, where each pair was judged in one order only.
+
+    Args:
+        wins: verdicts for the answer that was shown first.
+        losses: verdicts for the other. Ties are left out.
+
+    Returns:
+        The share of wins, with Wilson's interval; None where all were ties. Without bias it is 0.5, if the order was
+        random. A bias that turns verdicts into ties is not seen here; judging in both orders shows it.
+
+    >>> first_place_share(15, 5).value
+    0.75
+    """
+    decided = wins + losses
+    return share(wins, decided) if decided else None
+
+
+def _sign_test(successes: int, n: int) -> float:
+    """Probability of a split of n fair coins at least as uneven."""
+    tail = sum(comb(n, k) for k in range(min(successes, n - successes) + 1))
+    return min(1.0, 2 * tail / (1 << n))

@@ -1,12 +1,13 @@
-"""Betting on questions in random order."""
+"""Betting on questions in random order, and the level that is spent over comparisons with an anchor."""
 
+import itertools
 import math
 import random
 
 import pytest
 
-from pytest_rageval.stats.early_stop import STAKES, EarlyStop
 from pytest_rageval.stats.mcnemar import mid_p
+from pytest_rageval.stats.sequential import STAKES, EarlyStop, anchor_alpha
 
 N, CHANGED = 400, 120
 
@@ -156,13 +157,10 @@ def _runs(runs: int, drop: float, *, noise: float = 0.3, seed: int = 0) -> dict[
 
 
 def test_the_type_one_error_is_kept() -> None:
-    """Over 2,000 runs where nothing got worse, red stops at alpha/2 and the final test at the other half.
-
-    Less than 5% + 3 standard errors of 0.5%, and the early part less than 2.5% + 3 of 0.35%.
-    """
+    """Over 2,000 runs where nothing got worse: at most alpha in all, and alpha/2 of stops."""
     found = _runs(2000, 0.0)
-    assert found["red"] <= 0.05 + 3 * 0.0049
-    assert found["fail"] <= 0.025 + 3 * 0.0035
+    assert found["red"] <= 0.05
+    assert found["fail"] <= 0.025
     assert found["missed"] <= 0.05
 
 
@@ -207,3 +205,32 @@ def test_the_share_that_is_asked_of_a_large_set() -> None:
             drops = [1.0 if x < losses else -1.0 if x < share else 0.0 for x in u]
             asked += _fed(drops, questions=2000, changed=600).asked
         assert asked / 60 / 2000 == pytest.approx(expected, rel=0.25)
+
+
+def test_an_anchor_never_spends_the_whole_level() -> None:
+    """Half by the tenth update, and the rest in all others: what is left after k is 5·alpha/k."""
+    spent = 0.0
+    for update in range(1, 3001):
+        spent += anchor_alpha(0.05, update)
+        if update >= 10:
+            assert spent == pytest.approx(0.05 - 0.25 / update, abs=1e-12)
+    assert spent < 0.05
+
+
+def test_the_level_of_an_anchor_never_rises() -> None:
+    """Nor falls at once where the even part ends."""
+    levels = [anchor_alpha(0.05, update) for update in range(1, 200)]
+    assert all(later <= earlier for earlier, later in itertools.pairwise(levels))
+    assert levels[10] > 0.9 * levels[9]
+
+
+@pytest.mark.parametrize("update", [0, -3])
+def test_updates_are_counted_from_one(update: int) -> None:
+    """The run that pins the anchor compares with nothing."""
+    with pytest.raises(ValueError, match=f"found {update}"):
+        anchor_alpha(0.05, update)
+
+
+def test_the_level_of_an_anchor_is_in_proportion_to_alpha() -> None:
+    """A twentieth of it first."""
+    assert anchor_alpha(0.2, 3) == math.fsum([0.2]) / 20
