@@ -6,7 +6,7 @@ from typing import Any, Final, NoReturn
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.stats.intervals import UNIT
-from pytest_rageval.stats.spending import anchor_alpha
+from pytest_rageval.stats.sequential import anchor_alpha
 
 __all__ = ["BOUNDS", "Threshold"]
 

@@ -18,7 +18,7 @@ from pytest_rageval.gate.verdict import BaselineLookup, Case, Ruling, rule
 from pytest_rageval.reports.notes import anchor_entry
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.scores import Score
-from pytest_rageval.stats.spending import anchor_alpha
+from pytest_rageval.stats.sequential import anchor_alpha
 from tests.unit.gate.scored import Values, before_of, numbered, ranked, score_of
 
 COMMIT = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d"
