@@ -572,7 +572,7 @@ def _doubts(drop: DropTest, status: Status) -> Iterator[str]:
         p_value = 0.5 ** (units + 1)
         since = "" if drop.comparison.before.pin is None else " since the anchor"
         yield (
-            f"{units} {what} can show no drop{since}, should all of them get worse "
+            f"{units} {what} can show no drop, should all of them get worse{since} "
             f"(p = {p_value:.2g} > {drop.alpha:.2g}); {drop.least} are the least"
         )
     elif drop.clusters is not None and drop.clusters < FEW_CLUSTERS:
