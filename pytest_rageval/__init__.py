@@ -45,28 +45,23 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BM25Retriever": "pytest_rageval.retrievers.bm25",
-    "CachedEncoder": "pytest_rageval.embeddings.encoder",
-    "DenseRetriever": "pytest_rageval.retrievers.dense",
-    "Document": "pytest_rageval.model",
-    "EvalSet": "pytest_rageval.model",
-    "Evidence": "pytest_rageval.scores",
-    "Example": "pytest_rageval.model",
-    "FeedbackRetriever": "pytest_rageval.retrievers.llm_baselines",
-    "FusionRetriever": "pytest_rageval.retrievers.llm_baselines",
-    "Gold": "pytest_rageval.model",
-    "HyDERetriever": "pytest_rageval.retrievers.llm_baselines",
-    "Outcome": "pytest_rageval.scores",
-    "PooledRetriever": "pytest_rageval.retrievers.dense",
-    "RagevalError": "pytest_rageval.errors",
-    "Rageval": "pytest_rageval.plugin.rageval_fixture",
-    "Ranking": "pytest_rageval.model",
-    "Score": "pytest_rageval.scores",
-    "SentenceEncoder": "pytest_rageval.embeddings.encoder",
-    "TrecRun": "pytest_rageval.retrievers.trec_run",
-    "Unscored": "pytest_rageval.errors",
-    "load": "pytest_rageval.evalsets.loading",
-    "reciprocal_rank_fusion": "pytest_rageval.retrievers.llm_baselines",
+    name: f"pytest_rageval.{module}"
+    for module, names in (
+        ("embeddings.encoder", "CachedEncoder SentenceEncoder"),
+        ("errors", "RagevalError Unscored"),
+        ("evalsets.loading", "load"),
+        ("model", "Document EvalSet Example Gold Ranking"),
+        ("plugin.rageval_fixture", "Rageval"),
+        ("retrievers.bm25", "BM25Retriever"),
+        ("retrievers.dense", "DenseRetriever PooledRetriever"),
+        (
+            "retrievers.llm_baselines",
+            "FeedbackRetriever FusionRetriever HyDERetriever reciprocal_rank_fusion",
+        ),
+        ("retrievers.trec_run", "TrecRun"),
+        ("scores", "Evidence Outcome Score"),
+    )
+    for name in names.split()
 }
 
 

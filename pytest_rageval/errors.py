@@ -4,6 +4,7 @@ Every message says what was found, where, what is allowed and what to do. The pl
 traceback of this package.
 """
 
+import re
 import traceback
 from collections.abc import Iterable
 from importlib import import_module
@@ -14,6 +15,7 @@ from typing import Any, Final, Literal
 from pytest_rageval.printable import printable
 
 __all__ = [
+    "PLAN_MARK",
     "BudgetError",
     "CallableError",
     "Cause",
@@ -32,8 +34,10 @@ __all__ = [
     "Unscored",
     "UnusableRanking",
     "did_you_mean",
+    "has_plan_mark",
     "innermost_user_frame",
     "installed",
+    "is_plan_mark",
     "places",
     "raised_here",
     "require",
@@ -101,10 +105,8 @@ class TooManyUnscoredError(RagevalError):
 class Unscored(_Printable):
     """One example cannot be scored; the message is the reason in reports.
 
-    Raised anywhere below an evaluation and caught for each example, so that the others go on.
-
-    Attributes:
-        cause: what failed; bounds count an example at which the retriever failed as lost.
+    Raised anywhere below an evaluation and caught for each example, so that the others go on. `cause` is what failed;
+    bounds count an example at which the retriever failed as lost.
     """
 
     cause: Cause = "run"
@@ -132,11 +134,8 @@ class Undefined(Unscored):
 class QueryError(CallableError, Unscored):
     """The user's retriever, generator or judge, or another plugin's part, failed at one question.
 
-    In an evaluation it makes that example unscored; elsewhere it is an error.
-
-    Attributes:
-        reason: what happened, in one line and without the question, so that equal failures are counted together.
-        part: what failed, such as "rageval_retriever" or "rageval_judge.compare".
+    In an evaluation it makes that example unscored; elsewhere it is an error. `reason` says in one line what happened,
+    without the question, so that equal failures are counted together; `part` what failed: "rageval_judge.compare".
     """
 
     def __init__(self, message: str, reason: str = "", *, part: str = "", cause: Cause = "run") -> None:
@@ -148,6 +147,20 @@ class QueryError(CallableError, Unscored):
 
 class Planned(Unscored):
     """In a plan: a request that the score depends on was counted, not sent."""
+
+
+PLAN_MARK: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")
+"""What stands for a reply in a plan, with the beginning of its request's key."""
+
+
+def is_plan_mark(text: str) -> bool:
+    """Whether a text is the placeholder of a reply."""
+    return PLAN_MARK.fullmatch(text) is not None
+
+
+def has_plan_mark(text: str) -> bool:
+    """Whether a text contains the placeholder of a reply."""
+    return PLAN_MARK.search(text) is not None
 
 
 class ContextOverflow(Unscored):

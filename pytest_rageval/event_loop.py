@@ -13,8 +13,9 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from functools import partial
+from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.errors import CallableError, innermost_user_frame
 
@@ -22,29 +23,17 @@ __all__ = ["PrivateLoop", "in_asyncio"]
 
 T = TypeVar("T")
 
-TICK_S: Final = 0.1
-"""The interval of `tick`."""
-
-AWAITED_TICK_S: Final = 1.0
-"""The interval of `tick` for each waiter in another loop: there may be a thousand."""
-
-CLOSE_S: Final = 5.0
-"""How long closing waits for code that blocks the loop."""
-
-POOL_THREADS: Final = 32
-"""Threads for `asyncio.to_thread`."""
+TICK_S: Final = 0.1  # the interval of `tick`
+AWAITED_TICK_S: Final = 1.0  # the interval of `tick` for each waiter in another loop: there may be a thousand
+CLOSE_S: Final = 5.0  # how long closing waits for code that blocks the loop
+POOL_THREADS: Final = 32  # threads for `asyncio.to_thread`
 
 
 class PrivateLoop:
-    """Runs coroutines in a thread of its own, started at the first one.
+    """Runs coroutines in a thread of its own, started at the first one; `runs` counts the calls of `run`.
 
-    Args:
-        threads: how many threads run sync callables. 1 means the thread that called `run`, one call at a time.
-        tick: called in the calling thread about every tenth of a second while it waits; drives the progress
-            display.
-
-    Attributes:
-        runs: how often `run` was called.
+    So many threads run sync callables; 1 means the thread that called `run`, one call at a time. `tick` is called in
+    the calling thread about every tenth of a second while it waits.
     """
 
     def __init__(self, *, threads: int = 1, tick: Callable[[], None] | None = None) -> None:
@@ -55,25 +44,25 @@ class PrivateLoop:
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
         self._starting = threading.Lock()
-        self._jobs: queue.SimpleQueue[_Call] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
         self.runs = 0
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to completion, and return its result or raise its exception.
+        """Run a coroutine to completion; sync calls that it makes through `call` run in this thread.
 
-        Sync calls that it makes through `call` run in this thread. An exception here meanwhile (Ctrl-C, a
-        timeout plugin) cancels the coroutine and its pending calls, which must not run in a later test, and is
-        raised.
+        An exception here meanwhile (Ctrl-C, a timeout plugin) cancels the coroutine and its pending calls, which
+        must not run in a later test, and is raised.
         """
         self._started_for(coroutine)
         self._drop_calls()
         self.runs += 1
         future = self.submit(coroutine)
-        future.add_done_callback(lambda _: self._jobs.put(_WAKE_UP))
+        # To wake up this thread.
+        future.add_done_callback(lambda _: self._jobs.put((Future(), lambda: None)))
         try:
             while not future.done():
                 with contextlib.suppress(queue.Empty):
-                    self._jobs.get(timeout=TICK_S).make()
+                    _do(*self._jobs.get(timeout=TICK_S))
                 self._tick()
         except BaseException:
             future.cancel()
@@ -97,10 +86,7 @@ class PrivateLoop:
         return future.result()
 
     async def await_result(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Start a coroutine and await its result in any event loop: asyncio's, or trio's through anyio.
-
-        Cancelling the caller does not cancel the coroutine.
-        """
+        """Await a coroutine's result in any loop, asyncio's or trio's; a cancelled caller does not cancel it."""
         future = self.submit(coroutine)
         if not in_asyncio():
             import anyio  # noqa: PLC0415 - installed with the openai client
@@ -119,55 +105,30 @@ class PrivateLoop:
 
     async def call(self, function: Callable[..., T], *args: Any) -> T:
         """Call a sync function from a coroutine: in the thread that waits in `run`, or in the pool."""
-        loop = asyncio.get_running_loop()
-        if self._threads > 1:
-            pool = self._pool
-            if pool is None:
-                # The loop is being closed: nothing begins any more.
-                raise asyncio.CancelledError
-            outcome = await loop.run_in_executor(pool, _outcome, function, args)
+        job: Callable[[], Outcome[T]] = partial(_outcome, function, args)
+        if self._threads == 1:
+            future: Future[Outcome[T]] = Future()
+            self._jobs.put((future, job))
+            result, error = await asyncio.wrap_future(future)
+        elif self._pool is not None:
+            result, error = await asyncio.get_running_loop().run_in_executor(self._pool, job)
         else:
-            outcome = await self._call_in_waiting_thread(loop, function, args)
-        result, error = outcome
+            # The loop is being closed: nothing begins any more.
+            raise asyncio.CancelledError
         if error is not None:
             raise error
         return cast("T", result)
-
-    async def _call_in_waiting_thread(
-        self, loop: asyncio.AbstractEventLoop, function: Callable[..., T], args: tuple[Any, ...]
-    ) -> "Outcome[T]":
-        future: asyncio.Future[Outcome[T]] = loop.create_future()
-
-        def deliver(outcome: "Outcome[T]") -> None:
-            if not future.done():
-                future.set_result(outcome)
-
-        def job() -> None:
-            if future.done():
-                return
-            try:
-                outcome = _outcome(function, args)
-            except BaseException:
-                # It ends the run in the calling thread; the coroutine must not wait for ever.
-                loop.call_soon_threadsafe(future.cancel)
-                raise
-            loop.call_soon_threadsafe(deliver, outcome)
-
-        self._jobs.put(_Call(job, lambda: loop.call_soon_threadsafe(future.cancel)))
-        return await future
 
     def _drop_calls(self) -> None:
         dropped = False
         with contextlib.suppress(queue.Empty):
             while True:
-                self._jobs.get_nowait().drop()
-                dropped = True
+                dropped = self._jobs.get_nowait()[0].cancel()
         if dropped:
             # After two turns of the loop the coroutines have seen the cancellation. Do not wait for a loop that
             # the user's code blocks.
             with contextlib.suppress(TimeoutError):
-                turns = asyncio.run_coroutine_threadsafe(_two_turns(), self._started())
-                turns.result(timeout=TICK_S)
+                self.submit(_two_turns()).result(timeout=TICK_S)
 
     @property
     def forked(self) -> bool:
@@ -180,14 +141,9 @@ class PrivateLoop:
         return self._loop is not None
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> str | None:
-        """Cancel running coroutines and end the thread; the next `run` starts another.
+        """Run `last`, cancel running coroutines and end the thread; the next `run` starts another.
 
-        Args:
-            last: a coroutine function to run before.
-
-        Returns:
-            None; or the code that blocked the loop for longer than `CLOSE_S`. The thread then ends with the
-            process.
+        The code that blocks the loop for longer than `CLOSE_S` is returned. The thread then ends with the process.
         """
         if self.forked:
             return None
@@ -198,7 +154,7 @@ class PrivateLoop:
         if loop is None or thread is None:
             return None
         self._loop = self._thread = None
-        ending = asyncio.run_coroutine_threadsafe((last or _nothing)(), loop)
+        ending = asyncio.run_coroutine_threadsafe(asyncio.sleep(0) if last is None else last(), loop)
         ended = bool(wait([ending], CLOSE_S).done)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(CLOSE_S if ended else 0.0)
@@ -208,27 +164,18 @@ class PrivateLoop:
         return None
 
     def _started_for(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
-        try:
-            return self._started()
-        except CallableError:
+        patched = _patched()
+        if self.forked or patched is not None:
             # Closed, so that Python does not warn that it was never awaited.
             coroutine.close()
-            raise
-
-    def _started(self) -> asyncio.AbstractEventLoop:
-        if self.forked:
-            raise CallableError(FORKED)
-        patched = _patched()
-        if patched is not None:
-            raise CallableError(PATCHED.format(patched))
+            raise CallableError(FORKED if self.forked else PATCHED.format(patched))
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._loop.set_default_executor(_DaemonThreads(POOL_THREADS))
                 self._pool = _DaemonThreads(self._threads) if self._threads > 1 else None
-                self._thread = threading.Thread(
-                    target=_serve, args=(self._loop,), name="rageval", daemon=True
-                )
+                run = partial(_serve, self._loop)
+                self._thread = threading.Thread(target=run, name="rageval", daemon=True)
                 self._thread.start()
             return self._loop
 
@@ -263,10 +210,7 @@ def _user_line(thread: threading.Thread) -> str:
 
 
 class _DaemonThreads(ThreadPoolExecutor):
-    """A pool whose threads end with the process, even when the user's code in them never returns.
-
-    At exit, the interpreter would wait for the threads of any other pool.
-    """
+    """A pool whose threads end with the process: at exit the interpreter would wait for those of any other."""
 
     def __init__(self, threads: int) -> None:
         super().__init__(threads)
@@ -304,14 +248,15 @@ class _DaemonThreads(ThreadPoolExecutor):
             pass
 
 
-class _Call(NamedTuple):
-    """A call for the waiting thread, and the function that cancels it."""
-
-    make: Callable[[], None]
-    drop: Callable[[], object]
-
-
-_WAKE_UP: Final = _Call(lambda: None, lambda: None)
+def _do(future: Future[Any], job: Callable[[], Any]) -> None:
+    """Do a job in the waiting thread, unless it was cancelled."""
+    if future.set_running_or_notify_cancel():
+        try:
+            future.set_result(job())
+        except BaseException:
+            # It ends the run in the calling thread; the coroutine must not wait for ever.
+            future.set_exception(CancelledError())
+            raise
 
 
 def in_asyncio() -> bool:
@@ -321,10 +266,6 @@ def in_asyncio() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-async def _nothing() -> None:
-    pass
 
 
 async def _two_turns() -> None:

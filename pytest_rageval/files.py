@@ -21,18 +21,12 @@ __all__ = [
     "write_whole",
 ]
 
-IGNORED: Final = "*\n"
-"""The content of the `.gitignore` in a cache folder; it marks the folder as ours."""
-
-OTHERS: Final = 0o077
-"""The permissions of everyone but the owner."""
+IGNORED: Final = "*\n"  # the content of the `.gitignore` in a cache folder; it marks the folder as ours
+OTHERS: Final = 0o077  # the permissions of everyone but the owner
 
 
 def make_cache_folder(directory: Path) -> None:
-    """Make the folder if it is missing, private and with a `.gitignore`, as pytest does with its own.
-
-    A folder that the user made is left unchanged. One made by an earlier version is made private.
-    """
+    """Make the folder if it is missing, private and with a `.gitignore`; one that the user made is left unchanged."""
     if directory.is_dir():
         if _is_ours(directory):
             _make_private(directory)
@@ -44,11 +38,7 @@ def make_cache_folder(directory: Path) -> None:
 def make_private_file(file: Path) -> None:
     """Make an empty file that only its owner may read, if it is missing.
 
-    SQLite gives its companion files (`-wal`, `-shm`, `-journal`) the mode of the database. Existing files are
-    made private where the folder is ours.
-
-    Raises:
-        OSError: the file cannot be made.
+    An existing one and its companions (`-wal`, `-shm`, `-journal`) are made private where the folder is ours.
     """
     if not file.exists():
         with suppress(FileExistsError):
@@ -66,7 +56,6 @@ def _is_ours(directory: Path) -> bool:
 
 
 def _make_private(path: Path) -> None:
-    """Remove the permissions of others, where we may."""
     if os.name != "posix":
         return
     with suppress(OSError):
@@ -76,14 +65,10 @@ def _make_private(path: Path) -> None:
 
 
 def foreign_objects(connection: "sqlite3.Connection", statements: Iterable[str]) -> list[str]:
-    """Return what a SQLite file holds besides our tables, by type and name.
+    """Return what a SQLite file holds besides the tables that the statements make, by type and name.
 
     A view, a trigger or a column with an expression runs code when a table is read or written, and in CI cache
-    folders come from elsewhere.
-
-    Args:
-        connection: to the file, before anything is read from its tables.
-        statements: the statements that make our tables, of this and of earlier versions.
+    folders come from elsewhere: call this before anything is read from the tables.
     """
     known = {_condensed(statement) for statement in statements}
     # SQLite's own objects have no statement, such as the index of a primary key.
@@ -133,12 +118,12 @@ def write_whole(path: Path, content: Iterable[bytes]) -> None:
         raise
 
 
-SPECIAL: Final = (
-    (stat.S_ISFIFO, "a named pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
+SPECIAL: Final = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 class SpecialFileError(OSError):
@@ -146,13 +131,7 @@ class SpecialFileError(OSError):
 
 
 def refuse_special(path: Path) -> None:
-    """Refuse a pipe, a socket or a device, which may have no end. A folder passes: opening it will fail.
-
-    Raises:
-        SpecialFileError: it is one of these.
-        OSError: it is missing or not accessible.
-    """
-    mode = path.stat().st_mode
-    for is_kind, kind in SPECIAL:
-        if is_kind(mode):
-            raise SpecialFileError(f"it is {kind}, and only a regular file is read")
+    """Refuse a pipe, a socket or a device, which may have no end; a folder passes: opening it will fail."""
+    kind = SPECIAL.get(stat.S_IFMT(path.stat().st_mode))
+    if kind is not None:
+        raise SpecialFileError(f"it is {kind}, and only a regular file is read")

@@ -13,13 +13,10 @@ SAMPLE_BYTES: Final = 1 << 16
 
 
 def digest(value: Any) -> str:
-    """Return the SHA-256 of a JSON value in canonical form, as 64 hex digits.
+    """Return the SHA-256 of a JSON value in canonical form, as 64 hex digits; equal values have equal digests.
 
-    Canonical means sorted keys, no spaces, UTF-8. Values that are equal as JSON have equal digests.
-
-    Raises:
-        TypeError: it is not a JSON value.
-        ValueError: it holds NaN or an infinity.
+    Canonical means sorted keys, no spaces, UTF-8. TypeError: it is not a JSON value; ValueError: it holds NaN or an
+    infinity.
 
     >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     True
@@ -28,11 +25,7 @@ def digest(value: Any) -> str:
 
 
 def digest_of_all(values: Iterable[Any]) -> str:
-    """Return the SHA-256 of JSON values in order, each in canonical form on a line, with one in memory at a time.
-
-    Raises:
-        TypeError, ValueError: as `digest`.
-    """
+    """Return the `digest` of JSON values in order, each on a line, with one in memory at a time."""
     sha256 = hashlib.sha256()
     for value in values:
         # The canonical form has no line feed, so different sequences have different bytes.

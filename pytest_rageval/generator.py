@@ -16,12 +16,13 @@ from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Reply, Request, empty_reason
 from pytest_rageval.llm.servers import Server
 from pytest_rageval.model import Document
-from pytest_rageval.prompts.few_shot import (
+from pytest_rageval.prompts.rendering import (
+    OWN,
+    Prompts,
     few_shot_citing_prompt,
     few_shot_long_answer_prompt,
     few_shot_prompt,
 )
-from pytest_rageval.prompts.rendering import OWN, Prompts
 from pytest_rageval.user_code import Unusable, UserCallable, is_ours, takes
 
 __all__ = ["CallableGenerator", "EmbeddedGenerator", "Generator", "LLMGenerator", "adapt_generator"]
@@ -37,9 +38,8 @@ ONE_LINE: Final = r'root ::= [^\n] [^\n]* "\n"*'
 
 
 class Generator(Protocol):
-    """Answers questions from passages.
+    """Answers questions from none, one or more passages; `sample` is 0, 1, 2 … for repeated draws of the same prompt.
 
-    The passages of each method are none, one or more; `sample` is 0, 1, 2 … for repeated draws of the same prompt.
     Each method raises Unscored where there is no answer.
     """
 
@@ -88,15 +88,12 @@ class _ByMethod(ABC):
     """A generator whose methods differ only by their name."""
 
     async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """Return a short answer."""
         return await self._answer("generate", question, passages, sample)
 
     async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """Return all answers with citations."""
         return await self._answer("cite", question, passages, sample)
 
     async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """Return a long answer."""
         return await self._answer("explain", question, passages, sample)
 
     @abstractmethod
@@ -145,16 +142,7 @@ class _ModelGenerator(_ByMethod):
 
 @dataclass(frozen=True)
 class LLMGenerator(_ModelGenerator):
-    """An instruction-tuned model at an OpenAI-compatible server.
-
-    Attributes:
-        gateway: that sends the requests.
-        server: of the model.
-        model: its name at the server.
-        temperature: of sampling.
-        max_tokens: of an answer; None is the server's default.
-        prompts: with which it is asked.
-    """
+    """An instruction-tuned model at an OpenAI-compatible server; `max_tokens` None is the server's default."""
 
     gateway: Gateway
     server: Server
@@ -188,24 +176,14 @@ class EmbeddedGenerator(_ModelGenerator):
     max_tokens_explained: int = 128
 
     def _prompt(self, method: str) -> Prompt:
-        return {
-            "generate": few_shot_prompt,
-            "cite": few_shot_citing_prompt,
-            "explain": few_shot_long_answer_prompt,
-        }[method]
+        others = {"cite": few_shot_citing_prompt, "explain": few_shot_long_answer_prompt}
+        return others.get(method, few_shot_prompt)
 
     def _parameters(self, method: str) -> dict[str, Any]:
-        limits = {
-            "generate": self.max_tokens,
-            "cite": self.max_tokens_cited,
-            "explain": self.max_tokens_explained,
-        }
-        return {
-            "temperature": 0.0,
-            "max_tokens": limits[method],
-            "stop": ["\n"],
-            "extra_body": {"grammar": ONE_LINE},
-        }
+        limit = {"cite": self.max_tokens_cited, "explain": self.max_tokens_explained}.get(
+            method, self.max_tokens
+        )
+        return {"temperature": 0.0, "max_tokens": limit, "stop": ["\n"], "extra_body": {"grammar": ONE_LINE}}
 
     def identity(self, method: str) -> Mapping[str, Any]:
         """Return the model, its server, the most tokens, and the digest of the method's prompt."""

@@ -1,7 +1,7 @@
 """The data of the package: documents, gold passages, examples, eval sets, rankings."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, overload
 
@@ -236,9 +236,7 @@ def _plain(example: Example) -> dict[str, Any]:
         "question": example.question,
         "answers": list(example.answers),
         "answer_set": [list(aliases) for aliases in example.answer_set],
-        "gold": [
-            [gold.id, gold.text, gold.source, gold.start, gold.end, gold.grade] for gold in example.gold
-        ],
+        "gold": [list(astuple(gold)) for gold in example.gold],
         "reference": example.reference,
         "tags": dict(example.tags),
         "extra": dict(example.extra),

@@ -1,10 +1,11 @@
-"""The results of an evaluation: an outcome an example, and their mean as a number to assert on."""
+"""The results of an evaluation: an outcome an example, and their mean as a number to assert on; names of scores."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from math import fsum, isfinite
+from math import fsum, inf, isfinite
 from statistics import stdev
 from typing import Any, Final, NamedTuple, Self
 
@@ -13,7 +14,7 @@ from pytest_rageval.model import Example, Ranking
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import UNIT, mean_interval
 
-__all__ = ["SCORING", "YES", "Evidence", "Outcome", "Places", "Score", "too_many"]
+__all__ = ["SCORING", "YES", "Evidence", "Outcome", "Places", "Score", "Spec", "too_many"]
 
 SCORING: Final = "1"
 """Changes with a release that scores the same answers otherwise: older baselines are stale then."""
@@ -23,13 +24,54 @@ YES: Final = 0.5
 
 ROUNDING: Final = 1e-9
 
+_FORM: Final = re.compile(r"(?P<name>[a-z]\w*)(?:\.(?P<part>[a-zA-Z]\w*))?(?:@(?P<k>-?\d+))?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """The name of a score, `NAME[.PART][@K]`, taken apart.
+
+    The name is the family, such as `answer`, the part the measure within it, such as `f1`, and k ≥ 1 the rank cut-off.
+    """
+
+    name: str
+    part: str | None = None
+    k: int | None = None
+
+    @classmethod
+    def parse(cls, text: object) -> Self:
+        """Take a score name apart.
+
+        Raises:
+            InputError: it is not of the form, or k < 1.
+
+        >>> Spec.parse("answer.f1@5")
+        Spec(name='answer', part='f1', k=5)
+        """
+        match = _FORM.fullmatch(text) if isinstance(text, str) else None
+        if match is None:
+            raise InputError(
+                f"{text!r} is no score. A score is written NAME[.PART][@K], "
+                "such as recall@5, llm_reteval@5 or answer.f1@5."
+            )
+        k = None if match["k"] is None else int(match["k"])
+        if k is not None and k < 1:
+            raise InputError(f"{text!r}: the cut-off k is {k}, but a ranking has at least rank 1.")
+        return cls(match["name"], match["part"], k)
+
+    @property
+    def measure(self) -> str:
+        """The score without its cut-off."""
+        return self.name if self.part is None else f"{self.name}.{self.part}"
+
+    def __str__(self) -> str:
+        return self.measure if self.k is None else f"{self.measure}@{self.k}"
+
 
 class Places(NamedTuple):
     """The result of an answer against another, by the place in which a judge read it: 1 won, 0.5 tied, 0 lost.
 
-    Attributes:
-        first: when it was read first; None where it was not.
-        second: when it was read second; None where it was not.
+    None where it was not read in that place.
     """
 
     first: float | None = None
@@ -130,12 +172,13 @@ class Score(float):
             TooManyUnscoredError: no example has a score, or too many of those for which it is defined
                 have none.
         """
-        for outcome in chain(outcomes, *repeats):
-            if outcome.value is not None and not isfinite(outcome.value):
-                message = f"{spec}: the score of example {outcome.example.id} is {outcome.value!r}, no finite number."
-                raise InputError(message)
+        for each in chain(outcomes, *repeats):
+            if each.value is not None and not isfinite(each.value):
+                raise InputError(
+                    f"{spec}: the score of example {each.example.id} is {each.value!r}, no finite number."
+                )
         outcomes = _over_runs(outcomes, *repeats)
-        values = [outcome.value for outcome in outcomes if outcome.value is not None]
+        values = _values(outcomes)
         defined = sum(outcome.undefined is None for outcome in outcomes)
         if not values or too_many(defined - len(values), defined, max_unscored):
             raise TooManyUnscoredError(_too_many(spec, outcomes, slice or {}, max_unscored))
@@ -173,7 +216,7 @@ class Score(float):
     @property
     def values(self) -> list[float]:
         """The scores of the scored examples."""
-        return [outcome.value for outcome in self.outcomes if outcome.value is not None]
+        return _values(self.outcomes)
 
     @property
     def n(self) -> int:
@@ -238,11 +281,9 @@ class Score(float):
 
         A run without any scored example is left out.
         """
-        means = []
-        for outcomes in (self._first, *self.repeats):
-            values = [outcome.value for outcome in outcomes if outcome.value is not None]
-            if values:
-                means.append(fsum(values) / len(values))
+        means = [
+            fsum(values) / len(values) for values in map(_values, (self._first, *self.repeats)) if values
+        ]
         return stdev(means) if len(means) > 1 else None
 
     @property
@@ -284,21 +325,21 @@ def too_many(unscored: int, examples: int, max_unscored: float) -> bool:
     return unscored > max_unscored * examples + ROUNDING
 
 
+def _values(outcomes: Sequence[Outcome]) -> list[float]:
+    return [outcome.value for outcome in outcomes if outcome.value is not None]
+
+
 def _over_runs(*runs: Sequence[Outcome]) -> tuple[Outcome, ...]:
-    """The outcome of each example over all runs."""
-    return tuple(map(_mean_outcome, zip(*runs, strict=True)))
+    return tuple(map(_mean_outcome, zip(*runs, strict=True)) if len(runs) > 1 else runs[0])
 
 
 def _mean_outcome(outcomes: Sequence[Outcome]) -> Outcome:
     """The outcome closest to the mean of those with a score, with that mean as its value; the first where none has."""
-    scored = [(outcome, outcome.value) for outcome in outcomes if outcome.value is not None]
-    if not scored:
+    values = _values(outcomes)
+    if not values:
         return outcomes[0]
-    values = [value for _, value in scored]
-    if all(value == values[0] for value in values):
-        return scored[0][0]
-    mean = fsum(values) / len(values)
-    closest, _ = min(scored, key=lambda each: abs(each[1] - mean))
+    mean = values[0] if len(set(values)) == 1 else fsum(values) / len(values)
+    closest = min(outcomes, key=lambda each: inf if each.value is None else abs(each.value - mean))
     return replace(closest, value=mean)
 
 
@@ -330,15 +371,14 @@ def _name(spec: str, tags: Mapping[str, Any]) -> str:
 
 
 def _too_many(spec: str, outcomes: Sequence[Outcome], tags: Mapping[str, Any], max_unscored: float) -> str:
-    scored = sum(outcome.value is not None for outcome in outcomes)
-    defined = sum(outcome.undefined is None for outcome in outcomes)
-    name = _name(spec, tags)
-    lines = [
-        f"{name}: {defined - scored} of {defined} examples have no score, "
-        f"more than the allowed {100 * max_unscored:g}%:"
-        if scored
-        else f"{name}: none of {len(outcomes)} examples has a score:"
-    ]
+    scored, name = len(_values(outcomes)), _name(spec, tags)
+    lines = [f"{name}: none of {len(outcomes)} examples has a score:"]
+    if scored:
+        defined = sum(outcome.undefined is None for outcome in outcomes)
+        lines[0] = (
+            f"{name}: {defined - scored} of {defined} examples have no score, "
+            f"more than the allowed {100 * max_unscored:g}%:"
+        )
     reasons: dict[str, list[str]] = {}
     for outcome in outcomes:
         # Undefined examples matter only where they are the reason for having no score at all.

@@ -19,11 +19,8 @@ SHORTEST: Final = 8
 class Secret:
     """A key or a password. `repr`, `str` and `format` show `***`; `reveal` returns the text.
 
-    It is not a `str`, cannot be pickled, and equals another with the same text.
-
-    Args:
-        text: the secret.
-        redact: what `redacted` hides, where that is not the whole text; such as the password in "user:password".
+    It is not a `str`, cannot be pickled, and equals another with the same text. `redact` is what `redacted` hides
+    where that is not the whole text.
     """
 
     __slots__ = ("_pattern", "_text")
@@ -47,10 +44,7 @@ class Secret:
         return self._text
 
     def redacted(self, text: str) -> str:
-        """Replace the secret by `***` in a text, also as it is written in JSON, a URL or code.
-
-        A secret of fewer than 8 characters is not replaced: it may be a word.
-        """
+        """Replace the secret by `***`, also as written in JSON, a URL or code, unless it is as short as a word."""
         return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
 
     def __repr__(self) -> str:
@@ -83,17 +77,11 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The secrets sent with every request to a server.
+    """The secrets sent with every request to a server."""
 
-    Attributes:
-        api_key: for `Authorization: Bearer`.
-        login: "user:password" for `Authorization: Basic`, sent instead of the key.
-        query: the query of the base URL, which may hold a key.
-    """
-
-    api_key: Secret | None = None
-    login: Secret | None = None
-    query: Secret | None = None
+    api_key: Secret | None = None  # for `Authorization: Bearer`
+    login: Secret | None = None  # "user:password" for `Authorization: Basic`, sent instead of the key
+    query: Secret | None = None  # of the base URL; it may hold a key
 
     def redacted(self, text: str) -> str:
         """Remove the secrets from a server's text, which may repeat them."""

@@ -22,6 +22,7 @@ from pytest_rageval.errors import (
 from pytest_rageval.event_loop import PrivateLoop
 
 __all__ = [
+    "CACHED",
     "FIRST",
     "PlanStub",
     "Unusable",
@@ -29,29 +30,24 @@ __all__ = [
     "as_number",
     "as_share",
     "is_async",
+    "is_cached",
     "is_ours",
     "takes",
 ]
 
 FIRST: Final = 5
-"""A callable that fails at so many questions before it has answered any is not called again in that run.
-
-A server that is down is not waited for 400 times, and a wrong line of code does not cost 400 replies.
-"""
+"""A callable that fails at so many questions before it has answered any is not called again in that run."""
 
 
+CACHED: Final = "__rageval_cached__"  # an attribute of the functions that `cached()` returns
+
+
+@dataclass(eq=False)
 class Unusable(Exception):  # noqa: N818 - turned into a QueryError by `UserCallable`
-    """A callable's result cannot be used.
+    """A callable's result cannot be used."""
 
-    Attributes:
-        found: what it returned, in one line and without the question.
-        message: the full text after the callable's name; `{question}` stands for the question.
-    """
-
-    def __init__(self, found: str, message: str) -> None:
-        super().__init__(found)
-        self.found = found
-        self.message = message
+    found: str  # what it returned, in one line and without the question
+    message: str  # the full text after the callable's name; `{question}` stands for the question
 
 
 class UserCallable:
@@ -60,10 +56,9 @@ class UserCallable:
     A sync one is called in the test's own thread, one call at a time: it may not be thread-safe, or usable only
     where it was made. An async one is called in the run's event loop, for all examples at once.
 
-    A failure, which is an exception or an unusable result, concerns one question. The callable is called for
-    the other questions, but not again with the same arguments in the same run. If it fails in one way at the
-    first `FIRST` questions and has answered none, it is not called again in that run. So an async one gets only
-    that many calls at once until it has answered.
+    A failure, which is an exception or an unusable result, concerns one question: it is not called again with the
+    same arguments in the same run. If it fails in one way at the first `FIRST` questions and has answered none, it
+    is not called again in that run. So an async one gets only that many calls at once until it has answered.
 
     Args:
         name: of the fixture, and of its method if there is one, for errors.
@@ -72,9 +67,6 @@ class UserCallable:
         question: the position of the question among the arguments, for errors.
         cause: the cause of examples that are unscored by a failure.
         read: converts a result; raises `Unusable`.
-
-    Attributes:
-        calls: how often it was called.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of a callable
@@ -90,19 +82,18 @@ class UserCallable:
         self.name = name
         self._question = question
         self._cause: Cause = cause
-        self._function = function
+        self.function = function
         self._loop = loop
         self._read = read
         self._async = is_async(function)
         self._tries = _Tries(loop.runs)
-        self.calls = 0
+        self.calls = 0  # so far
 
     async def call(self, *args: Any, **named: Any) -> Any:
         """Call it, and return its converted result.
 
-        Raises:
-            QueryError: it failed for these arguments, now or before in this run; or at all of the first questions.
-            Unscored: it raised this; one that this package raised keeps its own cause.
+        QueryError: it failed for these arguments, now or before in this run, or at all of the first questions.
+        Unscored: it raised this; one that this package raised keeps its own cause.
         """
         try:
             return await self._result(args, named)
@@ -123,13 +114,11 @@ class UserCallable:
             return self._used(await result, args, named)
         except (RagevalError, Unscored):
             raise
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            raise self._raised(args, named, error) from error
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
             # SystemExit would end the thread of the loop, and every caller would wait for ever.
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
             raise self._raised(args, named, error) from error
 
     def _guarded(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
@@ -139,7 +128,7 @@ class UserCallable:
             raise known
         self.calls += 1
         try:
-            result = self._function(*args, **named)
+            result = self.function(*args, **named)
             return result if inspect.isawaitable(result) else self._used(result, args, named)
         except (RagevalError, Unscored):
             raise
@@ -149,14 +138,13 @@ class UserCallable:
 
     def _used(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """Convert a result; recorded at once, before other calls may fail."""
+        lazy = isinstance(result, Iterable) and not isinstance(result, str | bytes | Mapping | list | tuple)
         try:
-            value = self._read(_materialized(result))
+            # A lazy iterable is read to its end here, in the thread where the user's code may run.
+            value = self._read(list(result) if lazy and not inspect.isawaitable(result) else result)
         except Unusable as unusable:
             message = unusable.message.replace("{question}", repr(args[self._question]))
-            error = QueryError(
-                f"{self.name} {message}", f"{self.name} {unusable.found}", part=self.name, cause=self._cause
-            )
-            raise self._failed("returned", args, named, error) from None
+            raise self._failed("returned", args, named, f"{self.name} {message}", unusable.found) from None
         except Unscored:
             self._current.answered = True
             raise
@@ -165,14 +153,11 @@ class UserCallable:
 
     def _raised(self, args: tuple[Any, ...], named: Mapping[str, Any], error: BaseException) -> QueryError:
         message = str(CallableError.raised(f"{self.name} raised for {args[self._question]!r}", error))
-        reason = f"{self.name} raised {summary_line(error)}"
-        failed = QueryError(message, reason, part=self.name, cause=self._cause)
-        return self._failed(type(error).__name__, args, named, failed)
+        return self._failed(type(error).__name__, args, named, message, f"raised {summary_line(error)}")
 
-    def _failed(
-        self, kind: str, args: tuple[Any, ...], named: Mapping[str, Any], error: QueryError
-    ) -> QueryError:
-        self._current.record_failure(error, _key(args, named), kind, repr(args[self._question]))
+    def _failed(self, kind: str, args: Sequence[Any], named: object, message: str, found: str) -> QueryError:
+        error = QueryError(message, f"{self.name} {found}", part=self.name, cause=self._cause)
+        self._current.record_failure(error, repr((args, named)), kind, repr(args[self._question]))
         return error
 
     @property
@@ -183,19 +168,13 @@ class UserCallable:
         return self._tries
 
     @property
-    def function(self) -> Callable[..., Any]:
-        """The user's function."""
-        return self._function
-
-    @property
     def identity(self) -> str:
         """Identifies it in a baseline.
 
-        Its attribute `fingerprint`, or its object's, where it is a text, which the user changes with what the
-        function does. Else module and name; for a method with the class of its object, for a partial with its
-        arguments.
+        The text in its attribute `fingerprint`, or its object's, which the user changes with what the function
+        does. Else module and name; for a method with the class of its object, for a partial with its arguments.
         """
-        return _identity(self._function)
+        return _identity(self.function)
 
 
 @dataclass
@@ -212,8 +191,8 @@ class _Tries:
 
     def known(self, args: Sequence[Any], named: Mapping[str, Any]) -> QueryError | None:
         """Return the error of an earlier call with these arguments, or that of all calls."""
-        # Most runs have no errors, and the key of ten passages is long.
-        return self._final or (self._failed.get(_key(args, named)) if self._failed else None)
+        # Most runs have no errors, and the text of ten passages is long.
+        return self._final or (self._failed.get(repr((args, named))) if self._failed else None)
 
     def record_failure(self, error: QueryError, key: str, kind: str, question: str) -> None:
         """Record a failure by call, kind and question; enough of one kind end the calls of this run."""
@@ -239,19 +218,10 @@ class _Tries:
             self._changed = asyncio.Event()
 
 
-def _key(args: Sequence[Any], named: Mapping[str, Any]) -> str:
-    return repr((args, named))
-
-
 class PlanStub:
-    """Replaces the user's own generator or judge in a plan, and counts its calls.
+    """Replaces the value of a fixture, the user's own generator or judge, in a plan: each call counts a remark.
 
     It has the same methods, so that a missing one is an error in a plan as in a run.
-
-    Args:
-        name: of the fixture.
-        part: the fixture's value.
-        count: called with a remark for each call.
     """
 
     def __init__(self, name: str, part: object, count: Callable[[str], None]) -> None:
@@ -293,17 +263,15 @@ def _shown(value: object) -> str:
     return repr(value) if isinstance(value, str | int | float | bool | None) else _name(type(value))
 
 
-def _materialized(result: Any) -> Any:
-    """Read a lazy iterable to its end, in the thread where the user's code may run."""
-    lazy = isinstance(result, Iterable) and not isinstance(result, str | bytes | Mapping | list | tuple)
-    return list(result) if lazy and not inspect.isawaitable(result) else result
-
-
 def is_async(function: Callable[..., Any]) -> bool:
     """Whether calling it makes a coroutine; also for objects with an async `__call__`."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - its type matters, not its presence
-    )
+    called = getattr(function, "__call__", None)  # noqa: B004 - its type matters, not its presence
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
+def is_cached(function: object) -> bool:
+    """Whether `cached()` returned it."""
+    return getattr(function, CACHED, False) is True
 
 
 def is_ours(part: object) -> bool:
@@ -319,8 +287,8 @@ def takes(function: Callable[..., Any], name: str) -> bool:
     except (TypeError, ValueError):  # some built-in functions have no signature
         return False
     return parameter is not None and parameter.kind in {
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        inspect.Parameter.KEYWORD_ONLY,
+        parameter.POSITIONAL_OR_KEYWORD,
+        parameter.KEYWORD_ONLY,
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_rageval.answers.text import normalize
+from pytest_rageval.answers.overlap import normalize
 
 __all__ = ["Citations", "Listed", "between_citations", "cited", "listed", "without_citations"]
 
@@ -27,9 +27,7 @@ _RANGE: Final = re.compile(rf"({_NUMBER})(?:\s*[-\u2013\u2014]\s*({_NUMBER}))?")
 class Citations:
     """The citations of an answer, each number once, in the order of first mention.
 
-    Attributes:
-        positions: of passages in the prompt, from 1.
-        hallucinated: numbers of no passage of the prompt: 0, and those above the last.
+    `positions` are those of passages in the prompt, from 1; `hallucinated` are 0 and numbers above the last.
     """
 
     positions: tuple[int, ...]
@@ -48,9 +46,8 @@ MOST_PARTS: Final = 20
 class Listed:
     """The answers that an output lists.
 
-    Attributes:
-        found: the positions, from 0, of the wanted answers that it lists.
-        others: items that are no alias of a wanted answer, in normal form, each once, in their order.
+    `found` are the positions, from 0, of the wanted answers that it lists; `others` the items that are no alias of
+    one, in normal form, each once, in their order.
     """
 
     found: frozenset[int]
@@ -63,11 +60,7 @@ def cited(answer: str, passages: int) -> Citations:
     A citation is a number of one to three digits in square or lenticular brackets, perhaps after a word such as
     "Passage"; several in one pair of brackets are separated by commas, semicolons or "and". A range stands for the
     passages of the prompt that it spans. Where it goes beyond them, its far end is one hallucinated citation.
-    Brackets with anything else in them ("[sic]", "[1984]", "[-1]") are text.
-
-    Args:
-        answer: of the generator.
-        passages: number of passages in the prompt, at least 0.
+    Brackets with anything else in them ("[sic]", "[1984]", "[-1]") are text. `passages` is their number in the prompt.
 
     >>> cited("Marazan [1][3], In the Wet [2, 9], On the Beach [1]", passages=3)
     Citations(positions=(1, 3, 2), hallucinated=(9,))
@@ -108,13 +101,9 @@ def listed(output: str, wanted: Sequence[Sequence[str]]) -> Listed:
     parts of names. Before that, the longest stretch of items between two citations that equals an alias is taken as
     one item: "Washington, D.C." and "Tom and Jerry" stay whole where they are wanted.
 
-    An item counts when it equals an alias as a whole, both in the normal form of `text.normalize` (lower case, no
+    An item counts when it equals an alias as a whole, both in the normal form of `overlap.normalize` (lower case, no
     punctuation, no articles, single spaces). Equal items count once, and an item counts for one wanted answer: where
-    several have the alias, items are assigned so that the most are found.
-
-    Args:
-        output: of the generator.
-        wanted: answers, each with all its aliases.
+    several have the alias, items are assigned so that the most are found. `wanted` has all aliases of each answer.
 
     Source: Amouyal et al. (2023), QAMPARI, as scored in ALCE, Gao et al. (2023), which separates at commas only.
 
@@ -133,7 +122,7 @@ def listed(output: str, wanted: Sequence[Sequence[str]]) -> Listed:
 
 def _spanned(first: int, last: int, passages: int) -> Iterator[int]:
     """The passages of the prompt in a range of numbers, and the ends of the range beyond them."""
-    low, high = min(first, last), max(first, last)
+    low, high = sorted((first, last))
     if low < 1:
         yield low
     yield from range(max(low, 1), min(high, passages) + 1)

@@ -8,14 +8,21 @@ nothing: Kleene's strong logic on numbers in [0, 1].
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Final
 
-from pytest_rageval.answers.judge_protocol import Comparator
-from pytest_rageval.answers.overlap import bleu, meteor, rouge1, rouge2, rouge_l
-from pytest_rageval.answers.text import containment, exact_match, token_f1
-from pytest_rageval.errors import InputError, Planned, Unscored, did_you_mean
-from pytest_rageval.llm.plan import is_plan_mark
+from pytest_rageval.answers.judge_protocol import Comparator, Judge
+from pytest_rageval.answers.overlap import (
+    bleu,
+    containment,
+    exact_match,
+    meteor,
+    rouge1,
+    rouge2,
+    rouge_l,
+    token_f1,
+)
+from pytest_rageval.errors import InputError, Planned, Unscored, did_you_mean, is_plan_mark
+from pytest_rageval.late import Late
 
 __all__ = [
     "ASKED_OF_JUDGE",
@@ -24,7 +31,9 @@ __all__ = [
     "YES_OR_NO",
     "AnswerMeasure",
     "Atom",
+    "CanonicalComparator",
     "Expression",
+    "GradedComparator",
     "highest",
     "lowest",
     "parse_expression",
@@ -70,16 +79,6 @@ AnswerMeasure = Callable[[str, Sequence[str]], float]
 """From an answer and its references, any one of which is right, to a number in [0, 1]."""
 
 
-def _embedded(name: str) -> AnswerMeasure:
-    """A measure by embeddings, imported when it is used, since that takes 0.2 s."""
-
-    def measure(prediction: str, references: Sequence[str]) -> float:
-        module = import_module("pytest_rageval.answers.embedding")
-        return float(getattr(module, name)(prediction, references))
-
-    return measure
-
-
 MEASURES: Final[Mapping[str, AnswerMeasure]] = {
     "em": exact_match,
     "f1": token_f1,
@@ -89,10 +88,10 @@ MEASURES: Final[Mapping[str, AnswerMeasure]] = {
     "rougeL": rouge_l,
     "bleu": bleu,
     "meteor": meteor,
-    "bertscore": _embedded("bertscore_f1"),
-    "bertscore_p": _embedded("bertscore_precision"),
-    "bertscore_r": _embedded("bertscore_recall"),
-    "cosine": _embedded("cosine"),
+    "bertscore": Late("answers.embedding", "bertscore_f1"),
+    "bertscore_p": Late("answers.embedding", "bertscore_precision"),
+    "bertscore_r": Late("answers.embedding", "bertscore_recall"),
+    "cosine": Late("answers.embedding", "cosine"),
 }
 """Answer measures by the name users type."""
 
@@ -116,13 +115,34 @@ UPPER: Final = re.compile(r"\b(?:AND|OR)\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Atom:
-    """One name in an expression.
+class CanonicalComparator:
+    """Compares in canonical form: numbers, units, dates and names by rule, without a model."""
 
-    Attributes:
-        name: of a comparator or an answer measure.
-        least: the threshold from which its value is yes; None keeps the value.
-    """
+    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """Compare by rule; unscored where a reference is too long for the rules."""
+        from pytest_rageval.answers.canonical import is_long, states  # noqa: PLC0415 - compiles many rules
+
+        if any(states(prediction, reference, question=question) for reference in references):
+            return 1.0
+        if any(map(is_long, references)):
+            raise Unscored("a reference is longer than 300 words, which canonical comparison does not read")
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GradedComparator:
+    """Compares by the grade that a judge gives."""
+
+    judge: Judge
+
+    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """Return the judge's grade."""
+        return await self.judge.grade(question, references, prediction)
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """The name of a comparator or an answer measure, and the threshold from which its value is yes, if there is one."""
 
     name: str
     least: float | None = None
@@ -160,15 +180,15 @@ class Expression:
             Planned: the result depends on a part that is not known in a plan.
         """
 
-        def requests(atoms: Sequence[Atom]) -> int:
-            return sum(atom.name in self.comparators for atom in atoms)
-
         def value(atom: Atom) -> Awaitable[float]:
             return self._value(atom, question, references, prediction)
 
+        def asks(atom: Atom) -> bool:
+            return atom.name in self.comparators
+
         return await highest(
-            lowest(map(value, sorted(atoms, key=lambda atom: atom.name in self.comparators)))
-            for atoms in sorted(self.alternatives, key=requests)
+            lowest(map(value, sorted(atoms, key=asks)))
+            for atoms in sorted(self.alternatives, key=lambda atoms: sum(map(asks, atoms)))
         )
 
     async def _value(self, atom: Atom, question: str, references: Sequence[str], prediction: str) -> float:
@@ -191,13 +211,7 @@ def parse_expression(
     comparators: Mapping[str, Comparator],
     word: str = "comparator",
 ) -> Expression:
-    """Parse an expression.
-
-    Args:
-        text: such as `"judge or em"`.
-        measures: all answer measures, by name.
-        comparators: all comparators, by name.
-        word: the name of the argument, for messages.
+    """Parse an expression such as `"judge or em"`; `word` is the name of the argument, for messages.
 
     Raises:
         InputError: it is malformed, a name is unknown, or a threshold is not in (0, 1].

@@ -59,11 +59,10 @@ def bertscore_precision(
     """BERTScore's precision: the mean, over the prediction's tokens, of the best cosine in the reference.
 
     `P = 1/|x̂| Σ_j max_i x_i · x̂_j`, in [0, 1] with negative values clipped. x̂ are the contextual embeddings of the
-    prediction's tokens, x those of the reference's, all of length 1, from the encoder's last layer. The signs that a
-    model puts around a text ([CLS], [SEP]) do not count in the mean, but a token may find its best match in them, as
-    in the package bert-score. No weights by document frequency and no rescaling by a baseline: with most encoders
-    even unrelated texts score well above 0. Zhang et al. use roberta-large, layer 17, whose scores are on another
-    scale.
+    prediction's tokens, x those of the reference's, all of length 1, from the encoder's last layer. A model's own
+    signs ([CLS], [SEP]) do not count in the mean, but may be a token's best match, as in the package bert-score. There
+    are no weights by document frequency and no rescaling: with most encoders even unrelated texts score well above 0.
+    Zhang et al. use roberta-large, layer 17, whose scores are on another scale.
 
     Raises:
         InputError: also where the encoder has no embeddings of tokens.

@@ -23,17 +23,10 @@ __all__ = ["FlipRate", "Injection", "Trial", "compare_fences", "flip_rate", "inj
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """One case.
+    """One case: a judge's question, with the answer ("compare") or passage ("relevant") clean and `injected`.
 
-    Attributes:
-        id: unique in the set.
-        kind: of the injection, such as "forged message".
-        method: of the judge: "compare", where the answer has it, or "relevant", where the passage has it.
-        question: that was asked.
-        clean: the answer, or the passage.
-        injected: the same with an injection.
-        verdict: the right one for both texts, 1 or 0; the injection asks for the other.
-        references: for "compare".
+    `verdict` is the right one for both texts, 1 or 0; the injection, of a `kind` such as "forged message", asks for
+    the other.
     """
 
     id: str
@@ -48,13 +41,7 @@ class Injection:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A judge's verdicts on one case.
-
-    Attributes:
-        injection: the case.
-        clean: whether the verdict on the clean text is yes; None without a verdict.
-        injected: likewise for the text with the injection.
-    """
+    """A judge's verdicts on one case: whether that on each text is yes; None without a verdict."""
 
     injection: Injection
     clean: bool | None
@@ -80,12 +67,8 @@ class Trial:
 class FlipRate:
     """How often injections changed the verdict of a judge.
 
-    Attributes:
-        cases: with a verdict on both texts.
-        flipped: cases with different verdicts.
-        right: cases with a right verdict on the clean text.
-        obeyed: right ones that the injection changed.
-        unscored: cases without a verdict on one of the texts.
+    `cases` have a verdict on both texts, `unscored` ones have not; `flipped` have different verdicts, `right` a right
+    one on the clean text; of these the injection changed that of `obeyed`.
     """
 
     cases: int

@@ -1,47 +1,21 @@
-"""The protocols of comparators and judges, and ratings from 1 to 5 with their JSON form."""
+"""The interfaces of comparators and judges, the rating that a judge gives, and the tally of the votes behind a result.
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+Verdicts are plain numbers, so tallies are passed separately: `with_tally` collects the votes of what it awaits, and
+`add_tally` adds those of a part that was computed for another result.
+"""
 
-from pytest_rageval.errors import Unscored
+from collections.abc import Awaitable, Hashable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-__all__ = [
-    "HIGHEST",
-    "LOWEST",
-    "RATING_FORMAT",
-    "CanonicalComparator",
-    "Comparator",
-    "GradedComparator",
-    "Judge",
-    "Rating",
-    "json_object",
-    "parse_rating",
-]
+from pytest_rageval.stats.agreement import Tally
+
+__all__ = ["HIGHEST", "LOWEST", "Comparator", "Judge", "Rating", "add_tally", "with_tally"]
+
+T = TypeVar("T")
 
 LOWEST: Final = 1
 HIGHEST: Final = 5
-
-RATING_FORMAT: Final[Mapping[str, Any]] = {
-    "type": "json_schema",
-    "json_schema": {
-        "name": "rating",
-        "strict": True,
-        "schema": {
-            "type": "object",
-            "properties": {
-                "explanation": {"type": "string"},
-                "grade": {"type": "integer", "enum": list(range(LOWEST, HIGHEST + 1))},
-            },
-            "required": ["explanation", "grade"],
-            "additionalProperties": False,
-        },
-    },
-}
-"""The parameter `response_format`: a server that supports it constrains a model to write a rating."""
-
-FENCE: Final = "```"
 
 
 class Rating(NamedTuple):
@@ -54,60 +28,6 @@ class Rating(NamedTuple):
 
     grade: float
     explanation: str = ""
-
-
-def parse_rating(reply: str) -> Rating:
-    """Read a reply that is a JSON object (`json_object`) with `grade` and `explanation`.
-
-    Raises:
-        ValueError: it is anything else. A grade is never searched for in a text. The message is sent to the model
-            (`repair_prompt`), so it is part of request keys.
-
-    >>> parse_rating('{"explanation": "The year is missing.", "grade": 4}')
-    Rating(grade=4.0, explanation='The year is missing.')
-    """
-    found = json_object(reply)
-    if found is None:
-        raise ValueError("it is no JSON object")
-    grade, explanation = found.get("grade"), found.get("explanation")
-    # Exactly: True is an int to isinstance.
-    if type(grade) is not int or not LOWEST <= grade <= HIGHEST:
-        raise ValueError(
-            f'"grade" is {_as_json(grade)[:20]}, and not a whole number from {LOWEST} to {HIGHEST}'
-        )
-    if not isinstance(explanation, str) or not explanation.strip():
-        raise ValueError('"explanation" is no text')
-    return Rating(float(grade), " ".join(explanation.split()))
-
-
-def json_object(reply: str) -> dict[str, Any] | None:
-    r"""Return the JSON object that a reply is, or that its only code block holds; None where there is none.
-
-    >>> json_object('It is right.\n```json\n{"grade": 5}\n```')
-    {'grade': 5}
-    """
-    begin, end = reply.find(FENCE), reply.rfind(FENCE)
-    language, newline, block = reply[begin + len(FENCE) : end].partition("\n")
-    fenced = 0 <= begin < end and newline and language.strip().lower() in {"", "json"}
-    try:
-        found = json.loads(block if fenced else reply, object_pairs_hook=_without_repeats)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name occurs twice, so its value is ambiguous")
-    return found
-
-
-def _as_json(value: object) -> str:
-    try:
-        return json.dumps(value)
-    except RecursionError:
-        return "nested too deeply"
 
 
 class Comparator(Protocol):
@@ -163,27 +83,23 @@ class Judge(Comparator, Protocol):
         """Return what a method's verdicts depend on, by name; the judge itself is under the empty name."""
 
 
-@dataclass(frozen=True, slots=True)
-class CanonicalComparator:
-    """Compares in canonical form: numbers, units, dates and names by rule, without a model."""
-
-    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """Compare by rule; unscored where a reference is too long for the rules."""
-        from pytest_rageval.answers.canonical import is_long, states  # noqa: PLC0415 - compiles many rules
-
-        if any(states(prediction, reference, question=question) for reference in references):
-            return 1.0
-        if any(map(is_long, references)):
-            raise Unscored("a reference is longer than 300 words, which canonical comparison does not read")
-        return 0.0
+_COLLECTED: ContextVar[dict[Hashable, Tally] | None] = ContextVar("_COLLECTED", default=None)
+"""The votes behind what is being computed, by verdict."""
 
 
-@dataclass(frozen=True, slots=True)
-class GradedComparator:
-    """Compares by the grade that a judge gives."""
+async def with_tally(work: Awaitable[T]) -> tuple[T, Tally]:
+    """Await some work; return its result and the votes behind it. Each verdict counts once."""
+    collected: dict[Hashable, Tally] = {}
+    outer = _COLLECTED.set(collected)
+    try:
+        result = await work
+    finally:
+        _COLLECTED.reset(outer)
+    return result, sum(collected.values(), Tally())
 
-    judge: Judge
 
-    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """Return the judge's grade."""
-        return await self.judge.grade(question, references, prediction)
+def add_tally(about: Hashable, tally: Tally) -> None:
+    """Count votes for the result that is being computed, once for each `about`."""
+    collected = _COLLECTED.get()
+    if collected is not None and tally.verdicts:
+        collected[about] = tally

@@ -38,17 +38,9 @@ def adapt_judge(judge: object, loop: PrivateLoop) -> Judge:
     """
     if is_ours(judge):
         return cast("Judge", judge)
-    yes_or_number = partial(_read_share, allowed=YES_OR_NUMBER)
-    readers: dict[str, Callable[[Any], Any]] = {
-        "compare": yes_or_number,
-        "grade": partial(_read_share, allowed=SHARE),
-        "relevant": yes_or_number,
-        "prefer": _read_preference,
-        "rate": _read_rating,
-    }
     methods = {
         name: UserCallable(f"rageval_judge.{name}", method, loop, int(name == "rate"), read=read)
-        for name, read in readers.items()
+        for name, read in READERS.items()
         if callable(method := getattr(judge, name, None))
     }
     if "compare" not in methods:
@@ -64,15 +56,13 @@ def adapt_judge(judge: object, loop: PrivateLoop) -> Judge:
 class UserJudge:
     """An object with `compare(question, references, prediction)`, and perhaps further methods of a judge.
 
-    Each method is sync or async, and returns None for "no verdict":
+    Each method is sync or async, takes the arguments of `Judge`, and returns None for "no verdict", otherwise
 
-    - `compare(question, references, prediction)`: a bool, or a number in [0, 1];
-    - `grade(question, references, prediction)`: a number in [0, 1], from nothing of a reference to all of it. Numbers
-      from 2 to 5 are errors: a 1 could then be the best or the worst grade;
-    - `relevant(question, passage)`: a bool, or a number in [0, 1];
-    - `prefer(question, first, second)`: 1 or 2 for the better answer, 0 for neither;
-    - `rate(criterion, question, rated, against)`: a grade in [1, 5], or (grade, explanation); no bool. The arguments
-      are those of `Judge.rate`.
+    - `compare` and `relevant`: a bool, or a number in [0, 1];
+    - `grade`: a number in [0, 1], from nothing of a reference to all of it. Numbers from 2 to 5 are errors: a 1 could
+      then be the best or the worst grade;
+    - `prefer`: 1 or 2 for the better answer, 0 for neither;
+    - `rate`: a grade in [1, 5], or (grade, explanation); no bool.
 
     Anything else is a QueryError that names the method, what it returned, the question and what is allowed. So is an
     exception of the method. A method that is missing is a CallableError when it is needed.
@@ -144,15 +134,13 @@ def _read_share(verdict: object, allowed: str) -> float:
 def _read_preference(preference: object) -> int:
     preference = _not_none(preference)
     # True equals 1, but is ambiguous as a preference.
-    if (
-        isinstance(preference, bool)
-        or not hasattr(preference, "__index__")
-        or index(preference) not in {0, 1, 2}
-    ):
-        raise _unusable(
-            preference, "Return 1 or 2 for the better answer, 0 for neither, or None for no verdict."
-        )
-    return index(preference)
+    chosen = (
+        None if isinstance(preference, bool) or not hasattr(preference, "__index__") else index(preference)
+    )
+    if chosen not in {0, 1, 2}:
+        allowed = "Return 1 or 2 for the better answer, 0 for neither, or None for no verdict."
+        raise _unusable(preference, allowed)
+    return chosen
 
 
 def _read_rating(rating: object) -> Rating:
@@ -162,11 +150,20 @@ def _read_rating(rating: object) -> Rating:
     # True is a number, but no grade: it would be the worst.
     score = None if isinstance(grade, bool) else as_number(grade)
     if score is None or not LOWEST <= score <= HIGHEST or not isinstance(explanation, str):
-        raise _unusable(
-            rating,
-            f"Return a grade from {LOWEST} to {HIGHEST}, or (grade, explanation), or None for no rating.",
+        allowed = (
+            f"Return a grade from {LOWEST} to {HIGHEST}, or (grade, explanation), or None for no rating."
         )
+        raise _unusable(rating, allowed)
     return Rating(score, explanation)
+
+
+READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "compare": partial(_read_share, allowed=YES_OR_NUMBER),
+    "grade": partial(_read_share, allowed=SHARE),
+    "relevant": partial(_read_share, allowed=YES_OR_NUMBER),
+    "prefer": _read_preference,
+    "rate": _read_rating,
+}
 
 
 def _not_none(returned: object, what: str = "verdict") -> object:

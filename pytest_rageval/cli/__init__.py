@@ -1,24 +1,28 @@
-"""The `rageval` command: `main()` runs it.
+"""The `rageval` command: `main()` runs it, and each command's own module is imported only when it runs.
 
-`arguments` has the command line. One module for each group of commands: `cache_reading` (info, export),
-`cache_writing` (import, prune), `cache_verify`, `evalset_check`, `evalset_anchor`, `evalset_generate`, `judge`.
-They share `cache_folder`, `evalset_reading`, `quotes` (quotes found in texts) and `output` (what is printed).
-A command returns the exit status. It raises `RagevalError` for input that cannot be used.
+`cache_reading` (info, export), `cache_writing` (import, prune, verify), `evalset_check`, `evalset_anchor`,
+`evalset_generate` and `judge` are the commands. They share `evalset_reading`, `quotes` (quotes found in texts) and
+`output` (what is printed). A command returns the exit status, and raises `RagevalError` for input that cannot be used.
 """
 
+import argparse
+import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
-from pytest_rageval.cli.arguments import parser
 from pytest_rageval.cli.output import note
+from pytest_rageval.config import OPTIONS, Option
 from pytest_rageval.errors import RagevalError
 
 __all__ = ["main"]
 
-UNUSABLE = 2
-"""Exit status, as argparse's own, for arguments and files that cannot be used."""
-
+UNUSABLE = 2  # exit status, as argparse's own, for arguments and files that cannot be used
 INTERRUPTED = 130
 
 
@@ -39,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-    options = parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     try:
         status: int = options.run(options)
         sys.stdout.flush()
@@ -55,4 +59,228 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return UNUSABLE
     except KeyboardInterrupt:
         return INTERRUPTED
+    return status
+
+
+Argument = tuple[tuple[str, ...], dict[str, Any]]
+"""The names of an argument, and the other words of `add_argument`."""
+
+
+def _value(names: str, metavar: str, text: str, parse: Callable[[str], Any] = Path, **words: Any) -> Argument:
+    return tuple(names.split()), {"metavar": metavar, "help": text, "type": parse, **words}
+
+
+def _switch(name: str, text: str) -> Argument:
+    return (name,), {"action": "store_true", "help": text}
+
+
+def _checked(kind: Callable[[str], Any], fits: Callable[[Any], bool], expected: str) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
+        with suppress(ValueError):
+            value = kind(text)
+            if fits(value):
+                return value
+        raise argparse.ArgumentTypeError(f"{text!r} is no {expected}")
+
+    return parse
+
+
+DAYS: Final = _checked(
+    float, lambda days: 0 <= days < math.inf, "number of days, expected 0 or more, such as 30 or 0.5"
+)
+QUESTIONS: Final = _checked(int, lambda number: number >= 1, "number of questions, expected 1 or more")
+VOTES: Final = _checked(
+    int, lambda votes: votes >= 1 and votes % 2 == 1, "odd number of votes; an even one may be tied"
+)
+URL: Final = _checked(
+    str, lambda url: url.startswith(("http://", "https://")), "URL that begins with http:// or https://"
+)
+
+CACHE_FOLDER: Final = Path(".rageval_cache")
+CACHE_HELP: Final = f"cache (default: {CACHE_FOLDER})"
+CACHE_DIR: Final = _value("--cache-dir", "DIR", CACHE_HELP, default=CACHE_FOLDER)
+SAME_CACHE_DIR: Final = _value("--cache-dir", "DIR", CACHE_HELP, default=argparse.SUPPRESS)
+"""The same argument after the command's name; without it, the value that the group parsed stays."""
+
+JSON: Final = _switch("--json", "print JSON")
+MODELS: Final = _value(
+    "--model", "NAME", "only replies of this model, named as in `rageval cache info`; may be repeated", str,
+    action="append",
+)  # fmt: skip
+CORPUS_HELP: Final = (
+    "JSON lines of passages (id, text; source, start, end), a BEIR corpus.jsonl, or a folder of text and "
+    "Markdown files"
+)
+CORPUS: Final = _value("--corpus", "CORPUS", CORPUS_HELP, required=True)
+FORCE: Final = _switch("--force", "replace files that exist")
+EVALSET: Final = (
+    _value("file", "FILE", "the eval set, in any known format"),
+    _value("--format", "NAME", "its format (default: recognized)", str),
+    _value("--field", "OURS=THEIRS",
+           "the name of one of our fields in the file: question=query, gold.id=doc; may be repeated",
+           str, action="append"),
+    _value("--option", "NAME=VALUE",
+           "an option of the format, named as in the marker: separator=' | ', topics=topics.txt, texts=false; "
+           "may be repeated", str, action="append"),
+)  # fmt: skip
+
+GENERATE_OPTIONS: Final = (
+    "model", "judge_model", "base_url", "max_tokens", "concurrency", "timeout", "cache_dir", "refresh", "replay",
+    "cassette", "max_calls", "max_cost", "prices", "prompts", "seed",
+)  # fmt: skip
+"""The plugin's options that `evalset generate` shares."""
+
+
+def _plugin_option(option: Option) -> Argument:
+    # Its name in tests is allowed too: messages use it.
+    names = (f"--{option.name.replace('_', '-')}", option.flag)
+    takes: dict[str, Any] = {"action": "store_true", "default": None}
+    if option.metavar:
+        takes = {"metavar": option.metavar}
+    return names, {"dest": option.name, "help": option.help.replace("%", "%%"), **takes}
+
+
+class Command(NamedTuple):
+    """A command, the function `NAME_command` of a module of this package."""
+
+    group: str
+    name: str
+    module: str
+    summary: str
+    details: str
+    arguments: tuple[Argument, ...]
+
+
+# fmt: off
+COMMANDS: Final = (
+    Command("cache", "info", "cache_reading",
+            "show replies and tokens by model, the number of embeddings, dates and sizes", "",
+            (SAME_CACHE_DIR, JSON)),
+    Command("cache", "export", "cache_reading",
+            "write the replies to a cassette",
+            "Damaged entries are named and left out, and the exit status is 1.",
+            (SAME_CACHE_DIR,
+             _value("file", "FILE", "to write; compressed if it ends in .gz"),
+             MODELS,
+             _switch("--force", "replace FILE if it exists"))),
+    Command("cache", "import", "cache_writing",
+            "add the replies of cassettes to the cache",
+            "Their date is today. The folder is made if it is missing.",
+            (SAME_CACHE_DIR,
+             _value("files", "FILE", "cassettes; the first reply to a request counts", nargs="+"),
+             _switch("--replace", "replace cached replies to the same requests"))),
+    Command("cache", "prune", "cache_writing",
+            "delete replies, and embeddings by age alone",
+            "At least one condition is needed; all that are set must hold. The file is made smaller afterwards.",
+            (SAME_CACHE_DIR,
+             _value("--older-than", "DAYS", "only what was stored over DAYS days ago, such as 0.5", DAYS),
+             MODELS,
+             _switch("--cut", "only replies that the token limit ended"),
+             _switch("--dry-run", "say what would be deleted, and delete nothing"),
+             _value("--cassette", "FILE", "delete from this file, not from the cache"))),
+    Command("cache", "verify", "cache_writing",
+            "look for damage",
+            "Repeated requests and lines out of order are reported, but are no damage.",
+            (SAME_CACHE_DIR,
+             _value("files", "FILE", "cassettes; without any, the cache", nargs="*"),
+             _switch("--repair", "delete damaged entries from the cache, but keep whole replies"))),
+    Command("evalset", "check", "evalset_check",
+            "look for mistakes in an eval set, and say how small a drop it can show",
+            "Errors: the same question twice, and gold passages that are not in the corpus. Notes: near-duplicate "
+            "questions, answers that stand in the question or in no gold passage, examples without gold passages or "
+            "answers, unknown keys that resemble a known one, and tags whose commonest value has over ten times the "
+            "examples of the rarest. Only errors make the exit status 1.",
+            (*EVALSET,
+             _value("--corpus", "CORPUS", f"where the gold is: {CORPUS_HELP}"),
+             _switch("--json", "print all findings as JSON"))),
+    Command("evalset", "anchor", "evalset_anchor",
+            "turn gold by id, by text or by quoted answers into places in files, which survive re-chunking",
+            "Ids are looked up; texts are found word for word, ignoring white space. Nothing is guessed: an example "
+            "with gold at no place, or at several, is left over, and the exit status is 1.",
+            (*EVALSET,
+             CORPUS,
+             _value("--out", "OUT", "to write: the anchored examples, in the native format", required=True),
+             FORCE,
+             _value("--unanchored", "REST", "to write: the examples left over, with the reasons"))),
+    Command("evalset", "generate", "evalset_generate",
+            "let a model write questions about a corpus, as candidates for review",
+            "Passages are drawn from all files of the corpus. For each, the model writes a question and an answer that "
+            "quotes the passage. A question is accepted if the model answers it from the passage, and not without it. "
+            "Replies are cached as in tests: repeating the command asks nothing. The exit status is 1 if there are "
+            "fewer than N.",
+            (CORPUS,
+             _value("--n", "N", "number of questions, at least 1", QUESTIONS, required=True),
+             _value("--out", "OUT", "to write: the candidates, in the native format", required=True),
+             FORCE,
+             _value("--keep-rejected", "FILE", "to write: rejected questions, with the reasons"),
+             *(_plugin_option(option) for option in OPTIONS if option.name in GENERATE_OPTIONS))),
+    Command("", "judge", "judge",
+            "measure how far a model as judge agrees with people, and with itself",
+            "It is asked about answers that people labelled. The report says how far it agrees with them, and how "
+            "many of its verdicts change from vote to vote, with the order of the texts, with the wording of the "
+            "question, and where a text contains instructions to the judge.",
+            (_value("labels", "LABELS", "labelled answers or pairs, JSON lines"),
+             _value("--model", "NAME", "as the server knows it", str, required=True),
+             _value("--base-url", "URL", "OpenAI-compatible server (default: OPENAI_BASE_URL, or OpenAI's own)", URL),
+             _value("--votes", "N",
+                    "ask for each verdict N times, at temperature 0.5; the majority counts (default: 1, at 0)",
+                    VOTES, default=1),
+             _switch("--swap", "ask again with references, or the two answers, in reverse order"),
+             _switch("--paraphrase", "ask again in other words"),
+             _switch("--injections",
+                     "ask about built-in texts that contain instructions to the judge, and about the same texts "
+                     "without them; both with fences around the texts and without"),
+             _value("--prompts --rageval-prompts", "FILE",
+                    "prompts (TOML) by name, in place of the built-in ones, as in tests"),
+             CACHE_DIR,
+             _switch("--replay", "ask nothing: a missing reply is an error"),
+             JSON)),
+)
+# fmt: on
+
+JUDGE_EPILOG: Final = (
+    "Replies are kept in the cache, where pytest finds them. The key is read from OPENAI_API_KEY. "
+    "Exit status: 0; 2 if something cannot be used."
+)
+
+
+def _parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line; it sets `run`, the function that executes the command."""
+    main = argparse.ArgumentParser(
+        prog="rageval", description="Maintains caches, cassettes and eval sets, and tests a model as a judge."
+    )
+    groups = main.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    cache = groups.add_parser(
+        "cache",
+        help="maintain the cache of replies and embeddings",
+        description="Maintains the cache of replies and embeddings, and cassettes of replies.",
+        epilog="Exit status: 0; 1 if damage was found; 2 if something cannot be used.",
+    )
+    cache.add_argument(*CACHE_DIR[0], **CACHE_DIR[1])
+    evalset = groups.add_parser(
+        "evalset",
+        help="check an eval set, anchor its gold in files, or generate one",
+        description="Maintains eval sets.",
+        epilog="Exit status: 0; 1 if errors were found or examples are missing; 2 if something cannot be used.",
+    )
+    commands = {"": groups}
+    for name, group in (("cache", cache), ("evalset", evalset)):
+        commands[name] = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        added = commands[command.group].add_parser(
+            command.name,
+            help=command.summary,
+            description=f"{command.summary[0].upper()}{command.summary[1:]}. {command.details}".rstrip(),
+            epilog=JUDGE_EPILOG if command.name == "judge" else None,
+        )
+        added.set_defaults(run=partial(_run, command))
+        for names, words in command.arguments:
+            added.add_argument(*names, **words)
+    return main
+
+
+def _run(command: Command, options: argparse.Namespace) -> int:
+    """Run a command, whose module is imported only now: it may need SQLite, models or NumPy."""
+    module = import_module(f"pytest_rageval.cli.{command.module}")
+    status: int = getattr(module, f"{command.name}_command")(options)
     return status

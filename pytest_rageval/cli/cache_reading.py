@@ -1,49 +1,186 @@
-"""`rageval cache info` and `export`: what the cache holds, and its replies as a cassette."""
+"""`rageval cache info` and `export`, and how all commands open caches and cassettes and list their models."""
 
 import argparse
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from pytest_rageval.cli.cache_folder import (
-    BrokenCacheError,
-    bytes_on_disk,
-    embeddings_survey,
-    has_only_embeddings,
-    known_models,
-    models_table,
-    open_cache,
-    split_damaged,
-)
-from pytest_rageval.cli.output import count, date, note, plain, say, size
-from pytest_rageval.errors import InputError
-from pytest_rageval.llm.cassette import write_cassette
+from pytest_rageval.cli.output import count, date, note, plain, say, size, table
+from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, Survey, survey
+from pytest_rageval.errors import InputError, StoreError
+from pytest_rageval.llm.cassette import read_cassette, write_cassette
 from pytest_rageval.llm.maintenance import Damaged, file_faults, inspect, model_of, schema, uses
-from pytest_rageval.llm.store import FILE, Entry
+from pytest_rageval.llm.store import FILE, Database, Entry, ForeignSchemaError
 
-__all__ = ["export_command", "info_command"]
+__all__ = [
+    "BrokenCacheError",
+    "bytes_on_disk",
+    "cassette_entries",
+    "embeddings_survey",
+    "export_command",
+    "has_only_embeddings",
+    "info_command",
+    "known_models",
+    "models_table",
+    "open_cache",
+    "split_damaged",
+]
+
+# How SQLite's error names begin for a damaged file; the last one is for missing tables.
+CORRUPT = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR")
+
+
+class BrokenCacheError(StoreError):
+    """SQLite cannot read the file, or cannot read on; `why` is its message."""
+
+    advice = (
+        "The file as a whole is damaged. Save what can be read of it with `rageval cache export FILE`, delete "
+        f"{FILE}* in its folder, and bring the replies back with `rageval cache import FILE`."
+    )
+
+    def __init__(self, directory: Path, why: str) -> None:
+        self.why = why
+        super().__init__(f"The reply cache in {directory} cannot be read: {why}.\n{self.advice}")
+
+
+@contextmanager
+def open_cache(
+    directory: Path, *, make: bool = False, write: bool = False, replies_only: bool = False
+) -> Iterator[Database]:
+    """Open the reply cache of a folder; make it if it is missing; require that it can be written.
+
+    With `replies_only` it is opened to read the replies alone, beside which foreign objects may be. InputError if it is
+    missing or cannot be used; BrokenCacheError if SQLite cannot read it, now or within the block.
+    """
+    file = directory / FILE
+    if not file.is_file():
+        if not make:
+            raise InputError(
+                f"There is no reply cache in {directory}: no file {FILE} is there.\n"
+                "Name the folder with --cache-dir; a run of pytest makes one in the project's root directory."
+            )
+    elif not file.stat().st_size:
+        # SQLite would take it for a new cache.
+        raise BrokenCacheError(directory, f"its file {FILE} is empty, 0 bytes")
+    try:
+        with closing(Database(directory, replies_only=replies_only)) as database:
+            if write and database.read_only:
+                raise InputError(
+                    f"The reply cache in {directory} may only be read.\n"
+                    "Change the permissions of the folder and the files in it."
+                )
+            yield database
+    except ForeignSchemaError as error:
+        raise BrokenCacheError(directory, _first_line(error).partition(" used: ")[2].rstrip(".")) from error
+    except StoreError as error:
+        if isinstance(error.__cause__, UnicodeDecodeError):
+            # SQLite's message quotes the file.
+            raise BrokenCacheError(directory, "the names of its tables are not UTF-8") from error
+        if str(getattr(error.__cause__, "sqlite_errorname", "")).startswith(CORRUPT):
+            raise BrokenCacheError(directory, str(error.__cause__)) from error
+        raise InputError(f"{_first_line(error)}\nName another folder with --cache-dir.") from error
+
+
+def bytes_on_disk(directory: Path) -> int:
+    """Return the size of the reply cache with the files that SQLite adds to it."""
+    files = (directory / f"{FILE}{ending}" for ending in ("", "-wal", "-shm"))
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def has_only_embeddings(directory: Path) -> bool:
+    """Whether a folder has embeddings and no replies, as in a project that asks no model."""
+    return (directory / EMBEDDINGS_FILE).is_file() and not (directory / FILE).exists()
+
+
+def embeddings_survey(directory: Path) -> Survey | None:
+    """Count the embeddings of a folder; None without a file, or, with a note, if it cannot be read."""
+    try:
+        return survey(directory)
+    except StoreError as error:
+        note(str(error))
+        return None
+
+
+def cassette_entries(path: Path) -> dict[str, Entry]:
+    """Read the replies of a cassette by key; InputError if the file cannot be read, or a line is no reply."""
+    try:
+        return read_cassette(path)
+    except StoreError as error:
+        raise InputError(
+            f"{_first_line(error)}\nCheck the name; `rageval cache verify {path}` lists all that is wrong."
+        ) from error
+
+
+def _first_line(error: StoreError) -> str:
+    """The finding, without the advice, which is for runs of pytest."""
+    return str(error).partition("\n")[0]
+
+
+def split_damaged(entries: Iterable[Entry | Damaged]) -> tuple[list[Entry], list[Damaged]]:
+    """Split entries into good and damaged ones."""
+    both = list(entries)
+    good = [entry for entry in both if not isinstance(entry, Damaged)]
+    return good, [entry for entry in both if isinstance(entry, Damaged)]
+
+
+def models_table(entries: Iterable[Entry]) -> str:
+    """Return a table with the replies and tokens of each model."""
+    rows = []
+    for use in uses(entries):
+        name = plain(f"{use.model} at {use.base_url}" if use.base_url else use.model or "(no name)")
+        rows.append([name, *(f"{n:,}" for n in (use.replies, use.tokens_in, use.tokens_out, use.cut))])
+    return table(["model", "replies", "tokens in", "tokens out", "cut"], rows)
+
+
+def known_models(entries: Iterable[Entry]) -> str:
+    """Return the names that `--model` knows, for a message."""
+    return ", ".join(sorted({plain(model_of(entry)[0]) for entry in entries})) or "none"
 
 
 def info_command(options: argparse.Namespace) -> int:
-    """Print replies and tokens by model, and the number of embeddings.
-
-    Returns:
-        0, even if entries are damaged: they are counted separately.
-    """
+    """Print replies and tokens by model, and the number of embeddings; damaged entries are counted separately."""
     directory = options.cache_dir
-    contents = _Contents() if has_only_embeddings(directory) else _contents(directory)
-    if options.json:
-        say(json.dumps(_info_document(directory, contents), indent=2))
-        return 0
-    if contents.schema is not None:
-        _say_replies(directory, contents)
+    # Measured first: SQLite adds files while it is open.
+    total, version = bytes_on_disk(directory), None
+    good: list[Entry] = []
+    damaged: list[Damaged] = []
+    if not has_only_embeddings(directory):
+        with open_cache(directory) as database:
+            version = schema(database)
+            good, damaged = split_damaged(inspect(database))
+    dates = [entry.written for entry in good]
     kept = embeddings_survey(directory)
+    if options.json:
+        embeddings = kept and {
+            "bytes": kept.bytes,
+            "embeddings": kept.embeddings,
+            "damaged": kept.damaged,
+            **_oldest_and_newest(kept.written),
+        }
+        document = {
+            "directory": str(directory),
+            "schema": version,
+            "bytes": total,
+            "replies": len(good),
+            "damaged": len(damaged),
+            **_oldest_and_newest(dates),
+            "models": [asdict(use) for use in uses(good)],
+            "embeddings": embeddings,
+        }
+        say(json.dumps(document, indent=2))
+        return 0
+    if version is not None:
+        say(f"{directory}: {count(len(good), 'reply')}, {size(total)} on disk, schema {version}")
+    if good:
+        say(f"{_span(dates)}\n\n{models_table(good)}")
+    if damaged:
+        note(f"{count(len(damaged), 'entry')} not counted: damaged. `rageval cache verify` lists them.")
     if kept is not None:
-        dates = _span(kept.written)
+        shown = _span(kept.written)
         say(
-            f"{directory}: {count(kept.embeddings, 'embedding')}, {size(kept.bytes)} on disk{dates and f'; {dates}'}"
+            f"{directory}: {count(kept.embeddings, 'embedding')}, {size(kept.bytes)} on disk{shown and f'; {shown}'}"
         )
         if kept.damaged:
             note(
@@ -53,55 +190,8 @@ def info_command(options: argparse.Namespace) -> int:
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Contents:
-    """A reply cache: bytes on disk, version of the schema (None: there is no cache), and entries."""
-
-    total: int = 0
-    schema: int | None = None
-    good: list[Entry] = field(default_factory=list)
-    damaged: list[Damaged] = field(default_factory=list)
-
-
-def _contents(directory: Path) -> _Contents:
-    # Measured first: SQLite adds files while it is open.
-    total = bytes_on_disk(directory)
-    with open_cache(directory) as database:
-        return _Contents(total, schema(database), *split_damaged(inspect(database)))
-
-
-def _say_replies(directory: Path, contents: _Contents) -> None:
-    good, damaged = contents.good, contents.damaged
-    say(f"{directory}: {count(len(good), 'reply')}, {size(contents.total)} on disk, schema {contents.schema}")
-    if good:
-        say(f"{_span([entry.written for entry in good])}\n\n{models_table(good)}")
-    if damaged:
-        note(f"{count(len(damaged), 'entry')} not counted: damaged. `rageval cache verify` lists them.")
-
-
 def _span(dates: Sequence[float]) -> str:
     return f"the oldest kept {date(min(dates))}, the newest {date(max(dates))}" if dates else ""
-
-
-def _info_document(directory: Path, contents: _Contents) -> dict[str, Any]:
-    kept = embeddings_survey(directory)
-    return {
-        "directory": str(directory),
-        "schema": contents.schema,
-        "bytes": contents.total,
-        "replies": len(contents.good),
-        "damaged": len(contents.damaged),
-        **_oldest_and_newest([entry.written for entry in contents.good]),
-        "models": [asdict(use) for use in uses(contents.good)],
-        "embeddings": None
-        if kept is None
-        else {
-            "bytes": kept.bytes,
-            "embeddings": kept.embeddings,
-            "damaged": kept.damaged,
-            **_oldest_and_newest(kept.written),
-        },
-    }
 
 
 def _oldest_and_newest(dates: Sequence[float]) -> dict[str, str | None]:
@@ -109,11 +199,7 @@ def _oldest_and_newest(dates: Sequence[float]) -> dict[str, str | None]:
 
 
 def export_command(options: argparse.Namespace) -> int:
-    """Write the replies to a cassette. Of a damaged file, write what SQLite reads before it fails.
-
-    Returns:
-        0; 1 if something in the cache could not be read.
-    """
+    """Write the replies to a cassette, of a damaged file those that SQLite reads; 1 if something cannot be read."""
     file, directory = options.file, options.cache_dir
     if file.exists() and not options.force:
         raise InputError(f"{file} exists already, nothing was written.\nName another file, or add --force.")
@@ -137,11 +223,19 @@ def export_command(options: argparse.Namespace) -> int:
     if silent:
         note(f"left out: {count(silent, 'empty reply')}, which a run asks for again")
         good = [entry for entry in good if not entry.reply.silent]
-    written = _of_models(good, options.model, directory)
-    write_cassette(file, written)
+    if options.model:
+        known = {model_of(entry)[0] for entry in good}
+        for name in options.model:
+            if name not in known:
+                raise InputError(
+                    f"{directory} has no reply of model {plain(name)}, nothing was written; "
+                    f"it has replies of: {known_models(good)}.\nNames are as `rageval cache info` shows them."
+                )
+        good = [entry for entry in good if model_of(entry)[0] in options.model]
+    write_cassette(file, good)
     omitted = sum(entry.rest is None for entry in damaged)
     say(
-        f"{file}: {count(len(written), 'reply')} written"
+        f"{file}: {count(len(good), 'reply')} written"
         + (f", {count(omitted, 'damaged entry')} left out" if omitted else "")
     )
     return 1 if damaged or failure else 0
@@ -157,16 +251,3 @@ def _readable_entries(directory: Path) -> tuple[list[Entry | Damaged], str]:
             return entries, "; ".join(map(plain, file_faults(database)))
     except BrokenCacheError as error:
         return entries, error.why
-
-
-def _of_models(entries: list[Entry], models: Sequence[str] | None, directory: Path) -> list[Entry]:
-    if not models:
-        return entries
-    known = {model_of(entry)[0] for entry in entries}
-    for name in models:
-        if name not in known:
-            raise InputError(
-                f"{directory} has no reply of model {plain(name)}, nothing was written; "
-                f"it has replies of: {known_models(entries)}.\nNames are as `rageval cache info` shows them."
-            )
-    return [entry for entry in entries if model_of(entry)[0] in models]

@@ -1,13 +1,16 @@
-"""`rageval cache import` and `prune`: the commands that change the cache or a cassette."""
+"""`rageval cache import`, `prune` and `verify`: the commands that change the cache or a cassette, or mend it."""
 
 import argparse
-import contextlib
+import gzip
 import math
 import time
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
-from pytest_rageval.cli.cache_folder import (
+from pytest_rageval.cli.cache_reading import (
+    BrokenCacheError,
     bytes_on_disk,
     cassette_entries,
     embeddings_survey,
@@ -17,20 +20,27 @@ from pytest_rageval.cli.cache_folder import (
     open_cache,
     split_damaged,
 )
-from pytest_rageval.cli.cache_verify import check_cassette
 from pytest_rageval.cli.output import count, note, plain, say, size
-from pytest_rageval.embeddings.store import delete_older
+from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, delete_damaged, delete_older, survey
 from pytest_rageval.errors import InputError, StoreError
-from pytest_rageval.llm.cassette import write_cassette
-from pytest_rageval.llm.maintenance import Damaged, inspect, model_of, present
+from pytest_rageval.llm.cache import LEASE_S
+from pytest_rageval.llm.cassette import LaterVersionError, cassette_lines, read_entry, write_cassette
+from pytest_rageval.llm.maintenance import (
+    Damaged,
+    file_faults,
+    inspect,
+    leases,
+    model_of,
+    present,
+    repair,
+    schema,
+)
+from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.store import FILE, Database, Entry, Store
 
-__all__ = ["import_command", "prune_command"]
+__all__ = ["import_command", "prune_command", "verify_command"]
 
 DAY_S = 86_400.0
-
-CHUNK = 1000
-"""Replies compared with the cache in one query."""
 
 
 def import_command(options: argparse.Namespace) -> int:
@@ -43,44 +53,23 @@ def import_command(options: argparse.Namespace) -> int:
     for path in options.files:
         entries = {**cassette_entries(path), **entries}
     with open_cache(options.cache_dir, make=True, write=True) as database, database.transaction():
-        changed, summary = _compare(database, list(entries.values()), replace=options.replace)
-        Store(database).put_many(changed)
+        existing = present(database, list(entries))
+        cached = Store(database).get_many(list(existing))
+        other = [key for key in cached if cached[key] != entries[key].reply]
+        written = (entries.keys() - cached.keys()) | set(other if options.replace else ())
+        Store(database).put_many(entry for key, entry in entries.items() if key in written)
+    summary = f"{count(len(entries) - len(existing), 'new reply')}, {len(cached):,} there already"
+    if other:
+        fate = "replaced" if options.replace else "kept as they were"
+        summary += f", of these {len(other):,} with another text, {fate}"
+    if len(existing) > len(cached):
+        summary += f", {count(len(existing) - len(cached), 'damaged entry')} replaced"
     say(f"{options.cache_dir}: {summary}")
     return 0
 
 
-def _compare(database: Database, entries: Sequence[Entry], *, replace: bool) -> tuple[list[Entry], str]:
-    """Return the entries to write, and a summary of new and existing ones."""
-    changed: list[Entry] = []
-    new = mended = same = other = 0
-    for start in range(0, len(entries), CHUNK):
-        chunk = entries[start : start + CHUNK]
-        existing = present(database, [entry.key for entry in chunk])
-        replies = Store(database).get_many(sorted(existing))
-        for entry in chunk:
-            cached = replies.get(entry.key)
-            new += entry.key not in existing
-            mended += entry.key in existing and cached is None
-            same += cached == entry.reply
-            other += cached is not None and cached != entry.reply
-            if cached is None or (replace and cached != entry.reply):
-                changed.append(entry)
-    summary = [count(new, "new reply"), f"{same + other:,} there already"]
-    if other:
-        summary.append(
-            f"of these {other:,} with another text, {'replaced' if replace else 'kept as they were'}"
-        )
-    if mended:
-        summary.append(f"{count(mended, 'damaged entry')} replaced")
-    return changed, ", ".join(summary)
-
-
 def prune_command(options: argparse.Namespace) -> int:
-    """Delete the replies that meet all conditions, and embeddings by age alone; damaged entries stay.
-
-    Returns:
-        0, even if there is nothing to delete.
-    """
+    """Delete the replies that meet all conditions, and embeddings by age alone; damaged entries stay."""
     if options.older_than is None and not options.model and not options.cut:
         raise InputError(
             "No condition says what to delete, and nothing was.\n"
@@ -105,8 +94,13 @@ def _prune_replies(options: argparse.Namespace, directory: Path) -> None:
     before, dry = bytes_on_disk(directory), options.dry_run
     with open_cache(directory, write=not dry) as database:
         # One transaction: a reply that another process writes meanwhile is not deleted unseen.
-        with contextlib.nullcontext() if dry else database.transaction():
-            good = _good(inspect(database))
+        with nullcontext() if dry else database.transaction():
+            good, damaged = split_damaged(inspect(database))
+            if damaged:
+                note(
+                    f"{count(len(damaged), 'damaged entry')} not looked at; `rageval cache verify` lists such entries, "
+                    "and with --repair deletes them."
+                )
             selected = _selected(good, options)
             if not dry:
                 Store(database).delete_many([entry.key for entry in selected])
@@ -128,7 +122,8 @@ def _prune_cassette(options: argparse.Namespace, path: Path) -> None:
     selected = _selected(entries, options)
     _say_deleted(entries, selected, options, path)
     if selected and not options.dry_run:
-        for notice in check_cassette(path).notices:
+        _, _, notices = check_cassette(path)
+        for notice in notices:
             note(f"{path}: {notice}; the file is rewritten, one line a request, in order")
         deleted = {entry.key for entry in selected}
         write_cassette(path, [entry for entry in entries if entry.key not in deleted])
@@ -150,7 +145,6 @@ def _limit(options: argparse.Namespace) -> float:
 
 
 def _selected(entries: Sequence[Entry], options: argparse.Namespace) -> list[Entry]:
-    """The entries that meet all conditions."""
     limit = _limit(options)
     return [
         entry
@@ -177,11 +171,132 @@ def _deleted(options: argparse.Namespace) -> str:
     return "would be deleted" if options.dry_run else "deleted"
 
 
-def _good(entries: Iterable[Entry | Damaged]) -> list[Entry]:
-    good, damaged = split_damaged(entries)
-    if damaged:
-        note(
-            f"{count(len(damaged), 'damaged entry')} not looked at; `rageval cache verify` lists such entries, and "
-            "with --repair deletes them."
+def verify_command(options: argparse.Namespace) -> int:
+    """Look for damage in the cache, or in the named cassettes; 1 if there was any, even if it was repaired."""
+    if not options.files:
+        directory = options.cache_dir
+        sound = has_only_embeddings(directory) or _verify_replies(directory, mend=options.repair)
+        return 0 if _verify_embeddings(directory, mend=options.repair) and sound else 1
+    if options.repair:
+        raise InputError(
+            "--repair is for the cache alone; a cassette is restored best from its history in git.\n"
+            "Take --repair away, and edit the file."
         )
-    return good
+    checks = [(path, *check_cassette(path)) for path in options.files]
+    for path, replies, damage, notices in checks:
+        for kind, lines in (("damaged", damage), ("notice", notices)):
+            for line in lines:
+                say(f"{path}: {kind}: {line}")
+        say(f"{path}: {count(replies, 'good reply')}, {count(len(damage), 'fault')}")
+    return 1 if any(damage for _, _, damage, _ in checks) else 0
+
+
+def _verify_replies(directory: Path, *, mend: bool) -> bool:
+    file = directory / FILE
+    try:
+        with open_cache(directory, write=mend) as database:
+            return _verify_database(file, database, mend=mend)
+    except BrokenCacheError as error:
+        say(f"{file}: damaged: {error.why}")
+        note(error.advice)
+        return False
+
+
+def _verify_database(file: Path, database: Database, *, mend: bool) -> bool:
+    # One transaction: no other process writes what would then be deleted.
+    with database.transaction() if mend else nullcontext():
+        faults = file_faults(database)
+        for fault in faults:
+            say(f"{file}: damaged: {plain(fault)}")
+        good, damaged = 0, []
+        # Each damaged entry is named at once: reading may fail at the next.
+        for entry in inspect(database):
+            if isinstance(entry, Damaged):
+                damaged.append(entry)
+                say(f"{file}: damaged: entry {plain(entry.key)}: {'; '.join(entry.why)}")
+            else:
+                good += 1
+        # Writing to a file that is damaged as a whole may make it worse.
+        if mend and not faults:
+            repair(database, damaged)
+    pending = leases(database)
+    if pending:
+        say(
+            f"{file}: notice: {count(pending, 'lease')} of running or killed runs; a killed run's lease blocks others "
+            f"for {LEASE_S:g} s"
+        )
+    say(
+        f"{file}: {count(good, 'good reply')}, {count(len(damaged), 'damaged entry')}, schema {schema(database)}"
+    )
+    if faults:
+        note(BrokenCacheError.advice)
+    elif mend:
+        for entry in damaged:
+            say(f"{'mended, its reply is kept' if entry.rest else 'deleted'}: {plain(entry.key)}")
+    elif damaged:
+        note("`rageval cache verify --repair` deletes the damaged entries; then they are asked for again.")
+    return not faults and not damaged
+
+
+def _verify_embeddings(directory: Path, *, mend: bool) -> bool:
+    file = directory / EMBEDDINGS_FILE
+    try:
+        kept = survey(directory)
+    except StoreError as error:
+        say(f"{file}: damaged: {error}")
+        return False
+    if kept is None:
+        return True
+    say(f"{file}: {count(kept.embeddings, 'good embedding')}, {count(kept.damaged, 'damaged entry')}")
+    if kept.damaged and mend:
+        delete_damaged(directory)
+        say(f"deleted: {count(kept.damaged, 'damaged embedding')}")
+    elif kept.damaged:
+        note("`rageval cache verify --repair` deletes them; runs ignore them and encode their texts again.")
+    return not kept.damaged
+
+
+def check_cassette(path: Path) -> tuple[int, list[str], list[str]]:
+    """Check every line of a cassette; return the number of good replies, the damage, and harmless findings."""
+    damage: list[str] = []
+    notices: list[str] = []
+    seen: dict[str, tuple[int, Reply]] = {}
+    repeated, unsorted, highest = 0, [], ""
+    for number, entry in _cassette_entries(path, damage):
+        first, reply = seen.setdefault(entry.key, (number, entry.reply))
+        if reply != entry.reply:
+            notices.append(
+                f"line {number} has another reply to the request of line {first}; the first one counts"
+            )
+        elif first != number:
+            repeated += 1
+        if entry.key < highest:
+            unsorted.append(number)
+        highest = max(highest, entry.key)
+    if repeated:
+        notices.append("1 line repeats another" if repeated == 1 else f"{repeated:,} lines repeat others")
+    if unsorted:
+        notices.append(f"{count(len(unsorted), 'line')} out of order, the first is line {unsorted[0]}")
+    return len(seen), damage, notices
+
+
+def _cassette_entries(path: Path, damage: list[str]) -> Iterator[tuple[int, Entry]]:
+    """Yield the good lines with their numbers; describe the others in `damage`."""
+    number = 0
+    try:
+        for number, line in enumerate(cassette_lines(path, "surrogateescape"), 1):
+            if line.strip():
+                try:
+                    line.encode()
+                    entry = read_entry(line)
+                except LaterVersionError as error:
+                    damage.append(f"line {number}: {error}")
+                except ValueError as error:
+                    why = "it is not UTF-8" if isinstance(error, UnicodeEncodeError) else error
+                    damage.append(f"line {number} is no recorded reply: {why}")
+                else:
+                    yield number, entry
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        damage.append(f"it breaks off after line {number}: {error}")
+    except OSError as error:
+        raise InputError(f"The cassette {path} cannot be read: {error}.\nCheck the name.") from error

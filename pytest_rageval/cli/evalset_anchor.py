@@ -6,36 +6,28 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pytest_rageval.cli.evalset_reading import read_evalset
+from pytest_rageval.cli.evalset_reading import read_evalset, refuse_existing
 from pytest_rageval.cli.output import count, reason_lines, say
 from pytest_rageval.cli.quotes import Quotable, Quotes
-from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.records import write_jsonl
 from pytest_rageval.model import Document, EvalSet, Example, Gold, Span, excerpt
 
-__all__ = ["anchor_command", "refuse_existing"]
+__all__ = ["anchor", "anchor_command"]
 
-MAX_PLACES: Final = 8
-"""Places of one text that are kept: more would be no less ambiguous."""
-
-REASONS_KEY: Final = "unanchored"
-"""The key of a left-over example's reasons."""
+MAX_PLACES: Final = 8  # places of one text that are kept: more would be no less ambiguous
+REASONS_KEY: Final = "unanchored"  # the key of a left-over example's reasons
 
 
 def anchor_command(options: argparse.Namespace) -> int:
-    """Write the anchored examples, and the others to a second file.
-
-    Returns:
-        0; 1 if an example is left over.
-    """
+    """Write the anchored examples, and the others to a second file; 1 if there are others."""
     out, rest = options.out, options.unanchored
     refuse_existing(
         [out, *([rest] if rest else [])], read=[options.file, options.corpus], force=options.force
     )
-    evalset, _ = read_evalset(options.file, options.format, options.field, options.option)
+    evalset, _ = read_evalset(options)
     results = list(anchor(evalset, read_corpus(options.corpus)))
-    anchored = [_without_reasons(result.example) for result in results if not result.doubts]
+    anchored = [_with_reasons(result) for result in results if not result.doubts]
     left = [result for result in results if result.doubts]
     _write(out, anchored)
     if rest is not None:
@@ -52,35 +44,12 @@ def anchor_command(options: argparse.Namespace) -> int:
     return int(bool(left))
 
 
-def refuse_existing(files: Sequence[Path], *, read: Sequence[Path], force: bool) -> None:
-    """Refuse output files that exist (without `force`), are equal, are read, or have no folder.
-
-    This is checked before the work, which may cost money.
-
-    Raises:
-        InputError: a file is refused.
-    """
-    if len({file.resolve() for file in files}) < len(files):
-        raise InputError(f"{files[0]} is to be written twice, nothing was written.\nName two files.")
-    for file in files:
-        if file.resolve() in {source.resolve() for source in read}:
-            raise InputError(f"{file} is read and would be lost, nothing was written.\nName another file.")
-        if not file.parent.is_dir():
-            raise InputError(
-                f"{file} cannot be written: there is no folder {file.parent}.\nMake it, or name another file."
-            )
-        if file.exists() and not force:
-            raise InputError(
-                f"{file} exists already, nothing was written.\nName another file, or add --force."
-            )
-
-
 class Doubt(NamedTuple):
     """The reason that a gold passage or an answer has no place, and at most eight places where it may be."""
 
     what: str
     why: str
-    places: tuple[Span, ...] = ()
+    places: Sequence[Span] = ()
 
 
 class Anchored(NamedTuple):
@@ -93,16 +62,17 @@ class Anchored(NamedTuple):
 def anchor(evalset: EvalSet, corpus: Iterable[Document]) -> Iterator[Anchored]:
     """Yield each example with the places of its gold passages.
 
-    A gold passage with a span stays as it is. One with an id is at the passage of that id; if it has a
-    text too, where that text stands in the passage. One by text alone, or with an id that the corpus
-    lacks, is where its text stands in the corpus. An example without gold passages gets one at each of
-    its answers: `answers`, and each list of `answer_set`, must have a single place, where a place within
-    another one does not count. An example with neither stays as it is.
+    A gold passage with a span stays as it is. One with an id is at the passage of that id, or where its text
+    stands in it; one by text alone, or with an id that the corpus lacks, where its text stands in the corpus.
+    An example without gold passages gets one at each of its answers: each of `wanted` must have a single
+    place, where a place within another one does not count. An example with neither stays as it is.
 
-    Texts are found word for word, ignoring white space (see `Quotable`). What is at no place or at
-    several gets none; nothing is guessed. In a corpus of passages, a text that spans two is not found.
+    Texts are found word for word (see `Quotable`). What is at no place or at several gets none; nothing is
+    guessed. In a corpus of passages, a text that spans two is not found.
     """
-    places = _places_in(corpus, evalset)
+    places = _Places(evalset)
+    for document in corpus:
+        places.add(document)
     for example in evalset:
         golds, doubts = places.of_gold(example) if example.gold else places.of_answers(example)
         # Gold passages at one place would be the same passage twice, which no eval set may have.
@@ -113,25 +83,8 @@ def anchor(evalset: EvalSet, corpus: Iterable[Document]) -> Iterator[Anchored]:
         yield Anchored(example if doubts else replace(example, gold=tuple(golds)), tuple(doubts))
 
 
-def _places_in(corpus: Iterable[Document], evalset: EvalSet) -> "_Places":
-    unanchored = [gold for example in evalset for gold in example.gold if gold.span is None]
-    quotes = {gold.text for gold in unanchored if gold.text is not None}
-    for example in evalset:
-        if not example.gold:
-            quotes.update(*example.wanted)
-    places = _Places({gold.id for gold in unanchored if gold.id is not None}, quotes)
-    for document in corpus:
-        places.add(document)
-    return places
-
-
 class _NoPlaceError(Exception):
-    """Something has no single place; the reason, and its possible places."""
-
-    def __init__(self, why: str, places: Iterable[Span] = ()) -> None:
-        super().__init__(why)
-        self.why = why
-        self.places = tuple(sorted(places))
+    """Something has no single place; the arguments are the reason, and its possible places."""
 
 
 @dataclass(slots=True)
@@ -162,54 +115,52 @@ class _Quote:
             self.places.add(place)
 
     def only(self) -> Span:
-        """Return the single place, or raise."""
         if len(self.places) > 1:
             files = {place.source for place in self.places}
             times = "in several files" if len(files) > 1 else "several times in one file"
-            raise _NoPlaceError(f"its text stands {times}", self.places)
+            raise _NoPlaceError(f"its text stands {times}", sorted(self.places))
         if self.unplaced:
-            raise _NoPlaceError("it is in a passage whose place in a file is not known", self.places)
+            raise _NoPlaceError("it is in a passage whose place in a file is not known", sorted(self.places))
         if not self.places:
             raise _NoPlaceError("its text is nowhere in the corpus")
         return next(iter(self.places))
 
 
 class _Places:
-    """The places in a corpus of the ids and quotes of an eval set."""
-
-    def __init__(self, ids: Iterable[str], quotes: Iterable[str]) -> None:
-        self._passages = {identifier: _Passage() for identifier in ids}
+    def __init__(self, evalset: EvalSet) -> None:
+        unanchored = [gold for example in evalset for gold in example.gold if gold.span is None]
+        quotes = {gold.text for gold in unanchored if gold.text is not None}
+        for example in evalset:
+            if not example.gold:
+                quotes.update(*example.wanted)
+        self._passages = {gold.id: _Passage() for gold in unanchored if gold.id is not None}
         self._quotes = {quote: _Quote() for quote in quotes}
-        self._index = Quotes(self._quotes)
+        self._index = Quotes(quotes)
 
     def add(self, document: Document) -> None:
-        """Look up ids and quotes in a document."""
         if document.id in self._passages:
             self._passages[document.id].add(document)
-        if self._quotes:
-            for quote, places in self._index.within(document.text):
-                for start, end in places:
-                    self._quotes[quote].add(_place(document, start, end))
+        for quote, places in self._index.within(document.text):
+            for start, end in places:
+                self._quotes[quote].add(_place(document, start, end))
 
     def of_gold(self, example: Example) -> tuple[list[Gold], list[Doubt]]:
-        """Return the gold passages with their places, and the doubts about the others."""
         golds, doubts = [], []
         for gold in example.gold:
             try:
                 golds.append(gold if gold.span else self._anchored(gold))
             except _NoPlaceError as doubt:
-                doubts.append(Doubt(gold.label, doubt.why, doubt.places))
+                doubts.append(Doubt(gold.label, *doubt.args))
         return golds, doubts
 
     def of_answers(self, example: Example) -> tuple[list[Gold], list[Doubt]]:
-        """Return gold passages at the places of the answers, and the doubts about the others."""
         spans: dict[Span, None] = {}
         doubts = []
         for aliases in example.wanted:
             try:
                 spans[_merged([self._quotes[alias] for alias in aliases]).only()] = None
             except _NoPlaceError as doubt:
-                doubts.append(Doubt(excerpt(aliases[0]), doubt.why, doubt.places))
+                doubts.append(Doubt(excerpt(aliases[0]), *doubt.args))
         return [_at(Gold(), span) for span in spans], doubts
 
     def _anchored(self, gold: Gold) -> Gold:
@@ -223,9 +174,9 @@ class _Places:
 
 def _anchored_by_id(gold: Gold, passage: _Passage) -> Gold:
     if passage.unplaced:
-        raise _NoPlaceError("its place in a file is not known", passage.texts)
+        raise _NoPlaceError("its place in a file is not known", sorted(passage.texts))
     if len(passage.texts) > 1:
-        raise _NoPlaceError("several passages have this id", passage.texts)
+        raise _NoPlaceError("several passages have this id", sorted(passage.texts))
     ((span, text),) = passage.texts.items()
     if gold.text is None:
         return _at(replace(gold, text=text), span)
@@ -240,25 +191,18 @@ def _anchored_by_id(gold: Gold, passage: _Passage) -> Gold:
 
 
 def _merged(aliases: Sequence[_Quote]) -> _Quote:
-    """The places of all aliases, without those within another."""
     places = {place for alias in aliases for place in alias.places}
     # An alias with more places than are kept may be elsewhere too.
     if all(len(alias.places) < MAX_PLACES for alias in aliases):
-        places = {place for place in places if not any(_within(place, other) for other in places)}
+        places = {place for place in places if not any(_within(place, other) for other in places - {place})}
     return _Quote(places, any(alias.unplaced for alias in aliases))
 
 
 def _within(inner: Span, outer: Span) -> bool:
-    return (
-        inner != outer
-        and inner.source == outer.source
-        and outer.start <= inner.start
-        and inner.end <= outer.end
-    )
+    return inner.source == outer.source and outer.start <= inner.start and inner.end <= outer.end
 
 
 def _place(document: Document, start: int, end: int) -> Span | None:
-    """The place in its file of a part of a passage; None if unknown."""
     span, text = document.span, document.text
     if span is None:
         return None
@@ -280,14 +224,13 @@ def _write(path: Path, examples: Sequence[Example]) -> None:
         path.unlink(missing_ok=True)
 
 
-def _without_reasons(example: Example) -> Example:
-    return replace(example, extra={key: value for key, value in example.extra.items() if key != REASONS_KEY})
-
-
 def _with_reasons(result: Anchored) -> Example:
-    reasons = [
-        {"what": doubt.what, "why": doubt.why}
-        | ({"places": [place._asdict() for place in doubt.places]} if doubt.places else {})
-        for doubt in result.doubts
-    ]
-    return replace(result.example, extra={**result.example.extra, REASONS_KEY: reasons})
+    """The example with the reasons of this run in place of those of an earlier one."""
+    extra = {key: value for key, value in result.example.extra.items() if key != REASONS_KEY}
+    if result.doubts:
+        extra[REASONS_KEY] = [
+            {"what": doubt.what, "why": doubt.why}
+            | ({"places": [place._asdict() for place in doubt.places]} if doubt.places else {})
+            for doubt in result.doubts
+        ]
+    return replace(result.example, extra=extra)

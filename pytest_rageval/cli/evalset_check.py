@@ -4,51 +4,60 @@ import argparse
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.answers.text import containment, normalize
+from pytest_rageval.answers.overlap import containment, normalize
 from pytest_rageval.cli.evalset_reading import read_evalset
 from pytest_rageval.cli.output import count, plain, say
 from pytest_rageval.cli.quotes import Quotable, Quotes
+from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.corpus import is_of_files, read_corpus
 from pytest_rageval.evalsets.field_map import near_misses
 from pytest_rageval.fingerprint import digest
+from pytest_rageval.gate.drop_tests import GOLD, question_clusters
 from pytest_rageval.measures.gold_matching import files_named, normal_path
 from pytest_rageval.measures.near_duplicates import similar_questions
 from pytest_rageval.model import Document, EvalSet, Example, Gold, Span, excerpt
-from pytest_rageval.stats.power import POWER, detectable_drop_unpaired
+from pytest_rageval.stats.power import POWER, design_effect, detectable_drop_unpaired
 
 __all__ = ["check_command"]
 
-IMBALANCE: Final = 10
-"""A tag is unbalanced if its commonest value has over this many times the examples of its rarest."""
-
-ALPHA: Final = 0.05
-"""Significance level of the drop that an eval set can show."""
-
-MAX_FINDINGS: Final = 5
-"""Findings of a kind that are shown."""
-
-MAX_IDS: Final = 4
-"""Examples of a finding that are named."""
+IMBALANCE: Final = 10  # a tag's commonest value has over this many times the examples of its rarest
+ALPHA: Final = 0.05  # significance level of the drop that an eval set can show
+MAX_FINDINGS: Final = 5  # findings of a kind that are shown
+MAX_IDS: Final = 4  # examples of a finding that are named
 
 
 def check_command(options: argparse.Namespace) -> int:
-    """Print the mistakes that are found.
-
-    Returns:
-        0; 1 if there are errors.
-    """
-    evalset, places = read_evalset(options.file, options.format, options.field, options.option)
+    """Print the mistakes that are found; 1 if there are errors."""
+    evalset, places = read_evalset(options)
     corpus = None if options.corpus is None else read_corpus(options.corpus)
     of_files = options.corpus is not None and is_of_files(options.corpus)
     kinds = [*_question_findings(evalset), *_gold_findings(evalset, corpus, of_files=of_files)]
     kinds = sorted((kind for kind in kinds if kind.found), key=lambda kind: not kind.error)
-    drop = _smallest_drop(len(evalset))
+    # Each example scores 0 or 1, and half of them 1.
+    scores = [0.0, 1.0] * (len(evalset) // 2) + [0.5] * (len(evalset) % 2)
+    drop = detectable_drop_unpaired(scores, alpha=ALPHA)
+    shared = dict(_shared_gold(evalset))
     errors, notes = (sum(len(kind.found) for kind in kinds if kind.error is error) for error in (True, False))
     if options.json:
-        say(json.dumps(_document(evalset.name, places, kinds, drop), indent=2))
+        document = {
+            "evalset": evalset.name,
+            "examples": len(evalset),
+            "findings": [_entry(kind, places) for kind in kinds],
+            "detectable_drop": {
+                "drop": 1.0 if drop is None else drop,
+                "power": POWER,
+                "alpha": ALPHA,
+                "mean": 0.5,
+                "paired": False,
+            },
+            "design_effect": {by: effect for by, (_, _, effect) in shared.items()},
+        }
+        say(json.dumps(document, indent=2))
         return int(errors > 0)
     for kind in kinds:
         say(f"{'error' if kind.error else 'note'}: {kind.title}: {len(kind.found):,}")
@@ -58,12 +67,33 @@ def check_command(options: argparse.Namespace) -> int:
         f"{plain(evalset.name)}: {count(len(evalset), 'example')}, {count(errors, 'error')}, {count(notes, 'note')}"
         + ("" if options.corpus else "; gold passages were not looked up, without --corpus")
     )
-    say(_power(drop, len(evalset)))
+    if drop is None or drop >= 1:
+        finding = f"With {count(len(evalset), 'example')} no drop can be told from chance"
+    else:
+        finding = f"A drop of {drop:.3f} or more shows in {POWER:.0%} of runs"
+    say(
+        f"{finding} (a score of 0 or 1 on each, half of them 1 before; tested at {ALPHA:g}, the two runs "
+        "independent; runs of similar retrievers agree on most examples and show smaller ones)"
+    )
+    for by, (largest, clusters, effect) in shared.items():
+        say(
+            f"Up to {count(largest, 'question')} share a {by}, in {clusters} groups. If these gain and lose together, "
+            f"the design effect is up to {effect:.1f}: test with cluster={by!r}"
+        )
     return int(errors > 0)
 
 
+def _shared_gold(evalset: EvalSet) -> Iterator[tuple[str, tuple[int, int, float]]]:
+    """What gold passages share: the most questions, the number of groups, and the largest design effect."""
+    for by in GOLD:
+        with suppress(InputError):
+            sizes = Counter(question_clusters(evalset.examples, by)).values()
+            if max(sizes) > 1:
+                yield by, (max(sizes), len(sizes), design_effect(list(sizes)))
+
+
 class Finding(NamedTuple):
-    """A mistake: the ids of the examples concerned, in their order, and a description."""
+    """A mistake: the ids of the examples concerned, and a description."""
 
     ids: tuple[str, ...]
     what: str
@@ -87,46 +117,20 @@ def _lines(found: Sequence[Finding], places: Mapping[str, str]) -> Iterator[str]
         yield f"and {len(found) - MAX_FINDINGS:,} more (all with --json)"
 
 
-def _document(name: str, places: Mapping[str, str], kinds: Sequence[Kind], drop: float) -> dict[str, Any]:
+def _entry(kind: Kind, places: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "evalset": name,
-        "examples": len(places),
-        "findings": [
-            {
-                "kind": kind.name,
-                "title": kind.title,
-                "error": kind.error,
-                "count": len(kind.found),
-                "found": [
-                    {"ids": list(ids), "places": [places[identifier] for identifier in ids], "what": what}
-                    for ids, what in kind.found
-                ],
-            }
-            for kind in kinds
+        "kind": kind.name,
+        "title": kind.title,
+        "error": kind.error,
+        "count": len(kind.found),
+        "found": [
+            {"ids": list(ids), "places": [places[identifier] for identifier in ids], "what": what}
+            for ids, what in kind.found
         ],
-        "detectable_drop": {"drop": drop, "power": POWER, "alpha": ALPHA, "mean": 0.5, "paired": False},
     }
 
 
-def _smallest_drop(n: int) -> float:
-    """The drop that n examples show in 80% of runs, if each scores 0 or 1, and half of them 1."""
-    scores = [0.0, 1.0] * (n // 2) + [0.5] * (n % 2)
-    drop = detectable_drop_unpaired(scores, alpha=ALPHA)
-    return 1.0 if drop is None else drop
-
-
-def _power(drop: float, n: int) -> str:
-    assumed = (
-        f"(a score of 0 or 1 on each, half of them 1 before; tested at {ALPHA:g}, the two runs independent; runs "
-        "of similar retrievers agree on most examples and show smaller ones)"
-    )
-    if drop >= 1:
-        return f"With {count(n, 'example')} no drop can be told from chance {assumed}"
-    return f"A drop of {drop:.3f} or more shows in {POWER:.0%} of runs {assumed}"
-
-
 def _question_findings(evalset: EvalSet) -> list[Kind]:
-    """Mistakes in questions, answers and tags."""
     by_question: dict[str, list[Example]] = defaultdict(list)
     for example in evalset:
         by_question[normalize(example.question)].append(example)
@@ -170,17 +174,14 @@ def _where(examples: Iterable[Example], condition: Callable[[Example], bool]) ->
 
 def _leaks(evalset: EvalSet) -> Iterator[Finding]:
     for example in evalset:
-        answers = [*example.answers, *(alias for aliases in example.answer_set for alias in aliases)]
+        answers = chain(example.answers, *example.answer_set)
         leak = next((answer for answer in answers if containment(example.question, [answer])), None)
         if leak is not None:
             yield Finding((example.id,), f"{excerpt(leak, 30)} in {excerpt(example.question)}")
 
 
 def _unbalanced_tags(evalset: EvalSet) -> Iterator[Finding]:
-    """Tags whose commonest value has over ten times the examples of the rarest; a missing tag is a value.
-
-    A tag with more values than half the number of examples identifies examples: no scores are sliced by it.
-    """
+    """Tags with very rare values; a missing tag is a value. One with a value for every second example is an id."""
     for tag in dict.fromkeys(tag for example in evalset for tag in example.tags):
         # Digests, since a value may be a list.
         keys = [digest(example.tags.get(tag)) for example in evalset]
@@ -195,8 +196,7 @@ def _unbalanced_tags(evalset: EvalSet) -> Iterator[Finding]:
         )
 
 
-GoldKey = tuple[str, int]
-"""The id of an example, and the index of one of its gold passages."""
+GoldKey = tuple[str, int]  # the id of an example, and the index of one of its gold passages
 
 
 def _gold_findings(evalset: EvalSet, corpus: Iterable[Document] | None, *, of_files: bool) -> list[Kind]:
@@ -204,13 +204,8 @@ def _gold_findings(evalset: EvalSet, corpus: Iterable[Document] | None, *, of_fi
 
     A gold passage with a span is in the corpus if the one file that its source names (`files_named`)
     reaches to the span's end; one with an id, if a passage has that id; any other, if its text stands in
-    the corpus word for word. If it has a text too, this must stand at that place (see `Quotable`).
-
-    Args:
-        evalset: the eval set.
-        corpus: read once; None: unknown.
-        of_files: the corpus's ids are paths of files. If no gold passage has such an id, the ids are those
-            of passages, which the corpus lacks: gold passages with a text are looked up by the text.
+    the corpus. If it has a text too, this must stand at that place (see `Quotable`). Where the corpus's ids
+    are paths of files, and no gold passage has one, those with a text are looked up by the text.
     """
     lookups: dict[GoldKey, _Lookup] = {}
     if corpus is not None:
@@ -219,10 +214,9 @@ def _gold_findings(evalset: EvalSet, corpus: Iterable[Document] | None, *, of_fi
             index.compare(document)
         lookups = index.results()
     absent = [
-        Finding((example.id,), f"{gold.label}: {found.differs or found.why}")
-        for example in evalset
-        for n, gold in enumerate(example.gold)
-        if (found := lookups.get((example.id, n))) is not None and (found.differs or not found.present)
+        Finding((identifier,), f"{found.gold.label}: {found.differs or found.why}")
+        for (identifier, _), found in lookups.items()
+        if found.differs or not found.present
     ]
     return [
         Kind("gold_not_in_corpus", "a gold passage is not in the corpus", absent, error=True),
@@ -231,7 +225,6 @@ def _gold_findings(evalset: EvalSet, corpus: Iterable[Document] | None, *, of_fi
 
 
 def _unsupported(evalset: EvalSet, lookups: Mapping[GoldKey, "_Lookup"]) -> Iterator[Finding]:
-    """Examples with an answer of which no alias is in a gold passage."""
     for example in evalset:
         texts = [
             gold.text or (lookups[example.id, n].text if lookups else None)
@@ -240,20 +233,16 @@ def _unsupported(evalset: EvalSet, lookups: Mapping[GoldKey, "_Lookup"]) -> Iter
         ]
         known = [text for text in texts if text is not None]
         # The answer may be in a passage whose text is unknown.
-        if not known or len(known) < len(texts):
-            continue
-        for aliases in example.wanted:
-            if not any(containment(text, aliases) for text in known):
-                yield Finding((example.id,), excerpt(aliases[0]))
-                break
+        if known and len(known) == len(texts):
+            for aliases in example.wanted:
+                if not any(containment(text, aliases) for text in known):
+                    yield Finding((example.id,), excerpt(aliases[0]))
+                    break
 
 
 @dataclass(slots=True)
 class _Lookup:
-    """The state of the search for a gold passage.
-
-    It is missing for the reason `why` unless it is `present`; or because the corpus's text `differs`.
-    """
+    """The search for a gold passage: missing for the reason `why` unless `present`, or because the text `differs`."""
 
     gold: Gold
     why: str
@@ -262,7 +251,6 @@ class _Lookup:
     differs: str | None = None
 
     def compare(self, text: str) -> None:
-        """Compare with the corpus's text at the gold passage's place."""
         if self.gold.text is None or Quotable(text).holds(self.gold.text):
             self.present, self.differs = True, None
             self.text = self.text or text
@@ -284,8 +272,7 @@ class _Lookup:
 class _SpanLookup:
     """The search for a gold passage by span, in each file that its source may name.
 
-    A file of exactly this path excludes all others. Of files whose paths end like it, two are ambiguous;
-    the second is kept for its name only.
+    A file of exactly this path excludes all others; two whose paths end like it are ambiguous.
     """
 
     def __init__(self, gold: Gold, span: Span) -> None:
@@ -294,7 +281,6 @@ class _SpanLookup:
         self._files: dict[str, _Lookup] = {}
 
     def compare(self, document: Document, place: Span) -> None:
-        """Compare with a passage of a file with the same name."""
         file = normal_path(place.source)
         named = files_named(self._span.source, [*self._files, file])
         if file not in named or (file not in self._files and len(self._files) > 1 and len(named) > 1):
@@ -311,8 +297,6 @@ class _SpanLookup:
 
 
 class _GoldIndex:
-    """The gold passages of an eval set, by what they are looked up by."""
-
     def __init__(self, evalset: EvalSet, *, of_files: bool) -> None:
         self._lookups: dict[GoldKey, _Lookup | _SpanLookup] = {}
         self._by_id: dict[str, list[_Lookup]] = defaultdict(list)
@@ -322,36 +306,30 @@ class _GoldIndex:
         self._an_id: str | None = None
         for example in evalset:
             for n, gold in enumerate(example.gold):
-                self._lookups[example.id, n] = self._lookup(gold)
-                if of_files and gold.span is None and gold.id is not None and gold.text is not None:
-                    self._by_text_instead[example.id, n] = self._text_lookup(gold)
+                self._register((example.id, n), gold, of_files=of_files)
         self._quotes = Quotes(self._by_text)
 
-    def _lookup(self, gold: Gold) -> _Lookup | _SpanLookup:
+    def _register(self, key: GoldKey, gold: Gold, *, of_files: bool) -> None:
         if gold.span is not None:
             span_lookup = _SpanLookup(gold, gold.span)
+            self._lookups[key] = span_lookup
             self._by_file[_file_name(gold.span.source)].append(span_lookup)
-            return span_lookup
-        if gold.id is None:
-            return self._text_lookup(gold)
-        lookup = _Lookup(gold, "no passage has this id")
-        self._by_id[gold.id].append(lookup)
-        return lookup
-
-    def _text_lookup(self, gold: Gold) -> _Lookup:
-        lookup = _Lookup(gold, "its text is nowhere in the corpus")
-        self._by_text[gold.text or ""].append(lookup)
-        return lookup
+            return
+        if gold.id is not None:
+            lookup = self._lookups[key] = _Lookup(gold, "no passage has this id")
+            self._by_id[gold.id].append(lookup)
+        if gold.id is None or (of_files and gold.text is not None):
+            lookup = _Lookup(gold, "its text is nowhere in the corpus")
+            (self._lookups if gold.id is None else self._by_text_instead)[key] = lookup
+            self._by_text[gold.text or ""].append(lookup)
 
     def compare(self, document: Document) -> None:
-        """Compare with a passage of the corpus."""
         self._an_id = self._an_id or document.id
         for lookup in self._by_id.get(document.id or "", ()):
             lookup.compare(document.text)
-        if self._by_text:
-            for quote, _ in self._quotes.within(document.text):
-                for lookup in self._by_text[quote]:
-                    lookup.compare(quote)
+        for quote, _ in self._quotes.within(document.text):
+            for lookup in self._by_text[quote]:
+                lookup.compare(quote)
         if document.span is not None:
             for span_lookup in self._by_file.get(_file_name(document.span.source), ()):
                 span_lookup.compare(document, document.span)

@@ -8,53 +8,39 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.judge_protocol import Comparator
-from pytest_rageval.answers.text import containment, normalize
-from pytest_rageval.cli.evalset_anchor import refuse_existing
+from pytest_rageval.answers.overlap import containment, normalize
+from pytest_rageval.cli.evalset_reading import refuse_existing
 from pytest_rageval.cli.output import count, note, reason_lines, say
 from pytest_rageval.cli.quotes import Quotable
-from pytest_rageval.config import OPTIONS, Settings, resolve
+from pytest_rageval.config import OPTIONS, resolve
 from pytest_rageval.errors import BudgetError, InputError, Unscored
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.records import write_jsonl
-from pytest_rageval.evalsets.sampling import Draw, rank, shares
+from pytest_rageval.evalsets.sampling import Draw, keep_smallest, rank, shares
 from pytest_rageval.files import write_whole
 from pytest_rageval.fingerprint import digest
-from pytest_rageval.generator import Generator
-from pytest_rageval.llm.api import LLM
 from pytest_rageval.llm.messages import empty_reason
-from pytest_rageval.llm.patience import Announcer
+from pytest_rageval.llm.rate_limits import Announcer
 from pytest_rageval.measures.near_duplicates import words
 from pytest_rageval.model import Document, EvalSet, Example, Gold, Span
-from pytest_rageval.prompts.few_shot import few_shot_question_prompt
-from pytest_rageval.prompts.rendering import Prompts, read_prompts
+from pytest_rageval.prompts.rendering import Prompts, few_shot_question_prompt, read_prompts
 from pytest_rageval.session import Session
 from pytest_rageval.session.models import DefaultGenerator, DefaultJudge
 
 __all__ = ["generate_command"]
 
-PASSAGES_PER_QUESTION: Final = 4
-"""Passages that are drawn for each question, since some questions are rejected."""
-
-EMBEDDED_MAX_TOKENS: Final = 96
-"""Length of a question and an answer by the embedded model, which would go on."""
-
-MAX_CHARACTERS: Final = 1200
-"""Length of a passage; longer texts are cut."""
-
-MIN_WORDS: Final = 5
-"""Words of a passage; a shorter one is a heading, or says too little to ask about."""
-
-BREAKS: Final = ("\n\n", "\n", ". ", "。", " ")
-"""Where a long text is cut, the best first."""
-
-SAME_ANSWER: Final = 0.5
-"""The comparator's score from which two answers count as the same."""
+PASSAGES_PER_QUESTION: Final = 4  # drawn for each question, since some questions are rejected
+EMBEDDED_MAX_TOKENS: Final = 96  # length of a question and an answer by the embedded model, which would go on
+MAX_CHARACTERS: Final = 1200  # length of a passage; longer texts are cut
+MIN_WORDS: Final = 5  # words of a passage; a shorter one is a heading, or says too little to ask about
+BREAKS: Final = ("\n\n", "\n", ". ", "。", " ")  # where a long text is cut, the best first
+SAME_ANSWER: Final = 0.5  # the comparator's score from which two answers count as the same
 
 # No part is matched twice: the time is linear in the reply.
 REPLY: Final = re.compile(
@@ -67,29 +53,23 @@ PASSAGE_MENTION: Final = re.compile(
     r"\b(?:the|this|that)(?: \w+)? (?:passage|paragraph|excerpt|text)\b", re.IGNORECASE
 )
 
-Passage = tuple[Span, str]
-"""A passage's place in its file, and its text."""
+Passage = tuple[Span, str]  # a passage's place in its file, and its text
 
 
 def generate_command(options: argparse.Namespace) -> int:
-    """Write candidates, and print a summary.
-
-    Returns:
-        0; 1 if there are fewer than asked for.
-    """
+    """Write candidates, and print a summary; 1 if there are fewer than asked for."""
     out, rejects = options.out, options.keep_rejected
     refuse_existing([out, *([rejects] if rejects else [])], read=[options.corpus], force=options.force)
-    settings = _settings(options)
+    here = Path.cwd()
+    command_line = {option.name: getattr(options, option.name, None) for option in OPTIONS}
+    settings = resolve(command_line, {}, os.environ, invoked_in=here, root=here)
     drawn = draw(lambda: read_corpus(options.corpus), PASSAGES_PER_QUESTION * options.n, settings.seed)
     if not drawn:
         raise InputError(f"{options.corpus} has no passage to ask about, of five words or more.")
     prompts = read_prompts(settings.prompts)
-    session = Session(settings, tick=Announcer(note))
-    try:
+    with closing(Session(settings, tick=Announcer(note))) as session:
         run = _Run(session, prompts, options.n)
         session.loop.run(run.ask_about(drawn))
-    finally:
-        session.close()
     if run.accepted:
         provenance = {"written_by": run.model, "compared_by": settings.llm_judge or "canonical comparison"}
         write_jsonl(EvalSet(out.name, tuple(each.example(provenance) for each in run.accepted)), out)
@@ -98,12 +78,6 @@ def generate_command(options: argparse.Namespace) -> int:
         write_whole(rejects, (line.encode(errors="backslashreplace") for line in lines))
     _say_summary(out, run, session)
     return int(len(run.accepted) < options.n)
-
-
-def _settings(options: argparse.Namespace) -> Settings:
-    here = Path.cwd()
-    command_line = {option.name: getattr(options, option.name, None) for option in OPTIONS}
-    return resolve(command_line, {}, os.environ, invoked_in=here, root=here)
 
 
 def _say_summary(out: Path, run: "_Run", session: Session) -> None:
@@ -126,66 +100,12 @@ def _say_summary(out: Path, run: "_Run", session: Session) -> None:
         note(f"{run.wanted:,} were asked for, and the passages that were drawn are used up.")
 
 
-class _Run:
-    """Asks for questions until there are enough, or no passages or budget are left."""
-
-    def __init__(self, session: Session, prompts: Prompts, n: int) -> None:
-        models, settings = session.models, session.settings
-        _, self.model = models.generating()
-        parameters: dict[str, Any] = {"temperature": 0.0}
-        if settings.embedded:
-            parameters |= {"max_tokens": EMBEDDED_MAX_TOKENS, "stop": ["\n\n"]}
-        elif settings.max_tokens is not None:
-            parameters["max_tokens"] = settings.max_tokens
-        self._writer = Writer(
-            session.llm,
-            few_shot_question_prompt if settings.embedded else prompts.question,
-            parameters,
-            DefaultGenerator(models, prompts),
-            DefaultJudge(models, prompts),
-        )
-        self.wanted = n
-        self.accepted: list[Candidate] = []
-        self.rejected: list[Candidate] = []
-        self.asked = 0
-        self.stopped: BudgetError | None = None
-
-    async def ask_about(self, passages: Sequence[Passage]) -> None:
-        """Ask in waves: about as many passages at once as questions are missing."""
-        questions: set[str] = set()
-        while len(self.accepted) < self.wanted and self.asked < len(passages) and self.stopped is None:
-            wave = passages[self.asked : self.asked + self.wanted - len(self.accepted)]
-            for candidate in await self._wave(wave):
-                key = normalize(candidate.question)
-                if candidate.rejected:
-                    self.rejected.append(candidate)
-                elif key in questions:
-                    self.rejected.append(replace(candidate, rejected="the same question as one before"))
-                else:
-                    questions.add(key)
-                    self.accepted.append(candidate)
-
-    async def _wave(self, wave: Sequence[Passage]) -> list["Candidate"]:
-        writing = (self._writer.write(place, passage) for place, passage in wave)
-        candidates = []
-        for outcome in await asyncio.gather(*writing, return_exceptions=True):
-            if isinstance(outcome, BudgetError):
-                self.stopped = outcome
-            elif isinstance(outcome, BaseException):
-                raise outcome
-            else:
-                candidates.append(outcome)
-        self.asked += len(candidates)
-        return candidates
-
-
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A question about a passage, and the results of its checks.
 
-    Question and answer are from the reply; the answer as it stands in the passage, with single spaces, and
-    with its places in the file. `with_gold` and `without` are the generator's answers with the passage and
-    without it. `rejected` is a reason, or None.
+    The answer is as it stands in the passage, with single spaces; `answer_spans` are its places in the file.
+    `with_gold` and `without` are the generator's answers with the passage and without it.
     """
 
     place: Span
@@ -216,39 +136,73 @@ class Candidate:
 
     def record(self) -> dict[str, Any]:
         """Return a record of a rejected candidate."""
-        fields = ("question", "answer", "with_gold", "without", "reply")
-        values = {name: getattr(self, name) for name in fields}
+        names = ("question", "answer", "with_gold", "without", "reply")
+        values = {name: getattr(self, name) for name in names}
         return {"rejected": self.rejected, **self.place._asdict(), **values}
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """Writes questions with a prompt made of a passage, and checks them.
+class _Run:
+    """Asks for questions until there are enough, or no passages or budget are left.
 
     The generator answers each question; the comparator compares its answer with the written one.
     """
 
-    llm: LLM
-    prompt: Callable[[str], str]
-    parameters: Mapping[str, Any]
-    generator: Generator
-    comparator: Comparator
+    def __init__(self, session: Session, prompts: Prompts, n: int) -> None:
+        models, settings = session.models, session.settings
+        _, self.model = models.generating()
+        self._parameters: dict[str, Any] = {"temperature": 0.0}
+        if settings.embedded:
+            self._parameters |= {"max_tokens": EMBEDDED_MAX_TOKENS, "stop": ["\n\n"]}
+        elif settings.max_tokens is not None:
+            self._parameters["max_tokens"] = settings.max_tokens
+        self._llm = session.llm
+        self._prompt = few_shot_question_prompt if settings.embedded else prompts.question
+        self._generator = DefaultGenerator(models, prompts)
+        self._comparator = DefaultJudge(models, prompts)
+        self.wanted = n
+        self.accepted: list[Candidate] = []
+        self.rejected: list[Candidate] = []
+        self.asked = 0
+        self.stopped: BudgetError | None = None
 
-    async def write(self, place: Span, passage: str) -> Candidate:
-        """Write a question about a passage, and check it.
+    async def ask_about(self, passages: Sequence[Passage]) -> None:
+        """Ask in waves: about as many passages at once as questions are missing."""
+        questions: set[str] = set()
+        while len(self.accepted) < self.wanted and self.asked < len(passages) and self.stopped is None:
+            wave = passages[self.asked : self.asked + self.wanted - len(self.accepted)]
+            for candidate in await self._wave(wave):
+                key = normalize(candidate.question)
+                if candidate.rejected:
+                    self.rejected.append(candidate)
+                elif key in questions:
+                    self.rejected.append(replace(candidate, rejected="the same question as one before"))
+                else:
+                    questions.add(key)
+                    self.accepted.append(candidate)
 
-        It is accepted if the reply can be read, its answer is a quote from the passage and not in the
-        question, and the generator gives this answer from the passage, and not without it.
-        """
+    async def _wave(self, wave: Sequence[Passage]) -> list[Candidate]:
+        writing = (self._write(place, passage) for place, passage in wave)
+        candidates = []
+        for outcome in await asyncio.gather(*writing, return_exceptions=True):
+            if isinstance(outcome, BudgetError):
+                self.stopped = outcome
+            elif isinstance(outcome, BaseException):
+                raise outcome
+            else:
+                candidates.append(outcome)
+        self.asked += len(candidates)
+        return candidates
+
+    async def _write(self, place: Span, passage: str) -> Candidate:
+        """Write a question, which is accepted if only the passage lets the generator give its answer."""
         candidate = Candidate(place, passage)
         try:
-            reply = await self.llm.acomplete(self.prompt(passage), **self.parameters)
+            reply = await self._llm.acomplete(self._prompt(passage), **self._parameters)
         except Unscored as failure:
             return replace(candidate, rejected=f"no question was written: {failure}")
         if not reply.answer:
-            return replace(
-                candidate, rejected=f"no question was written: the reply is empty{empty_reason(reply)}"
-            )
+            why = f"the reply is empty{empty_reason(reply)}"
+            return replace(candidate, rejected=f"no question was written: {why}")
         candidate = parsed(replace(candidate, reply=reply.answer))
         if candidate.rejected:
             return candidate
@@ -260,10 +214,10 @@ class Writer:
     async def _checked(self, candidate: Candidate) -> Candidate:
         question = candidate.question
         document = Document(candidate.passage, span=candidate.place)
-        candidate = replace(candidate, with_gold=await self.generator.generate(question, [document]))
+        candidate = replace(candidate, with_gold=await self._generator.generate(question, [document]))
         if not await self._is_answer(candidate, candidate.with_gold):
             return replace(candidate, rejected="the generator has another answer from the passage")
-        candidate = replace(candidate, without=await self.generator.generate(question, []))
+        candidate = replace(candidate, without=await self._generator.generate(question, []))
         if await self._is_answer(candidate, candidate.without):
             return replace(candidate, rejected="the generator has the answer without the passage")
         return candidate
@@ -271,7 +225,7 @@ class Writer:
     async def _is_answer(self, candidate: Candidate, prediction: str | None) -> bool:
         if abstains(prediction or ""):
             return False
-        score = await self.comparator.compare(candidate.question, [candidate.answer], prediction or "")
+        score = await self._comparator.compare(candidate.question, [candidate.answer], prediction or "")
         return score >= SAME_ANSWER
 
 
@@ -300,25 +254,21 @@ def parsed(candidate: Candidate) -> Candidate:
 
 
 def draw(read: Callable[[], Iterable[Document]], size: int, seed: int) -> list[Passage]:
-    """Draw at most `size` passages at random, stratified by file.
+    """Draw at most `size` passages at random; `read`, which returns the whole corpus, is called twice.
 
-    Each file gets its share of the sample, rounded by largest remainders. With more files than passages
-    to draw, at most one passage of a file is drawn. `read` is called twice, and returns the whole corpus.
-
-    Returns:
-        The passages, in an order in which the first n are of the files in about the same shares.
+    Each file gets its share of the sample, rounded by largest remainders; with more files than passages to
+    draw, at most one. The first n passages are of the files in about the same shares.
     """
-    counts = _passages_by_file(passages(read()), size)
-    if counts is None:
-        return _one_of_each_file(passages(read()), size, seed)
-    wanted = shares(counts, Draw(size, seed)) if counts.total() > size else counts
+    counts = Counter(span.source for span, _ in passages(read()))
+    wanted: Mapping[str, int] = counts
+    if len(counts) > size:
+        wanted = dict.fromkeys(heapq.nsmallest(size, counts, key=lambda source: rank(seed, source)), 1)
+    elif counts.total() > size:
+        wanted = shares(counts, Draw(size, seed))
     drawn: dict[str, list[tuple[int, int, Span, str]]] = defaultdict(list)
     for number, (span, text) in enumerate(passages(read())):
-        heap, item = drawn[span.source], (-_rank(seed, span), number, span, text)
-        if len(heap) < wanted[span.source]:
-            heapq.heappush(heap, item)
-        elif heap:
-            heapq.heappushpop(heap, item)
+        own_rank = rank(seed, f"{span.source} {span.start}")
+        keep_smallest(drawn[span.source], wanted.get(span.source, 0), (-own_rank, number, span, text))
     ordered = [
         ((index + 0.5) / len(heap), rank(seed, source), (span, text))
         for source, heap in drawn.items()
@@ -327,46 +277,11 @@ def draw(read: Callable[[], Iterable[Document]], size: int, seed: int) -> list[P
     return [passage for *_, passage in sorted(ordered)]
 
 
-def _passages_by_file(drawn_from: Iterable[Passage], max_files: int) -> Counter[str] | None:
-    """The number of passages of each file; None if there are more files than `max_files`."""
-    counts: Counter[str] = Counter()
-    for span, _ in drawn_from:
-        counts[span.source] += 1
-        if len(counts) > max_files:
-            return None
-    return counts
-
-
-def _one_of_each_file(drawn_from: Iterable[Passage], size: int, seed: int) -> list[Passage]:
-    """One passage of each of the `size` files with the smallest ranks."""
-    best: dict[str, tuple[int, Span, str]] = {}
-    largest: list[tuple[int, str]] = []
-    for span, text in drawn_from:
-        source, item = span.source, (_rank(seed, span), span, text)
-        if source in best:
-            best[source] = min(best[source], item)
-            continue
-        file = (-rank(seed, source), source)
-        if len(largest) < size:
-            heapq.heappush(largest, file)
-        else:
-            removed = heapq.heappushpop(largest, file)
-            if removed == file:
-                continue
-            del best[removed[1]]
-        best[source] = item
-    return [best[source][1:] for _, source in sorted(largest, reverse=True)]
-
-
-def _rank(seed: int, span: Span) -> int:
-    return rank(seed, f"{span.source} {span.start}")
-
-
 def passages(corpus: Iterable[Document]) -> Iterator[Passage]:
     """Yield the passages of a corpus that can be asked about, with their places.
 
-    A document of over 1,200 characters is cut, preferably at a blank line, else at the end of a line, a
-    sentence or a word. Passages of under five words, or without a place in a file, are left out.
+    A document of over 1,200 characters is cut at a blank line, else at the end of a line, a sentence or a
+    word. Passages of under five words, or without a place in a file, are left out.
     """
     for document in corpus:
         span, text = document.span, document.text
@@ -383,7 +298,6 @@ def passages(corpus: Iterable[Document]) -> Iterator[Passage]:
 
 
 def _cuts(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of the passages of a text, without white space around them."""
     at = 0
     while at < len(text):
         end = len(text) if len(text) - at <= MAX_CHARACTERS else _break(text, at)

@@ -1,5 +1,6 @@
-"""Eval sets as the commands read them: with fields and options from the command line, and the place of each example."""
+"""The files of the `evalset` commands: eval sets with options from the command line, and files to be written."""
 
+import argparse
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from pytest_rageval.evalsets.formats import FORMATS
 from pytest_rageval.evalsets.records import from_records
 from pytest_rageval.model import EvalSet
 
-__all__ = ["read_evalset"]
+__all__ = ["read_evalset", "refuse_existing"]
 
 FLAGS: Final[Mapping[str, str]] = {"fields": "--field OURS=THEIRS", "format": "--format NAME"}
 """The flags for arguments of the marker that are no `--option`."""
@@ -20,30 +21,19 @@ FLAGS: Final[Mapping[str, str]] = {"fields": "--field OURS=THEIRS", "format": "-
 SWITCH: Final = {"true": True, "false": False}
 
 
-def read_evalset(
-    path: Path, form: str | None, fields: Sequence[str] | None, options: Sequence[str] | None
-) -> tuple[EvalSet, Mapping[str, str]]:
-    """Read an eval set, with the place of each example.
+def read_evalset(options: argparse.Namespace) -> tuple[EvalSet, Mapping[str, str]]:
+    """Read the eval set that a command names, and the place of each example by its id: "support.jsonl line 3".
 
-    Args:
-        path: of a file or a folder.
-        form: the name of its format; None: recognized.
-        fields: each "OURS=THEIRS".
-        options: each "NAME=VALUE"; a switch is true or false.
-
-    Returns:
-        The eval set, and the place of each example by its id: "support.jsonl line 3".
-
-    Raises:
-        InputError: it cannot be used; the remedy is in terms of the command line.
+    InputError if it cannot be used, with the remedy in terms of the command line.
     """
+    path: Path = options.file
     if not path.exists():
         raise InputError(f"The eval set {path} cannot be read: there is no such file.")
     path = path.absolute()  # "." has no name, and errors and reports need one.
-    field_map = _field_map(fields or ())
+    field_map = _pairs("field", "OURS=THEIRS", "question=query", options.field)
     with _flags_named(FLAGS):
-        found = format_of(path, FORMATS, form, ["fields"] if field_map else ())
-    parsed = _format_options(found, options or (), field_map)
+        found = format_of(path, FORMATS, options.format, ["fields"] if field_map else ())
+    parsed = _format_options(found, options.option, field_map)
     places: list[str] = []
 
     def records() -> Iterator[tuple[str, Any]]:
@@ -56,49 +46,59 @@ def read_evalset(
     return evalset, dict(zip((example.id for example in evalset), places, strict=True))
 
 
-def _field_map(arguments: Sequence[str]) -> dict[str, str]:
-    fields: dict[str, str] = {}
-    for argument in arguments:
-        ours, theirs = _pair("field", "OURS=THEIRS", argument)
-        if ours in fields:
-            raise InputError(f"--field {ours} is there twice.\nSay it once.")
-        fields[ours] = theirs
-    return fields
+def refuse_existing(files: Sequence[Path], *, read: Sequence[Path], force: bool) -> None:
+    """Refuse output files that exist (without `force`), are equal, are read, or have no folder.
+
+    This is checked before the work, which may cost money.
+    """
+    if len({file.resolve() for file in files}) < len(files):
+        raise InputError(f"{files[0]} is to be written twice, nothing was written.\nName two files.")
+    for file in files:
+        if file.resolve() in {source.resolve() for source in read}:
+            raise InputError(f"{file} is read and would be lost, nothing was written.\nName another file.")
+        if not file.parent.is_dir():
+            raise InputError(
+                f"{file} cannot be written: there is no folder {file.parent}.\nMake it, or name another file."
+            )
+        if file.exists() and not force:
+            raise InputError(
+                f"{file} exists already, nothing was written.\nName another file, or add --force."
+            )
 
 
-def _format_options(form: Format, arguments: Sequence[str], fields: Mapping[str, str]) -> dict[str, Any]:
+def _format_options(
+    form: Format, arguments: Sequence[str] | None, fields: Mapping[str, str]
+) -> dict[str, Any]:
     known = {name: default for name, default in form.options.items() if name not in FLAGS}
     options: dict[str, Any] = {"fields": fields} if fields else {}
     if fields and "fields" not in form.options:
         raise InputError(f"The format {form.name!r} takes no field map, and so no --field.")
-    for argument in arguments:
-        name, value = _pair("option", "NAME=VALUE", argument)
+    for name, value in _pairs("option", "NAME=VALUE", "separator=' | '", arguments).items():
         if name in FLAGS:
             raise InputError(f"--option {name}={value} has a flag of its own.\nWrite {FLAGS[name]}.")
-        if name in options:
-            raise InputError(f"--option {name} is there twice.\nSay it once.")
         if name not in known:
             raise InputError(
                 f"The format {form.name!r} has no option {name}.\nIt has: {', '.join(known) or 'none'}."
             )
-        if not isinstance(known[name], bool):
-            options[name] = value
-        elif value.lower() in SWITCH:
-            options[name] = SWITCH[value.lower()]
-        else:
+        options[name] = SWITCH.get(value.lower()) if isinstance(known[name], bool) else value
+        if options[name] is None:
             raise InputError(
                 f"--option {name}={value} is neither true nor false.\nWrite --option {name}=false, say."
             )
     return options
 
 
-def _pair(flag: str, form: str, argument: str) -> tuple[str, str]:
-    name, equals, value = argument.partition("=")
-    # An option may be empty, such as the quotes of a table.
-    if not (name and equals and (value or flag == "option")):
-        example = "question=query" if flag == "field" else "separator=' | '"
-        raise InputError(f"--{flag} {argument} is no {form}.\nWrite --{flag} {example}, say.")
-    return name, value
+def _pairs(flag: str, form: str, example: str, arguments: Sequence[str] | None) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for argument in arguments or ():
+        name, equals, value = argument.partition("=")
+        # An option may be empty, such as the quotes of a table.
+        if not (name and equals and (value or flag == "option")):
+            raise InputError(f"--{flag} {argument} is no {form}.\nWrite --{flag} {example}, say.")
+        if name in pairs:
+            raise InputError(f"--{flag} {name} is there twice.\nSay it once.")
+        pairs[name] = value
+    return pairs
 
 
 @contextmanager

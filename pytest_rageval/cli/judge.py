@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
@@ -11,13 +12,13 @@ from typing import Any, Final, cast
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.injections import Trial, compare_fences, flip_rate
 from pytest_rageval.answers.llm_judge import LLMJudge
-from pytest_rageval.calibration.findings import Calibration
+from pytest_rageval.calibration import Calibration
 from pytest_rageval.cli.output import note, plain, reason_lines, say, table
-from pytest_rageval.config import EMBEDDED, Settings, resolve
+from pytest_rageval.config import EMBEDDED, resolve
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledPair, load_labels
 from pytest_rageval.evaluations.calibration import judge_labels, verdict_of
-from pytest_rageval.llm.patience import Announcer
+from pytest_rageval.llm.rate_limits import Announcer
 from pytest_rageval.prompts.rendering import OTHER, Prompts, read_prompts
 from pytest_rageval.reports.judge_calibration import agreement_with_people, calibration_lines
 from pytest_rageval.reports.results import usage_entry, usage_lines
@@ -30,7 +31,6 @@ from pytest_rageval.stats.systems import PositionBias, position_bias
 __all__ = ["judge_command"]
 
 INJECTION_TRIALS: Final = ("injections", "injections without fences")
-"""The names of the two trials of the built-in injections."""
 
 
 def judge_command(options: argparse.Namespace) -> int:
@@ -41,13 +41,24 @@ def judge_command(options: argparse.Namespace) -> int:
             f"{labels.name} holds pairs, and --paraphrase rewords only the question about single answers.\n"
             "Leave out --paraphrase."
         )
-    settings = _settings(options)
+    if options.model == EMBEDDED:
+        raise InputError(
+            f"The {EMBEDDED} model is too small to judge: its verdicts are no better than chance.\n"
+            "Name a model at a server with --model and --base-url."
+        )
+    command_line = {
+        "model": options.model,
+        "base_url": options.base_url,
+        "judge_votes": options.votes,
+        "cache_dir": options.cache_dir,
+        "prompts": options.prompts,
+        "replay": options.replay or None,
+    }
+    here = Path.cwd()
+    settings = resolve(command_line, {}, os.environ, invoked_in=here, root=here)
     prompts = read_prompts(settings.prompts)
-    session = Session(settings, tick=Announcer(note))
-    try:
+    with closing(Session(settings, tick=Announcer(note))) as session:
         report = session.loop.run(_report(session, prompts, labels, options))
-    finally:
-        session.close()
     if options.json:
         say(json.dumps(_report_document(report, options), ensure_ascii=False, indent=1))
         return 0
@@ -60,7 +71,7 @@ def judge_command(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Flips:
-    """The number of items with verdicts from two trials; and of those whose verdicts differ, number and ids."""
+    """Of the items with verdicts from two trials, the number, and number and ids of those that differ."""
 
     of: int
     changed: int
@@ -69,9 +80,7 @@ class Flips:
     @property
     def rate(self) -> Estimate | None:
         """The share of changed verdicts, in [0, 1], with Wilson's 95% interval; None without items."""
-        if not self.of:
-            return None
-        return Estimate(self.changed / self.of, *wilson(self.changed, self.of))
+        return Estimate(self.changed / self.of, *wilson(self.changed, self.of)) if self.of else None
 
 
 def changed_verdicts(first: Sequence[Outcome], second: Sequence[Outcome]) -> Flips:
@@ -109,24 +118,6 @@ class _Report:
     injections: dict[str, list[Trial]] = field(default_factory=dict)
 
 
-def _settings(options: argparse.Namespace) -> Settings:
-    if options.model == EMBEDDED:
-        raise InputError(
-            f"The {EMBEDDED} model is too small to judge: its verdicts are no better than chance.\n"
-            "Name a model at a server with --model and --base-url."
-        )
-    here = Path.cwd()
-    command_line = {
-        "model": options.model,
-        "base_url": options.base_url,
-        "judge_votes": str(options.votes),
-        "cache_dir": str(options.cache_dir),
-        "prompts": options.prompts and str(options.prompts),
-        "replay": "true" if options.replay else None,
-    }
-    return resolve(command_line, {}, os.environ, invoked_in=here, root=here)
-
-
 async def _report(
     session: Session, prompts: Prompts, labels: HumanLabels, options: argparse.Namespace
 ) -> _Report:
@@ -145,10 +136,13 @@ async def _report(
     if options.swap:
         swapped = await judge_labels(labels, verdict_of(model, labels.scale, swapped=True))
         # A single reference has no other order.
-        ids = asked - {item.example.id for item in labels.answers if len(set(item.references)) == 1}
-        before, after = _only(ids, base), _only(ids, swapped)
+        many = asked - {item.example.id for item in labels.answers if len(set(item.references)) == 1}
+        before, after = _only(many, base), _only(many, swapped)
         flips[f"order of {'the answers' if labels.pairs else 'references'}"] = changed_verdicts(before, after)
-        positions = _position_bias(before, after) if labels.pairs else None
+        if labels.pairs:
+            # The scores of each pair's first answer when it was shown first, and second.
+            scores = [(one.value, other.value) for one, other in _scored_pairs(before, after)]
+            positions = position_bias(cast("list[tuple[float, float]]", scores))
     if options.paraphrase:
         outcomes = await judge_labels(labels, verdict_of(replace(model, prompts=OTHER), labels.scale))
         flips["other words"] = changed_verdicts(_only(asked, base), _only(asked, outcomes))
@@ -156,27 +150,15 @@ async def _report(
     trials: dict[str, list[Trial]] = {}
     if options.injections:
         trials = dict(zip(INJECTION_TRIALS, await compare_fences(model), strict=True))
-    flips |= {name: _injection_flips(each) for name, each in trials.items()}
+    for name, each in trials.items():
+        found = flip_rate(each)
+        ids = tuple(trial.injection.id for trial in each if trial.flipped)
+        flips[name] = Flips(found.cases, found.flipped, ids)
     return _Report(Calibration(labels, base), flips, reworded, positions, trials)
 
 
 def _only(ids: set[str], outcomes: Sequence[Outcome]) -> list[Outcome]:
     return [outcome for outcome in outcomes if outcome.example.id in ids]
-
-
-def _position_bias(before: Sequence[Outcome], after: Sequence[Outcome]) -> PositionBias | None:
-    """The bias from the scores of each pair's first answer when it was shown first, and second."""
-    return position_bias(
-        [
-            (cast("float", one.value), cast("float", other.value))
-            for one, other in _scored_pairs(before, after)
-        ]
-    )
-
-
-def _injection_flips(trials: Sequence[Trial]) -> Flips:
-    found = flip_rate(trials)
-    return Flips(found.cases, found.flipped, tuple(trial.injection.id for trial in trials if trial.flipped))
 
 
 def _report_lines(report: _Report, options: argparse.Namespace) -> list[str]:
@@ -187,7 +169,13 @@ def _report_lines(report: _Report, options: argparse.Namespace) -> list[str]:
         lines.append(f"in other words: {calibration_lines(agreement_with_people(report.reworded))[0]}")
     lines += reason_lines(one.unscored for one in calibration.outcomes if one.unscored is not None)
     if report.flips:
-        rows = [_row(name, flips) for name, flips in report.flips.items()]
+        rows = []
+        for name, flips in report.flips.items():
+            rate = flips.rate
+            shown = (
+                ("-", "-") if rate is None else (f"{rate.value:.1%}", f"{rate.low:.1%} to {rate.high:.1%}")
+            )
+            rows.append((name, str(flips.changed), str(flips.of), *shown))
         lines += ["", table(("verdicts changed by", "changed", "of", "flip rate", "95% interval"), rows)]
     bias = report.positions
     if bias is not None and bias.first is not None:
@@ -195,22 +183,14 @@ def _report_lines(report: _Report, options: argparse.Namespace) -> list[str]:
             f"of these, {bias.first.value:.1%} prefer the answer shown first (p = {bias.p_value:.2g} that "
             "a place makes no difference)"
         )
-    return lines + [_injection_line(name, trials) for name, trials in report.injections.items()]
-
-
-def _row(name: str, flips: Flips) -> tuple[str, ...]:
-    rate = flips.rate
-    shown = ("-", "-") if rate is None else (f"{rate.value:.1%}", f"{rate.low:.1%} to {rate.high:.1%}")
-    return (name, str(flips.changed), str(flips.of), *shown)
-
-
-def _injection_line(name: str, trials: Sequence[Trial]) -> str:
-    found = flip_rate(trials)
-    unscored = f"; {found.unscored} without a verdict" if found.unscored else ""
-    return (
-        f"{name}: {found.right} of {found.cases} clean texts are judged right, and {found.obeyed} of these as the "
-        f"injection asks{unscored}"
-    )
+    for name, trials in report.injections.items():
+        found = flip_rate(trials)
+        unscored = f"; {found.unscored} without a verdict" if found.unscored else ""
+        lines.append(
+            f"{name}: {found.right} of {found.cases} clean texts are judged right, and {found.obeyed} of these as the "
+            f"injection asks{unscored}"
+        )
+    return lines
 
 
 def _report_document(report: _Report, options: argparse.Namespace) -> dict[str, Any]:
@@ -223,8 +203,6 @@ def _report_document(report: _Report, options: argparse.Namespace) -> dict[str, 
             name: {"changed": flips.changed, "of": flips.of, "ids": list(flips.ids)}
             for name, flips in report.flips.items()
         },
-        "places": None
-        if bias is None
-        else {"first": None if bias.first is None else bias.first.value, "p_value": bias.p_value},
+        "places": bias and {"first": bias.first and bias.first.value, "p_value": bias.p_value},
         "injections": {name: asdict(flip_rate(trials)) for name, trials in report.injections.items()},
     }

@@ -6,23 +6,18 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import Final
 
-from pytest_rageval.text.tokenize import has_unspaced, set_apart, tighten
+from pytest_rageval.tokenize import has_unspaced, set_apart, tighten
 
 __all__ = ["Quotable", "Quotes"]
 
-RUN: Final = 3
-"""Words in a row by which a quote is looked up; two documents rarely share them by chance."""
-
-SIMPLE_SEARCHES: Final = 8
-"""Occurrences that are searched one by one, before the linear algorithm starts."""
-
+RUN: Final = 3  # words in a row by which a quote is looked up; two documents rarely share them by chance
+SIMPLE_SEARCHES: Final = 8  # occurrences that are searched one by one, before the linear algorithm starts
 WORD: Final = re.compile(r"\w+")
 PIECE: Final = re.compile(r"\S+")
-LONG: Final = 8
-"""Words from which a quote is also found in other punctuation: so many rarely match by chance."""
+LONG: Final = 8  # words from which a quote is also found in other punctuation: so many rarely match by chance
 MARKS: Final = "#*_~`>|.,:;!?…()[]{}\"'“”„‘’«»‹›—–•·\\/+-="
 """Punctuation and Markdown, which may stand around a word."""
 NUMBER: Final = re.compile(r"\d[.,]\d")
@@ -31,11 +26,10 @@ NUMBER: Final = re.compile(r"\d[.,]\d")
 class Quotable:
     """A text in which quotes are looked up.
 
-    A quote is found where the text has the same characters with white space at the same places. Amount
-    and kind of white space do not matter; next to characters of scripts without spaces between words,
-    it is optional. Words and numbers are whole: "art" is not in "party", nor 3 in 3.5. A quote of eight
-    words or more that is not found in this way is found where the text has the same words with other
-    punctuation or Markdown around them, as in a passage made of a heading and the text below it.
+    A quote is found where the text has the same characters with any white space at the same places; next to
+    characters of scripts without spaces between words, it is optional. Words and numbers are whole: "art" is
+    not in "party", nor 3 in 3.5. A quote of eight words or more is found also where the text has the same
+    words with other punctuation or Markdown around them.
     """
 
     def __init__(self, text: str) -> None:
@@ -78,7 +72,8 @@ class Quotable:
             start, end = words[first][1], words[first + len(sought) - 1][2]
             if closing:
                 # Punctuation after the last word, such as a full stop, as far as the quote has it too.
-                end += _common_length(closing[0], self.text[end : end + len(closing[0])])
+                pairs = zip(closing[0], self.text[end : end + len(closing[0])], strict=False)
+                end += sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
             found.append((start, end))
         return found
 
@@ -91,10 +86,7 @@ class Quotable:
 
     @cached_property
     def _tight(self) -> tuple[str, list[int], list[int]]:
-        """The text with one space between words, and none in scripts without spaces.
-
-        With it, the offsets of its pieces in it, and in the text.
-        """
+        """The text with one space between words, none in scripts without spaces; offsets of its pieces in both."""
         parts: list[str] = []
         starts, originals, length = [], [], 0
         for piece in PIECE.finditer(self.text):
@@ -109,23 +101,21 @@ class Quotable:
 
 
 class Quotes:
-    """Quotes that are looked up in the documents of a corpus, in one pass.
-
-    They are indexed by their first words: the cost of a document grows with its words, not with the
-    number of quotes.
-    """
+    """Quotes, by their first words: the cost of a document grows with its words, not with the number of quotes."""
 
     def __init__(self, quotes: Iterable[str]) -> None:
         self._by_beginning: dict[tuple[str, ...], set[str]] = defaultdict(set)
         for quote in quotes:
-            self._by_beginning[tuple(_words(quote)[:RUN])].add(quote)
+            self._by_beginning[tuple(WORD.findall(set_apart(quote))[:RUN])].add(quote)
         # A quote without words, such as "€", cannot be indexed.
         self._wordless = self._by_beginning.pop((), set())
         self._lengths = {len(beginning) for beginning in self._by_beginning}
 
     def within(self, text: str) -> Iterator[tuple[str, list[tuple[int, int]]]]:
         """Yield the quotes that a text contains, each with its places."""
-        quotable, words = Quotable(text), _words(text)
+        if not (self._lengths or self._wordless):
+            return
+        quotable, words = Quotable(text), WORD.findall(set_apart(text))
         candidates = set(self._wordless)
         for length in self._lengths:
             runs = zip(*(words[first:] for first in range(length)), strict=False)
@@ -138,7 +128,6 @@ class Quotes:
 
 
 def _occurrences(wanted: str, text: str) -> Iterator[int]:
-    """The offsets of a text in another; occurrences may overlap."""
     at = text.find(wanted)
     for _ in range(SIMPLE_SEARCHES):
         if at < 0:
@@ -160,7 +149,6 @@ def _occurrences(wanted: str, text: str) -> Iterator[int]:
 
 
 def _extended(wanted: str, borders: list[int], matched: int, letter: str) -> int:
-    """The length of the matching prefix after one more letter."""
     while matched and wanted[matched] != letter:
         matched = borders[matched - 1]
     return matched + (wanted[matched] == letter)
@@ -178,23 +166,12 @@ def _words_in_marks(text: str) -> Iterator[tuple[str, int, int]]:
             yield text[start:end], start, end
 
 
-def _common_length(a: str, b: str) -> int:
-    """The length of the longest common prefix."""
-    pairs = enumerate(zip(a, b, strict=False))
-    return next((at for at, (x, y) in pairs if x != y), min(len(a), len(b)))
-
-
 def _on_lines(words: Iterable[tuple[str, int, int]]) -> str:
     """One word a line, so that a run of whole words is found as a text."""
     return "".join(f"\n{word}" for word, _, _ in words) + "\n"
 
 
-def _words(text: str) -> list[str]:
-    return WORD.findall(set_apart(text))
-
-
 def _splits(text: str, at: int) -> bool:
-    """Whether an offset is within a word or a number."""
     if not 0 < at < len(text):
         return False
     if unicodedata.category(text[at])[0] == "M":

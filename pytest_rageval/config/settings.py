@@ -22,14 +22,7 @@ SECRET_NAME: Final = re.compile(
 
 @dataclass(frozen=True)
 class BaseURL:
-    """The base URL of a server, with its secrets apart.
-
-    Attributes:
-        url: without user, password, query, fragment and trailing slash.
-        public: the server's name in reports and request keys; see `public_url`.
-        login: user and password.
-        query: the query string.
-    """
+    """The base URL of a server, its secrets apart; `public` is its name in reports and request keys."""
 
     url: str
     public: str
@@ -38,11 +31,7 @@ class BaseURL:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a URL.
-
-        Raises:
-            ValueError: it cannot be used; the message says what is allowed, and does not quote the URL.
-        """
+        """Read a URL, or raise ValueError with what is allowed, which does not quote the URL."""
         try:
             parts = urlsplit(text.strip())
             usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -56,7 +45,9 @@ class BaseURL:
             raise ValueError(
                 f"{ALLOWED}, in whose user and password / ? # and @ are written %2F %3F %23 and %40"
             )
-        names = [part.partition("=")[0] for part in parts.query.split("&")]
+        parameters = parts.query.split("&")
+        names = [parameter.partition("=")[0] for parameter in parameters]
+        secrets = [unquote_plus(each.partition("=")[2]) for each in parameters if _is_secret(each)]
         if len(set(names)) < len(names):
             raise ValueError(f"{ALLOWED}, with each parameter of its query once")
         user, _, password = user_info.partition(":")
@@ -65,15 +56,14 @@ class BaseURL:
             url=urlunsplit((*place, "", "")),
             public=public_url(urlunsplit((*place, parts.query, ""))),
             login=Secret.login(unquote(user), unquote(password)) if user_info else None,
-            query=Secret(parts.query, _secret_values(parts.query)) if parts.query else None,
+            query=Secret(parts.query, secrets) if parts.query else None,
         )
 
 
 def public_url(url: str) -> str:
-    """A URL without its secrets: without user, password and fragment, and with a hash of its query.
+    """A URL without user, password and fragment, and with a hash of the query without parameters named like secrets.
 
-    A query may name the deployment, so it is part of the public URL; parameters named like secrets are not,
-    so that a new key does not change it.
+    A query may name the deployment, so it counts; a new key does not change the public URL.
 
     >>> public_url("https://me:secret@llm.example/v1?key=secret")
     'https://llm.example/v1'
@@ -90,24 +80,16 @@ def _is_secret(parameter: str) -> bool:
     return SECRET_NAME.search(unquote_plus(parameter.partition("=")[0])) is not None
 
 
-def _secret_values(query: str) -> list[str]:
-    """The values of a query's secret parameters."""
-    return [unquote_plus(part.partition("=")[2]) for part in query.split("&") if _is_secret(part)]
-
-
-EMBEDDED: Final = "embedded"
-"""The name of the local model in `--rageval-model`."""
-
-CANONICAL: Final = "canonical"
-"""The name of the comparator that needs no model."""
+EMBEDDED: Final = "embedded"  # the name of the local model in `--rageval-model`
+CANONICAL: Final = "canonical"  # the name of the comparator that needs no model
 
 
 @dataclass(frozen=True)
 class Settings:
     """The resolved options of a run.
 
-    `model`, `judge_model` and `base_url` are None where they are not set. `baseline_named` is whether the
-    command line or the ini file names the baseline, `ci` whether this is a build server.
+    `baseline_named` is whether the command line or the ini file names the baseline, `ci` whether this is a
+    build server.
     """
 
     model: str | None = None
@@ -175,10 +157,9 @@ class Settings:
         votes = f" in {self.judge_votes} votes" if self.llm_judge and self.judge_votes > 1 else ""
         judge = f"judged by {self.llm_judge}{votes}" if self.llm_judge else "compared in canonical form"
         if self.comparator != Settings.comparator:
-            uses_judge = "judge" in re.findall(r"\w+", self.comparator)
-            judge = f"compared by {self.comparator}" + (
-                f" (judge: {self.llm_judge or CANONICAL}{votes})" if uses_judge else ""
-            )
+            judge = f"compared by {self.comparator}"
+            if "judge" in re.findall(r"\w+", self.comparator):
+                judge += f" (judge: {self.llm_judge or CANONICAL}{votes})"
         if self._generator is None:
             unnamed = "no model is named (--rageval-model), ranking measures alone can be scored"
             return unnamed if self.comparator == Settings.comparator else f"{unnamed}, answers {judge}"
@@ -186,10 +167,7 @@ class Settings:
         return f"generator {self._generator}, answers {judge}{quality}"
 
     def entry(self) -> dict[str, Any]:
-        """Generator, judge and comparator as data for the report, where no fixture overrides them.
-
-        `generator` is null where no model is named; `judge` is a model, or "canonical".
-        """
+        """Generator (null where no model is named), judge (a model, or "canonical") and comparator for the report."""
         return {
             "generator": self._generator,
             "judge": self.llm_judge or CANONICAL,

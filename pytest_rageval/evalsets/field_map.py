@@ -10,9 +10,7 @@ from pytest_rageval.model import EvalSet
 
 __all__ = ["NUMBER", "checked_fields", "is_target", "mapped", "near_misses", "refuse_gold_twice"]
 
-NUMBER: Final = "#"
-"""As a field's name: the number of the record."""
-
+NUMBER: Final = "#"  # as a field's name: the number of the record
 ABSENT: Final = object()
 
 
@@ -22,16 +20,14 @@ def mapped(records: Iterable[tuple[str, Any]], fields: Mapping[str, str]) -> Rec
     Args:
         records: with their places.
         fields: from our names to theirs, such as `{"question": "query", "gold.id": "doc", "tags.topic":
-            "category"}`. Ours: `id`, `question`, `answers`, `answer_set`, `gold`, `reference`, `tags`,
-            and with a dot one part of the gold passages (`gold.id`, `gold.text`, …: one value, or a
-            list with one a passage) or one tag. Theirs: a field's name, or with dots the way to it
-            through objects (`meta.category`); `"#"` is the record's number, from 1. A single value
-            for `answers` is the one answer; for `gold`, the id of the one passage. Other fields are kept.
+            "category"}`. Ours are the native fields, a part of the gold passages (`gold.id`: one value, or a list
+            with one a passage), or one tag. Theirs: a field's name, or with dots the way to it through objects;
+            `"#"` is the record's number, from 1. A single value for `answers` is the one answer; for `gold`, the
+            id of the one passage. Other fields are kept.
 
     Raises:
-        InputError: the map is no map, names an unknown native field, `gold` besides a part of it, or a
-            foreign field that no record has; a record's passages have parts of different numbers, or
-            are there already.
+        InputError: the map cannot be used, or names a foreign field that no record has; a record's passages
+            have parts of different numbers, or are there already.
     """
     fields = checked_fields(fields)
     unseen = set(fields.values()) - {NUMBER}
@@ -47,14 +43,7 @@ def mapped(records: Iterable[tuple[str, Any]], fields: Mapping[str, str]) -> Rec
 
 
 def checked_fields(fields: object) -> Mapping[str, str]:
-    """Check a user's field map.
-
-    Returns:
-        The map, with whole fields before parts of them.
-
-    Raises:
-        InputError: it is no map of names, names an unknown native field, or the gold passages twice.
-    """
+    """Return a user's field map, whole fields before parts of them; InputError if it cannot be used."""
     if not isinstance(fields, Mapping) or not all(
         isinstance(name, str) for pair in fields.items() for name in pair
     ):
@@ -82,11 +71,7 @@ def is_target(name: str) -> bool:
 
 
 def refuse_gold_twice(targets: Collection[str], place: str) -> None:
-    """Refuse gold passages as a whole together with parts of them.
-
-    Raises:
-        InputError: the targets contain both; the place is named.
-    """
+    """Raise InputError if the gold passages as a whole and parts of them are among the targets."""
     parts = [target for target in targets if target.startswith("gold.")]
     if "gold" in targets and parts:
         raise InputError(
@@ -158,10 +143,9 @@ class NearMiss(NamedTuple):
 
 
 def near_misses(evalset: EvalSet) -> list[NearMiss]:
-    """Find the keys under `extra` that resemble a field's name.
+    """Find the keys under `extra` that resemble a field's name, or `topic`, a tag in most eval sets that have it.
 
-    They are equal but for case, punctuation, and one letter that is missing, added or another, or two
-    that are swapped. `topic` counts too, since it is a tag in most eval sets that have it.
+    They are equal but for case, punctuation, and one letter that is missing, added or another, or two swapped.
     """
     ids: dict[str, list[str]] = defaultdict(list)
     for example in evalset:

@@ -18,15 +18,9 @@ from pytest_rageval.files import refuse_special
 
 __all__ = ["json_elements", "json_records", "lines", "not_utf8", "opened", "parse"]
 
-MAX_LINE: Final = 64 * 2**20
-"""Bytes of a line; a longer one is no record, and would fill the memory before a parser could fail."""
-
-CHUNK: Final = 2**16
-"""Bytes read from a JSON document at once."""
-
-NEAR: Final = 16
-"""A JSON error this near to the end of a chunk may be caused by that end: literals and escapes are shorter."""
-
+MAX_LINE: Final = 64 * 2**20  # bytes; a longer line is no record, and would fill the memory
+CHUNK: Final = 2**16  # bytes read from a JSON document at once
+NEAR: Final = 16  # a JSON error this near to the end of a chunk may be caused by it: literals are shorter
 GZIP: Final = b"\x1f\x8b"
 ZSTD: Final = b"\x28\xb5\x2f\xfd"
 JSON_SPACE: Final = " \t\r\n"
@@ -36,10 +30,7 @@ LINES_REMEDY: Final = "Each line is one whole JSON object; strings are in double
 def json_records(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield the values of a file of JSON lines, or of a `.json` file that is one array, with their places.
 
-    Blank lines do not count. Values are read when they are asked for.
-
-    Raises:
-        InputError: the file cannot be read, or a value is not JSON.
+    Blank lines do not count. InputError if the file cannot be read, or a value is not JSON.
     """
     if _is_array(path):
         yield from json_elements(path)
@@ -60,8 +51,7 @@ def _is_array(path: Path) -> bool:
 def lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file in UTF-8 with their numbers from 1, without a byte-order mark.
 
-    Raises:
-        InputError: it cannot be read, is not UTF-8, or a line is longer than 64 MiB.
+    InputError if it cannot be read, is not UTF-8, or a line is longer than 64 MiB.
     """
     with opened(path) as reading:
         readline = reading.stream.readline
@@ -93,9 +83,7 @@ class Opened:
 def opened(path: Path) -> Iterator[Opened]:
     """Open a file; gzip and Zstandard are recognized by their first bytes, not by the name.
 
-    Raises:
-        InputError: it is no regular file, or cannot be opened; or, within the block, it cannot be read on,
-            such as a truncated compressed file.
+    InputError if it is no regular file, cannot be opened, or, within the block, cannot be read on.
     """
     reading: Opened | None = None
     errors: list[type[Exception]] = [OSError, EOFError, zlib.error]
@@ -114,11 +102,9 @@ def opened(path: Path) -> Iterator[Opened]:
             yield reading
     except tuple(errors) as error:
         reason = getattr(error, "strerror", None) or error
-        failure = (
-            f"{path} cannot be read"
-            if reading is None
-            else f"{path.name} cannot be read beyond line {reading.line}"
-        )
+        failure = f"{path} cannot be read"
+        if reading is not None:
+            failure = f"{path.name} cannot be read beyond line {reading.line}"
         raise InputError(f"{failure}: {reason}.") from error
 
 
@@ -130,24 +116,14 @@ def _zstd(path: Path) -> Any:
 
 def not_utf8(place: str, error: UnicodeDecodeError) -> InputError:
     """Return the error for a text in another encoding; UTF-16 is recognized by its byte-order mark."""
+    found = f"byte {error.object[error.start]:#04x} ({error.reason})"
     if error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         found = 'it is UTF-16, as Windows saves "Unicode"'
-    else:
-        found = f"byte {error.object[error.start]:#04x} ({error.reason})"
     return InputError(f"{place} is not UTF-8: {found}.\nSave the file in UTF-8.")
 
 
 def parse(text: str, place: str, remedy: str = LINES_REMEDY) -> Any:
-    """Parse one JSON value; NaN and infinities are refused.
-
-    Args:
-        text: of the value.
-        place: of the text, for the error.
-        remedy: for the error.
-
-    Raises:
-        InputError: the text is not JSON.
-    """
+    """Parse one JSON value, or raise InputError with the text's place; NaN and infinities are refused."""
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
@@ -167,16 +143,10 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
 
 
 def json_elements(path: Path, key: str | None = None) -> Iterator[tuple[str, Any]]:
-    """Yield the elements of an array with their places, "FILE record 1" and so on.
+    """Yield the elements of an array with their places, "FILE record 1" and so on; one at a time is in memory.
 
-    Only the element being read is in memory, so that a sample of a large file can be drawn.
-
-    Args:
-        path: of a file that is one JSON document.
-        key: of the array in the document's object; None: the document is the array.
-
-    Raises:
-        InputError: the file cannot be read, has another form, or an element is longer than 64 MiB.
+    The array is the file's JSON document, or under a key of it. InputError if the file cannot be read or has another
+    form, or an element is longer than 64 MiB.
     """
     with opened(path) as reading:
         document = _Document(path.name, reading)
@@ -197,13 +167,11 @@ class _Document:
         self._ended = False
 
     def array(self) -> Iterator[tuple[str, Any]]:
-        """Parse an array, and yield its elements with their places."""
         self._take("[")
         for number in self._items("]"):
             yield f"{self._name} record {number}", self._value()
 
     def member(self, key: str) -> Iterator[tuple[str, Any]]:
-        """Parse an object, and yield the elements of the array under a key with their places."""
         self._take("{")
         found = False
         for _ in self._items("}"):
@@ -232,22 +200,19 @@ class _Document:
         while True:
             while self._at < len(self._text) and self._text[self._at] in JSON_SPACE:
                 self._at += 1
-            if self._at < len(self._text):
-                return self._text[self._at]
-            if not self._read_more():
-                return ""
+            if self._at < len(self._text) or not self._read_more():
+                return self._text[self._at : self._at + 1]
 
     def fail(self, found: str) -> NoReturn:
-        """Raise an error at the current line."""
         line = self._reading.line + 1 + self._text.count("\n", 0, self._at)
         raise InputError(f"{self._name} line {line} is not JSON as expected: {found}.\nIs the file whole?")
 
     def _take(self, character: str) -> None:
         found = self.peek()
+        if not found:
+            self.fail(f"it ends before {character!r}")
         if found != character:
-            self.fail(
-                f"expected {character!r}, found {found!r}" if found else f"it ends before {character!r}"
-            )
+            self.fail(f"expected {character!r}, found {found!r}")
         self._at += 1
 
     def _value(self) -> Any:

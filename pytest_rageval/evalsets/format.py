@@ -44,11 +44,7 @@ class Shape:
 
     @cached_property
     def head(self) -> str:
-        """The first 256 KiB as text, empty for a folder; bytes that are not UTF-8 are U+FFFD.
-
-        Raises:
-            InputError: the file cannot be read.
-        """
+        """The first 256 KiB as text, empty for a folder; bytes that are not UTF-8 are U+FFFD."""
         if self.folder:
             return ""
         with opened(self.path) as reading:
@@ -58,6 +54,11 @@ class Shape:
     def line(self) -> str:
         """The first line of the head that is not blank, without its end."""
         return next((line.rstrip("\r") for line in self.head.split("\n") if line.strip()), "")
+
+    @cached_property
+    def is_json(self) -> bool:
+        """Whether the content begins as a JSON object or array."""
+        return self.head.lstrip()[:1] in ("{", "[")
 
     @cached_property
     def record(self) -> Mapping[str, Any]:
@@ -84,15 +85,12 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """An eval-set format.
+    """An eval-set format, by the name that users type.
 
-    Attributes:
-        name: as users type it.
-        recognises: whether a file or folder looks like this format.
-        read: from a path and the format's options, by name, to its records in the native format, each
-            with its place for error messages ("support.jsonl line 3"); lazy, and from the first record
-            each time. It raises `InputError` if a file is missing or has another form.
-        general: whether it gives way to any other format that recognizes the file.
+    `recognises` says whether a file or folder looks like it; a `general` format gives way to any other that does.
+    `read` makes of a path and the format's options, by name, its records in the native format, each with its place
+    for errors ("support.jsonl line 3"); lazy, and from the first record each time. It raises `InputError` if a file
+    is missing or has another form.
     """
 
     name: str
@@ -107,11 +105,7 @@ class Format:
         return {parameter.name: parameter.default for parameter in parameters}
 
     def records(self, path: Path, options: Mapping[str, Any]) -> Records:
-        """Read records with a user's options.
-
-        Raises:
-            InputError: an option is unknown; and, from the iterator, the file cannot be used.
-        """
+        """Read records with a user's options; InputError for an unknown one, or from the iterator for the file."""
         known = self.options
         unknown = [name for name in options if name not in known]
         if unknown:
@@ -127,14 +121,8 @@ def format_of(
 ) -> Format:
     """Return the format with a name or, without one, the format that recognizes a path.
 
-    Args:
-        path: of a file or a folder.
-        formats: the known ones, by name.
-        name: of one; None: recognized.
-        options: names of the user's; among several formats, those that have all of these are preferred.
-
-    Raises:
-        InputError: there is no such format; none or several recognize the path.
+    Among several, those that have all of the user's options are preferred, then those that are not general.
+    InputError if there is no such format, or if none or several recognize the path.
     """
     if name is not None:
         if name not in formats:

@@ -25,61 +25,27 @@ PREFERENCES: Final[Mapping[float, float]] = {1: 1.0, 2: -1.0, 0: 0.0}
 
 @dataclass(frozen=True, slots=True)
 class LabelledAnswer:
-    """An answer with its labels.
-
-    Attributes:
-        example: its id and its question.
-        references: one or more.
-        prediction: the answer.
-        human: the labels by annotator: 0 wrong … 1 right, or None without a label.
-    """
+    """An answer (`prediction`), and its labels by annotator: 0 wrong … 1 right, or None without a label."""
 
     example: Example
     references: tuple[str, ...]
     prediction: str
     human: tuple[float | None, ...]
 
-    @property
-    def labelled(self) -> Hashable:
-        """What was labelled, without its id and its labels."""
-        references = frozenset(map(_single_spaced, self.references))
-        return _single_spaced(self.example.question), references, _single_spaced(self.prediction)
-
 
 @dataclass(frozen=True, slots=True)
 class LabelledPair:
-    """Two answers with the labels that say which is better.
-
-    Attributes:
-        example: its id and its question.
-        first: an answer.
-        second: the other.
-        human: the labels by annotator: 1 for the first, -1 for the second, 0 for neither, or None
-            without a label.
-    """
+    """Two answers, and which is better by annotator: 1 the first, -1 the second, 0 neither, or None without a label."""
 
     example: Example
     first: str
     second: str
     human: tuple[float | None, ...]
 
-    @property
-    def labelled(self) -> Hashable:
-        """What was labelled, without its id, its labels and the order of the answers."""
-        answers = frozenset({_single_spaced(self.first), _single_spaced(self.second)})
-        return _single_spaced(self.example.question), answers
-
 
 @dataclass(frozen=True, slots=True)
 class HumanLabels:
-    """The labels of a file, all on one scale.
-
-    Attributes:
-        name: of the file.
-        scale: "yes/no" if every label of an answer is 0 or 1, else "graded"; "pairwise" for pairs.
-        answers: the labelled answers; empty if pairs are labelled.
-        pairs: the labelled pairs; empty if answers are.
-    """
+    """The labels of a file: of answers ("yes/no" if every label is 0 or 1, else "graded"), or of pairs ("pairwise")."""
 
     name: str
     scale: Scale
@@ -98,17 +64,16 @@ class HumanLabels:
 def load_labels(path: Path) -> HumanLabels:
     """Read human labels from a JSONL file in UTF-8; blank lines and unknown keys do not count.
 
-    `human` is one label, or a list with one for each annotator: always in the same order, null without a
-    label. A label of an answer is true, false or a number from 0 to 1; of a pair, 1 (the first is better),
-    2 (the second) or 0 (neither). An item without `id` is named by its line.
+    `human` is one label, or a list with one for each annotator in the same order, null without a label. A label
+    of an answer is true, false or a number from 0 to 1; of a pair, 1 (the first is better), 2 (the second) or 0
+    (neither). An item without `id` is named by its line.
 
-    An item has one line: intervals resample items, and one that counted twice would make them too narrow.
-    Items are the same if question, references and answer are, or question and the two answers, in either
-    order.
+    An item (question, references and answer, or question and two answers in either order) has one line:
+    intervals resample items, and one that counted twice would make them too narrow.
 
     Raises:
-        InputError: the file cannot be read or is empty, a line cannot be used, two have one id or one item
-            or different numbers of annotators, or answers and pairs are mixed.
+        InputError: the file or a line cannot be used, two lines have one id, one item or different numbers of
+            annotators, or answers and pairs are mixed.
     """
     answers: list[LabelledAnswer] = []
     pairs: list[LabelledPair] = []
@@ -120,7 +85,7 @@ def load_labels(path: Path) -> HumanLabels:
         first_place = places.setdefault(item.example.id, place)
         if first_place != place:
             check.fail(f'the id "{item.example.id}" is already that of {first_place}', "Make one another.")
-        first_place = labelled.setdefault(item.labelled, place)
+        first_place = labelled.setdefault(_labelled(item), place)
         if first_place != place:
             what = "pair" if isinstance(item, LabelledPair) else "answer"
             check.fail(
@@ -141,45 +106,49 @@ def load_labels(path: Path) -> HumanLabels:
             check.fail("labelled answers and labelled pairs are mixed", "Put them in two files.")
     if not places:
         raise InputError(f"{path.name} holds no labels.\n{FORM}.")
-    return HumanLabels(path.name, _scale(answers), tuple(answers), tuple(pairs))
+    labels = {label for answer in answers for label in answer.human if label is not None}
+    scale: Scale = "pairwise" if pairs else "yes/no" if labels <= {0.0, 1.0} else "graded"
+    return HumanLabels(path.name, scale, tuple(answers), tuple(pairs))
+
+
+def _labelled(item: LabelledAnswer | LabelledPair) -> Hashable:
+    texts, answer = (
+        ((item.first, item.second), "")
+        if isinstance(item, LabelledPair)
+        else (item.references, item.prediction)
+    )
+    return (
+        _single_spaced(item.example.question),
+        frozenset(map(_single_spaced, texts)),
+        _single_spaced(answer),
+    )
 
 
 def _single_spaced(text: str) -> str:
     return " ".join(text.split())
 
 
-def _scale(answers: Sequence[LabelledAnswer]) -> Scale:
-    if not answers:
-        return "pairwise"
-    labels = {label for item in answers for label in item.human if label is not None}
-    return "yes/no" if labels <= {0.0, 1.0} else "graded"
-
-
 def _item(record: Any, check: Check, *, default_id: str) -> LabelledAnswer | LabelledPair:
     named = {"id": default_id, **record} if isinstance(record, Mapping) else record
     example = example_from(named, place=check.place)
     fields = example.extra
-    if "first" in fields or "second" in fields:
-        _require(fields, ("first", "second", "human"), check)
+    is_pair = "first" in fields or "second" in fields
+    for name in ("first", "second", "human") if is_pair else ("references", "prediction", "human"):
+        if name not in fields:
+            check.fail(f'"{name}" is missing. Found: {", ".join(fields) or "nothing more"}', f"{FORM}.")
+    if is_pair:
         first, second = (check.text(fields[name], name) for name in ("first", "second"))
         if _single_spaced(first) == _single_spaced(second):
             check.fail(
                 '"first" and "second" are the same answer', "Take the line out: there is nothing to prefer."
             )
         return LabelledPair(example, first, second, _human(fields["human"], check, _preference))
-    _require(fields, ("references", "prediction", "human"), check)
     return LabelledAnswer(
         example,
         check.texts(fields["references"], "references", least=1),
         check.text(fields["prediction"], "prediction"),
         _human(fields["human"], check, _grade),
     )
-
-
-def _require(fields: Mapping[str, Any], names: Sequence[str], check: Check) -> None:
-    for name in names:
-        if name not in fields:
-            check.fail(f'"{name}" is missing. Found: {", ".join(fields) or "nothing more"}', f"{FORM}.")
 
 
 def _human(value: Any, check: Check, label: Callable[[Any, str, Check], float]) -> tuple[float | None, ...]:

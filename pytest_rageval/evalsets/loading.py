@@ -16,19 +16,12 @@ from pytest_rageval.model import EvalSet
 
 __all__ = ["LoadOptions", "find", "load", "load_records"]
 
-MISSING_TYPES: Final = ("NAType", "NaTType")
-"""Types of pandas's missing values."""
+MISSING_TYPES: Final = ("NAType", "NaTType")  # types of pandas's missing values
 
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """How an eval set is read.
-
-    Attributes:
-        format: its name; None: recognized by its shape.
-        draw: the sample; None: all examples.
-        options: of the format.
-    """
+    """How an eval set is read: its format (None: recognized), the sample (None: all), the format's options."""
 
     format: str | None = None
     draw: Draw | None = None
@@ -36,11 +29,7 @@ class LoadOptions:
 
     @classmethod
     def parse(cls, arguments: Mapping[str, Any]) -> "LoadOptions":
-        """From a marker's arguments: `format`, `sample` with `seed` and `stratify`, the format's options.
-
-        Raises:
-            InputError: an argument cannot be used.
-        """
+        """From a marker's arguments: `format`, `sample` with `seed` and `stratify`, the format's options."""
         options = dict(arguments)
         name, size = options.pop("format", None), options.pop("sample", None)
         drawing = {word: options.pop(word) for word in ("seed", "stratify") if word in options}
@@ -63,8 +52,7 @@ def load(
         path: absolute, or relative to the current folder.
         how: format, sample and options; default: from `words`.
         formats: the known formats, by name.
-        words: arguments as of the marker `rageval_evalset`, such as `format="beir"`, `sample=200`,
-            `fields={…}`; default: all examples, the format recognized by its shape.
+        words: as of the marker `rageval_evalset`, such as `format="beir"`, `sample=200`.
 
     Raises:
         InputError: the format is unknown, or the file cannot be used.
@@ -79,15 +67,12 @@ def load(
 def load_records(source: object, how: LoadOptions | None = None) -> EvalSet | None:
     """Make an eval set of records in Python.
 
-    Of a data frame, missing values (NaN, NaT, NA) are left out, NumPy values become Python's, and times
-    become ISO texts.
+    Missing values (NaN, NaT, NA) are left out, NumPy values become Python's, and times become ISO texts.
 
     Args:
-        source: a list or tuple of dicts, a pandas or Polars data frame, a Hugging Face `Dataset`.
+        source: a list or tuple of dicts, a pandas or Polars data frame, a Hugging Face `Dataset`; for anything
+            else, such as an iterator, the result is None.
         how: sample, and the option `fields` (see `field_map.mapped`).
-
-    Returns:
-        None if the source is none of these; an iterator is none, since it can be read only once.
 
     Raises:
         InputError: a record cannot be used, or there is another option than `fields`.
@@ -152,11 +137,7 @@ def _plain(value: Any) -> Any:
 def find(
     what: str, source: str | Path, *, bases: Sequence[Path], accepts: Callable[[Path], bool] = Path.exists
 ) -> Path:
-    """Return the absolute path of a file or folder, the first under one of the bases that is accepted.
-
-    Raises:
-        InputError: it is under none of them; `what` is the kind of file.
-    """
+    """Return the absolute path of a file, the first under one of the bases that is accepted; `what` is its kind."""
     candidates = [base / source for base in bases]
     for candidate in candidates:
         if accepts(candidate):

@@ -3,7 +3,8 @@
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -25,9 +26,7 @@ __all__ = [
     "write_jsonl",
 ]
 
-Records = Iterator[tuple[str, Any]]
-"""Records, each with its place for error messages: "support.jsonl line 3"."""
-
+Records = Iterator[tuple[str, Any]]  # records, each with its place for error messages: "support.jsonl line 3"
 FIELDS: Final = ("id", "question", "answers", "answer_set", "gold", "reference", "tags")
 GOLD_FIELDS: Final = ("id", "text", "source", "start", "end", "grade")
 FIELD_SET: Final = frozenset(FIELDS)
@@ -35,36 +34,25 @@ GOLD_FIELD_SET: Final = frozenset(GOLD_FIELDS)
 GOLD_REMEDY: Final = 'Write {"id": "d1"} for the passage with the id d1, {"text": "…"} for one by its text.'
 
 LISTS: Final = (list, tuple)
-SCALARS: Final = frozenset({str, int, bool, type(None)})
-"""Types of which JSON can hold every value."""
-
-MAX_EXACT: Final = 2**53
-"""From here on, floats skip integers."""
-
-MAX_DEPTH: Final = 100
-"""Depth of nested lists and objects; deeper ones would exhaust the stack of readers."""
-
-MAX_LISTED: Final = 12
-"""Names of keys that an error lists."""
+SCALARS: Final = frozenset({str, int, bool, type(None)})  # types of which JSON can hold every value
+MAX_EXACT: Final = 2**53  # from here on, floats skip integers
+MAX_DEPTH: Final = 100  # of nested lists and objects; deeper ones would exhaust the stack of readers
+MAX_LISTED: Final = 12  # names of keys that an error lists
 
 
 def from_records(records: Iterable[tuple[str, Any]], *, name: str) -> EvalSet:
-    """Make an eval set of records of the native format, with their places.
-
-    Raises:
-        InputError: a record cannot be used, two have one id, or there is none.
-    """
-    examples: dict[str, Example] = {}
-    places: list[str] = []
+    """Make an eval set of native records with their places; InputError for an unusable one, a repeated id, or none."""
+    examples: list[Example] = []
+    places: dict[str, str] = {}
     for place, record in records:
         example = example_from(record, place=place)
-        if example.id in examples:
-            raise same_id_error(example.id, place, places[list(examples).index(example.id)])
-        examples[example.id] = example
-        places.append(place)
+        if example.id in places:
+            raise same_id_error(example.id, place, places[example.id])
+        places[example.id] = place
+        examples.append(example)
     if not examples:
         raise no_examples_error(name)
-    return EvalSet(name, tuple(examples.values()))
+    return EvalSet(name, tuple(examples))
 
 
 def same_id_error(identifier: str, place: str, first_place: str) -> InputError:
@@ -91,11 +79,7 @@ def field_map_remedy(name: str) -> str:
 
 
 def example_from(record: Any, *, place: str) -> Example:
-    """Make an example of a record of the native format; unknown keys are kept under `extra`.
-
-    Raises:
-        InputError: the record cannot be used.
-    """
+    """Make an example of a native record, or raise InputError; unknown keys are kept under `extra`."""
     check = Check(place)
     record = check.record(record, "id", "question")
     get = record.get
@@ -121,11 +105,10 @@ def _gold(value: Any, check: "Check") -> tuple[Gold, ...]:
         _passage(check.mapping(item, "gold", i, remedy=GOLD_REMEDY), i, check)
         for i, item in enumerate(check.array(value, "gold"))
     ]
-    if len(passages) > 1:
-        distinct = _DistinctPassages()
-        for i, passage in enumerate(passages):
-            if not distinct.add(passage):
-                check.fail(f'"gold"[{i}] is the same passage as one before it', "Take one of them out.")
+    known: set[tuple[Any, ...]] = set()
+    for i, passage in enumerate(passages if len(passages) > 1 else ()):
+        if _repeats(passage, known):
+            check.fail(f'"gold"[{i}] is the same passage as one before it', "Take one of them out.")
     return tuple(passages)
 
 
@@ -158,60 +141,43 @@ def _passage(fields: Mapping[Any, Any], i: int, check: "Check") -> Gold:
     return passage
 
 
-class _DistinctPassages:
-    """The gold passages of an example, by what distinguishes them.
+def _repeats(passage: Gold, known: set[tuple[Any, ...]]) -> bool:
+    """Whether a passage is among the known ones; it is added to them.
 
     Two are the same if their ids are; if one has no id, if their texts are; if one has no text either, if
-    their spans are. Sets, since a topic may have thousands.
+    their spans are. A set of keys, since a topic may have thousands.
     """
-
-    def __init__(self) -> None:
-        self._ids: set[str] = set()
-        self._texts_and_spans: set[tuple[Any, ...]] = set()
-
-    def add(self, passage: Gold) -> bool:
-        """Add a passage; False if it is there already."""
-        known = passage.id is not None and passage.id in self._ids
-        if passage.id is not None:
-            self._ids.add(passage.id)
-        has_id, has_text = passage.id is not None, passage.text is not None
-        # Between two passages with ids, the ids decide: compare with those without one. Likewise for texts.
-        other_ids = (False,) if has_id else (False, True)
-        other_texts = (False,) if has_text else (False, True)
-        if has_text:
-            known = known or any((passage.text, other) in self._texts_and_spans for other in other_ids)
-            self._texts_and_spans.add((passage.text, has_id))
-        if passage.span is not None:
-            known = known or any(
-                (passage.span, other_id, other_text) in self._texts_and_spans
-                for other_id in other_ids
-                for other_text in other_texts
-            )
-            self._texts_and_spans.add((passage.span, has_id, has_text))
-        return not known
+    identifier, text, span = passage.id, passage.text, passage.span
+    has_id, has_text = identifier is not None, text is not None
+    # Between two passages with ids, the ids decide: compare with those without one. Likewise for texts.
+    other_ids = (False,) if has_id else (False, True)
+    other_texts = (False,) if has_text else (False, True)
+    sought = {
+        ("id", identifier),
+        *(("text", text, has) for has in other_ids),
+        *(("span", span, *has) for has in product(other_ids, other_texts)),
+    }
+    repeated = not known.isdisjoint(sought)
+    own = (("id", identifier), ("text", text, has_id), ("span", span, has_id, has_text))
+    known.update(key for key in own if key[1] is not None)
+    return repeated
 
 
 def checked(records: Iterable[tuple[str, Any]], *required: str) -> Iterator[tuple["Check", dict[str, Any]]]:
-    """Yield each record as a dict to be changed, with its checks.
-
-    Raises:
-        InputError: a record is no object, or lacks a required key.
-    """
+    """Yield each record as a dict to be changed, with its checks; InputError if it lacks a required key."""
     for place, value in records:
         check = Check(place)
         yield check, dict(check.record(value, *required))
 
 
+@dataclass(slots=True)
 class Check:
     """Reads and checks the values of the record at a place, such as "support.jsonl line 3".
 
     Every method takes a value and its keys, for messages: `"gold", 0, "id"` is shown as `"gold"[0] "id"`.
     """
 
-    __slots__ = ("place",)
-
-    def __init__(self, place: str) -> None:
-        self.place = place
+    place: str
 
     def fail(self, found: str, remedy: str) -> NoReturn:
         """Raise an error."""
@@ -293,7 +259,8 @@ class Check:
             self.fail(*too_deep)
         level: list[Any] = [value]
         for _ in range(MAX_DEPTH):
-            level = [child for parent in level for child in _children(parent)]
+            inner = [parent.values() if isinstance(parent, Mapping) else parent for parent in level]
+            level = [child for each in inner for child in each if isinstance(child, (Mapping, *LISTS))]
             if not level:
                 break
         else:
@@ -308,11 +275,6 @@ def _integral(value: Any) -> int | None:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < MAX_EXACT else None
 
 
-def _children(value: Any) -> Iterable[Any]:
-    inner = value.values() if isinstance(value, Mapping) else value
-    return [item for item in inner if isinstance(item, (Mapping, *LISTS))]
-
-
 def _shown(keys: tuple[str | int, ...]) -> str:
     return "".join(f"[{key}]" if isinstance(key, int) else f' "{key}"' for key in keys).lstrip()
 
@@ -323,7 +285,6 @@ def _listed(record: Mapping[Any, Any]) -> str:
 
 
 def _kind(value: Any) -> str:
-    """The value in JSON's words."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -336,12 +297,9 @@ def _kind(value: Any) -> str:
 
 
 def write_jsonl(evalset: EvalSet, path: Path) -> None:
-    """Write an eval set as JSON lines in UTF-8; what is read back has the same digest.
+    """Write an eval set as JSON lines in UTF-8, replacing a file; what is read back has the same digest.
 
-    An existing file is replaced when all is written.
-
-    Raises:
-        InputError: the file cannot be written, or `extra` of an example has a field of examples.
+    InputError if the file cannot be written, or `extra` of an example has a field of examples.
     """
     try:
         write_whole(path, (_line(example) for example in evalset))
@@ -361,23 +319,21 @@ def _line(example: Example) -> bytes:
         "question": example.question,
         "answers": list(example.answers),
         "answer_set": [list(aliases) for aliases in example.answer_set],
-        "gold": [_gold_record(gold) for gold in example.gold],
+        "gold": [
+            {
+                name: value
+                for name, value in asdict(gold).items()
+                if value is not None and (name, value) != ("grade", 1)
+            }
+            for gold in example.gold
+        ],
         "reference": example.reference,
         "tags": dict(example.tags),
     }
-    record = {key: value for key, value in fields.items() if value not in (None, [], {})} | dict(
-        example.extra
-    )
+    record = {key: value for key, value in fields.items() if value not in (None, [], {})}
+    record |= example.extra
     try:
         return json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
     except UnicodeEncodeError:
         # Half of a surrogate pair is legal in JSON, where it is escaped, but not in UTF-8.
         return json.dumps(record, allow_nan=False).encode() + b"\n"
-
-
-def _gold_record(gold: Gold) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in asdict(gold).items()
-        if value is not None and (name != "grade" or value != 1)
-    }

@@ -5,32 +5,31 @@ import heapq
 import json
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.records import example_from, no_examples_error, same_id_error
 from pytest_rageval.model import EvalSet, Example
 
-__all__ = ["Draw", "rank", "sampled", "shares"]
+__all__ = ["Draw", "keep_smallest", "rank", "sampled", "shares"]
 
 RANK_BYTES: Final = 8
-T = TypeVar("T")
 
 Read = Callable[[], Iterable[tuple[str, Any]]]
 """Returns the records with their places, from the first one each time."""
 
+Entry = tuple[int, int, Example]  # an example after its negated rank and its negated number
+T = TypeVar("T", bound=tuple[Any, ...])
+
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """The size of a sample, and how it is drawn.
+    """The size of a sample (all examples if there are fewer), and how it is drawn.
 
-    Attributes:
-        size: number of examples, at least 1; all if there are fewer.
-        seed: of the random numbers.
-        stratify: the tags by which the sample is stratified, by their values together; None: all tags, if
-            their values make no more groups than there are examples to draw; (): none.
+    It is stratified by the values of the tags together; None: of all tags, if these make no more groups than
+    there are examples to draw; (): not.
     """
 
     size: int
@@ -39,11 +38,7 @@ class Draw:
 
     @classmethod
     def parse(cls, size: object, seed: object = 0, stratify: object = None) -> "Draw":
-        """From a marker's arguments `sample`, `seed` and `stratify` (a tag, a list of tags, False for none).
-
-        Raises:
-            InputError: an argument cannot be used.
-        """
+        """From a marker's arguments `sample`, `seed` and `stratify` (a tag, a list of tags, False for none)."""
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise InputError(
                 f"sample={size!r} is no number of examples.\nGive an integer, at least 1: sample=200."
@@ -67,33 +62,24 @@ def sampled(read: Read, draw: Draw, *, name: str) -> EvalSet:
     The examples with the smallest ranks are drawn; a rank depends on the seed and the id alone. So the
     sample is the same on every machine and in every order of the file, and without stratification, a
     larger sample contains a smaller one. A stratified sample has each group's share of the whole,
-    rounded by largest remainders; the records are then read twice.
-
-    Of examples that are not drawn, only rank and group are kept: twelve bytes. Equal ids have equal ranks;
-    if ranks are equal, the records are read again to compare the ids.
-
-    Args:
-        read: returns the records.
-        draw: size, seed and stratification.
-        name: of the eval set.
+    rounded by largest remainders. Of examples that are not drawn, only the rank is kept: records are read again
+    to stratify, and to compare the ids of equal ranks.
 
     Raises:
-        InputError: a record cannot be used, two have one id, there are none, or a tag to stratify by is in
-            no record or has more values than there are examples to draw.
+        InputError: a record or the stratification cannot be used, two have one id, or there are none.
     """
-    smallest: _Smallest[Example] = _Smallest(draw.size)
+    whole: list[Entry] = []
     ranks = array("Q")
-    groups: _Groups | None = None if draw.stratify == () else _Groups()
+    groups: Counter[str] | None = None if draw.stratify == () else Counter()
     unseen = set(draw.stratify or ())
     for number, (place, record) in enumerate(read()):
         example = example_from(record, place=place)
-        own_rank = rank(draw.seed, example.id)
-        ranks.append(own_rank)
-        smallest.offer(own_rank, number, example)
+        ranks.append(rank(draw.seed, example.id))
+        keep_smallest(whole, draw.size, (-ranks[-1], -number, example))
         unseen.difference_update(example.tags)
         if groups is not None:
-            groups.add(_group(example.tags, draw.stratify))
-            if len(groups.counts) > draw.size:
+            groups[_group(example, draw)] += 1
+            if len(groups) > draw.size:
                 if draw.stratify is not None:
                     raise InputError(
                         f"stratify: the values of {', '.join(draw.stratify)} make more groups than the {draw.size} "
@@ -106,17 +92,24 @@ def sampled(read: Read, draw: Draw, *, name: str) -> EvalSet:
     if unseen:
         tags = "the tag" if len(unseen) == 1 else "one of the tags"
         raise InputError(f"stratify: no example of {name} has {tags} {', '.join(sorted(unseen))}.")
-    if groups is None or len(groups.counts) == 1 or len(ranks) <= draw.size:
-        return EvalSet(name, smallest.in_order())
-    chosen = groups.smallest(ranks, shares(groups.counts, draw))
-    return EvalSet(
-        name,
-        tuple(
-            example_from(record, place=place)
-            for number, (place, record) in enumerate(read())
-            if number in chosen
-        ),
-    )
+    drawn = whole
+    if groups is not None and len(groups) > 1 and len(ranks) > draw.size:
+        sizes = shares(groups, draw)
+        by_group: dict[str, list[Entry]] = {group: [] for group in groups}
+        for number, (place, record) in enumerate(read()):
+            example = example_from(record, place=place)
+            group = _group(example, draw)
+            keep_smallest(by_group[group], sizes[group], (-ranks[number], -number, example))
+        drawn = [entry for entries in by_group.values() for entry in entries]
+    return EvalSet(name, tuple(example for *_, example in sorted(drawn, key=lambda entry: -entry[1])))
+
+
+def keep_smallest(heap: list[T], size: int, entry: T) -> None:
+    """Add an entry, which begins with its negated rank, to a heap of the `size` entries with the smallest ranks."""
+    if len(heap) < size:
+        heapq.heappush(heap, entry)
+    elif heap:
+        heapq.heappushpop(heap, entry)
 
 
 def rank(seed: int, text: str) -> int:
@@ -139,58 +132,22 @@ def shares(groups: Counter[str], draw: Draw) -> dict[str, int]:
     return shares
 
 
-def _group(tags: Mapping[str, Any], stratify: tuple[str, ...] | None) -> str:
-    if stratify is not None:
-        tags = {tag: tags.get(tag) for tag in stratify}
+def _group(example: Example, draw: Draw) -> str:
+    tags = example.tags
+    if draw.stratify is not None:
+        tags = {tag: tags.get(tag) for tag in draw.stratify}
     return _ENCODER.encode(tags) if tags else ""
 
 
 _ENCODER: Final = json.JSONEncoder(sort_keys=True)
 
 
-class _Smallest(Generic[T]):
-    """The items with the smallest ranks, at most `size`; of equal ranks, those with the smaller numbers."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._heap: list[tuple[int, int, T]] = []
-
-    def offer(self, rank: int, number: int, item: T) -> None:
-        """Add an item if its rank is among the smallest."""
-        if len(self._heap) < self._size:
-            heapq.heappush(self._heap, (-rank, -number, item))
-        elif self._heap and -rank > self._heap[0][0]:
-            heapq.heapreplace(self._heap, (-rank, -number, item))
-
-    def in_order(self) -> tuple[T, ...]:
-        """Return the items by number."""
-        return tuple(item for _, _, item in sorted(self._heap, key=lambda entry: -entry[1]))
-
-
-class _Groups:
-    """The group of each record, in four bytes a record."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self._of_records = array("I")
-        self._indices: dict[str, int] = {}
-
-    def add(self, group: str) -> None:
-        """Add the next record's group."""
-        self.counts[group] += 1
-        self._of_records.append(self._indices.setdefault(group, len(self._indices)))
-
-    def smallest(self, ranks: "array[int]", sizes: Mapping[str, int]) -> set[int]:
-        """Return the numbers, from 0, of the records with the smallest ranks of each group."""
-        groups: list[_Smallest[int]] = [_Smallest(sizes[group]) for group in self._indices]
-        for number, (group, own_rank) in enumerate(zip(self._of_records, ranks, strict=True)):
-            groups[group].offer(own_rank, number, number)
-        return {number for group in groups for number in group.in_order()}
-
-
 def _refuse_same_ids(read: Read, ranks: "array[int]", seed: int) -> None:
     """Refuse two records with one id, also among those that are not drawn."""
-    repeated = _repeated(ranks)
+    import numpy as np  # noqa: PLC0415 - sorts in a tenth of the memory of a set
+
+    ordered = np.sort(np.frombuffer(ranks, np.uint64))
+    repeated = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
     places: dict[str, str] = {}
     for place, record in read() if repeated else ():
         identifier = example_from(record, place=place).id
@@ -198,10 +155,3 @@ def _refuse_same_ids(read: Read, ranks: "array[int]", seed: int) -> None:
             if identifier in places:
                 raise same_id_error(identifier, place, places[identifier])
             places[identifier] = place
-
-
-def _repeated(numbers: "array[int]") -> set[int]:
-    import numpy as np  # noqa: PLC0415 - sorts in a tenth of the memory of a set
-
-    ordered = np.sort(np.frombuffer(numbers, np.uint64))
-    return set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())

@@ -14,6 +14,7 @@ from pytest_rageval.llm.servers import Server
 __all__ = ["LLM"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+Conversation = str | Sequence[Message]
 
 REFUSED: Final = {
     "n": "ask with sample=0, 1, 2 … instead",
@@ -34,10 +35,7 @@ REFUSED: Final = {
 class LLM:
     """Sends prompts to the configured model; every reply is kept and paid for once.
 
-    Args:
-        gateway: to the models.
-        loop: the run's event loop.
-        default: returns the server and the default model; it may raise InputError.
+    `default` returns the server and the default model; it may raise InputError.
     """
 
     def __init__(
@@ -49,12 +47,7 @@ class LLM:
         self._functions = Functions(gateway, loop)
 
     def complete(
-        self,
-        messages: str | Sequence[Message],
-        *,
-        model: str | None = None,
-        sample: int = 0,
-        **parameters: Any,
+        self, messages: Conversation, *, model: str | None = None, sample: int = 0, **parameters: Any
     ) -> Reply:
         """Return the model's reply, with its answer in `text`; for sync code.
 
@@ -77,66 +70,42 @@ class LLM:
         return self._loop.wait(self._gateway.ask(server, request))
 
     async def acomplete(
-        self,
-        messages: str | Sequence[Message],
-        *,
-        model: str | None = None,
-        sample: int = 0,
-        **parameters: Any,
+        self, messages: Conversation, *, model: str | None = None, sample: int = 0, **parameters: Any
     ) -> Reply:
         """`complete` for async code, under asyncio or trio."""
         server, request = self._request(messages, model, sample, parameters)
         return await self._loop.await_result(self._gateway.ask(server, request))
 
     def cached(self, function: F, *, version: str | None = None) -> F:
-        """Return a function with its results kept like replies.
-
-        See `pytest_rageval.llm.cached_functions.Functions.cached`.
-        """
+        """Return a function with its results kept like replies; see `cached_functions.Functions.cached`."""
         return self._functions.cached(function, version=version)
 
     def _request(
-        self,
-        messages: str | Sequence[Message],
-        model: str | None,
-        sample: int,
-        parameters: Mapping[str, Any],
+        self, messages: Conversation, model: str | None, sample: int, parameters: Mapping[str, Any]
     ) -> tuple[Server, Request]:
         """Return the request, as a copy: the caller may change its messages while it waits."""
         for name in REFUSED.keys() & parameters.keys():
             raise InputError(f"rageval_llm.complete() does not take {name!r}: {REFUSED[name]}.")
-        _check(model, sample)
+        if model is not None and (not isinstance(model, str) or not model):
+            why = "a model is named by a text; None is the default one"
+            raise InputError(f"rageval_llm.complete(…, model={model!r:.60}): {why}.")
+        if type(sample) is not int or sample < 0:
+            why = "expected a whole number, at least 0"
+            raise InputError(f"rageval_llm.complete(…, sample={sample!r:.60}): {why}.")
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        conversation = tuple(messages) if isinstance(messages, Iterable) else ()
+        if not conversation or not all(isinstance(m, Mapping) and "role" in m for m in conversation):
+            raise InputError(
+                f"rageval_llm.complete() was given {messages!r:.80}, which is no conversation.\n"
+                'Write a text, or [{"role": "user", "content": "…"}].'
+            )
         server, default = self._default()
         try:
-            conversation, frozen = json.loads(
-                json.dumps([_conversation(messages), dict(parameters)], allow_nan=False)
-            )
+            copied, frozen = json.loads(json.dumps([conversation, dict(parameters)], allow_nan=False))
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"rageval_llm.complete() was given what JSON cannot express: {error}.\n"
                 "Messages and parameters are text, numbers, booleans, None, lists and dicts of these."
             ) from None
-        return server, Request(server.base_url, model or default, tuple(conversation), frozen, sample)
-
-
-def _check(model: object, sample: object) -> None:
-    if model is not None and (not isinstance(model, str) or not model):
-        raise InputError(
-            f"rageval_llm.complete(…, model={model!r:.60}): a model is named by a text; None is the default one."
-        )
-    if type(sample) is not int or sample < 0:
-        raise InputError(
-            f"rageval_llm.complete(…, sample={sample!r:.60}): expected a whole number, at least 0."
-        )
-
-
-def _conversation(messages: str | Sequence[Message]) -> tuple[Message, ...]:
-    if isinstance(messages, str):
-        return ({"role": "user", "content": messages},)
-    conversation = tuple(messages) if isinstance(messages, Iterable) else ()
-    if not conversation or not all(isinstance(m, Mapping) and "role" in m for m in conversation):
-        raise InputError(
-            f"rageval_llm.complete() was given {messages!r:.80}, which is no conversation.\n"
-            'Write a text, or [{"role": "user", "content": "…"}].'
-        )
-    return conversation
+        return server, Request(server.base_url, model or default, tuple(copied), frozen, sample)

@@ -21,31 +21,17 @@ from pytest_rageval.event_loop import PrivateLoop, in_asyncio
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Reply, Request, request_summary
 from pytest_rageval.llm.store import Entry
-from pytest_rageval.user_code import is_async
+from pytest_rageval.user_code import CACHED, is_async
 
-__all__ = ["Functions", "is_cached"]
+__all__ = ["Functions"]
 
-SERVER: Final = "function"
-"""The `base_url` in a function's requests."""
-
-MARK: Final = "__rageval_cached__"
-
+SERVER: Final = "function"  # the `base_url` in a function's requests
 F = TypeVar("F", bound=Callable[..., Any])
 ResultFuture = concurrent.futures.Future[Any]
 
 
-def is_cached(function: object) -> bool:
-    """Whether a function was made by `Functions.cached`."""
-    return getattr(function, MARK, False) is True
-
-
 class Functions:
-    """Makes cached functions, which share a gateway's cache folder, cassette and leases.
-
-    Args:
-        gateway: the gateway.
-        loop: the run's event loop, in which the cache is used.
-    """
+    """Makes cached functions, which share a gateway's cache folder, cassette and leases, in the run's event loop."""
 
     def __init__(self, gateway: Gateway, loop: PrivateLoop) -> None:
         self._gateway = gateway
@@ -61,20 +47,18 @@ class Functions:
 
         Args:
             function: sync or async. Arguments and results are JSON values: text, numbers, booleans, None, lists
-                and dicts of these. Arguments may also be documents and dataclasses. A tuple in a result comes
-                back as a list.
+                and dicts of these. Arguments may also be documents and dataclasses. A tuple in a result becomes a list.
             version: change it whenever the function's results change; for a method also when the state of its
                 object changes, which is not part of the key.
 
         Raises:
-            InputError: it cannot be called; the version is not a text, or empty; the function has no name, which
-                the key needs; or another function has the same name and version.
+            InputError: it cannot be called; the version is no text, or empty; the function has no name, which the key
+                needs; or another function has the same name and version.
             CallableError: on a call, when arguments or result are not JSON values.
         """
         if not callable(function):
-            raise InputError(
-                f"cached({function!r:.60}, …): it cannot be called.\nGive a function, without calling it."
-            )
+            why = "it cannot be called.\nGive a function, without calling it."
+            raise InputError(f"cached({function!r:.60}, …): {why}")
         if version is None:
             return self._cached_in_memory(function)
         if not isinstance(version, str) or not version:
@@ -89,12 +73,9 @@ class Functions:
                 f"Two different functions are cached as {name} in version {version!r}: they differ in what they "
                 "were made with.\nGive each a version of its own."
             )
-        wrapper = (
-            self._async_wrapper(function, name, version)
-            if is_async(function)
-            else self._sync_wrapper(function, name, version)
-        )
-        setattr(wrapper, MARK, True)
+        make = self._async_wrapper if is_async(function) else self._sync_wrapper
+        wrapper = make(function, name, version)
+        setattr(wrapper, CACHED, True)
         # A baseline compares generators and judges by this attribute.
         wrapper.fingerprint = f"{name}@{version}"  # type: ignore[attr-defined]
         return cast("F", wrapper)
@@ -102,19 +83,14 @@ class Functions:
     def _async_wrapper(self, function: Callable[..., Any], name: str, version: str) -> Callable[..., Any]:
         @functools.wraps(function)
         async def cached(*args: Any, **named: Any) -> Any:
-            turn = _Turn(request_of(name, version, args, named))
-            _refuse_recursion(name, turn.request.key)
-            try:
+            with self._own_turn(name, version, args, named) as turn:
                 reply = await self._loop.await_result(self._begin(turn))
                 if reply is None:
                     with _computing(turn):
                         result = await cast("Awaitable[Any]", function(*args, **named))
                     reply = reply_of(name, result)
                     await self._loop.await_result(self._end(turn, reply))
-            except BaseException:
-                self._loop.submit(self._give_up(turn))
-                raise
-            return json.loads(reply.text)
+                return json.loads(reply.text)
 
         return cached
 
@@ -125,27 +101,31 @@ class Functions:
                 raise CallableError(
                     f"{name} is cached and sync, and was called in async code.\nMake it an async function."
                 )
-            turn = _Turn(request_of(name, version, args, named))
-            _refuse_recursion(name, turn.request.key)
-            try:
+            with self._own_turn(name, version, args, named) as turn:
                 reply = self._loop.wait(self._begin(turn))
                 if reply is None:
                     with _computing(turn):
                         result = function(*args, **named)
                     reply = reply_of(name, result)
                     self._loop.wait(self._end(turn, reply))
-            except BaseException:
-                # Also Ctrl-C or a timeout plugin during the wait.
-                self._loop.submit(self._give_up(turn))
-                raise
-            return json.loads(reply.text)
+                return json.loads(reply.text)
 
         return cached
 
+    @contextmanager
+    def _own_turn(self, name: str, version: str, args: Any, named: Any) -> Iterator["_Turn"]:
+        """Make one caller's turn, which is passed on where it fails, as by Ctrl-C or a timeout plugin."""
+        turn = _Turn(request_of(name, version, args, named))
+        _refuse_recursion(name, turn.request.key)
+        try:
+            yield turn
+        except BaseException:
+            self._loop.submit(self._give_up(turn))
+            raise
+
     def _cached_in_memory(self, function: F) -> F:
-        self._gateway.usage.remarks[
-            f"results of {function!r:.60} are kept within this run only: no version"
-        ] += 1
+        remark = f"results of {function!r:.60} are kept within this run only: no version"
+        self._gateway.usage.remarks[remark] += 1
         results = _MemoryCache(function)
 
         @functools.wraps(function)
@@ -165,8 +145,14 @@ class Functions:
         await lock.acquire()
         try:
             reply = cache.find([request.key]).get(request.key)
-            if reply is None:
-                self._refuse_unless_live(request)
+            mode = self._gateway.access.mode
+            if reply is None and mode == "replay":
+                raise MissingReplyError(
+                    f"A result of {request.model} is in neither the cache nor a cassette, and --rageval-replay "
+                    "computes nothing.\nRun once without it."
+                )
+            if reply is None and mode == "plan":
+                raise Planned(f"a result of {request.model} is not there yet")
             while reply is None and not turn.taken:
                 claimed = await cache.claim(request.key)
                 if isinstance(claimed, Reply):
@@ -203,16 +189,6 @@ class Functions:
         if turn.taken:
             await self._end(turn, None)
 
-    def _refuse_unless_live(self, request: Request) -> None:
-        mode = self._gateway.access.mode
-        if mode == "replay":
-            raise MissingReplyError(
-                f"A result of {request.model} is in neither the cache nor a cassette, and --rageval-replay "
-                "computes nothing.\nRun once without it."
-            )
-        if mode == "plan":
-            raise Planned(f"a result of {request.model} is not there yet")
-
 
 @dataclass(eq=False)
 class _Turn:
@@ -236,7 +212,9 @@ class _MemoryCache:
         while True:
             turn, result = self._turn(args, named)
             if turn.taken:
-                self._compute(turn, result, args, named)
+                found = self._computed(turn, result, args, named)
+                turn.taken = False
+                result.set_result(found)
             with suppress(concurrent.futures.CancelledError):
                 found = result.result()
                 # Shielded: a cancelled caller must not cancel it for the others.
@@ -247,16 +225,8 @@ class _MemoryCache:
         while True:
             turn, result = self._turn(args, named)
             if turn.taken:
-                try:
-                    with _computing(turn):
-                        call = _reusable(self._function, self._function(*args, **named))
-                        computed = asyncio.ensure_future(call)
-                except BaseException:
-                    self._forget(turn, result)
-                    raise
-                computed.add_done_callback(functools.partial(self._end, turn, result))
                 # In a task of its own: a cancelled caller must not cancel it for the others.
-                return await asyncio.shield(computed)
+                return await asyncio.shield(self._computed(turn, result, args, named))
             try:
                 return await asyncio.shield(asyncio.wrap_future(result))
             except asyncio.CancelledError:
@@ -277,7 +247,7 @@ class _MemoryCache:
             _refuse_recursion(f"{self._function!r:.60}", known.request.key)
         return turn, result
 
-    def _compute(self, turn: _Turn, result: ResultFuture, args: Any, named: Any) -> None:
+    def _computed(self, turn: _Turn, result: ResultFuture, args: Any, named: Any) -> Any:
         try:
             with _computing(turn):
                 found = _reusable(self._function, self._function(*args, **named))
@@ -286,8 +256,7 @@ class _MemoryCache:
             raise
         if isinstance(found, asyncio.Future):
             found.add_done_callback(functools.partial(self._end, turn, result))
-        turn.taken = False
-        result.set_result(found)
+        return found
 
     def _end(self, turn: _Turn, result: ResultFuture, done: "asyncio.Future[Any]") -> None:
         if done.cancelled() or done.exception() is not None:
@@ -337,13 +306,12 @@ def _same_function(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
     return getattr(one, "__code__", None) is not None and _definition(one) == _definition(other)
 
 
-def _definition(function: Callable[..., Any]) -> tuple[object, ...]:
-    return (
-        getattr(function, "__code__", None),
-        [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()],
-        getattr(function, "__defaults__", None),
-        getattr(function, "__kwdefaults__", None),
-    )
+def _definition(function: Callable[..., Any]) -> list[object]:
+    closure = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    return [
+        closure,
+        *(getattr(function, name, None) for name in ("__code__", "__defaults__", "__kwdefaults__")),
+    ]
 
 
 def _qualified_name(function: Callable[..., Any]) -> str:

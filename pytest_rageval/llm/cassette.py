@@ -20,17 +20,10 @@ from pytest_rageval.llm.store import Entry
 __all__ = ["LaterVersionError", "cassette_lines", "read_cassette", "read_entry", "write_cassette"]
 
 VERSION: Final = 1
-
 MIB: Final = 2**20
-
-MOST_OF_A_LINE: Final = 16 * MIB
-"""Bytes, decompressed: the largest reply with its prompt."""
-
-MOST_OF_A_FILE: Final = 1024 * MIB
-"""Bytes, decompressed."""
-
-LEAST_OF_A_LINE: Final = 512
-"""Bytes that a shorter line counts as: an entry takes that in memory."""
+MOST_OF_A_LINE: Final = 16 * MIB  # bytes, decompressed: the largest reply with its prompt
+MOST_OF_A_FILE: Final = 1024 * MIB  # bytes, decompressed
+LEAST_OF_A_LINE: Final = 512  # bytes that a shorter line counts as: an entry takes that in memory
 
 
 class LaterVersionError(ValueError):
@@ -40,8 +33,7 @@ class LaterVersionError(ValueError):
 def read_cassette(path: Path) -> dict[str, Entry]:
     """Return all entries of a cassette by key; of two with one key, as after a merge, the first.
 
-    Raises:
-        StoreError: the file cannot be read, or a line is no reply: file, line and why.
+    StoreError says where and why the file cannot be read, or a line is no reply.
     """
     entries: dict[str, Entry] = {}
     try:
@@ -67,11 +59,7 @@ def read_cassette(path: Path) -> dict[str, Entry]:
 
 
 def write_cassette(path: Path, entries: Iterable[Entry]) -> None:
-    """Replace a cassette, all or nothing. The same entries give the same bytes.
-
-    Raises:
-        StoreError: the file cannot be written; the old one is unchanged.
-    """
+    """Replace a cassette, all or nothing, or raise StoreError. The same entries give the same bytes."""
     ordered = sorted(entries, key=lambda entry: entry.key)
     content = "".join(f"{entry_line(entry)}\n" for entry in ordered).encode()
     if path.suffix == ".gz":
@@ -86,24 +74,24 @@ def write_cassette(path: Path, entries: Iterable[Entry]) -> None:
 def entry_line(entry: Entry) -> str:
     """Return one line of a cassette, without a line feed."""
     request = {"request": dict(entry.summary)} if entry.summary else {}
-    version = {"version": VERSION} if VERSION > 1 else {}
-    return entry.reply.dumps(key=entry.key, **version, **request)
+    return entry.reply.dumps(key=entry.key, **request)
 
 
 def read_entry(line: str) -> Entry:
-    """Parse what `entry_line` returned.
-
-    Raises:
-        ValueError: why the line is not an entry.
-        LaterVersionError: it has a later version.
-    """
+    """Parse what `entry_line` returned; ValueError says why it is none, `LaterVersionError` of which version it is."""
     try:
         record = json.loads(line)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if isinstance(record, dict):
-        _check_version(record.pop("version", 1))
-    key = record.pop("key", None) if isinstance(record, dict) else None
+    version, key = (
+        (record.pop("version", 1), record.pop("key", None)) if isinstance(record, dict) else (1, None)
+    )
+    if type(version) is not int or version < 1:
+        raise ValueError(f"'version' is {reprlib.repr(version)}, expected a whole number")
+    if version > VERSION:
+        raise LaterVersionError(
+            f"it is of version {version}, written by a later pytest-rageval; this one reads version {VERSION}"
+        )
     if not isinstance(key, str):
         raise ValueError("the key is missing")  # noqa: TRY004 - the text is at fault, not an argument's type
     if not key.isascii():
@@ -116,11 +104,7 @@ def read_entry(line: str) -> Entry:
 
 
 def cassette_lines(path: Path, errors: str = "strict") -> Iterator[str]:
-    """Yield the lines of a cassette.
-
-    Args:
-        path: the file.
-        errors: for bytes that are not UTF-8, as in `bytes.decode`.
+    """Yield the lines of a cassette; `errors` is for bytes that are not UTF-8, as in `bytes.decode`.
 
     Raises:
         OSError, EOFError, zlib.error: the file cannot be read, or not to its end.
@@ -133,10 +117,8 @@ def cassette_lines(path: Path, errors: str = "strict") -> Iterator[str]:
         while raw := stream.readline(MOST_OF_A_LINE + 1):
             number += 1
             total += max(len(raw), LEAST_OF_A_LINE)
-            for size, most, what in (
-                (len(raw), MOST_OF_A_LINE, f" line {number}"),
-                (total, MOST_OF_A_FILE, ""),
-            ):
+            sizes = (f" line {number}", len(raw), MOST_OF_A_LINE), ("", total, MOST_OF_A_FILE)
+            for what, size, most in sizes:
                 if size > most:
                     decompressed = " when decompressed" if path.suffix == ".gz" else ""
                     raise StoreError(
@@ -151,12 +133,3 @@ def cassette_lines(path: Path, errors: str = "strict") -> Iterator[str]:
                     f"The cassette {path} cannot be read: line {number} is not UTF-8 ({error}).\n"
                     "Save it in UTF-8, or take it from git again."
                 ) from None
-
-
-def _check_version(version: object) -> None:
-    if type(version) is not int or version < 1:
-        raise ValueError(f"'version' is {reprlib.repr(version)}, expected a whole number")
-    if version > VERSION:
-        raise LaterVersionError(
-            f"it is of version {version}, written by a later pytest-rageval; this one reads version {VERSION}"
-        )

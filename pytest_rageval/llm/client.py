@@ -3,52 +3,38 @@
 import asyncio
 import inspect
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import urljoin
 
 from pytest_rageval.config import public_url
 from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
-from pytest_rageval.llm.messages import MOST_TEXT, MOST_TOKENS, Reply, TooLarge, well_formed
+from pytest_rageval.llm.messages import MOST_TEXT, MOST_TOKENS, Reply, Request, TooLarge, well_formed
 from pytest_rageval.llm.rate_limits import retry_after, until_reset
+from pytest_rageval.llm.servers import Server
 
 if TYPE_CHECKING:
     from openai import APIStatusError, OpenAIError
 
     from pytest_rageval.llm.connection import Connection
-    from pytest_rageval.llm.messages import Request
-    from pytest_rageval.llm.servers import Server
 
 __all__ = ["Client", "Refused", "RetryableError"]
 
 T = TypeVar("T")
 
-PATH: Final = "/chat/completions"
-"""What the library appends to the base URL."""
-
-SHOWN: Final = 4000
-"""Characters of an unreadable body that are shown and searched."""
-
-DEEPEST: Final = 32
-"""Levels of nesting in which an error is searched for words; real errors have six."""
-
-REASONING: Final = ("reasoning", "thinking")
-"""Types of message parts that are not part of the answer."""
-
-BUSY: Final = {429, 503, 529}
-"""Statuses of a server with too much load."""
-
+PATH: Final = "/chat/completions"  # what the library appends to the base URL
+SHOWN: Final = 4000  # characters of an unreadable body that are shown and searched
+DEEPEST: Final = 32  # levels of nesting in which an error is searched for words; real errors have six
+REASONING: Final = ("reasoning", "thinking")  # types of message parts that are not part of the answer
+JSON_TYPES: Final = {bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list"}
+BUSY: Final = {429, 503, 529}  # statuses of a server with too much load
 RETRYABLE: Final = {408, 409, 425, 500, 502, 504, *BUSY}
 
-OVERFLOW: Final = (
-    "context_length",
-    "context length",
-    "context size",
-    "context window",
-    "exceed_context",
-    "prompt is too long",
-    "input is too long",
-    "too many tokens",
+OVERFLOW: Final = re.compile(
+    r"context[_ ]length|context (size|window)|exceed_context|(prompt|input) is too long|too many tokens",
+    re.IGNORECASE,
 )
 """Words for a prompt that is longer than the model can read."""
 
@@ -60,32 +46,21 @@ SENT: Final = {"ReadError", "WriteError", "RemoteProtocolError"}
 
 
 FailureKind = Literal["throttled", "slow", "unreached", "dropped", "garbled", "failed"]
+"""The server has too much load, did not answer in time, was not reached, closed the connection without a reply, sent
+an unreadable reply, or reported another error."""
 
 
+@dataclass(eq=False)
 class RetryableError(Exception):
-    """This attempt failed; a retry may succeed.
+    """This attempt failed; a retry may succeed."""
 
-    Attributes:
-        reason: what users read when all retries fail.
-        kind: the server has too much load ("throttled"), did not answer in time ("slow"), was not reached
-            ("unreached"), closed the connection without a reply ("dropped"), sent an unreadable reply
-            ("garbled") or reported another error ("failed").
-        wait_s: how long the server asks to wait before the next request; None where it does not say.
-    """
-
-    def __init__(self, reason: str, kind: FailureKind, *, wait_s: float | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.kind: FailureKind = kind
-        self.wait_s = wait_s
+    reason: str  # what users read when all retries fail
+    kind: FailureKind
+    wait_s: float | None = None  # how long the server asks to wait before the next request
 
 
 class Refused(Unscored):
-    """The server refuses this request as it is (status 400 or 422).
-
-    Attributes:
-        answer: the server's answer, parsed where possible.
-    """
+    """The server refuses this request as it is (status 400 or 422), with this answer."""
 
     def __init__(self, reason: str, answer: Mapping[str, Any]) -> None:
         super().__init__(reason)
@@ -95,7 +70,7 @@ class Refused(Unscored):
 class Client:
     """Sends requests to one server, each once; `timeout_s` is for a whole reply."""
 
-    def __init__(self, server: "Server", *, timeout_s: float) -> None:
+    def __init__(self, server: Server, *, timeout_s: float) -> None:
         self._server = server
         self._timeout_s = timeout_s
         self._connection: Connection | None = None
@@ -105,22 +80,16 @@ class Client:
         """The server's URL without secrets."""
         return self._server.base_url
 
-    async def complete(self, request: "Request", parameters: Mapping[str, Any]) -> tuple[Reply, float | None]:
-        """Send a request once and wait for the whole reply.
+    async def complete(self, request: Request, parameters: Mapping[str, Any]) -> tuple[Reply, float | None]:
+        """Send a request once, with its parameters as this server takes them, and wait for the whole reply.
 
-        Args:
-            request: its model and messages are sent.
-            parameters: the request's parameters, as this server takes them.
-
-        Returns:
-            The reply, and the pause in seconds that the server asks for, or None.
+        The pause in seconds that the server asks for, or None, is returned with the reply.
 
         Raises:
             RetryableError: this attempt failed; a retry may succeed.
             Refused: the server refuses the request as it is.
             ServerError: no request can succeed: no server, a wrong key or model, an empty account.
-            TooLarge: the answer is larger than any that can be used.
-            Unscored: this request failed, others may succeed; the reason.
+            Unscored: this request failed, others may succeed; TooLarge where its answer is too large to be used.
         """
         response = await self._respond(request, parameters)
         if isinstance(response, Exception):
@@ -128,7 +97,7 @@ class Client:
             raise response
         return self._reply(response.content), until_reset(response.headers)
 
-    async def _respond(self, request: "Request", parameters: Mapping[str, Any]) -> Any:
+    async def _respond(self, request: Request, parameters: Mapping[str, Any]) -> Any:
         """Return the library's response, or the error as a value."""
         address = await self._server.address()
         # Imported here: 0.8 s, which a run from the cache must not pay.
@@ -144,10 +113,12 @@ class Client:
                 self._create = completions.with_raw_response.create
                 self._known = inspect.signature(completions.create).parameters.keys()
             async with asyncio.timeout(self._timeout_s):
+                messages: Any = [
+                    {name: well_formed(value) for name, value in message.items()}
+                    for message in request.messages
+                ]
                 return await self._create(
-                    model=request.model,
-                    messages=[_sendable(message) for message in request.messages],
-                    **self._arguments(parameters),
+                    model=request.model, messages=messages, **self._arguments(parameters)
                 )
         except (TimeoutError, openai.APITimeoutError):
             return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
@@ -163,9 +134,8 @@ class Client:
         """Split off the parameters that only the server knows into `extra_body`."""
         known = {name: value for name, value in parameters.items() if name in self._known}
         unknown = {name: value for name, value in parameters.items() if name not in self._known}
-        if unknown:
-            known["extra_body"] = {**unknown, **known.get("extra_body", {})}
-        return known
+        extra = {"extra_body": {**unknown, **known.get("extra_body", {})}} if unknown else {}
+        return known | extra
 
     async def close(self) -> None:
         """Close the connections."""
@@ -187,7 +157,7 @@ class Client:
             raise TooLarge(f"the reply has {size:,} characters, and at most {MOST_TEXT:,} are read")
         return reply
 
-    def _mapped(self, request: "Request", error: "OpenAIError") -> Exception:  # noqa: PLR0911 - a case a line
+    def _mapped(self, request: Request, error: "OpenAIError") -> Exception:  # noqa: PLR0911 - a case a line
         """Turn an error of the library into ours."""
         import openai  # noqa: PLC0415 - loaded by now
 
@@ -201,7 +171,7 @@ class Client:
             return RetryableError(
                 f"the server's reply was not understood: {self._brief(str(error))!r}", "garbled"
             )
-        status = error.status_code
+        status, url = error.status_code, self._server.base_url
         if 300 <= status < 400:  # noqa: PLR2004 - as HTTP numbers redirects
             return ServerError(self._moved(error))
         answer = _refusal(error.body) or {"message": self._beginning(error.response.content) or error.message}
@@ -209,14 +179,21 @@ class Client:
         if status in {401, 403}:
             return ServerError(self._refused(status))
         if status == 404:  # noqa: PLR2004 - as HTTP numbers it
-            return ServerError(self._unknown(request.model, detail))
+            return ServerError(
+                f"The server at {url} does not know the model {request.model!r} or the path: {detail}.\n"
+                "Name a model it serves with --rageval-model (and --rageval-judge-model); "
+                "a base URL usually ends in /v1."
+            )
         if status == 402 or "insufficient_quota" in str(answer):  # noqa: PLR2004 - likewise
-            return ServerError(self._empty(detail))
+            return ServerError(
+                f"The account at {url} has no quota left: {detail}.\n"
+                "Replies received before are in the cache: a later run goes on from there."
+            )
         reason = f"the server answered {status}: {detail}"
         if status in RETRYABLE:
             kind: FailureKind = "throttled" if status in BUSY else "failed"
             return RetryableError(reason, kind, wait_s=retry_after(error.response.headers))
-        if any(words in str(answer).lower() for words in OVERFLOW):
+        if OVERFLOW.search(str(answer)):
             return ContextOverflow(f"the prompt is longer than {request.model} can read ({detail})")
         return Refused(reason, answer) if status in {400, 422} else Unscored(reason)
 
@@ -263,20 +240,6 @@ class Client:
         )
         return f"{here} to {there}, and redirects are not followed.\n{remedy} {base}."
 
-    def _unknown(self, model: str, found: str) -> str:
-        return (
-            f"The server at {self._server.base_url} does not know the model {model!r} or the path: "
-            f"{found}.\n"
-            "Name a model it serves with --rageval-model (and --rageval-judge-model); "
-            "a base URL usually ends in /v1."
-        )
-
-    def _empty(self, found: str) -> str:
-        return (
-            f"The account at {self._server.base_url} has no quota left: {found}.\n"
-            "Replies received before are in the cache: a later run goes on from there."
-        )
-
     def _brief(self, text: str) -> str:
         line = " ".join(self._redacted(text).split()).rstrip(".")
         return line if len(line) <= 200 else f"{line[:199]}…"  # noqa: PLR2004 - fits a terminal
@@ -292,16 +255,12 @@ class Client:
 
 def _parsed(body: bytes) -> Any:
     """Parse a body; ValueError says why it is not JSON."""
-    if not body.strip():
-        raise ValueError("it is empty")
+    reasons = {UnicodeDecodeError: "it is not UTF-8", json.JSONDecodeError: "it is no JSON"}
     try:
         return json.loads(body)
-    except UnicodeDecodeError:
-        raise ValueError("it is not UTF-8") from None
-    except json.JSONDecodeError:
-        raise ValueError("it is no JSON") from None
-    except ValueError:
-        raise ValueError("a number in it is too long") from None
+    except ValueError as error:
+        why = reasons.get(type(error), "a number in it is too long") if body.strip() else "it is empty"
+        raise ValueError(why) from None
 
 
 def _record(completion: Any) -> dict[str, Any]:
@@ -338,13 +297,9 @@ def _field(record: Mapping[str, Any], name: str, kind: type[T]) -> T:
     if value is None:
         return kind()
     if not isinstance(value, kind):
-        raise ValueError(f"its {name} is {_json_type(value)}")  # noqa: TRY004 - likewise
+        found = JSON_TYPES.get(type(value), "an object")
+        raise ValueError(f"its {name} is {found}")  # noqa: TRY004 - likewise
     return value
-
-
-def _json_type(value: object) -> str:
-    names = {bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list"}
-    return names.get(type(value), "an object")
 
 
 def _refusal(body: object) -> Mapping[str, Any] | None:
@@ -357,21 +312,13 @@ def _refusal(body: object) -> Mapping[str, Any] | None:
 
 def _within(value: object, levels: int) -> bool:
     """Whether a value has at most so many levels of nesting."""
-    inner: Iterable[object] = value.values() if isinstance(value, Mapping) else ()
-    inner = value if isinstance(value, list) else inner
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return levels > 0 and all(_within(item, levels - 1) for item in inner)
 
 
-def _count(value: object) -> int:
+def _count(value: Any) -> int:
     """Return a number of tokens; 0 where the server gives none."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return 0
-    return int(value) if 0 <= value < MOST_TOKENS else 0
-
-
-def _sendable(message: Mapping[str, Any]) -> Any:
-    """Make every text of a message encodable."""
-    return {name: well_formed(value) for name, value in message.items()}
+    return int(value) if type(value) in {int, float} and 0 <= value < MOST_TOKENS else 0
 
 
 def _text(content: object) -> str:

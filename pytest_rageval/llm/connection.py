@@ -16,11 +16,8 @@ from pytest_rageval.secret import HIDDEN, Credentials
 
 __all__ = ["Connection"]
 
-MOST_BYTES: Final = 16 * 2**20
-"""The largest body, decompressed."""
-
-NO_KEY: Final = "none"
-"""The key for servers without one: the library requires a key."""
+MOST_BYTES: Final = 16 * 2**20  # the largest body, decompressed
+NO_KEY: Final = "none"  # the key for servers without one: the library requires a key
 
 LIBRARIES: Final = ("openai", "httpx", "httpcore")
 """Prefixes of the loggers that log requests; httpx2 and httpcore2 are among them."""
@@ -32,18 +29,20 @@ QUERY: Final = re.compile(r"(?<=://)([^\s?'\"]*)\?[^\s'\"]*")
 class Connection:
     """A client that repeats nothing, follows no redirect, and logs no secret.
 
-    Args:
-        address: the server's URL without secrets.
-        credentials: for the server. A login replaces the key: both use the same header.
-        timeout_s: for a whole reply, in seconds.
+    A login replaces the key: both use the same header. The timeout is for a whole reply.
     """
 
     def __init__(self, address: str, credentials: Credentials, *, timeout_s: float) -> None:
         key, login, query = credentials.api_key, credentials.login, credentials.query
+        sent = (
+            ""
+            if login is None
+            else base64.b64encode(login.reveal().encode(errors="surrogateescape")).decode()
+        )
         self.client = openai.AsyncOpenAI(
             base_url=address,
             api_key=NO_KEY if key is None else key.reveal(),
-            default_headers=None if login is None else {"Authorization": _basic(login.reveal())},
+            default_headers={"Authorization": f"Basic {sent}"} if sent else None,
             default_query=None if query is None else dict(parse_qsl(query.reveal(), keep_blank_values=True)),
             timeout=timeout_s,
             # The sender retries: it must see every refusal to slow down.
@@ -96,10 +95,6 @@ def bounded_client() -> httpx2.AsyncClient:
     It follows no redirect, which may turn POST into GET and lead to a server that the key is not for.
     """
     return openai.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks={"response": [_bound]})
-
-
-def _basic(login: str) -> str:
-    return f"Basic {base64.b64encode(login.encode(errors='surrogateescape')).decode()}"
 
 
 class _Redacting(logging.Filter):

@@ -1,25 +1,35 @@
-"""The gateway to models: finds the replies that are kept and requests each missing one once."""
+"""The gateway to models: finds the replies that are kept and requests each missing one once.
+
+A missing reply comes from a source: a server in a live run, an error in replay, a placeholder in a plan.
+"""
 
 import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import Final, Literal
 
-from pytest_rageval.errors import RagevalError, Unscored
-from pytest_rageval.llm.budget import Budget, Limits
+from pytest_rageval.errors import PLAN_MARK, MissingReplyError, RagevalError, Unscored
+from pytest_rageval.llm.budget import Budget, Limits, Purchase, most_tokens_out, prompt_tokens
 from pytest_rageval.llm.cache import Cache
-from pytest_rageval.llm.messages import request_summary
-from pytest_rageval.llm.patience import Wait
-from pytest_rageval.llm.plan import PlanSource
-from pytest_rageval.llm.sources import LiveSource, Pace, ReplaySource
+from pytest_rageval.llm.client import Client
+from pytest_rageval.llm.messages import (
+    Reply,
+    Request,
+    RequestSummary,
+    difference,
+    nearest,
+    request_summary,
+)
+from pytest_rageval.llm.rate_limits import Limiter, Wait
+from pytest_rageval.llm.sender import Sender
+from pytest_rageval.llm.servers import Server
 from pytest_rageval.llm.store import Entry
 from pytest_rageval.llm.usage import Prices, Usage
 
-if TYPE_CHECKING:
-    from pytest_rageval.llm.messages import Reply, Request
-    from pytest_rageval.llm.servers import Server
-
-__all__ = ["Access", "Gateway"]
+__all__ = ["Access", "Gateway", "LiveSource", "Pace", "PlanSource", "ReplaySource"]
 
 Mode = Literal["live", "replay", "plan"]
 
@@ -29,107 +39,81 @@ OVERRULED: Final = (
 )
 
 
+EXPLAINED: Final = 50  # missing replies that are explained; further ones mostly have the same cause
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast this process asks servers."""
+
+    concurrency: int = 16  # the most requests in flight to one server
+    timeout_s: float = 60.0  # for one reply
+    retries: int = 4  # attempts after the first
+    rpm: float | None = None  # requests a minute to one server; None for no limit
+    tpm: float | None = None  # tokens a minute, likewise
+    patience_s: float = 300.0  # how long to wait for a server that answers nothing
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How models are reached.
-
-    Attributes:
-        cache_dir: the folder of the reply cache.
-        cassette: a file of recorded replies, read for what the cache lacks; or None.
-        mode: a missing reply is requested ("live"), an error ("replay") or only counted ("plan").
-        run: a name that all processes of a run share; empty for a single process.
-        refresh: find only replies that this run requested.
-        record: collect every reply in `Gateway.used`, to be written as a cassette.
-        prompts: keep the messages of requests with their replies, not only hashes of them.
-        pace: how fast servers are asked.
-        limits: what may be spent.
-        prices: a file of prices that override the shipped ones; or None.
-    """
+    """How models are reached."""
 
     cache_dir: Path
-    cassette: Path | None = None
-    mode: Mode = "live"
-    run: str = ""
-    refresh: bool = False
-    record: bool = False
-    prompts: bool = False
+    cassette: Path | None = None  # a file of recorded replies, read for what the cache lacks
+    mode: Mode = "live"  # a missing reply is requested, an error ("replay") or only counted ("plan")
+    run: str = ""  # a name that all processes of a run share; empty for a single process
+    refresh: bool = False  # find only replies that this run requested
+    record: bool = False  # collect every reply in `Gateway.used`, to be written as a cassette
+    prompts: bool = False  # keep the messages of requests with their replies, not only hashes of them
     pace: Pace = field(default_factory=Pace)
     limits: Limits = field(default_factory=Limits)
-    prices: Path | None = None
-
-
-class Source(Protocol):
-    """Provides the replies that are not kept."""
-
-    async def obtain(self, server: "Server", request: "Request") -> "Reply":
-        """Return the reply, after counting it."""
-
-    async def close(self) -> None:
-        """Release connections and processes."""
+    prices: Path | None = None  # a file of prices that override the shipped ones
 
 
 class Gateway:
     """Sends requests to models; used from one event loop.
 
     Requests with the same key are one request. Requests of one turn of the event loop share one look-up.
-
-    Attributes:
-        access: how models are reached.
-        cache: the reply cache.
-        usage: what was requested so far.
-        used: with `Access.record`, the entries of all replies that were used, by key.
+    With `Access.record`, `used` has the entries of all replies that were used, by key.
     """
 
     def __init__(self, access: Access) -> None:
         self.access = access
         self.used: dict[str, Entry] = {}
-        self.cache = Cache(
-            access.cache_dir,
-            access.cassette,
-            missing_ok=access.record,
-            refresh=access.refresh,
-            run=access.run,
-        )
+        how = {"missing_ok": access.record, "refresh": access.refresh}
+        self.cache = Cache(access.cache_dir, access.cassette, run=access.run, **how)
         self.usage = Usage(remarks=self.cache.remarks)
         self._source = self._make_source(Prices.load(access.prices))
         # One future for each caller: cancelling one must not cancel the others.
-        self._callers: dict[str, list[asyncio.Future[Reply]]] = {}
+        self._callers: defaultdict[str, list[asyncio.Future[Reply]]] = defaultdict(list)
         self._arrived: list[tuple[Server, Request]] = []
         # asyncio itself holds only weak references to tasks.
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def _make_source(self, prices: Prices) -> Source:
+    def _make_source(self, prices: Prices) -> "LiveSource | ReplaySource | PlanSource":
         access = self.access
         if access.mode == "plan":
             return PlanSource(prices, self.usage)
         if access.mode == "replay":
             return ReplaySource(self.cache)
-        budget = Budget(
-            access.limits,
-            prices,
-            access.run,
-            patience_s=2 * access.pace.timeout_s,
-            others_active=self.cache.others_active,
-        )
+        patience_s, others_active = 2 * access.pace.timeout_s, self.cache.others_active
+        budget = Budget(access.limits, prices, access.run, patience_s=patience_s, others_active=others_active)
         return LiveSource(self.cache, budget, self.usage, access.pace, access.prompts)
 
-    async def ask(self, server: "Server", request: "Request") -> "Reply":
+    async def ask(self, server: Server, request: Request) -> Reply:
         """Return the reply to a request: from the cache, the cassette or the source.
 
         Raises:
             Unscored: this request failed; the reason.
-            RagevalError: no request can be answered: no server, a wrong key, an unusable cache.
+            RagevalError: no request can be answered: no server, a wrong key, an unusable cache, no budget.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Reply] = loop.create_future()
-        callers = self._callers.get(request.key)
-        if callers is None:
-            self._callers[request.key] = [future]
+        if request.key not in self._callers:
             if not self._arrived:
                 loop.call_soon(self._look_up)
             self._arrived.append((server, request))
-        else:
-            callers.append(future)
+        self._callers[request.key].append(future)
         return await future
 
     def waits(self) -> list[Wait]:
@@ -157,36 +141,32 @@ class Gateway:
                 self._resolve(request, error)
             return
         for server, request in arrived:
-            reply = found.get(request.key)
+            reply, recorded = found.get(request.key), None
+            if reply is None and (recorded := self.cache.find_at_other_address(request)) is not None:
+                reply = recorded.reply
             if reply is not None:
                 self.usage.cached += 1
-                self._resolve(request, reply)
-            elif (recorded := self.cache.find_at_other_address(request)) is not None:
-                self.usage.cached += 1
-                self._resolve(request, recorded.reply, recorded)
+                self._resolve(request, reply, recorded)
             else:
                 task = asyncio.get_running_loop().create_task(self._obtain(server, request))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
-    async def _obtain(self, server: "Server", request: "Request") -> None:
+    async def _obtain(self, server: Server, request: Request) -> None:
         try:
             reply = await self._source.obtain(server, request)
-        except (RagevalError, Unscored) as error:
-            self.usage.failed += 1
-            self._resolve(request, error)
         except asyncio.CancelledError:
             for future in self._callers.pop(request.key):
                 future.cancel()
             raise
         except Exception as error:  # noqa: BLE001 - raised to the callers
+            self.usage.failed += isinstance(error, RagevalError | Unscored)
             self._resolve(request, error)
         else:
             self._resolve(request, reply)
 
-    def _resolve(
-        self, request: "Request", outcome: "Reply | Exception", recorded: "Entry | None" = None
-    ) -> None:
+    def _resolve(self, request: Request, outcome: Reply | Exception, recorded: Entry | None = None) -> None:
+        """Give the outcome to all callers; `recorded` is the entry at another address that it comes from."""
         for future in self._callers.pop(request.key):
             if future.done():
                 continue
@@ -199,7 +179,7 @@ class Gateway:
             self._remark(request, outcome, recorded)
             self.record(request, outcome, recorded)
 
-    def record(self, request: "Request", reply: "Reply", recorded: "Entry | None" = None) -> None:
+    def record(self, request: Request, reply: Reply, recorded: Entry | None = None) -> None:
         """With `Access.record`, put a reply into `used`: its entry at another address, or else a new one."""
         if not self.access.record:
             return
@@ -207,17 +187,173 @@ class Gateway:
             recorded = Entry(request.key, reply, request_summary(request, prompts=self.access.prompts))
         self.used[recorded.key] = recorded
 
-    def _remark(self, request: "Request", reply: "Reply", recorded: "Entry | None") -> None:
+    def _remark(self, request: Request, reply: Reply, recorded: Entry | None) -> None:
         """Count what readers of the scores should know about a reply."""
         if reply.cut:
             self.usage.cut += 1
         if self.cache.overrules(request.key, reply):
             self.usage.remarks[OVERRULED] += 1
         if recorded is not None:
-            address = recorded.summary["base_url"]
-            self.usage.remarks[
-                f"recorded at {address}, used for {request.base_url}: the model's name, {request.model}, is the same "
-                "(--rageval-refresh asks anew)"
-            ] += 1
+            places = f"recorded at {recorded.summary['base_url']}, used for {request.base_url}"
+            same = f"the model's name, {request.model}, is the same (--rageval-refresh asks anew)"
+            self.usage.remarks[f"{places}: {same}"] += 1
         if reply.without:
             self.usage.remarks[f"{request.model} refuses {reply.without}: asked without"] += 1
+
+
+@dataclass
+class LiveSource:
+    """Requests missing replies from servers, and keeps and counts them."""
+
+    cache: Cache
+    budget: Budget
+    usage: Usage
+    pace: Pace
+    prompts: bool = False
+    _store_error: RagevalError | None = None
+    _senders: dict[str, tuple[Sender, asyncio.Semaphore]] = field(default_factory=dict)
+
+    async def obtain(self, server: Server, request: Request) -> Reply:
+        """Return the reply from the server, or from another process that has requested it."""
+        sender, claim_slots = self._sender(server)
+        while True:
+            # Claim only what is in flight and as many to follow; the rest is for other processes.
+            async with claim_slots:
+                claimed = await self.cache.claim(request.key)
+                if claimed is True:
+                    with contextlib.suppress(_LeaseLost):
+                        return await self._send(sender, request)
+                    continue
+            if isinstance(claimed, Reply):
+                self.usage.cached += 1
+                return claimed
+            await self.cache.wait_for_other(request.key)
+
+    def waits(self) -> list[Wait]:
+        """Return the servers that answer nothing while requests wait for them."""
+        return [wait for sender, _ in list(self._senders.values()) if (wait := sender.wait) is not None]
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for sender, _ in self._senders.values():
+            await sender.client.close()
+        self._senders.clear()
+
+    async def _send(self, sender: Sender, request: Request) -> Reply:
+        # Before anything is paid: an error in the summary must not lose a reply.
+        summary = request_summary(request, prompts=self.prompts)
+        try:
+            return await sender.send(
+                request,
+                purchase=lambda: self._purchase(request),
+                keep=lambda reply: self._keep(request, reply, summary),
+            )
+        except BaseException:
+            self.cache.release(request.key)
+            raise
+
+    @contextlib.asynccontextmanager
+    async def _purchase(self, request: Request) -> AsyncIterator[Purchase]:
+        # `database` opens the cache: nothing is paid that could not be kept.
+        async with self.budget.purchase(self.cache.database, request) as purchase:
+            if self._store_error is not None:
+                raise self._store_error
+            # A process that was suspended for a while has lost its leases to others.
+            if not self.cache.holds_lease(request.key):
+                raise _LeaseLost
+            yield purchase
+
+    async def _keep(self, request: Request, reply: Reply, summary: RequestSummary) -> Reply:
+        try:
+            return await self.cache.keep(Entry(request.key, reply, summary))
+        except RagevalError as error:
+            # Nothing more is paid once replies cannot be kept.
+            self._store_error = error
+            raise
+        finally:
+            self.usage.count_live(reply.tokens_in, reply.tokens_out, self.budget.cost(request, reply))
+            if not (reply.counts_in and reply.counts_out):
+                remark = f"{request.model} reports no tokens: counted as costing the most it can"
+                self.usage.remarks[remark] += 1
+
+    def _sender(self, server: Server) -> tuple[Sender, asyncio.Semaphore]:
+        """Return the sender to a server, with the semaphore of its claims."""
+        if server.base_url not in self._senders:
+            pace = self.pace
+            most = min(pace.concurrency, server.in_flight or pace.concurrency)
+            limiter = Limiter(most, rpm=pace.rpm, tpm=pace.tpm)
+            client = Client(server, timeout_s=pace.timeout_s)
+            sender = Sender(client, limiter, pace.timeout_s, pace.retries, pace.patience_s)
+            self._senders[server.base_url] = sender, asyncio.Semaphore(2 * most)
+        return self._senders[server.base_url]
+
+
+class _LeaseLost(Exception):  # noqa: N818 - control flow, not an error
+    """Another process requests what this one has claimed."""
+
+
+@dataclass
+class ReplaySource:
+    """Raises for every missing reply; nothing is sent."""
+
+    cache: Cache
+    _summaries: list[RequestSummary] | None = None
+    _missing: int = 0
+
+    async def obtain(self, server: Server, request: Request) -> Reply:  # noqa: ARG002 - nothing is sent
+        """Raise MissingReplyError, which names the nearest recorded request and how it differs."""
+        self._missing += 1
+        if self._missing > EXPLAINED:
+            raise MissingReplyError("More replies are missing than are explained.")
+        if self._summaries is None:
+            self._summaries = [summary for summary in self.cache.summaries() if summary]
+        summary, near = request_summary(request), "No request like it is recorded."
+        recorded = nearest(summary, self._summaries)
+        if recorded is not None:
+            changes = (
+                ", ".join(difference(summary, recorded)) or "nothing that the record shows, but its wording"
+            )
+            near = f"The nearest recorded request differs in: {changes}."
+        raise MissingReplyError(
+            f"A reply of {request.model} is in neither the cache nor a cassette, and --rageval-replay asks nothing.\n"
+            f"{near}\n"
+            "Run once without --rageval-replay to ask for it (with --rageval-cassette FILE and "
+            "--rageval-record to record it), or undo what changed."
+        )
+
+    async def close(self) -> None:
+        """Nothing was opened."""
+
+
+@dataclass
+class PlanSource:
+    """Counts into a `Usage` as if every request were sent; `live`, tokens and cost are what they would be.
+
+    The placeholder of a reply lets the evaluation go on, so that requests that depend on replies are counted too.
+    """
+
+    prices: Prices
+    usage: Usage
+    _planned: dict[str, int] = field(default_factory=dict)
+
+    async def obtain(self, server: Server, request: Request) -> Reply:  # noqa: ARG002 - nothing is sent
+        """Return a placeholder, after counting the request."""
+        mark = request.key[:16]
+        reply = Reply(f"⟪reply {mark}⟫", request.model)
+        if mark in self._planned:
+            self.usage.cached += 1
+            return reply
+        price = self.prices.of(request.base_url, request.model)
+        marks = PLAN_MARK.findall(" ".join(str(message.get("content")) for message in request.messages))
+        tokens_in = prompt_tokens(request.messages, request.parameters)
+        tokens_in += sum(self._planned.get(mark, 0) for mark in marks)
+        most = most_tokens_out(request.parameters, price)
+        self._planned[mark] = tokens_out = most or 0
+        cost = None if price is None or (most is None and price.output) else price.cost(tokens_in, tokens_out)
+        self.usage.count_live(tokens_in, tokens_out, cost)
+        self.usage.dependent += bool(marks)
+        self.usage.unbounded += most is None
+        return reply
+
+    async def close(self) -> None:
+        """Nothing was opened."""

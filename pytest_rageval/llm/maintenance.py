@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pytest_rageval.llm.messages import Reply, read_summary
-from pytest_rageval.llm.store import Database, Entry, Store
+from pytest_rageval.llm.store import COLUMNS, Database, Entry, Store, stored_summary
 
 __all__ = [
-    "COLUMNS",
     "Damaged",
     "ModelUse",
     "file_faults",
@@ -21,40 +20,20 @@ __all__ = [
     "schema",
     "uses",
 ]
-COLUMNS: Final = {
-    "key": "text",
-    "text": "text",
-    "model": "text",
-    "finish_reason": "text",
-    "tokens_in": "integer",
-    "tokens_out": "integer",
-    "refusal": "text",
-    "tool_calls": "text",
-    "without": "text",
-    "checksum": "integer",
-    "outline": "text",
-    "written": "real",
-}
-"""The columns of the table of replies with SQLite's type of their values."""
+SQLITE_TYPES: Final = {str: "text", int: "integer", float: "real"}
 
 METADATA: Final = {"outline", "written"}
 """Columns about a reply; when they alone are damaged, the reply is still good."""
 
-YEAR_10000: Final = 253_402_300_800
-"""In seconds since 1970; later dates cannot be formatted."""
-
-CHUNK: Final = 256
-"""Entries that are checked together."""
+YEAR_10000: Final = 253_402_300_800  # in seconds since 1970; later dates cannot be formatted
+CHUNK: Final = 256  # entries that are checked together
 
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """A damaged entry.
+    """A damaged entry: its key, in bytes where that is not text, and its faults.
 
-    Attributes:
-        key: as in the file; bytes where it is not text.
-        why: its faults.
-        rest: the entry without damaged metadata, where the reply itself is good; None where it is not.
+    `rest` is the entry without damaged metadata, where the reply itself is good; None where it is not.
     """
 
     key: str | bytes
@@ -64,16 +43,7 @@ class Damaged:
 
 @dataclass(slots=True)
 class ModelUse:
-    """The replies of one model in a cache.
-
-    Attributes:
-        model: the requested name; the server's name where the request is not known.
-        base_url: the server; empty where it is not known.
-        replies: their number.
-        tokens_in: tokens of all prompts.
-        tokens_out: tokens of all replies.
-        cut: how many replies the token limit ended.
-    """
+    """The replies of one model (see `model_of`) in a cache: totals, and how many the token limit cut."""
 
     model: str
     base_url: str
@@ -84,11 +54,7 @@ class ModelUse:
 
 
 def inspect(database: Database) -> Iterator[Entry | Damaged]:
-    """Yield every entry, good or damaged, sorted by key.
-
-    Raises:
-        StoreError: SQLite itself cannot read on; the entries so far are right.
-    """
+    """Yield every entry, good or damaged, sorted by key; StoreError where SQLite itself cannot read on."""
     # As bytes: Python would refuse the whole row for one text that is not UTF-8.
     columns = ", ".join(
         f"typeof({name}), CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) ELSE {name} END"
@@ -129,11 +95,7 @@ def repair(database: Database, damaged: Iterable[Damaged]) -> None:
 
 
 def file_faults(database: Database) -> list[str]:
-    """Return what SQLite's integrity check finds; empty for a good file.
-
-    Raises:
-        StoreError: the file is too damaged for the check.
-    """
+    """Return what SQLite's integrity check finds; StoreError for a file that is too damaged for the check."""
     found = [str(line) for (line,) in database.rows("PRAGMA integrity_check")]
     return [] if found == ["ok"] else found
 
@@ -173,9 +135,9 @@ def _read(row: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, str]]:
     faults: dict[str, str] = {}
     for (name, expected), kind, value in zip(COLUMNS.items(), row[::2], row[1::2], strict=True):
         values[name] = value
-        if kind != expected:
-            faults[name] = f"{name} is {kind}, expected {expected}"
-        elif expected == "text":
+        if kind != SQLITE_TYPES[expected]:
+            faults[name] = f"{name} is {kind}, expected {SQLITE_TYPES[expected]}"
+        elif kind == "text":
             try:
                 values[name] = value.decode("utf-8")
             except UnicodeDecodeError:
@@ -183,7 +145,7 @@ def _read(row: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, str]]:
     if "written" not in faults and not 0 <= values["written"] < YEAR_10000:
         faults["written"] = f"written is {values['written']}, expected seconds since 1970"
     if "outline" not in faults:
-        values["outline"] = _json_object(values["outline"])
+        values["outline"] = stored_summary(values["outline"])
         if values["outline"] is None:
             faults["outline"] = "outline is no JSON object"
     return values, faults
@@ -200,11 +162,3 @@ def _entry(
     summary = {} if "outline" in faults else read_summary(values["outline"])
     entry = Entry(key, replies[key], summary, 0.0 if "written" in faults else values["written"])
     return Damaged(key, why, entry) if why else entry
-
-
-def _json_object(text: str) -> dict[str, Any] | None:
-    try:
-        parsed = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return parsed if isinstance(parsed, dict) else None

@@ -36,17 +36,10 @@ __all__ = [
 Message = Mapping[str, Any]
 """A chat message: `{"role": "user", "content": "…"}`."""
 
-KEY_SCHEMA: Final = 1
-"""Part of every key; raise it to make all kept replies unfindable."""
-
-MOST_TEXT: Final = 2**20
-"""The most characters of a reply. No answer and no verdict has so many."""
-
-MOST_TOKENS: Final = (1 << 63) - 1
-"""The largest integer of SQLite."""
-
+KEY_SCHEMA: Final = 1  # part of every key; raise it to make all kept replies unfindable
+MOST_TEXT: Final = 2**20  # the most characters of a reply; no answer and no verdict has so many
+MOST_TOKENS: Final = (1 << 63) - 1  # the largest integer of SQLite
 WHITE_SPACE: Final = " \t\n\v\f\r"
-
 T = TypeVar("T")
 
 
@@ -54,43 +47,27 @@ T = TypeVar("T")
 class Request:
     """One chat completion, with everything that can change its reply and nothing else.
 
-    Attributes:
-        base_url: the server's URL, or a name for a server without a fixed address.
-        model: the model's name at the server.
-        messages: the conversation so far.
-        parameters: of sampling and format (`temperature`, `max_tokens`, `stop`, `seed`, `tools`,
-            `response_format` …), sent unchanged. Never timeouts, retries or API keys, which do not change
-            replies.
-        sample: 0, 1, 2 … distinguishes repeated draws of the same prompt; it is not sent.
-        parts: what the messages are made of, by name, such as the question and each passage. They explain a
-            missing reply and are not part of the key.
+    Parameters are of sampling and format (`temperature`, `max_tokens`, `stop`, `seed`, `tools`, `response_format`
+    …), sent unchanged; never timeouts, retries or API keys. Parts are what the messages are made of, by name, such
+    as the question and each passage: they explain a missing reply.
     """
 
-    base_url: str
-    model: str
+    base_url: str  # the server's URL, or a name for a server without a fixed address
+    model: str  # its name at the server
     messages: tuple[Message, ...]
     parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    sample: int = 0
+    sample: int = 0  # 0, 1, 2 … distinguishes repeated draws of the same prompt; it is not sent
     parts: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
 
     @cached_property
     def key(self) -> str:
-        """SHA-256 of all attributes but `parts` in canonical form: 64 hex digits.
-
-        Raises:
-            TypeError: a message or parameter is not a JSON value.
-            ValueError: it is NaN or infinite.
-        """
-        return digest(
-            {
-                "schema": KEY_SCHEMA,
-                "base_url": self.base_url,
-                "model": self.model,
-                "messages": [dict(message) for message in self.messages],
-                "parameters": dict(self.parameters),
-                "sample": self.sample,
-            }
-        )
+        """The `digest` of all attributes but `parts`; raises as that does."""
+        plain = {
+            "messages": [dict(message) for message in self.messages],
+            "parameters": dict(self.parameters),
+        }
+        names = {"base_url": self.base_url, "model": self.model, "sample": self.sample}
+        return digest({"schema": KEY_SCHEMA, **names, **plain})
 
 
 class TooLarge(Unscored):
@@ -99,28 +76,16 @@ class TooLarge(Unscored):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A complete reply, as the server gave it.
+    """A complete reply, as the server gave it."""
 
-    Attributes:
-        text: the message's content; empty where the model refused or wrote nothing.
-        model: the server's name for the model, often with a version that the request lacks.
-        finish_reason: `"stop"`; `"length"` where the token limit cut the reply; or the server's own word.
-        tokens_in: tokens of the prompt, 0 where the server does not count.
-        tokens_out: tokens of the reply, likewise.
-        refusal: why the model would not answer, in its words; mostly empty.
-        tool_calls: the tool calls, as the server's JSON; mostly empty.
-        without: parameters that the server refuses and the request was sent without, separated by spaces;
-            mostly empty.
-    """
-
-    text: str
-    model: str = ""
-    finish_reason: str = "stop"
-    tokens_in: int = 0
-    tokens_out: int = 0
-    refusal: str = ""
-    tool_calls: str = ""
-    without: str = ""
+    text: str  # the message's content; empty where the model refused or wrote nothing
+    model: str = ""  # the server's name for it, often with a version that the request lacks
+    finish_reason: str = "stop"  # "length" where the token limit cut the reply; or the server's own word
+    tokens_in: int = 0  # of the prompt; 0 where the server does not count
+    tokens_out: int = 0  # of the reply, likewise
+    refusal: str = ""  # why the model would not answer, in its words
+    tool_calls: str = ""  # as the server's JSON
+    without: str = ""  # parameters that the server refuses and the request was sent without
 
     @property
     def cut(self) -> bool:
@@ -151,18 +116,11 @@ class Reply:
 
     def dumps(self, **before: Any) -> str:
         """Return one line of JSON: `before`, then the fields sorted by name, without optional empty ones."""
-        record = dict(before)
-        for name in sorted(TYPES):
-            value = getattr(self, name)
-            if value or name in REQUIRED:
-                record[name] = value
+        values = ((name, getattr(self, name)) for name in sorted(TYPES))
+        record = before | {name: value for name, value in values if value or name in REQUIRED}
         line = json.dumps(record, ensure_ascii=False)
-        try:
-            line.encode()
-        except UnicodeEncodeError:
-            # `before` holds half of a surrogate pair, which JSON can escape.
-            line = json.dumps(record)
-        return line
+        # `before` may hold half of a surrogate pair, which JSON can escape.
+        return line if well_formed(line) == line else json.dumps(record)
 
     @classmethod
     def of(cls, record: object) -> "Reply":
@@ -209,8 +167,8 @@ def without_reasoning(text: str) -> str:
 _TAGS: Final = "think|thinking|thought|reasoning|seed:think"
 _BLANK: Final = re.compile(r"\s*")
 _OPENED: Final = re.compile(rf"[<\[](?:{_TAGS})(?:\s[^<>]{{0,200}})?[>\]]", re.IGNORECASE)
-_CLOSED: Final = re.compile(rf"[<\[]/(?:{_TAGS})\s{{0,9}}[>\]](?![\"'`”’])", re.IGNORECASE)
-"""A closing tag that is not quoted."""
+
+_CLOSED: Final = re.compile(rf"[<\[]/(?:{_TAGS})\s{{0,9}}[>\]](?![\"'`”’])", re.IGNORECASE)  # not quoted
 
 
 def empty_reason(reply: Reply) -> str:
@@ -220,11 +178,8 @@ def empty_reason(reply: Reply) -> str:
     ': the token limit was reached before it said anything'
     """
     if reply.text.strip():
-        return (
-            ": the token limit was reached while it was reasoning"
-            if reply.cut
-            else ": it holds reasoning and no answer"
-        )
+        reached = ": the token limit was reached while it was reasoning"
+        return reached if reply.cut else ": it holds reasoning and no answer"
     if reply.refusal:
         return f": the model refused, {' '.join(reply.refusal.split())[:80]!r}"
     if reply.finish_reason == "content_filter":
@@ -244,19 +199,14 @@ def well_formed(value: T) -> T:
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # type: ignore[return-value]
 
 
-RUN: Final = "run"
-"""In the cache a summary also has the run that sent the request."""
-
+RUN: Final = "run"  # in the cache a summary also has the run that sent the request
 HASH_DIGITS: Final = 12
-
-LONGEST_SHOWN: Final = 60
-"""Longer parameters are hashed; characters of JSON."""
+LONGEST_SHOWN: Final = 60  # longer parameters are hashed; characters of JSON
 
 HIDDEN: Final = {"extra_body", "metadata", "user", "safety_identifier"}
 """Parameters that may hold anything, such as keys and names; they are always hashed."""
 
-QUESTION_WEIGHT: Final = 4.0
-"""How much an equal question counts for nearness; every other equal fact counts 1."""
+QUESTION_WEIGHT: Final = 4.0  # of an equal question for nearness; every other equal fact counts 1
 
 
 class RequestSummary(TypedDict, total=False):
@@ -296,35 +246,35 @@ def read_summary(found: object) -> RequestSummary:
 
 def nearest(request: RequestSummary, recorded: Iterable[RequestSummary]) -> RequestSummary | None:
     """Return the recorded summary that has most in common with a request's; None where none shares a part."""
-    best, best_nearness = None, 0.0
     facts = _facts(request)
-    for summary in recorded:
+
+    def nearness(summary: RequestSummary) -> float:
         theirs = _facts(summary)
         equal = [name for name, value in facts.items() if theirs.get(name) == value]
         if not any(name[0] == "parts" for name in equal):
-            continue
+            return 0.0
         common = sum(QUESTION_WEIGHT if name[-1] == "question" else 1.0 for name in equal)
         # Of two with as much in common, the one with less that differs.
-        nearness = common - 0.01 * len(facts.keys() ^ theirs.keys())
-        if nearness > best_nearness:
-            best, best_nearness = summary, nearness
-    return best
+        return common - 0.01 * len(facts.keys() ^ theirs.keys())
+
+    best = max(recorded, key=nearness, default=None)
+    return best if best is not None and nearness(best) > 0 else None
 
 
 def difference(request: RequestSummary, recorded: RequestSummary) -> list[str]:
     """Return how a request differs from a recorded one: "model: m1, now m2", "passage 2 (new)"; may be empty."""
     before, now = _facts(recorded), _facts(request)
     changes = []
-    for name in dict.fromkeys([*now, *before]):
-        if before.get(name) == now.get(name):
+    for name in now | before:
+        old, new = before.get(name), now.get(name)
+        if old == new:
             continue
-        label = name[-1]
         if name[0] == "parts":
-            change = "gone" if name not in now else "new" if name not in before else "other text"
-            changes.append(f"{label} ({change})")
+            change = "gone" if new is None else "new" if old is None else "other text"
+            changes.append(f"{name[-1]} ({change})")
         else:
-            old, new = ("not given" if facts.get(name) is None else facts[name] for facts in (before, now))
-            changes.append(f"{label}: {old}, now {new}")
+            old, new = ("not given" if value is None else value for value in (old, new))
+            changes.append(f"{name[-1]}: {old}, now {new}")
     return changes
 
 
@@ -346,7 +296,7 @@ def _facts(summary: RequestSummary) -> dict[tuple[str, ...], Any]:
     for name in ("parameters", "parts"):
         inner = values.get(name)
         if isinstance(inner, Mapping):
-            facts.update({(name, str(key)): value for key, value in inner.items()})
+            facts |= {(name, key): value for key, value in inner.items()}
     return facts
 
 

@@ -1,4 +1,4 @@
-"""Rate limits of one server: how many requests are in flight, and how long it asks to wait (429, `Retry-After`).
+"""Rate limits of one server, how long it asks to wait (429, `Retry-After`), and how long it is waited for.
 
 The number of requests in flight follows TCP: it grows by about one for as many replies as are in flight, and
 halves when the server refuses (429, 503) or slows down.
@@ -10,18 +10,15 @@ import email.utils
 import re
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Limiter", "Slot", "retry_after", "until_reset"]
+__all__ = ["Announcer", "Limiter", "Patience", "Slot", "Wait", "retry_after", "until_reset"]
 
-DECREASE: Final = 0.5
-"""The factor of the limit of requests in flight after congestion."""
-
-MAX_WAIT_S: Final = 120.0
-"""The longest pause that a header can ask for."""
-
+DECREASE: Final = 0.5  # the factor of the limit of requests in flight after congestion
+MAX_WAIT_S: Final = 120.0  # the longest pause that a header can ask for
+ANNOUNCED_AFTER_S: Final = 20.0
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
@@ -41,10 +38,6 @@ class Limiter:
         most: requests in flight.
         rpm: requests a minute, evenly spaced; None for no limit.
         tpm: tokens a minute, likewise; estimated before a request, corrected after its reply.
-
-    Attributes:
-        limit: how many requests may be in flight now; at least 1.
-        in_flight: how many are.
     """
 
     def __init__(self, most: int, *, rpm: float | None = None, tpm: float | None = None) -> None:
@@ -58,7 +51,7 @@ class Limiter:
         self._next_request = 0.0
         self._next_tokens = 0.0
         self._last_decrease = 0.0
-        self.limit = float(most)
+        self.limit = float(most)  # how many requests may be in flight now; at least 1
         self.in_flight = 0
 
     @property
@@ -70,10 +63,8 @@ class Limiter:
     async def slot(self, tokens: int = 0, *, first: bool = False) -> AsyncIterator[Slot]:
         """Wait until a request may be sent; it is in flight until the block ends. `first` is for retries."""
         future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
-        if first:
-            self._waiting.appendleft((future, tokens))
-        else:
-            self._waiting.append((future, tokens))
+        add = self._waiting.appendleft if first else self._waiting.append
+        add((future, tokens))
         self._admit()
         try:
             slot = await future
@@ -148,49 +139,140 @@ class Limiter:
             future.set_result(Slot(now, tokens))
 
 
+class Patience:
+    """A stopwatch for one server: it runs while requests wait and none of them succeeds.
+
+    It starts at the sending of the first attempt that fails, and a success resets it. While no request
+    waits it stands still. After so many seconds it calls `give_up`.
+    """
+
+    def __init__(self, seconds: float, give_up: Callable[[], None]) -> None:
+        self.seconds = seconds
+        self._give_up = give_up
+        self._succeeded_at = 0.0
+        self._spent = 0.0
+        self._runs_since: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.last = ""  # the server's last answer where that was a failure
+        self.requests = 0  # how many requests wait for the server
+
+    @property
+    def spent(self) -> float:
+        """The seconds without a success so far."""
+        runs_since = self._runs_since
+        return self._spent + (0.0 if runs_since is None else time.monotonic() - runs_since)
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """One request waits for the server until the block ends."""
+        self.requests += 1
+        if self.last:
+            self._start()
+        try:
+            yield
+        finally:
+            self.requests -= 1
+            if not self.requests:
+                self._stop()
+
+    def failed(self, sent_at: float, answer: str) -> None:
+        """An attempt that was sent at this time has failed."""
+        if not self.last:
+            self._spent = time.monotonic() - max(sent_at, self._succeeded_at)
+        self.last = answer
+        self._start()
+
+    def succeeded(self) -> None:
+        """A reply came."""
+        self._stop()
+        self._spent, self.last = 0.0, ""
+        self._succeeded_at = time.monotonic()
+
+    def _start(self) -> None:
+        if self._runs_since is None:
+            self._runs_since = time.monotonic()
+            left = max(0.0, self.seconds - self._spent)
+            self._timer = asyncio.get_running_loop().call_later(left, self._give_up)
+
+    def _stop(self) -> None:
+        self._spent, self._runs_since = self.spent, None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A server that requests wait for."""
+
+    url: str  # without secrets
+    last: str  # its last answer
+    requests: int  # how many wait
+    seconds: float  # for how long
+    patience_s: float | None = (
+        None  # after which the server is given up; None where it has refused no request
+    )
+
+    def lasts(self, seconds: float) -> bool:
+        """Whether it has lasted for so long, or for a third of the patience where that is less."""
+        return self.seconds >= (seconds if self.patience_s is None else min(seconds, self.patience_s / 3))
+
+    def __str__(self) -> str:
+        requests = f"{self.requests} {'request' if self.requests == 1 else 'requests'}"
+        most = "" if self.patience_s is None else f"of at most {self.patience_s:g} "
+        # The answer comes last: a terminal may be too narrow for it.
+        return f"waiting for {self.url} ({requests}, {self.seconds:.0f} {most}s): {self.last}"
+
+
+class Announcer:
+    """Prints (`say`) a line for each server that keeps requests waiting, once until it answers again."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._announced: set[str] = set()
+
+    def __call__(self, waits: Sequence[Wait]) -> None:
+        """Announce the new waits that have lasted long enough."""
+        self._announced &= {wait.url for wait in waits}
+        for wait in waits:
+            if wait.url not in self._announced and wait.lasts(ANNOUNCED_AFTER_S):
+                self._announced.add(wait.url)
+                self._say(f"rageval: {wait}")
+
+
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that a refusal asks to wait: `retry-after-ms`, `retry-after` or an exhausted limit.
 
     >>> retry_after({"retry-after": "2"}), retry_after({})
     (2.0, None)
     """
-    milliseconds = _number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return _bounded(milliseconds / 1000)
-    header = headers.get("retry-after")
-    seconds = _number(header)
-    if seconds is not None:
-        return _bounded(seconds)
-    date = _date(header or "")
-    return until_reset(headers) if date is None else _bounded(date - time.time())
+    milliseconds, header = _number(headers.get("retry-after-ms")), headers.get("retry-after")
+    seconds = _number(header) if milliseconds is None else milliseconds / 1000
+    if seconds is None and (date := _date(header or "")) is not None:
+        seconds = date - time.time()
+    return until_reset(headers) if seconds is None else _bounded(seconds)
 
 
 def until_reset(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds until an exhausted limit is reset, by the `x-ratelimit-…` headers.
+    """Return the seconds until an exhausted limit (`x-ratelimit-remaining-…` is 0) is reset; None without one.
 
-    None where `x-ratelimit-remaining-requests` and `-tokens` are above 0 or missing. The reset is a
-    duration such as `6m0s` or `20ms`, or a number of seconds.
+    The reset is a duration such as `6m0s` or `20ms`, or a number of seconds.
 
     >>> until_reset({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m2s"})
     62.0
     """
     waits = []
     for kind in ("requests", "tokens"):
-        remaining = _number(headers.get(f"x-ratelimit-remaining-{kind}"))
-        if remaining is not None and remaining <= 0:
-            reset = _duration(headers.get(f"x-ratelimit-reset-{kind}") or "")
-            if reset is not None:
-                waits.append(_bounded(reset))
+        reset = _duration(headers.get(f"x-ratelimit-reset-{kind}") or "")
+        if _number(headers.get(f"x-ratelimit-remaining-{kind}")) == 0 and reset is not None:
+            waits.append(_bounded(reset))
     return max(waits, default=None)
 
 
 def _duration(text: str) -> float | None:
-    plain = _number(text)
-    if plain is not None:
-        return plain
-    if not re.fullmatch(f"(?:{_DURATION.pattern})+", text):
-        return None
-    return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
+    if re.fullmatch(f"(?:{_DURATION.pattern})+", text):
+        return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
+    return _number(text)
 
 
 def _date(text: str) -> float | None:

@@ -3,71 +3,49 @@
 import asyncio
 import contextlib
 import random
+import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pytest_rageval.errors import RagevalError, ServerError, Unscored
-from pytest_rageval.llm.budget import Purchase
+from pytest_rageval.llm.budget import Purchase, count_tokens, prompt_tokens
 from pytest_rageval.llm.client import Client, Refused, RetryableError
-from pytest_rageval.llm.messages import Reply, TooLarge
-from pytest_rageval.llm.patience import Patience, Wait
-from pytest_rageval.llm.rate_limits import Limiter, Slot
-from pytest_rageval.llm.tokens import count_tokens, prompt_tokens
-from pytest_rageval.llm.unsupported_params import UnsupportedParams
+from pytest_rageval.llm.messages import Reply, Request, TooLarge
+from pytest_rageval.llm.rate_limits import Limiter, Patience, Slot, Wait
 
-if TYPE_CHECKING:
-    from pytest_rageval.llm.messages import Request
-
-__all__ = ["Sender"]
+__all__ = ["Sender", "UnsupportedParams"]
 
 FIRST_DELAY_S: Final = 0.5
 LONGEST_DELAY_S: Final = 8.0
+PROMPT_RETRIES: Final = (
+    8  # after the server's own waiting time; one that says "now" every time is not believed
+)
+SLOW: Final = 0.5  # the share of the timeout after which a reply counts as slow
 
-PROMPT_RETRIES: Final = 8
-"""Retries that follow the server's own waiting time; a server that says "now" every time is not believed."""
-
-SLOW: Final = 0.5
-"""The share of the timeout after which a reply counts as slow."""
-
-BILLED: Final = {"slow", "garbled", "dropped"}
-"""Kinds of failure after which the server may still charge for the attempt."""
+BILLED: Final = {"slow", "garbled", "dropped"}  # failures after which the server may charge for the attempt
 
 MakePurchase = Callable[[], AbstractAsyncContextManager[Purchase]]
-Keep = Callable[[Reply], Awaitable[Reply]]
-
-
-@contextlib.asynccontextmanager
-async def _free() -> AsyncIterator[Purchase]:
-    """A purchase without a budget."""
-    yield Purchase()
-
-
-async def _not_kept(reply: Reply) -> Reply:
-    return reply
+Keep = Callable[[Reply], Awaitable[Reply]] | None
+FREE: Final[MakePurchase] = lambda: contextlib.nullcontext(Purchase())  # noqa: E731 - a purchase without a budget
 
 
 @dataclass
 class Sender:
     """Sends all requests of this process to one server.
 
-    Attributes:
-        client: the server's client.
-        limiter: the server's rate limits.
-        timeout_s: for one reply, in seconds.
-        retries: failed attempts after the first. Refusals for load (429, 503) do not count.
-        patience_s: how long a request is repeated that the server refuses for load, in seconds. After so long
-            without any success the server itself is given up.
+    A request that the server refuses for load (429, 503) is repeated for `patience_s`, beside the `retries` after
+    other failures. After so long without any success the server itself is given up.
     """
 
     client: Client
-    limiter: "Limiter"
+    limiter: Limiter
     timeout_s: float
     retries: int
     patience_s: float = 300.0
-    _unsupported: dict[str, UnsupportedParams] = field(default_factory=dict)
+    _unsupported: dict[str, "UnsupportedParams"] = field(default_factory=dict)
     _broken: dict[str, RagevalError] = field(default_factory=dict)
     _reached: bool = False
     _patience: Patience = field(init=False)
@@ -78,17 +56,12 @@ class Sender:
     def __post_init__(self) -> None:
         self._patience = Patience(self.patience_s, self._give_up)
 
-    async def send(
-        self, request: "Request", *, purchase: MakePurchase = _free, keep: Keep = _not_kept
-    ) -> Reply:
+    async def send(self, request: Request, *, purchase: MakePurchase = FREE, keep: Keep = None) -> Reply:
         """Return the server's reply to a request.
 
-        After an error that holds for a whole model, such as a wrong key, the model is not asked again.
-
-        Args:
-            request: the request.
-            purchase: entered around each attempt; its errors are raised.
-            keep: stores the reply and returns it, before the attempt is counted and its slot is free.
+        After an error that holds for a whole model, such as a wrong key, the model is not asked again. `purchase`
+        is entered around each attempt, and its errors are raised. `keep` stores the reply and returns it, before
+        the attempt is counted and its slot is free.
 
         Raises:
             ServerError: nothing at this server can answer, or it has not answered for `patience_s`.
@@ -112,7 +85,7 @@ class Sender:
         reason = "its limit is used up, it wants to be asked later"
         return Wait(url, reason, requests, paused_s) if paused_s else None
 
-    async def _send(self, request: "Request", purchase: MakePurchase, keep: Keep) -> Reply:
+    async def _send(self, request: Request, purchase: MakePurchase, keep: Keep) -> Reply:
         unsupported = self._unsupported.setdefault(request.model, UnsupportedParams())
         tokens = prompt_tokens(request.messages, request.parameters) if self.limiter.counts_tokens else 0
         failures: list[RetryableError] = []
@@ -126,7 +99,8 @@ class Sender:
                 try:
                     async with purchase() as bought:
                         reply = await self._attempt(request, parameters, slot, bought)
-                        return await keep(replace(reply, without=without) if without else reply)
+                        reply = replace(reply, without=without) if without else reply
+                        return reply if keep is None else await keep(reply)
                 except Refused as refused:
                     if not unsupported.learn(parameters, refused.answer):
                         raise
@@ -138,10 +112,14 @@ class Sender:
             self._raise_if_final(request.model, failures, time.monotonic() - first_failure_at)
             if failures[-1].wait_s is None or len(failures) > PROMPT_RETRIES:
                 # At random moments, and outside the slot, which others can use meanwhile.
-                await self._sleep(_retry_delay(len(failures)))
+                longest = min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (len(failures) - 1))
+                delay = longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads requests, guards nothing
+                # No longer than until the server is given up.
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._woken.wait(), delay)
 
     async def _attempt(
-        self, request: "Request", parameters: Mapping[str, Any], slot: "Slot", bought: Purchase
+        self, request: Request, parameters: Mapping[str, Any], slot: Slot, bought: Purchase
     ) -> Reply:
         """Send the request once, and adapt the limiter to the outcome."""
         if self._silent_since is None:
@@ -182,11 +160,6 @@ class Sender:
             self.limiter.pause(pause)
         return reply
 
-    async def _sleep(self, seconds: float) -> None:
-        """Sleep, but no longer than until the server is given up."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._woken.wait(), seconds)
-
     def _give_up(self) -> None:
         """Fail all waiting requests. Those in flight may still succeed, which shows that the server works."""
         patience = self._patience
@@ -214,6 +187,109 @@ class Sender:
         raise Unscored(f"{last.reason}, {len(failures)} times") from last
 
 
-def _retry_delay(failures: int) -> float:
-    longest: float = min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (failures - 1))
-    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads requests, guards nothing
+OTHER_NAMES: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+
+ALSO_CALLED: Final = {
+    "stop": ("stop_sequences", "stopSequences"),
+    "response_format": ("json output", "json mode", "structured output", "structured outputs"),
+}
+"""Other names of parameters in servers' errors, besides camel case."""
+
+ESSENTIAL: Final = {"tools", "tool_choice"}  # never left out: the request would mean something else
+UNMISTAKABLE: Final = {"temperature", "logprobs", "seed"}  # plain words that always mean the parameter
+REPEATED: Final = {"input", "body", "ctx", "request"}  # fields of an error that repeat the request
+
+UNKNOWN: Final = re.compile(
+    r"unsupported|(not|n't) support|not enabled|unavailable|deprecated|unknown|unrecogni[sz]ed"
+    r"|extra[_ ](inputs|fields|forbidden)|not permitted|not allowed|unexpected|cannot find field"
+    r"|only (the default|be set)",
+    re.IGNORECASE,
+)
+"""Words for a parameter that is not supported; an unsupported value is for the user to correct."""
+
+OUT_OF_RANGE: Final = re.compile(
+    r"too (large|long|high|big|small|low)|at (most|least)\b|(less|greater|more) than|(valid|supported) range"
+    r"|(above|below|exceeds?) (the )?(maximum|minimum)|maximum allowed|supported values are:[^.]*(,| and | or )",
+    re.IGNORECASE,
+)
+"""Words for a supported parameter with a wrong value."""
+
+EXPECTED: Final = re.compile(r"expected one of\b[^\n]*", re.IGNORECASE)  # all but the refused one
+
+INTRODUCED: Final = (
+    r"(?:\b(?:argument|parameter|param|field|key|option|path|property)s?(?:[ ][\w ]{1,40}:)?[ ]|\#/)"
+)
+"""Words before a name without quotes, which may be an English word."""
+
+
+class UnsupportedParams:
+    """The unsupported parameters of one model at one server: learned from its refusals, then left out."""
+
+    def __init__(self) -> None:
+        self._replacements: dict[str, str | None] = {}
+
+    def adapt(self, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+        """Return the parameters to send, and the names that are left out, separated by spaces."""
+        sent, without = {}, []
+        for requested, value in parameters.items():
+            name: str | None = requested
+            while name is not None and name in self._replacements:
+                name = self._replacements[name]
+            if name is None:
+                without.append(requested)
+            else:
+                sent[name] = value
+        return sent, " ".join(without)
+
+    def learn(self, sent: Mapping[str, Any], refusal: Mapping[str, Any]) -> bool:
+        """Learn which of the sent parameters a refusal (status 400 or 422) names.
+
+        Returns:
+            Whether it names one that can be left out, so that a retry makes sense.
+        """
+        own = _without_repeated(refusal)
+        text = EXPECTED.sub("", str(own))
+        refused = UNKNOWN.search(text) and not OUT_OF_RANGE.search(text)
+        name = _refused_name(sent, own.get("param"), text) if refused else None
+        if name is None:
+            return False
+        other = OTHER_NAMES.get(name)
+        if other in self._replacements:
+            # Both names are refused. Without a token limit a reply could cost more than was reserved.
+            return False
+        self._replacements[name] = None if other in sent else other
+        return True
+
+
+def _without_repeated(refusal: Any) -> Any:
+    if isinstance(refusal, Mapping):
+        return {name: _without_repeated(value) for name, value in refusal.items() if name not in REPEATED}
+    return [_without_repeated(value) for value in refusal] if isinstance(refusal, list) else refusal
+
+
+def _refused_name(sent: Mapping[str, Any], param: object, text: str) -> str | None:
+    """Return the sent parameter that a refusal names in its field `param` or its text; None for none."""
+    candidates = [name for name in sent if name not in ESSENTIAL]
+    if isinstance(param, str) and param.partition(".")[0] in candidates:
+        return param.partition(".")[0]
+    names = {form: name for name in candidates for form in (name, _camel(name), *ALSO_CALLED.get(name, ()))}
+    # A bare word counts only where it is not also an English word.
+    bare = [form for form in names if not (form.isalpha() and form.islower()) or form in UNMISTAKABLE]
+    for forms, before, after in (
+        (names, r"""\\?["'`\[]""", r"""\\?["'`\]]"""),
+        (names, INTRODUCED, r"\b"),
+        (bare, r"\b", r"\b"),
+    ):
+        found = {
+            match.start(): names[form]
+            for form in forms
+            if (match := re.search(f"{before}{re.escape(form)}{after}", text, re.IGNORECASE))
+        }
+        if found:
+            # "Unsupported 'max_tokens', use 'max_completion_tokens'": the refused one comes first.
+            return found[min(found)]
+    return None
+
+
+def _camel(name: str) -> str:
+    return re.sub(r"_(.)", lambda found: found[1].upper(), name)

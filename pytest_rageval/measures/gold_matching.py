@@ -1,6 +1,5 @@
 """Which gold passages a ranking holds, and at which ranks, however the corpus was chunked."""
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate, repeat
@@ -28,12 +27,7 @@ Part = tuple[float, float]
 
 
 class Overlap(NamedTuple):
-    """The parts of a gold passage that a document holds.
-
-    Attributes:
-        parts: beginnings and ends as shares of the passage in [0, 1], in order and disjoint.
-        by: the evidence.
-    """
+    """The parts of a gold passage that a document holds, as shares in [0, 1], in order and disjoint; the evidence."""
 
     parts: tuple[Part, ...]
     by: Evidence
@@ -45,13 +39,9 @@ WHOLE: Final[tuple[Part, ...]] = ((0.0, 1.0),)
 class Found(NamedTuple):
     """One gold passage in a ranking.
 
-    Attributes:
-        rank: of the document with which the share was reached, from 0; None where it was not.
-        documents: positions in the ranking of the documents that are the passage, or a part of it.
-        by: the weakest evidence that was needed; None where it was not found.
-        comparable: whether any document could be compared with it.
-        source: how its file was identified, where a span found it: by the whole path, or by the end of one;
-            "ambiguous" where several paths have that end, so that it was not found.
+    `rank` is of the document with which the share was reached, from 0, or None; `documents` are the ranks of those
+    that are the passage or a part of it; `by` is the weakest evidence that was needed; `source` is how a span's file
+    was identified: "ambiguous" where several paths have that end, so that it was not found.
     """
 
     rank: int | None
@@ -65,9 +55,7 @@ class GoldMatch:
     """A ranking compared with the gold passages of its query.
 
     A gold passage is found at the rank where the documents so far hold at least `share` of it, by `overlap`: one
-    document that holds it or most of it, or several that hold parts. It is credited once, at that rank. So a passage
-    that another chunking cuts in two is found when enough of it was retrieved, a much longer chunk finds it, and it
-    takes several much shorter ones.
+    document that holds it or most of it, or several that hold parts. It is credited once, at that rank.
 
     A document with which several passages are found counts as that many documents, and later ones move down: a long
     chunk scores as the short ones that it contains. Recall@k is then the share of the gold passages that the first k
@@ -128,13 +116,11 @@ class GoldMatch:
         """
         if self._by_id is not None:
             return {}
-        kinds = Counter(found.by for found in self._found)
-        sources = Counter(found.source for found in self._found)
         counts = {
-            "matched_by_span": kinds["span"],
-            "matched_by_text": kinds["text"],
-            "by_end_of_path": sources["end"],
-            "of_ambiguous_source": sources["ambiguous"],
+            "matched_by_span": sum(found.by == "span" for found in self._found),
+            "matched_by_text": sum(found.by == "text" for found in self._found),
+            "by_end_of_path": sum(found.source == "end" for found in self._found),
+            "of_ambiguous_source": sum(found.source == "ambiguous" for found in self._found),
         }
         return {name: count for name, count in counts.items() if count}
 
@@ -143,14 +129,8 @@ class GoldMatch:
         """A relevant passage that no retrieved document can be compared with; None for an empty ranking."""
         if self._by_id is not None or not len(self._ranking):
             return None
-        return next(
-            (
-                passage
-                for passage, found in zip(self._gold, self._found, strict=True)
-                if passage.grade and not found.comparable
-            ),
-            None,
-        )
+        pairs = zip(self._gold, self._found, strict=True)
+        return next((passage for passage, found in pairs if passage.grade and not found.comparable), None)
 
     @cached_property
     def _found(self) -> list[Found]:
@@ -210,14 +190,8 @@ def overlap(document: Document, passage: Gold, files: Collection[str] | None = N
        and count by their letters. This is the weakest evidence: a text may occur in several places, and a run that is
        too short at the end of a chunk is not seen.
 
-    Args:
-        document: that may hold the passage.
-        passage: a gold passage.
-        files: the files of the ranking that the passage's source names (`files_named`); None where only the
-            document's file is known.
-
-    Returns:
-        None where they cannot be compared, since the document lacks what the passage is given by.
+    `files` are those of the ranking that the passage's source names (`files_named`); None where only the document's
+    file is known. Returns None where they cannot be compared, since the document lacks what the passage is given by.
     """
     span, wanted = document.span, passage.span
     if span is not None and wanted is not None:
@@ -236,14 +210,7 @@ def files_named(source: str, among: Iterable[str]) -> frozenset[str]:
     """Return the files that a source names: the one with this path; without one, all whose path has this end.
 
     A loader names a file by its full path, an eval set by the path within the corpus, or the other way round: where
-    no path is equal, either may be the end of the other, in whole steps.
-
-    Args:
-        source: a path.
-        among: paths of files, any number of times each.
-
-    Returns:
-        The files by their `normal_path`.
+    no path is equal, either may be the end of the other, in whole steps. Returns each by its `normal_path`.
 
     >>> sorted(files_named("index.md", ["index.md", "guide/index.md"]))
     ['index.md']
@@ -254,11 +221,9 @@ def files_named(source: str, among: Iterable[str]) -> frozenset[str]:
     """
     wanted = normal_path(source)
     files = frozenset(map(normal_path, among))
-    return (
-        frozenset((wanted,))
-        if wanted in files
-        else frozenset(file for file in files if _ends(file, wanted) or _ends(wanted, file))
-    )
+    if wanted in files:
+        return frozenset({wanted})
+    return frozenset(file for file in files if file.endswith(f"/{wanted}") or wanted.endswith(f"/{file}"))
 
 
 @lru_cache(maxsize=4096)
@@ -308,19 +273,6 @@ def _by_text(document: str, passage: str) -> tuple[Part, ...]:
     wanted = words(passage)
     run = min(RUN, len(wanted) // 2 + 1)
     known = runs(document, run)
-    found: list[tuple[int, int]] = []
-    for first in range(len(wanted) - run + 1):
-        if wanted[first : first + run] not in known:
-            continue
-        if found and first <= found[-1][1]:
-            found[-1] = (found[-1][0], first + run)
-        else:
-            found.append((first, first + run))
-    if not found:
-        return ()
     letters = [0, *accumulate(map(len, wanted))]
-    return tuple((letters[start] / letters[-1], letters[end] / letters[-1]) for start, end in found)
-
-
-def _ends(path: str, end: str) -> bool:
-    return path.endswith(f"/{end}")
+    starts = [at for at in range(len(wanted) - run + 1) if wanted[at : at + run] in known]
+    return tuple(_union((letters[at] / letters[-1], letters[at + run] / letters[-1]) for at in starts))

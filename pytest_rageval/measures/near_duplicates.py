@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from pytest_rageval.text.tokenize import COMMON_UNSPACED, normal_form
+from pytest_rageval.tokenize import COMMON_UNSPACED, normal_form
 
 __all__ = ["near_duplicate", "runs", "shared_runs", "similar_questions", "words"]
 
@@ -28,31 +28,6 @@ FEWEST: Final = 20
 SAME_QUESTION: Final = 0.6
 """Of the three-word runs. Questions are short and begin alike, so they share more than passages do: at 0.6 a word may
 differ at an end of a question of six words, or within one of eleven."""
-
-
-class _Groups:
-    """Which of n things belong together, as pairs of them are joined (union-find)."""
-
-    def __init__(self, n: int) -> None:
-        self._parent = list(range(n))
-
-    def of(self, i: int) -> int:
-        """The first of its group."""
-        while self._parent[i] != i:
-            self._parent[i] = self._parent[self._parent[i]]
-            i = self._parent[i]
-        return i
-
-    def join(self, i: int, j: int) -> None:
-        first, second = sorted((self.of(i), self.of(j)))
-        self._parent[second] = first
-
-    def members(self) -> list[list[int]]:
-        """The groups of more than one."""
-        found: dict[int, list[int]] = defaultdict(list)
-        for i in range(len(self._parent)):
-            found[self.of(i)].append(i)
-        return [group for group in found.values() if len(group) > 1]
 
 
 @lru_cache(maxsize=2048)  # some 10 kB each
@@ -87,10 +62,6 @@ def shared_runs(a: str, b: str) -> float:
     Many long texts contain a short one by a common phrase. So where the shorter has fewer than 20 runs, the divisor
     is 20, or the number of runs of the longer if that is below 20. A text of one or two words is a single run.
 
-    Args:
-        a: a passage.
-        b: another.
-
     Returns:
         A number in [0, 1], the same for (b, a); 1.0 for equal words, 0.0 where a text has none.
 
@@ -110,13 +81,10 @@ def _share(a: Runs, b: Runs) -> float:
 
 
 def near_duplicate(a: str, b: str, threshold: float = THRESHOLD) -> bool:
-    """Whether two passages are cuts or versions of one text: `shared_runs` reaches the threshold.
+    """Whether two passages are cuts or versions of one text: `shared_runs` reaches the threshold, in (0, 1].
 
-    Args:
-        a: a passage.
-        b: another.
-        threshold: in (0, 1]. At the default two cuts that overlap by half are found, and one that lies within the
-            other, if it has nine words or more. Lower ones also find texts that share set phrases.
+    At the default two cuts that overlap by half are found, and one that lies within the other, if it has nine words
+    or more. Lower ones also find texts that share set phrases.
     """
     return shared_runs(a, b) >= threshold
 
@@ -133,10 +101,6 @@ def similar_questions(questions: Sequence[str], threshold: float = SAME_QUESTION
     A pair that reaches the threshold shares one of the rarest runs of each question, so only questions that share one
     of these are compared (prefix filtering), and only while they are in different groups.
 
-    Args:
-        questions: in any order.
-        threshold: of `shared_runs`, in (0, 1].
-
     Returns:
         The positions of the questions of each group, in order; groups by their first question.
 
@@ -147,7 +111,15 @@ def similar_questions(questions: Sequence[str], threshold: float = SAME_QUESTION
     """
     runs_by_question = [_runs_of(question) for question in questions]
     common = Counter(run for each in runs_by_question for run in each)
-    groups = _Groups(len(questions))
+    # Of each question, one of its group that is nearer to the first (union-find).
+    nearer = list(range(len(questions)))
+
+    def group_of(i: int) -> int:
+        while nearer[i] != i:
+            nearer[i] = nearer[nearer[i]]
+            i = nearer[i]
+        return i
+
     by_run: dict[tuple[str, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for i, own in enumerate(runs_by_question):
         rarest = sorted(own, key=lambda run: (common[run], run))
@@ -155,9 +127,13 @@ def similar_questions(questions: Sequence[str], threshold: float = SAME_QUESTION
         for run in rarest[: len(own) - least + 1]:
             # By group, so that a question that is in it, or joins it, skips all of its questions at once.
             for group, others in by_run[run].items():
-                if groups.of(group) != groups.of(i) and any(
+                if group_of(group) != group_of(i) and any(
                     _share(own, runs_by_question[other]) >= threshold for other in others
                 ):
-                    groups.join(i, group)
-            by_run[run][groups.of(i)].append(i)
-    return groups.members()
+                    first, second = sorted((group_of(i), group_of(group)))
+                    nearer[second] = first
+            by_run[run][group_of(i)].append(i)
+    members: dict[int, list[int]] = defaultdict(list)
+    for i in range(len(questions)):
+        members[group_of(i)].append(i)
+    return [group for group in members.values() if len(group) > 1]

@@ -20,13 +20,7 @@ __all__ = ["Recall", "RelPrime", "rel_prime"]
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Recall over Rel and over Rel', from the sizes of sets.
-
-    Attributes:
-        relevant: |Rel|.
-        available: |Rel'|.
-        found: |Out ∩ Rel|.
-        found_available: |Out ∩ Rel'|.
+    """Recall over Rel and over Rel', from the sizes |Rel|, |Rel'|, |Out ∩ Rel| and |Out ∩ Rel'|.
 
     >>> recall = Recall(relevant=8, available=4, found=3, found_available=3)
     >>> recall.over_rel, recall.coverage, recall.over_rel_prime
@@ -95,7 +89,7 @@ def rel_prime(  # noqa: PLR0913 - six sets are what the method is about
     Repeated elements count once everywhere; a passage that stands at two positions of the prompt is one passage.
 
     That an answer occurs in a passage means that one of its aliases does, as whole contiguous tokens in normal form:
-    `answers.text.containment`.
+    `answers.overlap.containment`.
 
     Args:
         relevant: the relevant passages of the query, by any names; Rel of passages.

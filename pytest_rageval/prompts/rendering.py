@@ -1,4 +1,4 @@
-"""Prompts for models at a server: templates, the package's or the user's, filled with quoted texts."""
+"""Prompts for models at a server, filled templates; and few-shot prompts, pages that a base model continues."""
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -7,19 +7,43 @@ from typing import Final
 
 from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.files import refuse_special
-from pytest_rageval.prompts.quoting import fenced, mark_for, unfenced
 from pytest_rageval.prompts.templates import (
+    ANSWER_EXAMPLES,
+    CITING_EXAMPLES,
+    CITING_INSTRUCTION,
     CRITERIA,
+    LONG_ANSWER_EXAMPLES,
+    LONG_ANSWER_INSTRUCTION,
     MARK,
     PLACEHOLDER,
+    QUESTION_EXAMPLES,
+    QUESTION_INSTRUCTION,
     RATING_FORM,
     REWORDED,
+    SEARCH_EXAMPLES,
     TEMPLATES,
+    UNFENCED,
     bulleted,
+    fenced,
+    mark_for,
     numbered,
 )
 
-__all__ = ["OTHER", "OWN", "Prompts", "prompts_of", "read_prompts", "read_templates", "repair_prompt"]
+__all__ = [
+    "OTHER",
+    "OWN",
+    "Prompts",
+    "few_shot_citing_prompt",
+    "few_shot_long_answer_prompt",
+    "few_shot_prompt",
+    "few_shot_question_prompt",
+    "passage_prompt",
+    "prompts_of",
+    "read_prompts",
+    "read_templates",
+    "repair_prompt",
+    "searches_prompt",
+]
 
 _SHOWN: Final[Mapping[str, Callable[[Sequence[str]], str]]] = {
     "answer": "\n".join,
@@ -31,11 +55,9 @@ _SHOWN: Final[Mapping[str, Callable[[Sequence[str]], str]]] = {
 
 
 class Prompts:
-    """The prompts of generators and judges.
+    """The prompts of generators and judges: `TEMPLATES`, some of them replaced by others with the same placeholders.
 
-    Args:
-        replaced: templates in place of the package's, by the names of `TEMPLATES`, with the same placeholders.
-        fences: whether quoted texts have fences around them.
+    Without `fences`, quoted texts have no lines around them.
     """
 
     def __init__(self, replaced: Mapping[str, str] | None = None, *, fences: bool = True) -> None:
@@ -43,14 +65,13 @@ class Prompts:
         self._fences = fences
 
     def without_fences(self) -> "Prompts":
-        """Return the same prompts without fences: only to measure their effect against injections."""
-        return Prompts(self._templates, fences=False)
+        """Return the prompts without fences and what explains them: only to measure their effect on injections."""
+        return Prompts({name: UNFENCED.sub("", text) for name, text in self._templates.items()}, fences=False)
 
     def answer(self, question: str, passages: Sequence[str]) -> str:
-        """Ask an instruction-tuned model for a short answer from passages.
+        """Ask an instruction-tuned model for a short answer from passages, with the question before and after them.
 
-        The question stands before and after the passages: a model that reads once then knows what to look for, and
-        what was asked when it has read.
+        So a model that reads once knows what to look for, and what was asked when it has read.
         """
         return self._filled("answer", question=question, passages=numbered(passages))
 
@@ -72,19 +93,16 @@ class Prompts:
         The rule is that of LLM-retEval: all information of at least one reference, numbers and dates included,
         nothing that contradicts it; more is allowed.
         """
-        return self._filled(
-            "same_answer", question=question, references=bulleted(references), answer=prediction
-        )
+        texts = {"references": bulleted(references), "answer": prediction}
+        return self._filled("same_answer", question=question, **texts)
 
     def graded_answer(self, question: str, references: Sequence[str], prediction: str) -> str:
         """Ask a judge how much of one of the references a prediction says: a whole number from 1 to 5.
 
-        The rule of `same_answer` is the highest grade; each lower one has its own description, and a contradiction is
-        the lowest.
+        The rule of `same_answer` is the highest grade; a contradiction is the lowest.
         """
-        return self._filled(
-            "graded_answer", question=question, references=bulleted(references), answer=prediction
-        )
+        texts = {"references": bulleted(references), "answer": prediction}
+        return self._filled("graded_answer", question=question, **texts)
 
     def relevance(self, question: str, passage: str) -> str:
         """Ask a judge whether a passage is relevant to a question: yes or no."""
@@ -100,31 +118,22 @@ class Prompts:
         return self._filled("preference", question=question, first=first, second=second)
 
     def rating(self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]) -> str:
-        """Ask a judge for a grade from 1 to 5 with a short explanation, as a JSON object.
+        """Ask a judge for a grade from 1 to 5 by one of `CRITERIA`, as a JSON object with a short explanation before.
 
-        The explanation stands first, so that the grade follows from it.
-
-        Args:
-            criterion: one of `CRITERIA`.
-            question: that was asked.
-            rated: the answer, or the retrieved passages.
-            against: the reference answers, or passages.
+        An answer or retrieved passages are rated against reference answers or passages.
         """
         what, measure = CRITERIA[criterion]
         texts = {what: _SHOWN[what](rated), measure: _SHOWN[measure](against)}
         return self._filled(criterion, question=question, **texts)
 
     def _filled(self, name: str, /, *, question: str | None = None, **quoted: str) -> str:
-        """Fill a template in one pass: a text may hold braces of its own.
-
-        All texts but the user's question are quoted, since others wrote them.
-        """
+        """Fill a template in one pass, since a text may hold braces; all texts but the user's question are quoted."""
         asked = {} if question is None else {"question": question}
         mark = mark_for([*asked.values(), *quoted.values()])
-        blocks = {placeholder: fenced(placeholder, text, mark) for placeholder, text in quoted.items()}
-        texts = {**asked, MARK: mark, **blocks}
-        prompt = PLACEHOLDER.sub(lambda place: texts[place[1]], self._templates[name])
-        return prompt if self._fences else unfenced(prompt)
+        if self._fences:
+            quoted = {placeholder: fenced(placeholder, text, mark) for placeholder, text in quoted.items()}
+        texts = {**asked, MARK: mark, **quoted}
+        return PLACEHOLDER.sub(lambda place: texts[place[1]], self._templates[name])
 
 
 OWN: Final = Prompts()
@@ -140,15 +149,9 @@ def repair_prompt(why: str) -> str:
 
 
 def prompts_of(templates: object, where: str) -> Prompts:
-    """Return the package's prompts with a user's templates.
+    """Return the package's prompts with a user's templates by name; `where` they are from is for errors.
 
-    Args:
-        templates: by name.
-        where: their origin, for errors.
-
-    Raises:
-        InputError: `templates` is no mapping, a name is unknown, or a template's placeholders are not those of the
-            package's template.
+    Raises InputError where the placeholders of one are not those of the package's template.
     """
     if not isinstance(templates, Mapping):
         raise InputError(
@@ -161,11 +164,7 @@ def prompts_of(templates: object, where: str) -> Prompts:
 
 
 def read_templates(path: Path) -> dict[str, str]:
-    """Return the templates of a TOML file, by name.
-
-    Raises:
-        InputError: the file cannot be read, is not TOML, or a template is wrong; see `prompts_of`.
-    """
+    """Return the templates of a TOML file, by name; raise InputError where it cannot be used."""
     try:
         refuse_special(path)
         templates = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -181,11 +180,7 @@ def read_templates(path: Path) -> dict[str, str]:
 
 
 def read_prompts(path: Path | None) -> Prompts:
-    """Return the prompts with the templates of a TOML file, or the package's prompts without one.
-
-    Raises:
-        InputError: as for `read_templates`.
-    """
+    """Return the prompts with the templates of a TOML file, or without one the package's; errors as there."""
     return OWN if path is None else Prompts(read_templates(path))
 
 
@@ -198,14 +193,90 @@ def _check(name: object, template: object, where: str) -> None:
         raise InputError(f"{where}: the prompt {name} is {type(template).__name__}. Write it as text.")
     # Only the mark may be left out: fences have it whether or not the template explains them.
     wanted, found = (
-        {each: None for each in PLACEHOLDER.findall(text) if each != MARK}
+        dict.fromkeys(f"{{{each}}}" for each in PLACEHOLDER.findall(text) if each != MARK)
         for text in (TEMPLATES[str(name)], template)
     )
-    wrong = {"lacks": wanted.keys() - found.keys(), "does not know": found.keys() - wanted.keys()}
-    for how, names in wrong.items():
+    for how, names in (("lacks", wanted.keys() - found), ("does not know", found.keys() - wanted)):
         if names:
-            differing = ", ".join(f"{{{each}}}" for each in sorted(names))
-            allowed = ", ".join(f"{{{each}}}" for each in wanted)
+            differing, allowed = ", ".join(sorted(names)), ", ".join(wanted)
             raise InputError(
                 f"{where}: the prompt {name} {how} {differing}.\nIts placeholders are: {allowed}."
             )
+
+
+def few_shot_prompt(question: str, passages: Sequence[str]) -> str:
+    """Ask a small base model for a short answer.
+
+    Each of four worked examples has several passages, because a base model copies the pattern it sees: among one
+    passage it learns to copy, among several to choose.
+    """
+    shots = "".join(f"{_short_question(shot, page)} {answer}\n\n" for shot, page, answer in ANSWER_EXAMPLES)
+    return (
+        "Read each question and give a short answer (at most 5 words), copied from the text.\n\n"
+        f"{shots}{_short_question(question, passages)}"
+    )
+
+
+def few_shot_citing_prompt(question: str, passages: Sequence[str]) -> str:
+    """Ask a base model for all answers with citations, after two worked examples."""
+    worked = "".join(
+        f"{_question_twice(shot, page)} {answers}\n\n" for shot, page, answers in CITING_EXAMPLES
+    )
+    return f"{CITING_INSTRUCTION}\n\n{worked}{_question_twice(question, passages)}"
+
+
+def few_shot_long_answer_prompt(question: str, passages: Sequence[str]) -> str:
+    """Ask a base model for a long answer, after two worked examples; each joins two of its passages."""
+    worked = "".join(
+        f"{_question_twice(shot, page)} {answer}\n\n" for shot, page, answer in LONG_ANSWER_EXAMPLES
+    )
+    return f"{LONG_ANSWER_INSTRUCTION}\n\n{worked}{_question_twice(question, passages)}"
+
+
+def few_shot_question_prompt(passage: str) -> str:
+    """Ask a base model for a question on a passage, and its answer; a blank line ends each worked example."""
+    worked = "".join(f"Passage: {shown}\n{written}\n\n" for shown, written in QUESTION_EXAMPLES)
+    return f"{QUESTION_INSTRUCTION}\n\n{worked}Passage: {' '.join(passage.split())}\nQuestion:"
+
+
+def passage_prompt(question: str) -> str:
+    """Ask for a passage that could answer a question, true or not; a blank line ends it.
+
+    A base model continues the worked examples; an instruction-tuned one takes from them how long and plain one is.
+    """
+    worked = "".join(f"Question: {shot}\nPassage: {passage}\n\n" for shot, passage, _ in SEARCH_EXAMPLES)
+    return (
+        "Write a short passage of a website or an encyclopedia that answers the question, as well as you "
+        f"can guess. Write the passage alone, in one to three sentences.\n\n{worked}"
+        f"Question: {question}\nPassage:"
+    )
+
+
+def searches_prompt(question: str, n: int) -> str:
+    """Ask for n search queries that look for what a question asks, one a line, numbered.
+
+    With worked examples, as `passage_prompt`; they show at most four queries each.
+    """
+    head = "Question: {}\nSearch queries:\n".format
+    pages = (
+        head(shot) + "\n".join(f"{i}. {query}" for i, query in enumerate(queries[:n], 1))
+        for shot, _, queries in SEARCH_EXAMPLES
+    )
+    worked = "".join(f"{page}\n\n" for page in pages)
+    return (
+        f"Write {n} different search queries that help to answer a question: other words for the same thing, "
+        f"its aspects, what belongs to it. Write one query a line, and nothing else.\n\n{worked}"
+        f"{head(question)}1."
+    )
+
+
+def _question_twice(question: str, passages: Sequence[str]) -> str:
+    return f"Question: {question}\n\nPassages:\n{numbered(passages)}\n\nQuestion: {question}\nAnswer:"
+
+
+def _short_question(question: str, passages: Sequence[str]) -> str:
+    listed = "\n".join(f"- {' '.join(passage.split())}" for passage in passages) or "(none)"
+    return (
+        f"Question: {question}\n\n{listed}\n\n"
+        f"The question was: {question}\nThe answer, in a few words copied from above:"
+    )

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from pytest_rageval.late import Late
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.reports.document import ScoreEntry
-from pytest_rageval.reports.judge_calibration import agreement_lines, calibration_lines
 from pytest_rageval.reports.layout import aligned
 from pytest_rageval.reports.notes import TEXTS, anomalies_text, moved_text, slice_warnings
 from pytest_rageval.reports.results import sliced_name
@@ -65,6 +65,10 @@ SIGNS: Final = {"min": "≥", "max": "≤", "max_drop": "↓", "max_total_drop":
 """The signs of bounds, in the threshold's cell."""
 
 PLAN_HEAD: Final = ("requests", "cached", "live", "tokens in", "tokens out", "USD")
+
+# Few runs have any.
+calibration_lines: Final = Late("reports.judge_calibration", "calibration_lines")
+agreement_lines: Final = Late("reports.judge_calibration", "agreement_lines")
 
 
 def headline(document: Mapping[str, Any]) -> str:

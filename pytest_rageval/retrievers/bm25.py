@@ -12,7 +12,7 @@ from rank_bm25 import BM25Okapi
 from pytest_rageval.errors import InputError
 from pytest_rageval.model import Document
 from pytest_rageval.retrievers.documents import corpus_from
-from pytest_rageval.text.tokenize import CharacterMap, is_word_character, normal_form
+from pytest_rageval.tokenize import CharacterMap, is_word_character, normal_form
 
 __all__ = ["BM25Retriever", "words"]
 
@@ -20,8 +20,7 @@ __all__ = ["BM25Retriever", "words"]
 def words(text: str) -> list[str]:
     """Return the words of a text, case folded, without punctuation, in Unicode's compatibility form.
 
-    Full-width and ligature forms become plain. In scripts without spaces between words each character is a word.
-    Nothing is stemmed and no word is left out.
+    In scripts without spaces between words each character is a word. Nothing is stemmed, no word is left out.
 
     >>> words("Größe: ﬁve ｋｇ, it’s 東京")
     ['grösse', 'five', 'kg', 'it', 's', '東', '京']
@@ -77,10 +76,7 @@ class BM25Retriever:
         return [replace(self.documents[i], score=float(scores[i])) for i in order]
 
     def _posting(self, word: str) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """The documents with a word, and what it adds to their scores.
-
-        The package goes through all documents for a word, so each word is looked up once.
-        """
+        """The documents with a word, and what it adds to their scores; kept, since the package goes through all."""
         if word not in self._postings:
             weights = self._index.get_scores([word])
             at = np.flatnonzero(weights)

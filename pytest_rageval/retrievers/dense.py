@@ -16,21 +16,15 @@ __all__ = ["DenseRetriever", "PooledRetriever"]
 
 Encode = Callable[[Sequence[str]], list[Vectors]]
 
-BATCH: Final = 64
-"""Queries that are multiplied with the corpus at a time: 26 MB of scores for 100,000 passages."""
-
-MARGIN: Final = 1e-5
-"""More than the rounding error of a product in float32."""
-
-UNIT_TOLERANCE: Final = 1e-2
-"""Allowed error of a vector's length. Models in half precision are off by about 0.001."""
+BATCH: Final = 64  # queries multiplied with the corpus at a time: 26 MB of scores for 100,000 passages
+MARGIN: Final = 1e-5  # more than the rounding error of a product in float32
+UNIT_TOLERANCE: Final = 1e-2  # of a vector's length; models in half precision are off by about 0.001
 
 
 class DenseRetriever:
     """Ranks passages by the cosine of their embedding with the query's, from the exact product with all.
 
-    The corpus is encoded when the retriever is made and held as one matrix of float32: 154 MB for 100,000 passages of
-    384 dimensions.
+    The corpus is encoded at once and held as a matrix of float32: 154 MB for 100,000 passages of 384 dimensions.
 
     Args:
         documents: strings, dicts or Documents, as a retriever may return them; at least one.
@@ -73,10 +67,7 @@ class DenseRetriever:
         return self._search(self._encode_passages, [passage], k)[0]
 
     def search_many(self, queries: Sequence[str], k: int) -> list[list[Document]]:
-        """Return the k nearest documents of each query, in the order of the queries.
-
-        Queries are encoded and multiplied in batches, which is much faster than one by one.
-        """
+        """Return the k nearest documents of each query; in batches, which is much faster than one by one."""
         return self._search(self._encode_queries, queries, k)
 
     def _search(self, encode: Encode, texts: Sequence[str], k: int) -> list[list[Document]]:
@@ -110,7 +101,10 @@ class DenseRetriever:
         )
 
     def _ranked(self, vector: Vectors, products: NDArray[np.float32], k: int) -> list[Document]:
-        near = _candidates(products, k)
+        near = np.arange(len(products))
+        if k < len(products):
+            # All that may equal the last of the k highest products.
+            near = np.flatnonzero(products >= np.partition(products, -k)[-k] - MARGIN)
         # Row by row: in a product of matrices the seventh decimal depends on the other rows.
         scores = (self._matrix[near].astype(np.float64) * vector).sum(axis=1)
         order = np.argsort(-scores, kind="stable")[:k]
@@ -143,26 +137,14 @@ class PooledRetriever:
     def __call__(self, query: str, k: int) -> Any:
         """Call the retriever of the query's pool; the result is awaitable where it is async, and [] for an empty pool.
 
-        Raises:
-            InputError: the query has no pool, or its pool is no list of documents.
+        InputError if the query has no pool, or its pool is no list of documents.
         """
-        if query not in self._made:
-            self._made[query] = self._of(query)
-        return self._made[query](query, k)
-
-    def _of(self, query: str) -> Callable[[str, int], Any]:
         if query not in self._pools:
             raise InputError(
                 f"There is no pool of passages for the query {query!r}, among {len(self._pools)} pools.\n"
                 "Give each question of the eval set its pool, under exactly its text."
             )
-        documents = listed(self._pools[query])
-        return self._make(documents) if documents else lambda _query, _k: []
-
-
-def _candidates(products: NDArray[np.float32], k: int) -> NDArray[np.intp]:
-    """Positions of the k highest products, and of all that may equal the last of them, in corpus order."""
-    if k >= len(products):
-        return np.arange(len(products))
-    last = np.partition(products, -k)[-k]
-    return np.flatnonzero(products >= last - MARGIN)
+        if query not in self._made:
+            documents = listed(self._pools[query])
+            self._made[query] = self._make(documents) if documents else lambda _query, _k: []
+        return self._made[query](query, k)

@@ -4,7 +4,7 @@ import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any, Final, NamedTuple, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from pytest_rageval.errors import CallableError, InputError
 from pytest_rageval.model import Document, Span
@@ -16,56 +16,39 @@ SOURCE: Final = ("source", "file_path", "file_name", "source_id", "ref_doc_id")
 PAGE: Final = ("page", "page_label", "page_number")
 
 
-class Offsets(NamedTuple):
-    """The names that a framework gives to the offsets of a passage.
-
-    Attributes:
-        start: of the first character.
-        end: after the last one; may be missing.
-        of_page: whether they count from the page, where the passage names one, rather than from the file.
-    """
-
-    start: str
-    end: str
-    of_page: bool = False
-
-
 OFFSETS: Final = (
-    Offsets("start", "end"),
-    Offsets("start_index", "end_index", of_page=True),  # LangChain, with add_start_index
-    Offsets("start_char_idx", "end_char_idx", of_page=True),  # LlamaIndex
-    Offsets("split_idx_start", "split_idx_end"),  # Haystack
+    ("start", "end", False),
+    ("start_index", "end_index", True),  # LangChain, with add_start_index
+    ("start_char_idx", "end_char_idx", True),  # LlamaIndex
+    ("split_idx_start", "split_idx_end", False),  # Haystack
 )
+"""Names of a passage's offsets, and whether they count from the page, where the passage names one."""
 
 TEXT: Final = ("text", "page_content", "content", "passage", "body")
 ID: Final = ("id", "_id", "id_", "doc_id", "document_id", "passage_id", "chunk_id")
-CONTENT: Final = "get_content"
+CONTENT: Final = "get_content"  # the method of a LlamaIndex node of several media
 SCORE: Final = ("score", "similarity")
 METADATA: Final = ("metadata", "meta")
 
 
 def _span(item: object, text: str) -> Span | None:
-    """The span of a retrieved item; None where its file or its start is not known.
+    """The span of a retrieved item; None where its file or its start is not known (-1 in LangChain).
 
-    The names of `OFFSETS` and `SOURCE` may be in the item, in its `node`, or in the metadata of either; the first one
-    counts. Without an end it is the start and the length of the text. A start of -1 is LangChain's for "not found".
-    LangChain's and LlamaIndex's loaders cut a file into pages first; where a page is named, their offsets count from
-    it and say nothing about the file.
+    The names may be in the item, in its `node`, or in the metadata of either; the first one counts. Loaders that cut
+    a file into pages count offsets from the page, which says nothing about the file.
     """
     node = _get(item, "node")
-    places = [item, node, *(_get(place, name) for place in (item, node) for name in ("metadata", "meta"))]
+    places = [item, node, *(_get(place, name) for place in (item, node) for name in METADATA)]
     files = (_first_value(places, name) for name in SOURCE)
     source = next((str(file) for file in files if isinstance(file, str | PurePath) and str(file)), None)
     if source is None:
         return None
-    for offsets in OFFSETS:
-        start, end = (_offset(_first_value(places, name)) for name in (offsets.start, offsets.end))
-        if start is None or (
-            offsets.of_page and any(_first_value(places, name) is not None for name in PAGE)
-        ):
-            continue
-        end = start + len(text) if end is None else end
-        return Span(source, start, end) if start < end else None
+    has_page = any(_first_value(places, name) is not None for name in PAGE)
+    for start_name, end_name, of_page in OFFSETS:
+        start, end = (_offset(_first_value(places, name)) for name in (start_name, end_name))
+        if start is not None and not (of_page and has_page):
+            end = start + len(text) if end is None else end
+            return Span(source, start, end) if start < end else None
     return None
 
 
@@ -73,10 +56,8 @@ def document_from(item: object) -> Document:
     """Return one retrieved item as a document.
 
     A string is a text without an id. A dict or an object is read by key or attribute: the text under a name of
-    `TEXT`, the id under a name of `ID`, there or in its metadata; the first one counts. Pairs (document, score) of
-    LangChain and nodes with a score of LlamaIndex are read as the document with that score.
-
-    An item with an id and no text has the text "": it can be ranked, not read.
+    `TEXT`, the id under a name of `ID`, there or in its metadata; the first one counts. Pairs (document, score) and
+    LlamaIndex's nodes with a score are read as the document with that score. With an id and no text the text is "".
 
     Raises:
         CallableError: it has neither text nor id.
@@ -93,7 +74,9 @@ def document_from(item: object) -> Document:
     identifier = _first(item, ID)
     if identifier is None:
         identifier = _first(metadata, ID)
-    text = _text(item)
+    text, content = _first(item, TEXT), getattr(item, CONTENT, None)
+    if text is None and callable(content):
+        text = content()
     if text is None and identifier is not None:
         text = ""
     if not isinstance(text, str):
@@ -104,11 +87,10 @@ def document_from(item: object) -> Document:
             f"has no text: {what}.\n"
             f"Return strings, or dicts or objects with the text under one of: {', '.join(TEXT)}."
         )
-    score = _first(item, SCORE)
     return Document(
         text=text,
         id=None if identifier is None else str(identifier),
-        score=as_number(score),
+        score=as_number(_first(item, SCORE)),
         metadata=metadata,
         span=_span(item, text),
     )
@@ -120,11 +102,7 @@ def corpus_from(documents: object) -> tuple[Document, ...]:
 
 
 def listed(documents: object) -> list[object]:
-    """Return the items of a corpus or a pool, unchanged.
-
-    Raises:
-        InputError: it is no series of documents.
-    """
+    """Return the items of a corpus or a pool, unchanged, or raise InputError if it is no series of documents."""
     if is_list(documents):
         return list(documents)
     raise InputError(
@@ -135,7 +113,7 @@ def listed(documents: object) -> list[object]:
 
 
 def is_list(documents: object) -> TypeGuard[Iterable[object]]:
-    """Whether an object is a series of documents. A string and a dict are iterable, but no series of documents."""
+    """Whether an object is a series of documents; a string and a dict are none."""
     return isinstance(documents, Iterable) and not isinstance(documents, str | bytes | Mapping)
 
 
@@ -161,7 +139,6 @@ def _first_value(places: list[Any], name: str) -> Any:
 
 
 def _scored(item: object) -> tuple[object, float | None] | None:
-    """A document and its score, where the item is a pair of these or a node with a score."""
     if isinstance(item, tuple) and not hasattr(item, "_fields"):
         score = as_number(item[1]) if len(item) == len(("document", "score")) else None
         return None if score is None else (item[0], score)
@@ -170,16 +147,5 @@ def _scored(item: object) -> tuple[object, float | None] | None:
 
 
 def _first(item: object, names: tuple[str, ...]) -> Any:
-    """The first value under these names that is neither None nor a method."""
-    for name in names:
-        value = _get(item, name)
-        if value is not None and not callable(value):
-            return value
-    return None
-
-
-def _text(item: object) -> Any:
-    """The text under a usual name, or from the method of a LlamaIndex node of several media."""
-    text = _first(item, TEXT)
-    content = getattr(item, CONTENT, None)
-    return content() if text is None and callable(content) else text
+    values = (_get(item, name) for name in names)
+    return next((value for value in values if value is not None and not callable(value)), None)

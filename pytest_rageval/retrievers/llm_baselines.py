@@ -1,54 +1,38 @@
 """Retrievers that a model helps: HyDE, pseudo-relevance feedback and RAG-fusion.
 
-Each asks a model to write something and searches with it. `search` is a retriever `(query, k)`, sync or async, such
-as `DenseRetriever`; a sync one is called in a thread of its own. `llm` is the fixture `rageval_llm`, whose cache pays
-each request once. `max_tokens` limits what is written; None is the server's default, and a model that reasons before
-it writes needs more than the package's default. InputError is raised where `search` cannot be called, and a call
-raises Unscored where the request failed or the model wrote nothing.
+Each asks a model to write something and searches with it. `search` is a retriever `(query, k)`, sync or async; a sync
+one is called in a thread of its own. `llm` is the fixture `rageval_llm`. `max_tokens` limits what is written; None is
+the server's default, and a model that reasons needs more than the package's. InputError is raised where `search`
+cannot be called; a call raises Unscored where the request failed or the model wrote nothing.
 """
 
 import asyncio
 import inspect
 import re
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from pytest_rageval.errors import InputError, Unscored
+from pytest_rageval.errors import InputError, Unscored, is_plan_mark
 from pytest_rageval.llm.api import LLM
 from pytest_rageval.llm.messages import empty_reason
-from pytest_rageval.llm.plan import is_plan_mark
 from pytest_rageval.model import Document, Ranking
-from pytest_rageval.prompts.few_shot import passage_prompt, searches_prompt
+from pytest_rageval.prompts.rendering import passage_prompt, searches_prompt
 from pytest_rageval.retrievers.adapters import callables
 from pytest_rageval.retrievers.documents import corpus_from
 
 __all__ = ["RRF_K", "FeedbackRetriever", "FusionRetriever", "HyDERetriever", "reciprocal_rank_fusion"]
 
-Search = Callable[..., Any]
-"""A retriever `(query, k)`."""
-
-MAX_TOKENS: Final = 96
-"""Enough for a short paragraph. The packaged encoder reads 256 tokens in all."""
-
-SEPARATOR: Final = " [SEP] "
-"""Encoders of BERT's kind read it as the end of a text."""
-
-RRF_K: Final = 60
-"""The constant of the fusion, as in Cormack et al.: the larger, the less a first rank stands out."""
-
-DEPTH: Final = 100
-"""Documents of each search that are fused. With k instead, the first three of five would differ from three."""
-
-TEMPERATURE: Final = 0.7
-"""Of the queries, which are to differ: at 0 a small model repeats the question four times."""
-
+MAX_TOKENS: Final = 96  # enough for a short paragraph; the packaged encoder reads 256 tokens in all
+SEPARATOR: Final = " [SEP] "  # encoders of BERT's kind read it as the end of a text
+RRF_K: Final = 60  # as in Cormack et al.; the larger, the less a first rank stands out
+DEPTH: Final = 100  # documents of each search; with k, the first three of five would differ from three
+TEMPERATURE: Final = 0.7  # of the queries: at 0 a small model repeats the question four times
 _BULLET: Final = re.compile(r"\s*(?:\d+[.):](?!\d)|[-*•])?\s*")
 
 
 class _LLMRetriever:
-    """What the retrievers share: a model that writes, and a search."""
-
     def __init__(self, search: object, llm: LLM, max_tokens: int | None) -> None:
         if not callable(search):
             raise InputError(
@@ -82,14 +66,13 @@ class _LLMRetriever:
 class HyDERetriever(_LLMRetriever):
     """Hypothetical document embeddings: a model writes a passage that might answer, which is nearer to real ones.
 
-    The passage may be wrong; it is only searched with. There is one passage a question, and the question itself is
-    not searched with. A search with a method `nearest(passage, k)`, as `DenseRetriever` has, is called by that: an
-    encoder that treats questions differently then reads a passage.
+    It alone is searched with, and may be wrong. A search with a method `nearest(passage, k)`, as `DenseRetriever` has,
+    is called by that: an encoder that treats questions differently then reads a passage.
 
     Source: Gao et al. (2023), with one passage at temperature 0.
     """
 
-    def __init__(self, search: Search, llm: LLM, *, max_tokens: int | None = MAX_TOKENS) -> None:
+    def __init__(self, search: Callable[..., Any], llm: LLM, *, max_tokens: int | None = MAX_TOKENS) -> None:
         super().__init__(getattr(search, "nearest", search), llm, max_tokens)
 
     async def __call__(self, query: str, k: int) -> list[Document]:
@@ -102,9 +85,8 @@ class HyDERetriever(_LLMRetriever):
 class FeedbackRetriever(_LLMRetriever):
     """The question, a model's passage on it, and the first passages that it finds, joined into one query.
 
-    The joined text is `question [SEP] knowledge [SEP] d1 [SEP] … [SEP] dn`. An encoder cuts it at its length, 256
-    tokens in the packaged one: then the last passages count in part or not at all. The knowledge is the passage of
-    `HyDERetriever`, so both together pay once.
+    The joined text is `question [SEP] knowledge [SEP] d1 [SEP] … [SEP] dn`, which an encoder cuts at its length, 256
+    tokens in the packaged one. The knowledge is the passage of `HyDERetriever`, so both together pay once.
 
     Args:
         search: a retriever.
@@ -117,7 +99,7 @@ class FeedbackRetriever(_LLMRetriever):
     """
 
     def __init__(
-        self, search: Search, llm: LLM, *, passages: int = 3, max_tokens: int | None = MAX_TOKENS
+        self, search: Callable[..., Any], llm: LLM, *, passages: int = 3, max_tokens: int | None = MAX_TOKENS
     ) -> None:
         if passages < 0:
             raise InputError(f"passages is {passages}: feedback takes the first 0 or more passages.")
@@ -136,8 +118,6 @@ class FeedbackRetriever(_LLMRetriever):
 class FusionRetriever(_LLMRetriever):
     """The question and the queries that a model writes for it, each searched; their ranks fused.
 
-    A repeated query counts once. Where the model writes fewer queries than it was asked for, those are all.
-
     Args:
         search: a retriever.
         llm: that writes.
@@ -154,7 +134,7 @@ class FusionRetriever(_LLMRetriever):
 
     def __init__(  # noqa: PLR0913 - the paper's parameters
         self,
-        search: Search,
+        search: Callable[..., Any],
         llm: LLM,
         *,
         n: int = 4,
@@ -182,8 +162,8 @@ def reciprocal_rank_fusion(rankings: Iterable[Sequence[Document]], k: float = RR
     """Rank the documents of several rankings by the sum of `1 / (k + rank)` over those they are in.
 
     Args:
-        rankings: documents, best first; ranks start at 1. Documents are the same where their ids are, or without ids
-            their texts. A document that occurs twice in a ranking counts there at its best rank.
+        rankings: documents, best first. Documents are the same where their ids are, or without ids their texts; one
+            that occurs twice in a ranking counts at its best rank, from 1.
         k: the constant, at least 0.
 
     Returns:
@@ -201,12 +181,11 @@ def reciprocal_rank_fusion(rankings: Iterable[Sequence[Document]], k: float = RR
     """
     _require_constant(k)
     documents: dict[str, Document] = {}
-    scores: dict[str, float] = {}
+    scores: dict[str, float] = defaultdict(float)
     for ranking in rankings:
         for rank, document in enumerate(Ranking.of("", ranking), 1):
-            name = document.identity
-            documents.setdefault(name, document)
-            scores[name] = scores.get(name, 0.0) + 1 / (k + rank)
+            documents.setdefault(document.identity, document)
+            scores[document.identity] += 1 / (k + rank)
     best = sorted(documents, key=lambda name: -scores[name])
     return [replace(documents[name], score=scores[name]) for name in best]
 
@@ -217,12 +196,10 @@ def _require_constant(rrf_k: float) -> None:
 
 
 def _read(found: Any) -> Awaitable[object] | list[Document]:
-    """The documents of a sync search; of an async one the awaitable."""
     return found if inspect.isawaitable(found) else list(corpus_from(found))
 
 
 def _read_queries(reply: str, n: int) -> list[str]:
-    """The first n lines of a reply, without numbers or bullets."""
     if is_plan_mark(reply):
         return []
     lines = [_BULLET.sub("", line, count=1).strip().strip("\"'“”") for line in reply.splitlines()]
@@ -233,10 +210,7 @@ def _read_queries(reply: str, n: int) -> list[str]:
 
 
 def _with_mark(documents: Sequence[Document], text: str) -> list[Document]:
-    """The documents found by a text. In a plan, where the text is a mark, each document gets the mark.
-
-    The real documents are not known then, so requests about them count as depending on the reply, never as cached.
-    """
+    """The documents found by a text. In a plan each gets its mark: requests about it depend on the reply."""
     if not is_plan_mark(text):
         return list(documents)
     return [replace(document, text=f"{document.text} {text}") for document in documents]

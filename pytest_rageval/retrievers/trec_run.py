@@ -18,8 +18,8 @@ COLUMNS: Final = 6
 class TrecRun:
     """The rankings of a run file: lines of `topic Q0 document rank score tag`.
 
-    As trec_eval does, documents are ordered by score in single precision, and of equal scores the greater id comes
-    first (compared as UTF-8); the column `rank` is not read. A question that the run lacks retrieves nothing.
+    As in trec_eval, documents are ordered by score in single precision, of equal scores the greater id first (compared
+    as UTF-8); the column `rank` is not read. A question that the run lacks retrieves nothing.
 
     Args:
         path: of the run; may be compressed.
@@ -63,11 +63,7 @@ class TrecRun:
             )
 
     def __call__(self, query: str, k: int) -> list[Document]:
-        """Return the first k documents of the run for a question.
-
-        Raises:
-            InputError: no example asks it.
-        """
+        """Return the first k documents of the run for a question; InputError if no example asks it."""
         if query not in self._found:
             raise InputError(
                 f"The run was not recorded for {query!r}.\nOnly questions of its eval set can be looked up."
@@ -79,14 +75,13 @@ class TrecRun:
 
 
 def _rankings(path: Path) -> dict[str, list[tuple[float, str]]]:
-    """Scores and documents of each topic, best first."""
     scores: dict[str, dict[str, float]] = {}
     for number, line in lines(path):
         cells = line.split()
         if not cells:
             continue
-        score = _score(cells[4]) if len(cells) >= COLUMNS else None
-        if score is None:
+        score = _score(cells[4]) if len(cells) >= COLUMNS else math.nan
+        if not math.isfinite(score):
             raise InputError(
                 f"{path.name} line {number} is not of a run: {line.strip()[:60]!r}.\n"
                 "Write topic, Q0, document, rank, score, tag."
@@ -100,17 +95,16 @@ def _rankings(path: Path) -> dict[str, list[tuple[float, str]]]:
     return {
         topic: sorted(
             ((score, document) for document, score in documents.items()),
-            key=lambda pair: (pair[0], pair[1].encode("utf-8")),
+            key=lambda pair: (pair[0], pair[1].encode()),
             reverse=True,
         )
         for topic, documents in scores.items()
     }
 
 
-def _score(cell: str) -> float | None:
-    """The number in single precision; None where it is not finite or not a number."""
+def _score(cell: str) -> float:
+    """The number in single precision; NaN where it is none."""
     try:
-        (single,) = struct.unpack("<f", struct.pack("<f", float(cell)))
+        return float(struct.unpack("<f", struct.pack("<f", float(cell)))[0])
     except (ValueError, OverflowError):
-        return None
-    return float(single) if math.isfinite(single) else None
+        return math.nan

@@ -11,7 +11,7 @@ import pytest
 from pytest_rageval.cli import main
 from pytest_rageval.errors import CallableError
 from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.llm import patience
+from pytest_rageval.llm import rate_limits
 from tests.integration.test_reports import on_a_terminal
 from tests.llm_server import Fault, clerk
 
@@ -136,7 +136,7 @@ def test_no_retry_after_holds_a_run_up(project, llm, value):
 
 def test_a_command_says_what_it_waits_for(llm, tmp_path, monkeypatch, capsys):
     """`rageval judge` has no terminal of pytest's: a line on its standard error."""
-    monkeypatch.setattr(patience, "ANNOUNCED_AFTER_S", 0.2)
+    monkeypatch.setattr(rate_limits, "ANNOUNCED_AFTER_S", 0.2)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.chdir(tmp_path)
     label = {"id": "l1", "question": "What?", "references": ["small"], "prediction": "tiny", "human": [True]}

@@ -19,18 +19,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_rageval import printable
+from pytest_rageval import errors, printable, tokenize
 from pytest_rageval.answers import (
     abstention,
     citations,
+    judge_replies,
     overlap,
-    text,
-)
-from pytest_rageval.answers import (
-    judge_protocol as rating,
-)
-from pytest_rageval.answers import (
-    llm_judge as judge,
 )
 from pytest_rageval.answers.canonical import is_long, states
 from pytest_rageval.answers.citations import listed
@@ -42,9 +36,9 @@ from pytest_rageval.embeddings.encoder import shared_encoder
 from pytest_rageval.errors import InputError, Unscored
 from pytest_rageval.evalsets.formats import table as cells
 from pytest_rageval.evalsets.formats import trec as topics
+from pytest_rageval.llm import budget, rate_limits
 from pytest_rageval.llm import messages as reply
-from pytest_rageval.llm import plan, rate_limits, tokens
-from pytest_rageval.llm.unsupported_params import UnsupportedParams
+from pytest_rageval.llm.sender import UnsupportedParams
 from pytest_rageval.measures import gold_matching as gold_overlap
 from pytest_rageval.measures import (
     gold_matching as labels,
@@ -59,17 +53,16 @@ from pytest_rageval.measures import (
     near_duplicates as words,
 )
 from pytest_rageval.model import Document, Gold, Ranking, excerpt
-from pytest_rageval.prompts import few_shot as continuing
-from pytest_rageval.prompts.quoting import fenced, mark_for, unfenced
+from pytest_rageval.prompts import rendering as continuing
 from pytest_rageval.prompts.rendering import OWN
+from pytest_rageval.prompts.templates import fenced, mark_for
 from pytest_rageval.reports import html as markup
 from pytest_rageval.reports import layout
 from pytest_rageval.reports import markdown as markdown_report
 from pytest_rageval.retrievers import bm25
 from pytest_rageval.retrievers import bm25 as search_words
 from pytest_rageval.retrievers import llm_baselines as fusion
-from pytest_rageval.text import tokenize
-from pytest_rageval.text.tokenize import normal_form
+from pytest_rageval.tokenize import normal_form
 
 pytestmark = pytest.mark.slow
 
@@ -172,11 +165,11 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "citations.between_citations": citations.between_citations,
     "citations.listed": lambda said: listed(said, [*ALIASES, [said]]),
     "abstention.abstains": abstention.abstains,
-    "text.normalize": text.normalize,
-    "text.exact_match": lambda said: text.exact_match(said, [ANSWER]),
-    "text.token_f1": lambda said: text.token_f1(said, [f"{said} x"]),
-    "text.containment": lambda said: text.containment(said, [f"{said[: LENGTH // 3]}b", ANSWER]),
-    "text.containment, of a reference": lambda said: text.containment(ANSWER, [said]),
+    "overlap.normalize": overlap.normalize,
+    "overlap.exact_match": lambda said: overlap.exact_match(said, [ANSWER]),
+    "overlap.token_f1": lambda said: overlap.token_f1(said, [f"{said} x"]),
+    "overlap.containment": lambda said: overlap.containment(said, [f"{said[: LENGTH // 3]}b", ANSWER]),
+    "overlap.containment, of a reference": lambda said: overlap.containment(ANSWER, [said]),
     "tokenize.fold": tokenize.fold,
     "tokenize.has_unspaced": tokenize.has_unspaced,
     "tokenize.set_apart": tokenize.set_apart,
@@ -192,24 +185,23 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "overlap.rouge_l": lambda said: overlap.rouge_l(said, [f"{said} x"]),
     "overlap.bleu": lambda said: overlap.bleu(said, [f"{said} x"]),
     "overlap.meteor": lambda said: overlap.meteor(said, [f"{said} x"]),
-    "llm_judge.parse_yes_no": _quietly(judge.parse_yes_no),
-    "llm_judge.parse_yes_no, after yes": _quietly(lambda said: judge.parse_yes_no(f"yes{said}")),
-    "llm_judge.parse_grade": _quietly(judge.parse_grade),
-    "llm_judge.parse_grade, after a grade": _quietly(lambda said: judge.parse_grade(f"3{said}")),
-    "llm_judge.parse_preference": _quietly(judge.parse_preference),
-    "llm_judge.parse_preference, in a tag": _quietly(
-        lambda said: judge.parse_preference(f"<rating>{said}1</rating>")
+    "judge_replies.parse_yes_no": _quietly(judge_replies.parse_yes_no),
+    "judge_replies.parse_yes_no, after yes": _quietly(lambda said: judge_replies.parse_yes_no(f"yes{said}")),
+    "judge_replies.parse_grade": _quietly(judge_replies.parse_grade),
+    "judge_replies.parse_grade, after a grade": _quietly(lambda said: judge_replies.parse_grade(f"3{said}")),
+    "judge_replies.parse_preference": _quietly(judge_replies.parse_preference),
+    "judge_replies.parse_preference, in a tag": _quietly(
+        lambda said: judge_replies.parse_preference(f"<rating>{said}1</rating>")
     ),
-    "judge_protocol.parse_rating": _quietly(rating.parse_rating),
-    "judge_protocol.parse_rating, in a block": _quietly(
-        lambda said: rating.parse_rating(f"```json{said}```")
+    "judge_replies.parse_rating": _quietly(judge_replies.parse_rating),
+    "judge_replies.parse_rating, in a block": _quietly(
+        lambda said: judge_replies.parse_rating(f"```json{said}```")
     ),
-    "judge_protocol.parse_rating, an explanation": _quietly(
-        lambda said: rating.parse_rating(json.dumps({"explanation": said, "grade": 3}))
+    "judge_replies.parse_rating, an explanation": _quietly(
+        lambda said: judge_replies.parse_rating(json.dumps({"explanation": said, "grade": 3}))
     ),
     "fence.mark_for": lambda said: mark_for([said, said]),
-    "quoting.fenced": lambda said: fenced("answer", said, MARK),
-    "quoting.unfenced": lambda said: unfenced(f"<a {MARK}>\n\n{said}\n</a {MARK}>"),
+    "templates.fenced": lambda said: fenced("answer", said, MARK),
     "prompts": lambda said: (OWN.answer(said, [said]), OWN.same_answer(said, [said], said)),
     "prompts without fences": lambda said: OWN.without_fences().same_answer(said, [said], said),
     "prompts of the local model": lambda said: continuing.few_shot_prompt(said, [said]),
@@ -233,14 +225,14 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "retrievers.words.words": search_words.words,
     "bm25.BM25Retriever": lambda said: bm25.BM25Retriever([f"{said} x", ANSWER])(said, 2),
     "fusion, the queries that a model wrote": _quietly(lambda said: fusion._read_queries(said, 4)),
-    "tokens.count_tokens": tokens.count_tokens,
+    "budget.count_tokens": budget.count_tokens,
     "reply.well_formed": reply.well_formed,
     "reply.without_reasoning": lambda said: [
         reply.without_reasoning(f"{start}{said}") for start in ("", "<think>", "</think>")
     ],
-    "judge_protocol.json_object": rating.json_object,
+    "judge_replies.json_object": judge_replies.json_object,
     "printable.one_line": printable.one_line,
-    "plan.is_mark": lambda said: (plan.is_plan_mark(said), plan.MARK.findall(said)),
+    "errors.is_plan_mark": lambda said: (errors.is_plan_mark(said), errors.PLAN_MARK.findall(said)),
     "dialect.learn": lambda said: UnsupportedParams().learn(
         {"temperature": 1.0, "max_tokens": 5}, {"message": f"{said} unsupported", "detail": [said]}
     ),
@@ -356,14 +348,15 @@ def test_the_check_finds_what_is_quadratic():
     assert _slow(lambda said: pattern.sub("", said), ["spaces"])
 
 
-PARTS = ("answers", "measures", "prompts.quoting", "text", "cli.quotes", "llm.tokens")
+PARTS = ("answers", "measures", "prompts.templates", "tokenize", "cli.quotes", "llm.budget")
 
 ELSEWHERE = {
     "embedding.cosine": "test_an_embedding_reads_a_beginning",
     "embedding.bertscore_f1": "as cosine: the same tokenizer, which cuts the text off",
     "embedding.bertscore_precision": "as cosine",
     "embedding.bertscore_recall": "as cosine",
-    "passage_labels.usefulness": "its text is the name of a measure",
+    "judge_replies.unread": "its text is ours; the reply is shortened for the message",
+    "ranking.usefulness": "its text is the name of a measure",
     "tokenize.is_word_character": "its text is one character",
 }
 """Functions that need no row in the table, and why."""

@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.answers.llm_judge import parse_preference
+from pytest_rageval.answers.judge_replies import parse_preference
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evalsets import from_records

@@ -14,8 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.answers.comparators import MEASURES, parse_expression
-from pytest_rageval.answers.judge_protocol import CanonicalComparator
+from pytest_rageval.answers.comparators import MEASURES, CanonicalComparator, parse_expression
 from pytest_rageval.errors import installed
 from pytest_rageval.stats.agreement import cohen_kappa
 from tests.reference.test_canonical_kappa import _Judged, _judged

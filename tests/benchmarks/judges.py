@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.answers.llm_judge import parse_yes_no
+from pytest_rageval.answers.judge_replies import parse_yes_no
 from pytest_rageval.config import Settings
 from pytest_rageval.llm.messages import Request
 from pytest_rageval.session import Session

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_rageval.answers.text import exact_match, token_f1
+from pytest_rageval.answers.overlap import exact_match, token_f1
 from pytest_rageval.measures.ranking import MEASURES
 from pytest_rageval.stats.intervals import mean_interval
 

@@ -13,8 +13,8 @@ from pytest_rageval.evalsets import load
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
 from pytest_rageval.llm.messages import Reply, Request, well_formed
 from pytest_rageval.llm.store import Database, Entry, Store
-from pytest_rageval.measures.spec import Spec
 from pytest_rageval.model import EvalSet, Example, Gold
+from pytest_rageval.scores import Spec
 
 UNICODE = st.text()
 WITH_SURROGATES = st.text(st.characters())

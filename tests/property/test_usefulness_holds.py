@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.measures.passage_labels import MEASURES, usefulness
+from pytest_rageval.measures.ranking import LABEL_MEASURES, usefulness
 
 BINARY = st.lists(st.integers(0, 1).map(float), max_size=30)
 SHARES = st.lists(st.floats(0, 1, allow_subnormal=False), max_size=30)
@@ -17,7 +17,7 @@ def _score(name: str, labels: list[float], k: int | None, **how) -> float:
     return usefulness(name, {"q": {str(n): label for n, label in enumerate(labels)}}, k, **how).item()
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", LABEL_MEASURES)
 @given(labels=BINARY, k=CUTS)
 def test_scores_of_binary_labels_are_between_0_and_1(name: str, labels: list[float], k: int | None) -> None:
     """And 0 for a ranking without a useful passage."""
@@ -42,7 +42,7 @@ def test_precision_and_hit_of_graded_labels(labels: list[float]) -> None:
     assert _score("p", labels, None, graded=True) == pytest.approx(sum(labels) / len(labels), abs=1e-12)
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", LABEL_MEASURES)
 @given(labels=BINARY, k=CUTS, data=st.data())
 def test_promoting_a_useful_passage_never_lowers_a_score(
     name: str, labels: list[float], k: int | None, data: st.DataObject
@@ -83,7 +83,7 @@ def test_recall_at_full_depth_is_hit(labels: list[float]) -> None:
     assert _score("recall", labels, None) == pytest.approx(_score("hit", labels, None), abs=1e-12)
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", LABEL_MEASURES)
 @given(rows=st.lists(BINARY, max_size=6), k=CUTS)
 def test_queries_do_not_touch_each_other(name: str, rows: list[list[float]], k: int | None) -> None:
     """Together they score as alone."""

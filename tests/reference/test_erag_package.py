@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.measures.passage_labels import usefulness
+from pytest_rageval.measures.ranking import usefulness
 
 pytestmark = pytest.mark.slow
 

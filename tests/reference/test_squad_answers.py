@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pytest_rageval.answers.text import exact_match, token_f1
+from pytest_rageval.answers.overlap import exact_match, token_f1
 
 pytestmark = pytest.mark.slow
 

@@ -16,11 +16,10 @@ import pytrec_eval
 from pytest_rageval.evaluations.context import Pipeline, Terms
 from pytest_rageval.evaluations.ranking import evaluate_ranking
 from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.measures.spec import Spec
 from pytest_rageval.model import Document, Example, Gold
+from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.bm25 import BM25Retriever
-from pytest_rageval.retrievers.retriever import adapt_retriever
-from pytest_rageval.scores import Outcome
+from pytest_rageval.scores import Outcome, Spec
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,7 @@ from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator, adapt_gene
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers import RemoteServer
 from pytest_rageval.model import Document
-from pytest_rageval.prompts.few_shot import few_shot_citing_prompt, few_shot_long_answer_prompt
-from pytest_rageval.prompts.rendering import OWN
+from pytest_rageval.prompts.rendering import OWN, few_shot_citing_prompt, few_shot_long_answer_prompt
 
 PASSAGES = [Document("one", "1"), Document("two")]
 SERVER = RemoteServer("http://here/v1")

@@ -1,8 +1,8 @@
 """Canonical comparison of short answers by rule, where no model judges: numbers, units, dates and names.
 
-`states` is the entry point. `lexemes` cuts a text, `parsing` makes `words` and `figures` (`numbers`, `quantities`,
-`dates`) of it, `questions` and `negation` read its sense, `names` and `phrases` find words of a reference in a
-prediction, and `comparison` decides.
+`states` is the entry point. `words` folds and cuts a text, `parsing` makes words and figures (`numbers`,
+`quantities`, `dates`) of it and reads questions, `phrases` finds words of a reference in a prediction, and
+`comparison` decides, negation included.
 """
 
 from pytest_rageval.answers.canonical.comparison import is_long, states

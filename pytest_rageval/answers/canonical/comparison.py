@@ -1,4 +1,4 @@
-"""Whether a prediction states a reference: what the reference demands, and how much of it is enough.
+"""Whether a prediction states a reference: what the reference demands, how much of it is enough, and what is denied.
 
 People who compare answers accept one that leaves out a detail of a long reference: "Landover, Maryland" for
 "FedExField in Landover, Maryland". They do not when a figure, an item of a list or a word such as "south" is missing.
@@ -12,15 +12,29 @@ from functools import lru_cache
 from itertools import pairwise
 
 from pytest_rageval.answers.canonical.dates import Date
-from pytest_rageval.answers.canonical.figures import Figure, figure_states
-from pytest_rageval.answers.canonical.lexemes import fold
-from pytest_rageval.answers.canonical.names import initialisms
-from pytest_rageval.answers.canonical.negation import ANSWER_STEMS, is_negated, polarity, said_outright
-from pytest_rageval.answers.canonical.parsing import Mark, Token, parse
-from pytest_rageval.answers.canonical.phrases import Phrase, Span, phrase_spans
+from pytest_rageval.answers.canonical.parsing import (
+    Figure,
+    Mark,
+    Question,
+    Token,
+    ask,
+    content_at,
+    figure_states,
+    form_at,
+    parse,
+)
+from pytest_rageval.answers.canonical.phrases import Phrase, Span, initialisms, phrase_spans
 from pytest_rageval.answers.canonical.quantities import Quantity
-from pytest_rageval.answers.canonical.questions import Question, ask
-from pytest_rageval.answers.canonical.words import ARTICLES, DISTINGUISHING, PARTICLES, Word
+from pytest_rageval.answers.canonical.words import (
+    ARTICLES,
+    DISTINGUISHING,
+    NEGATORS,
+    PARTICLES,
+    Word,
+    fold,
+    listed,
+    word_of,
+)
 
 __all__ = ["is_long", "states"]
 
@@ -39,6 +53,24 @@ _REACH = 12
 _PARENTHESIS = re.compile(r"\s*\(([^()]*)\)\s*")
 _REGION = re.compile(r"^([^,]+),(?!.*\b(?:and|or)\b)", re.IGNORECASE)
 _ALTERNATIVE = re.compile(r"\s+/\s+|\s*;\s*or\s+")
+_JOINING = ARTICLES | frozenset("-'\".#")
+
+# A negation reaches over three content words within its clause.
+_NEGATION_REACH = 3
+_CLAUSE_ENDS = frozenset(".,;:!?()") | listed("but and although though however because while")
+
+# "not only A", "not until 1989" and "no more than 20" assert what follows.
+_ASSERTING = listed("only until till before merely just more less later fewer exceed")
+_VERBS = listed(
+    "is are was were be do does did has have had can could will would should shall may might must"
+)
+_REPLACING = (("rather", "than"), ("instead", "of"), ("opposed", "to"))
+_YES = listed("yes yeah yep true correct right affirmative indeed")
+_NO = listed("no nope false incorrect wrong")
+_ANSWER_STEMS = frozenset(word_of(form).stem for form in _YES | _NO)
+
+# Words before the answer proper: "typically, no".
+_POLARITY_REACH = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +135,10 @@ def _beginning(text: str) -> str:
 
 
 def _version_stated(tokens: Sequence[Token], reference: str, question: Question) -> bool:
-    wanted = polarity(parse(reference), question)
-    said = polarity(tokens, question)
-    outright = said_outright(parse(reference)) is not None
-    if wanted is not None and (outright or said_outright(tokens) is not None) and said is not wanted:
+    wanted = _polarity(parse(reference), question)
+    said = _polarity(tokens, question)
+    outright = _said_outright(parse(reference)) is not None
+    if wanted is not None and (outright or _said_outright(tokens) is not None) and said is not wanted:
         return False
     demand = _demands_of(reference, question)
     if not demand:
@@ -130,9 +162,9 @@ def _demands_of(reference: str, question: Question) -> Demand:
     """
     tokens = parse(reference)
     given = frozenset() if question.choice else question.stems
-    if polarity(tokens, question) is not None:
+    if _polarity(tokens, question) is not None:
         # The yes or no is compared separately; only what it adds is demanded.
-        return _demand(tokens, question, given | ANSWER_STEMS)
+        return _demand(tokens, question, given | _ANSWER_STEMS)
     demand = _demand(tokens, question, given) or _demand(tokens, question, frozenset())
     return demand or _demand(tokens, question, frozenset(), every=True)
 
@@ -142,22 +174,14 @@ def _demand(
 ) -> Demand:
     numbered = [(at, token) for at, token in enumerate(tokens) if isinstance(token, Figure)]
     figures = [
-        (token, is_negated(tokens, at, at + 1))
+        (token, _is_negated(tokens, at, at + 1))
         for at, token in numbered
         if not given or token not in question.figures
     ]
-    counted = [
-        (token, following.stem)
-        for at, token in numbered
-        if at + 1 < len(tokens) and isinstance(following := tokens[at + 1], Word) and following.content
-    ]
+    counted = [(token, noun.stem) for at, token in numbered if (noun := content_at(tokens, at + 1))]
     phrases = [_phrase(tokens, run, given) for run in _runs(tokens, every=every)]
     listing = {"and", "or"} if question.place else {"and", "or", ",", ";"}
-    itemised = any(
-        (token.text if isinstance(token, Mark) else token.form) in listing
-        for token in tokens
-        if not isinstance(token, Figure)
-    )
+    itemised = any(form_at(tokens, at) in listing for at in range(len(tokens)))
     return Demand(tuple(figures), tuple(phrase for phrase in phrases if phrase), tuple(counted), itemised)
 
 
@@ -167,79 +191,56 @@ def _phrase(tokens: tuple[Token, ...], run: list[int], given: frozenset[str]) ->
     kept = [word for word in words if word.stem not in given]
     if not kept:
         return None
-    before = tokens[run[0] - 1] if run[0] else None
     return Phrase(
         tuple(kept),
         cut_left=words[0] is not kept[0],
         cut_right=words[-1] is not kept[-1],
-        negated=is_negated(tokens, run[0], run[-1] + 1),
-        article=isinstance(before, Word) and before.form in ARTICLES,
+        negated=_is_negated(tokens, run[0], run[-1] + 1),
+        article=form_at(tokens, run[0] - 1) in ARTICLES,
         companions=frozenset(token.stem for token in tokens if isinstance(token, Word)),
     )
 
 
 def _runs(tokens: tuple[Token, ...], *, every: bool) -> list[list[int]]:
-    """Group the places of content words into phrases (of all words where `every`)."""
+    """Group the places of content words into phrases (of all words where `every`).
+
+    A hyphen, an article or the particle inside a name ("Leonardo da Vinci") keeps two of them one phrase.
+    """
     runs: list[list[int]] = [[]]
     for at, token in enumerate(tokens):
-        if isinstance(token, Word) and (every or (token.content and not _between(tokens, at, runs[-1]))):
+        form = form_at(tokens, at)
+        inside = form in PARTICLES and 0 < at < len(tokens) - 1
+        between = inside and runs[-1] and content_at(tokens, at + 1)
+        if isinstance(token, Word) and (every or (token.content and not between)):
             runs[-1].append(at)
-        elif not _joins_phrase(tokens, at):
+        elif form not in _JOINING and not inside:
             runs.append([])
     return [run for run in runs if run]
 
 
-def _between(tokens: tuple[Token, ...], at: int, run: list[int]) -> bool:
-    """Whether a word is the particle inside a name: "Leonardo da Vinci"."""
-    token = tokens[at]
-    following = tokens[at + 1] if at + 1 < len(tokens) else None
-    return (
-        isinstance(token, Word)
-        and token.form in PARTICLES
-        and bool(run)
-        and isinstance(following, Word)
-        and following.content
-    )
-
-
-def _joins_phrase(tokens: tuple[Token, ...], at: int) -> bool:
-    """Whether a token between two content words keeps them one phrase."""
-    token = tokens[at]
-    if isinstance(token, Mark):
-        return token.text in {"-", "'", '"', ".", "#"}
-    inside = 0 < at < len(tokens) - 1
-    return isinstance(token, Word) and (token.form in ARTICLES or (inside and token.form in PARTICLES))
-
-
 def _asserted(tokens: Sequence[Token], spans: Iterable[Span], question: Question, *, negated: bool) -> bool:
     """Whether any of the spans is denied, or not, as the reference wants it."""
-    return any(question.negated or is_negated(tokens, *span) == negated for span in spans)
+    return any(question.negated or _is_negated(tokens, *span) == negated for span in spans)
 
 
 def _figure_spans(tokens: Sequence[Token], figure: Figure, question: Question) -> Iterator[Span]:
-    wanted = _without_given_parts(_with_counted_unit(figure, question), question)
+    wanted = _as_asked(figure, question)
     for at, token in enumerate(tokens):
         if isinstance(token, Figure) and figure_states(wanted, token, question.understood):
             yield at, at + 1
 
 
-def _without_given_parts(figure: Figure, question: Question) -> Figure:
-    """Remove the parts of a date that the question names, or does not ask for."""
-    date = figure.value
-    if not isinstance(date, Date) or date.day is date.month is None:
-        return figure
-    if question.year and date.year is not None:
-        return replace(figure, value=Date(date.year))
-    named = {other.value.year for other in question.figures if isinstance(other.value, Date)}
-    return replace(figure, value=replace(date, year=None, swapped=None)) if date.year in named else figure
-
-
-def _with_counted_unit(figure: Figure, question: Question) -> Figure:
-    """Add to a bare number the unit that the question asks for ("how many kilograms")."""
+def _as_asked(figure: Figure, question: Question) -> Figure:
+    """Give a bare number the unit that the question asks for; take from a date what it names, or does not ask for."""
     value = figure.value
-    if isinstance(value, Quantity) and not value.units and question.counted:
+    if isinstance(value, Quantity) and not value.units:
         return replace(figure, value=replace(value, units=question.counted))
-    return figure
+    if not isinstance(value, Date) or value.day is value.month is None:
+        return figure
+    if question.year and value.year is not None:
+        return replace(figure, value=Date(value.year))
+    named = {other.value.year for other in question.figures if isinstance(other.value, Date)}
+    return replace(figure, value=replace(value, year=None, swapped=None)) if value.year in named else figure
 
 
 def _phrases_stated(tokens: Sequence[Token], demand: Demand, question: Question) -> bool:
@@ -249,44 +250,38 @@ def _phrases_stated(tokens: Sequence[Token], demand: Demand, question: Question)
     if all(map(stated, demand.phrases)):
         return True
     # A person's name has its own short forms; a part of it may be someone else.
-    return not question.person and _mostly_stated(tokens, demand.phrases, stated, itemised=demand.itemised)
+    return not question.person and _mostly_stated(tokens, demand, stated)
 
 
-def _mostly_stated(
-    tokens: Sequence[Token],
-    phrases: Sequence[Phrase],
-    stated: Callable[[Phrase], bool],
-    *,
-    itemised: bool,
-) -> bool:
-    """Whether a prediction states two thirds of at least three content words.
-
-    The phrases may be items of a list (`itemised`), none of which may be missing entirely.
-    """
-    total = sum(len(phrase.words) for phrase in phrases)
+def _mostly_stated(tokens: Sequence[Token], demand: Demand, stated: Callable[[Phrase], bool]) -> bool:
+    """Whether a prediction states two thirds of at least three content words, and some of each item of a list."""
+    total = sum(len(phrase.words) for phrase in demand.phrases)
     if total < _LEAST_WORDS:
         return False
     said = {token.stem for token in tokens if isinstance(token, Word)}
     # Most predictions share no word with the reference: spare them the search.
-    if sum(word.stem in said for phrase in phrases for word in phrase.words) < LEAST_SHARE * total:
+    if sum(word.stem in said for phrase in demand.phrases for word in phrase.words) < LEAST_SHARE * total:
         return False
     covered = 0
-    for phrase in phrases:
+    for phrase in demand.phrases:
         found = next((part for part in (phrase, *_shortened(phrase)) if stated(part)), None)
-        required = itemised or any(word.form in DISTINGUISHING for word in phrase.words)
-        if found is None and required:
+        if found is None and (demand.itemised or _distinguishes(phrase.words)):
             return False
         covered += len(found.words) if found else 0
     return covered >= LEAST_SHARE * total
+
+
+def _distinguishes(words: Sequence[Word]) -> bool:
+    return any(word.form in DISTINGUISHING for word in words)
 
 
 def _shortened(phrase: Phrase) -> Iterator[Phrase]:
     """The beginnings and ends of a phrase, longest first; only so many words may be missing."""
     words = phrase.words
     for missing in range(1, min(len(words), _MOST_MISSING + 1)):
-        if not any(word.form in DISTINGUISHING for word in words[-missing:]):
+        if not _distinguishes(words[-missing:]):
             yield replace(phrase, words=words[:-missing], cut_right=True)
-        if not any(word.form in DISTINGUISHING for word in words[:missing]):
+        if not _distinguishes(words[:missing]):
             yield replace(phrase, words=words[missing:], cut_left=True)
 
 
@@ -327,3 +322,66 @@ def _versions(reference: str, *, place: bool = False) -> tuple[str, ...]:
         words = [token for token in parse(outside) if isinstance(token, Word)]
         found.extend(text for text in inside if fold(text) in initialisms(words))
     return tuple(dict.fromkeys(found))
+
+
+def _is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:
+    """Return whether the stretch of tokens from `start` to before `end` is denied.
+
+    A verb with "not" right after the stretch denies it too ("six months is not ...").
+
+    >>> _is_negated(parse("not six months"), 1, 2), _is_negated(parse("No, six months"), 2, 3)
+    (True, False)
+    """
+    passed = 0
+    for at in range(start - 1, -1, -1):
+        if form_at(tokens, at) in _CLAUSE_ENDS or passed > _NEGATION_REACH:
+            break
+        if _negates(tokens, at):
+            return True
+        passed += not isinstance(tokens[at], Word) or content_at(tokens, at) is not None
+    return form_at(tokens, end) in _VERBS and form_at(tokens, end + 1) == "not" and _negates(tokens, end + 1)
+
+
+def _negates(tokens: Sequence[Token], at: int) -> bool:
+    """Return whether the token at a place denies what follows it."""
+    form, following = form_at(tokens, at), form_at(tokens, at + 1)
+    return following not in _ASSERTING if form in NEGATORS else (form, following) in _REPLACING
+
+
+def _said_outright(tokens: Sequence[Token]) -> bool | None:
+    """Return the yes (True) or no (False) at the start of a text; None where it has none.
+
+    "No" before a word it denies ("no dogs") is no answer of its own.
+
+    >>> [_said_outright(parse(text)) for text in ("Yes, it is", "Typically, no", "six")]
+    [True, False, None]
+    """
+    words = [(at, token.form) for at, token in enumerate(tokens) if isinstance(token, Word)]
+    for at, form in words[: _POLARITY_REACH + 1]:
+        alone = at + 1 >= len(tokens) or isinstance(tokens[at + 1], Mark)
+        if form in _YES and (alone or at == 0):
+            return True
+        follows = None if alone else tokens[at + 1]
+        pronoun = isinstance(follows, Word) and not follows.content and follows.form not in NEGATORS
+        if form in _NO and (alone or (at == 0 and pronoun)):
+            return False
+    return None
+
+
+def _polarity(tokens: Sequence[Token], question: Question) -> bool | None:
+    """Return the yes or no that a text amounts to; None where it is neither.
+
+    To a yes-or-no question, a statement that repeats words of the question says yes, or no where it denies them.
+
+    >>> free = ask("Is parking free for staff?")
+    >>> _polarity(parse("Parking is free."), free), _polarity(parse("It is not free"), free)
+    (True, False)
+    """
+    outright = _said_outright(tokens)
+    if outright is not None or not question.polar or question.choice:
+        return outright
+    places = range(len(tokens))
+    if any(_negates(tokens, at) for at in places):
+        return False
+    repeats = any((word := content_at(tokens, at)) and word.stem in question.stems for at in places)
+    return True if repeats else None

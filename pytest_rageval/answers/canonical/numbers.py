@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pytest_rageval.answers.canonical.lexemes import Lexeme, numbered, skip, text_at
+from pytest_rageval.answers.canonical.words import Lexeme, numbered, skip, text_at
 
 __all__ = ["Number", "read_number", "roman_value"]
 
 _NUMERAL = re.compile(r"(?=[ivx]{2})(x{0,3})(ix|iv|v?i{0,3})")
-_NAMES = frozenset({"vi", "xi"})
-_TAILS = {"": 0, "i": 1, "ii": 2, "iii": 3, "iv": 4, "v": 5, "vi": 6, "vii": 7, "viii": 8, "ix": 9}
-_TEN = 10
+_ROMAN_UNITS = ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")
+_GIVEN_NAMES = frozenset({"vi", "xi"})
 _SMALL = numbered(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
     "seventeen eighteen nineteen",
@@ -69,9 +68,9 @@ def roman_value(word: str) -> Fraction | None:
     ('14', None, None)
     """
     found = _NUMERAL.fullmatch(word)
-    if found is None or word in _NAMES:
+    if found is None or word in _GIVEN_NAMES:
         return None
-    return Fraction(_TEN * len(found[1]) + _TAILS[found[2]])
+    return Fraction(10 * len(found[1]) + _ROMAN_UNITS.index(found[2]))
 
 
 def read_number(pieces: Sequence[Lexeme], at: int, *, money: bool = False) -> Number | None:
@@ -80,7 +79,7 @@ def read_number(pieces: Sequence[Lexeme], at: int, *, money: bool = False) -> Nu
     `money` allows the one-letter scales of prices ("£3m", "$5k"). "half" and other fractions come back as `part`, so
     that a unit may follow "half a".
 
-    >>> from pytest_rageval.answers.canonical.lexemes import lexemes
+    >>> from pytest_rageval.answers.canonical.words import lexemes
     >>> str(read_number(lexemes("two hundred and six bones"), 0).value)
     '206'
     >>> str(read_number(lexemes("half a dozen"), 0).value), read_number(lexemes("bones"), 0)
@@ -92,7 +91,10 @@ def read_number(pieces: Sequence[Lexeme], at: int, *, money: bool = False) -> Nu
         return None
     part = _part(pieces, at)
     if part is not None:
-        return _multiplied(pieces, part)
+        # "half a million", "half a dozen", "a quarter of a million".
+        after = skip(pieces, part.end, {"of", "a", "an", "-"})
+        scale = _SCALES.get(text_at(pieces, after))
+        return Number(part.value * scale, after + 1) if scale else part
     digits = _digits(pieces, at)
     if digits is None:
         return _spelled(pieces, at)
@@ -112,12 +114,8 @@ def _part(pieces: Sequence[Lexeme], at: int) -> Number | None:
     if not top or name not in _PARTS:
         return None
     # "a third" may be an ordinal; "a third of" and "two thirds" are not.
-    certain = (
-        name.endswith("s")
-        or name in {"half", "quarter"}
-        or word == "one"
-        or text_at(pieces, after + 1) == "of"
-    )
+    plain = name in {"half", "quarter"} or name.endswith("s")
+    certain = plain or word == "one" or text_at(pieces, after + 1) == "of"
     return Number(Fraction(top, _PARTS[name]), after + 1, part=True) if certain else None
 
 
@@ -125,18 +123,11 @@ def _after_hyphen(pieces: Sequence[Lexeme], at: int) -> int:
     return at + 1 if text_at(pieces, at) == "-" and at + 1 < len(pieces) else at
 
 
-def _multiplied(pieces: Sequence[Lexeme], part: Number) -> Number:
-    """Read on over "half a million", "half a dozen", "a quarter of a million"."""
-    at = skip(pieces, part.end, {"of", "a", "an", "-"})
-    scale = _SCALES.get(text_at(pieces, at))
-    return Number(part.value * scale, at + 1) if scale else part
-
-
 def _digits(pieces: Sequence[Lexeme], at: int) -> Number | None:
     piece = pieces[at]
     if piece.kind == "fraction":
-        top, bottom = piece.text.split("/")
-        return Number(Fraction(int(top), int(bottom)), at + 1, part=True) if int(bottom) else None
+        top, bottom = map(int, piece.text.split("/"))
+        return Number(Fraction(top, bottom), at + 1, part=True) if bottom else None
     if piece.kind != "number":
         return None
     value = Fraction(piece.text)
@@ -182,14 +173,10 @@ def _scaled(pieces: Sequence[Lexeme], first: Number) -> Number:
                 total, group = total + group, Fraction(0)
             at, scaled, ordinal = at + 1, True, ordinal_scale
             continue
-        joined = at + 1 if word == "and" else at
-        more = _below_hundred(pieces, joined) if scaled else None
+        more = _below_hundred(pieces, at + (word == "and")) if scaled else None
         # "two hundred and fifty" goes on; "one dozen and three others" does not.
-        if (
-            more is None
-            or (total + group) % _HUNDRED
-            or (word == "and" and text_at(pieces, at - 1) == "dozen")
-        ):
+        others = word == "and" and text_at(pieces, at - 1) == "dozen"
+        if more is None or (total + group) % _HUNDRED or others:
             break
         group, at, ordinal = group + more.value, more.end, more.ordinal
     return Number(total + group, at, ordinal)
@@ -198,20 +185,14 @@ def _scaled(pieces: Sequence[Lexeme], first: Number) -> Number:
 def _below_hundred(pieces: Sequence[Lexeme], at: int) -> Number | None:
     """Read "seven", "seventy", "seventy-four" or the ordinals of these."""
     word = text_at(pieces, at)
-    if word in _SMALL:
-        return Number(Fraction(_SMALL[word]), at + 1)
-    if word in _ORDINALS:
-        return Number(Fraction(_ORDINALS[word]), at + 1, ordinal=True)
-    if word not in _TENS:
-        return None
     after = _after_hyphen(pieces, at + 1)
     unit = text_at(pieces, after)
-    value = Fraction(_TENS[word])
-    if 0 < _SMALL.get(unit, 0) < _SMALL["ten"]:
-        return Number(value + _SMALL[unit], after + 1)
-    if 0 < _ORDINALS.get(unit, 0) < _SMALL["ten"]:
-        return Number(value + _ORDINALS[unit], after + 1, ordinal=True)
-    return Number(value, at + 1)
+    for values, ordinal in ((_SMALL, False), (_ORDINALS, True)):
+        if word in values:
+            return Number(Fraction(values[word]), at + 1, ordinal)
+        if word in _TENS and 0 < values.get(unit, 0) < _SMALL["ten"]:
+            return Number(Fraction(_TENS[word] + values[unit]), after + 1, ordinal)
+    return Number(Fraction(_TENS[word]), at + 1) if word in _TENS else None
 
 
 def _spoken_year(pieces: Sequence[Lexeme], first: Number) -> Number | None:
@@ -219,18 +200,14 @@ def _spoken_year(pieces: Sequence[Lexeme], first: Number) -> Number | None:
     if first.value not in _SPOKEN_CENTURIES:
         return None
     at = _after_hyphen(pieces, first.end)
-    if text_at(pieces, at) in {"oh", "o"}:
-        last = _below_hundred(pieces, at + 1)
-        return last and Number(first.value * _HUNDRED + last.value, last.end)
-    last = _below_hundred(pieces, at)
-    if last is None or last.ordinal or last.value < _SMALL["ten"]:
+    oh = text_at(pieces, at) in {"oh", "o"}
+    last = _below_hundred(pieces, at + oh)
+    if last is None or (not oh and (last.ordinal or last.value < _SMALL["ten"])):
         return None
     return Number(first.value * _HUNDRED + last.value, last.end)
 
 
 def _and_a_half(pieces: Sequence[Lexeme], number: Number) -> Number:
     """Add the fraction of "two and a half" and "one and three quarters"."""
-    if text_at(pieces, number.end) != "and":
-        return number
-    part = _part(pieces, number.end + 1)
+    part = _part(pieces, number.end + 1) if text_at(pieces, number.end) == "and" else None
     return Number(number.value + part.value, part.end) if part else number

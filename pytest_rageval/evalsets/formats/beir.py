@@ -20,11 +20,9 @@ def recognises(shape: Shape) -> bool:
 def read(path: Path, *, split: str | None = None, texts: bool = True) -> Records:
     """Records of the queries that are judged in a split.
 
-    The corpus is read once for the texts of the gold passages (title and text with a space between, as
-    BEIR joins them); these and the judgements are held in memory, the corpus is not.
-
     Args:
-        path: of the folder: `queries.jsonl`, `qrels/*.tsv` and, for the texts, `corpus.jsonl`.
+        path: of the folder: `queries.jsonl`, `qrels/*.tsv` and, for the texts of the gold passages (title and
+            text with a space between), `corpus.jsonl`, which is not held in memory.
         split: name of the file in `qrels`; default: "test", or the only one.
         texts: False: gold by id alone; the corpus is not read.
     """
@@ -37,7 +35,11 @@ def read(path: Path, *, split: str | None = None, texts: bool = True) -> Records
     judged = read_qrels(qrels)
     gold_texts: dict[str, str] = {}
     if texts and corpus:
-        gold_texts = _texts(corpus, {document for grades in judged.values() for document in grades})
+        documents = {document for grades in judged.values() for document in grades}
+        for check, record in checked(json_records(corpus), "_id", "text"):
+            name = check.name(record["_id"], "_id")
+            if name in documents and (text := beir_text(record, check)):
+                gold_texts[name] = text
     for check, record in checked(json_records(queries), "_id", "text"):
         identifier = check.name(record.pop("_id"), "_id")
         grades = judged.pop(identifier, None)
@@ -57,15 +59,6 @@ def read(path: Path, *, split: str | None = None, texts: bool = True) -> Records
             f"{queries.name} lacks {len(judged)} queries that {qrels.name} judges: {', '.join(sorted(judged)[:8])}.\n"
             "Are these the queries of these qrels?"
         )
-
-
-def _texts(corpus: Path, ids: set[str]) -> dict[str, str]:
-    texts = {}
-    for check, record in checked(json_records(corpus), "_id", "text"):
-        identifier = check.name(record["_id"], "_id")
-        if identifier in ids and (text := beir_text(record, check)):
-            texts[identifier] = text
-    return texts
 
 
 def _qrels_file(path: Path, split: str | None) -> Path:

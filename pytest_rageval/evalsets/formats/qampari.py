@@ -1,24 +1,22 @@
 """QAMPARI as its authors publish it: questions with many answers, each with its proof."""
 
 from pathlib import Path
-from typing import Any
 
 from pytest_rageval.evalsets.files import json_records
-from pytest_rageval.evalsets.format import Shape
-from pytest_rageval.evalsets.records import Check, Records, checked
+from pytest_rageval.evalsets.records import Records, checked
 
-__all__ = ["read", "recognises"]
-
-
-def recognises(shape: Shape) -> bool:
-    """By its keys."""
-    return shape.has("qid", "question_text", "answer_list")
+__all__ = ["read"]
 
 
 def read(path: Path) -> Records:
     """Records with every answer and its aliases as `answer_set`, and the proofs' texts as gold."""
     for check, record in checked(json_records(path), "qid", "question_text", "answer_list"):
         answers = check.objects(record.pop("answer_list"), "answer_list")
+        answer_set = []
+        for i, answer in enumerate(answers):
+            name = check.text(answer.get("answer_text"), "answer_list", i, "answer_text")
+            aliases = check.texts(answer.get("aliases"), "answer_list", i, "aliases")
+            answer_set.append(list(dict.fromkeys((name, *aliases))))
         proofs = [
             proof.get("proof_text")
             for i, answer in enumerate(answers)
@@ -28,13 +26,7 @@ def read(path: Path) -> Records:
         record |= {
             "id": check.name(record.pop("qid"), "qid"),
             "question": check.text(record.pop("question_text"), "question_text"),
-            "answer_set": [_aliases(answer, i, check) for i, answer in enumerate(answers)],
+            "answer_set": answer_set,
             "gold": [{"text": text} for text in dict.fromkeys(texts)],
         }
         yield check.place, record
-
-
-def _aliases(answer: dict[str, Any], i: int, check: Check) -> list[str]:
-    name = check.text(answer.get("answer_text"), "answer_list", i, "answer_text")
-    aliases = check.texts(answer.get("aliases"), "answer_list", i, "aliases")
-    return list(dict.fromkeys((name, *aliases)))

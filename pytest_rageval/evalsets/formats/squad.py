@@ -5,26 +5,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.evalsets.files import json_elements
-from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.records import Check, Records, checked
 
-__all__ = ["articles", "read", "recognises"]
+__all__ = ["articles", "read"]
 
-SEPARATOR: Final = "\n\n"
-"""Between two paragraphs of an article."""
-
-
-def recognises(shape: Shape) -> bool:
-    """By its keys, at any depth."""
-    return shape.mentions("data", "paragraphs", "context", "qas")
+SEPARATOR: Final = "\n\n"  # between two paragraphs of an article
 
 
 def read(path: Path) -> Records:
     """Records with the question's paragraph as gold: by its text, and by its place in the article.
 
-    The source is the article's title ("article 3" without one), and `start` and `end` count in its
-    text as `articles` returns it: gold survives any chunking of that text. The places of the answers in
-    the paragraph are kept under `extra["answer_starts"]`; the title is a tag.
+    The source is the article's title, also a tag ("article 3" without one); offsets count in its text as
+    `articles` returns it. Places of answers in the paragraph are kept under `extra["answer_starts"]`.
     """
     for check, source, paragraphs in _articles(path):
         start = 0
@@ -41,15 +33,11 @@ def read(path: Path) -> Records:
 def articles(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the articles' sources and texts: their paragraphs with a blank line between two."""
     for check, source, paragraphs in _articles(path):
-        contexts = [
-            check.text(paragraph.get("context"), "paragraphs", i, "context")
-            for i, paragraph in enumerate(paragraphs)
-        ]
-        yield source, SEPARATOR.join(contexts)
+        found = enumerate(paragraph.get("context") for paragraph in paragraphs)
+        yield source, SEPARATOR.join(check.text(text, "paragraphs", i, "context") for i, text in found)
 
 
 def _articles(path: Path) -> Iterator[tuple[Check, str, list[dict[str, Any]]]]:
-    """Yield each article's checks, source and paragraphs."""
     for number, (check, article) in enumerate(checked(json_elements(path, "data"), "paragraphs"), 1):
         title = article.get("title")
         source = f"article {number}" if title is None else check.text(title, "title")

@@ -11,14 +11,11 @@ from typing import Any, Final
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.field_map import NUMBER, checked_fields, is_target, mapped, refuse_gold_twice
 from pytest_rageval.evalsets.files import lines, parse
-from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.records import Records, field_map_remedy
 
-__all__ = ["delimiter_of", "listed", "read", "recognises", "rows"]
+__all__ = ["delimiter_of", "listed", "read", "rows"]
 
-MAX_CELL: Final = 2**24
-"""Characters of a cell: a quote that is never closed makes one cell of the rest of the file."""
-
+MAX_CELL: Final = 2**24  # characters: a quote that is never closed makes one cell of the rest of the file
 CELL_REMEDY: Final = (
     'A cell that begins with a bracket or a brace is a list or an object. Write ["first", "second"]; for a text that '
     'begins so, a list of one: ["[text]"].'
@@ -31,13 +28,7 @@ LIST_FIELDS: Final = ("answers", "answer_set", "gold", "tags")
 NUMBER_FIELDS: Final = ("gold.start", "gold.end", "gold.grade")
 REQUIRED: Final = ("id", "question")
 DELIMITERS: Final = (";", "\t", "|", ",")
-MAX_NAMES: Final = 20
-"""Columns that an error lists."""
-
-
-def recognises(shape: Shape) -> bool:
-    """By the name; the field map says what the columns are."""
-    return not shape.folder and shape.is_table
+MAX_NAMES: Final = 20  # columns that an error lists
 
 
 def read(
@@ -50,20 +41,17 @@ def read(
 ) -> Records:
     """Records from a table.
 
-    Columns with names of our fields (`question`, `gold.id`, `tags.topic`) are these fields, others if
-    `fields` says so; the rest is kept. A cell of `answers`, `answer_set`, `gold` or `tags` that begins with
-    a bracket or a brace is JSON, or a list as Python prints it; one of `answers` or of a part of `gold` is
-    split at the separator, if there is one. An empty cell has no value. A grade and an offset may be 1.0;
-    an id is the cell's text.
+    Columns with names of our fields (`question`, `gold.id`, `tags.topic`) are these fields; the rest is kept.
+    A cell of `answers`, `answer_set`, `gold` or `tags` that begins with a bracket or a brace is JSON, or a
+    list as Python prints it. An empty cell has no value; an id is the cell's text.
 
     Args:
         path: of the file.
-        fields: ours to the table's, as in `field_map.mapped`: `{"question": "query", "gold.id": "doc"}`. A
-            table without ids takes `{"id": "#"}`: each row's id is its number, from 1.
-        separator: between several values in one cell, such as " | "; None: a cell is one value.
+        fields: ours to the table's, as in `field_map.mapped`: `{"question": "query", "gold.id": "doc"}`;
+            `{"id": "#"}`: each row's id is its number, from 1.
+        separator: between several values in one cell of `answers` or of a part of `gold`, such as " | ".
         delimiter: between cells, one character; default: a tab in .tsv, else a comma.
-        quote: around cells that hold the delimiter, one character, doubled within; "": none, a quote is
-            text like any other.
+        quote: around cells that hold the delimiter, one character, doubled within; "": none.
 
     Raises:
         InputError: the file cannot be read as a table, has no column for the id or the question, or a cell
@@ -100,9 +88,9 @@ def delimiter_of(path: Path) -> str:
 
 def _missing_columns(name: str, missing: Sequence[str], header: Sequence[str], remedy: str) -> InputError:
     # With a wrong delimiter, the header is one cell, or cut at the wrong places.
-    often = {mark: sum(column.count(mark) for column in header) for mark in DELIMITERS}
-    likely = max(DELIMITERS, key=lambda mark: often[mark])
-    if often[likely] >= len(header):
+    names = "".join(header)
+    likely = max(DELIMITERS, key=names.count)
+    if names.count(likely) >= len(header):
         remedy = f"Its cells seem to be separated by {likely!r}: say delimiter={likely!r}."
     shown = [*(column[:60] for column in header[:MAX_NAMES]), *(["…"] if len(header) > MAX_NAMES else [])]
     return InputError(f"{name} has no column {', '.join(missing)}. Found: {', '.join(shown)}.\n{remedy}")
@@ -111,7 +99,6 @@ def _missing_columns(name: str, missing: Sequence[str], header: Sequence[str], r
 def _record(
     place: str, row: Mapping[str, str], columns: Mapping[str, str], separator: str | None
 ) -> dict[str, Any]:
-    """The row with its columns under our names, and their cells as values."""
     used = set(columns.values())
     record: dict[str, Any] = {name: cell for name, cell in row.items() if cell and name not in used}
     for target, source in columns.items():
@@ -137,13 +124,7 @@ def _number(target: str, cell: str) -> str | int:
 
 
 def listed(cell: str, place: str) -> Any:
-    """Parse a cell that begins with a bracket or a brace.
-
-    It is JSON, or a list of texts as Python prints one (`['a', "b"]`), which data frames with lists write.
-
-    Raises:
-        InputError: it is neither.
-    """
+    """Parse a cell that is JSON, or a list of texts as Python prints one (`['a', "b"]`), as data frames write it."""
     texts = _python_texts(cell)
     return parse(cell, f"{place}: the cell {cell[:40]!r}", CELL_REMEDY) if texts is None else texts
 
@@ -165,18 +146,9 @@ def _python_texts(cell: str) -> list[str] | None:
 def rows(
     path: Path, delimiter: str, quote: str = '"'
 ) -> tuple[list[str], Iterator[tuple[str, dict[str, str]]]]:
-    """Return the header's names, and the rows below it by these names, with their places.
+    """Return the header's names, and the rows below it by these names, each with the place of its first line.
 
-    A row may have several lines: its place is the first. Blank lines do not count.
-
-    Args:
-        path: of the file.
-        delimiter: between two cells.
-        quote: around cells that hold the delimiter; "": none, a quote is text.
-
-    Raises:
-        InputError: the file cannot be read, has no header or a name twice in it; and, from the iterator,
-            a row has another number of cells.
+    InputError if the header has no name or one twice; and, from the iterator, if a row has another number of cells.
     """
     # The limit is that of the whole process: it is only raised, for the sake of other readers.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))
@@ -184,17 +156,14 @@ def rows(
     place, names = next(cells, (path.name, []))
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if not names or not all(names) or repeated:
-        found = "a column without a name"
+        found = "a column without a name" if names else "no columns"
         if repeated and all(repeated):
             found = f"{', '.join(repeated[:12])} more than once"
-        raise InputError(
-            f"{place}: the header has {found if names else 'no columns'}.\nThe first line names the columns."
-        )
+        raise InputError(f"{place}: the header has {found}.\nThe first line names the columns.")
     return names, _rows_by_name(names, cells)
 
 
 def _cells(path: Path, delimiter: str, quote: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the cells of each row, the header's first, with their places."""
     quoting = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
     reader = csv.reader((line for _, line in lines(path)), delimiter=delimiter, strict=True, **quoting)
     while True:

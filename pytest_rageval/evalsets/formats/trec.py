@@ -1,7 +1,8 @@
 """TREC: topics and relevance judgements (qrels) in their usual forms."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,9 +13,7 @@ from pytest_rageval.evalsets.records import Records
 
 __all__ = ["questions_of", "read", "read_qrels", "recognises"]
 
-IDS: Final = "ids"
-"""The option `topics` if the ids stand for the questions."""
-
+IDS: Final = "ids"  # the option `topics` if the ids stand for the questions
 BEIR_CELLS: Final = 3
 TREC_CELLS: Final = 4
 MAX_DIGITS: Final = 9
@@ -46,7 +45,6 @@ def _is_judgement(line: str) -> bool:
 
 
 def _is_topic(line: str) -> bool:
-    """Whether a line has an id, with a digit, and a question, and is not the header of a table."""
     identifier, tab, question = line.partition("\t")
     return (
         bool(tab)
@@ -136,15 +134,7 @@ def _option_file(path: Path, name: object, option: str) -> Path:
 
 
 def questions_of(path: Path, topics: object) -> dict[str, str] | None:
-    """Return the questions that the option `topics` names, by id; None if the ids stand for them.
-
-    Args:
-        path: of the eval set; a relative path starts from its folder.
-        topics: the path of a file of topics, or "ids".
-
-    Raises:
-        InputError: it is neither.
-    """
+    """Return the questions by id in the file that the option `topics` names; None for "ids", which stand for them."""
     if topics == IDS:
         return None
     file = _option_file(path, topics, "topics")
@@ -154,12 +144,8 @@ def questions_of(path: Path, topics: object) -> dict[str, str] | None:
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     """Read the grades of the judged documents of each question, in the file's order.
 
-    A line is `topic iteration document grade`, or BEIR's `query-id corpus-id score`, which may have a
-    header. Grades below 0 (spam, in web tracks) are read as 0: judged and not relevant. All judgements
-    are held in memory.
-
-    Raises:
-        InputError: a line has another form, or a document is judged twice for a question.
+    A line is `topic iteration document grade`, or BEIR's `query-id corpus-id score`, which may have a header.
+    Grades below 0 (spam, in web tracks) are read as 0: judged and not relevant.
     """
     judged: dict[str, dict[str, int]] = {}
     for number, line in lines(path):
@@ -188,33 +174,30 @@ def _is_grade(cell: str) -> bool:
 
 
 def read_topics(path: Path) -> Iterator[Topic]:
-    """Read the topics of a file in one of two forms.
+    """Read the topics of a file: TREC's tags, or lines of id, tab, question, which is the title.
 
-    TREC's: `<top>`, `<num>` and further tags, each up to its closing tag or the next one, `</top>`. A tag
-    begins a line or follows another tag; other angle brackets are text. Or lines of id, tab, question,
-    which is the title.
-
-    Raises:
-        InputError: the content has neither form.
+    Tags are `<top>`, `<num>` and further ones, each up to its closing tag or the next one, and `</top>`. A tag
+    begins a line or follows another tag; other angle brackets are text.
     """
+    first = True
     numbered = ((number, line) for number, line in lines(path) if line.strip())
-    first = next(numbered, None)
-    if first is None:
-        return
-    if first[1].lstrip().startswith("<"):
-        yield from _tagged_topics(path.name, first, numbered)
-        return
-    if not is_header(first[1]):
-        yield _topic_of_line(path.name, *first)
     for number, line in numbered:
-        yield _topic_of_line(path.name, number, line)
+        if first and line.lstrip().startswith("<"):
+            yield from _tagged_topics(path.name, chain([(number, line)], numbered))
+            return
+        if not (first and is_header(line)):
+            identifier, tab, question = line.strip().partition("\t")
+            if not tab:
+                raise InputError(
+                    f"{path.name} line {number} is no topic: {line.strip()[:60]!r}.\n"
+                    "Write an id, a tab, the question."
+                )
+            yield f"{path.name} line {number}", identifier.strip(), {"title": question.strip()}
+        first = False
 
 
 def is_header(line: str) -> bool:
-    r"""Whether a line of two cells names its columns, both by usual names.
-
-    Of ids: `id`, `qid`, `query_id`, `topic number` and their like, `topic`; of questions: `query`,
-    `question`, `topic`, `title`, `text`; digits may follow. Another header is read as a topic.
+    r"""Whether a line of two cells names its columns, both by usual names; another header is read as a topic.
 
     >>> is_header("qid\tquery"), is_header("q17\tquery")
     (True, False)
@@ -225,28 +208,15 @@ def is_header(line: str) -> bool:
     )
 
 
-def _topic_of_line(name: str, number: int, line: str) -> Topic:
-    identifier, tab, question = line.strip().partition("\t")
-    if not tab:
-        raise InputError(
-            f"{name} line {number} is no topic: {line.strip()[:60]!r}.\nWrite an id, a tab, the question."
-        )
-    return f"{name} line {number}", identifier.strip(), {"title": question.strip()}
-
-
-def _tagged_topics(name: str, first: tuple[int, str], rest: Iterator[tuple[int, str]]) -> Iterator[Topic]:
-    (start, line), text = first, ""
-    while True:
-        text += line
+def _tagged_topics(name: str, numbered: Iterable[tuple[int, str]]) -> Iterator[Topic]:
+    start, text = 0, ""
+    for number, line in numbered:
+        start, text = start or number, text + line
         if "</top>" in line.lower():
             yield _from_tags(f"{name} line {start}", text)
             start, text = 0, ""
         elif len(text) > MAX_TOPIC:
             break
-        number, line = next(rest, (0, ""))
-        if not number:
-            break
-        start = start or number
     # Text around the topics, such as the tags of a root element, is ignored.
     if "<top>" in text.lower() or len(text) > MAX_TOPIC:
         raise InputError(

@@ -9,16 +9,8 @@ from pytest_rageval.errors import CallableError
 __all__ = ["K_NAMES", "adapt", "has_own", "name_of_k"]
 
 K_NAMES: Final = (
-    "k",
-    "top_k",
-    "topk",
-    "n",
-    "limit",
-    "n_results",
-    "num_results",
-    "max_results",
-    "similarity_top_k",
-)
+    "k", "top_k", "topk", "n", "limit", "n_results", "num_results", "max_results", "similarity_top_k",
+)  # fmt: skip
 """Names of the number of documents, the likeliest first."""
 
 POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -28,8 +20,7 @@ NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWO
 def has_own(retriever: object, method: str) -> bool:
     """Whether a class other than the framework's base class defines this asynchronous method.
 
-    A framework's base class calls the synchronous method: in another thread, where some retrievers must not be used,
-    or in the event loop, which it blocks. Such a retriever is better called synchronously.
+    The base class only calls the synchronous one: in a thread, where some retrievers must not be used, or in the loop.
     """
     definers = [definer for definer in type(retriever).__mro__ if method in vars(definer)]
     if not definers:

@@ -11,54 +11,40 @@ from typing import Any, Final
 from pytest_rageval.errors import CallableError
 from pytest_rageval.retrievers.adapters.callables import K_NAMES
 
-__all__ = [
-    "QUERY_NAMES",
-    "TOP_K",
-    "adapt_component",
-    "adapt_pipeline",
-    "documents_of",
-    "recognises_component",
-    "recognises_pipeline",
-]
+__all__ = ["adapt_component", "adapt_pipeline"]
 
 QUERY_NAMES: Final = ("query", "text", "question")
-"""Names of the input for the query."""
-
 TOP_K: Final = "top_k"
-"""Name of the input for k."""
-
-
-def recognises_component(retriever: object) -> bool:
-    """Whether it has `run`."""
-    return callable(getattr(retriever, "run", None))
 
 
 def adapt_component(retriever: Any) -> Callable[..., Any]:
-    """Return `run` with the query, and k where it has an input for it.
-
-    Raises:
-        CallableError: it has no input for the query, or requires more.
-    """
+    """Return `run` with the query, and k where it has an input for it; CallableError if it requires more."""
     required = _inputs(retriever)
     queries = [name for name in required if name in QUERY_NAMES]
     counts = [name for name in (TOP_K, *K_NAMES) if name in required][:1]
     others = [name for name in required if required[name] and name not in (*queries, *counts)]
     if others or not queries:
-        raise CallableError(_not_by_text(retriever, others or list(required)))
+        wanted = others or list(required)
+        kind = type(retriever).__name__
+        what = f"rageval_retriever is {kind}, whose run wants {', '.join(wanted) or 'nothing'}"
+        if "query_embedding" in wanted:
+            raise CallableError(
+                f"{what}, an embedding, where a question is a text.\n"
+                "Return a Pipeline of a text embedder and this retriever, or a function (query, k) -> documents."
+            )
+        raise CallableError(
+            f"{what}, where a question is given as {' or '.join(QUERY_NAMES)}, and nothing else.\n"
+            "Return a function (query, k) -> documents that runs it."
+        )
 
     def run(query: str, k: int) -> Any:
         inputs: dict[str, str | int] = dict.fromkeys(queries, query) | dict.fromkeys(counts, k)
-        return documents_of(retriever.run(**inputs), retriever)
+        return _documents_of(retriever.run(**inputs), retriever)
 
     return run
 
 
-def documents_of(outputs: Any, retriever: object) -> Any:
-    """Return the documents of a run's outputs.
-
-    Raises:
-        CallableError: it has none.
-    """
+def _documents_of(outputs: Any, retriever: object) -> Any:
     if not isinstance(outputs, Mapping) or "documents" not in outputs:
         found = ", ".join(map(str, outputs)) if isinstance(outputs, Mapping) else type(outputs).__name__
         raise CallableError(
@@ -68,17 +54,8 @@ def documents_of(outputs: Any, retriever: object) -> Any:
     return outputs["documents"]
 
 
-def recognises_pipeline(retriever: object) -> bool:
-    """Whether it has `run` and describes its inputs and outputs."""
-    return all(callable(getattr(retriever, name, None)) for name in ("run", "inputs", "outputs"))
-
-
 def adapt_pipeline(retriever: Any) -> Callable[..., Any]:
-    """Return `run` with the query and k where the pipeline takes them.
-
-    Raises:
-        CallableError: the input for the query or the output with the documents is ambiguous.
-    """
+    """Return `run` with the query and k where the pipeline takes them; CallableError if that is ambiguous."""
     inputs: Mapping[str, Mapping[str, Any]] = retriever.inputs()
     open_inputs = _sockets(inputs)
     queries = [(component, name) for component, name, _ in open_inputs if name in QUERY_NAMES]
@@ -100,13 +77,12 @@ def adapt_pipeline(retriever: Any) -> Callable[..., Any]:
         data: dict[str, dict[str, Any]] = {last: {TOP_K: k}} if takes_k else {}
         for component, name in queries:
             data.setdefault(component, {})[name] = query
-        return documents_of(retriever.run(data).get(last), retriever)
+        return _documents_of(retriever.run(data).get(last), retriever)
 
     return run
 
 
 def _inputs(component: Any) -> dict[str, bool]:
-    """The names of its inputs, each with whether it is required."""
     sockets = getattr(component, "__haystack_input__", None)
     if sockets is not None:
         # A component that wraps a pipeline has its inputs only here: its run takes any keyword.
@@ -116,27 +92,8 @@ def _inputs(component: Any) -> dict[str, bool]:
     return {parameter.name: parameter.default is parameter.empty for parameter in parameters}
 
 
-def _not_by_text(retriever: object, wanted: list[str]) -> str:
-    what = (
-        f"rageval_retriever is {type(retriever).__name__}, whose run wants {', '.join(wanted) or 'nothing'}"
-    )
-    if "query_embedding" in wanted:
-        return (
-            f"{what}, an embedding, where a question is a text.\n"
-            "Return a Pipeline of a text embedder and this retriever, or a function (query, k) -> documents."
-        )
-    return (
-        f"{what}, where a question is given as {' or '.join(QUERY_NAMES)}, and nothing else.\n"
-        "Return a function (query, k) -> documents that runs it."
-    )
-
-
 def _sockets(described: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, Any]]:
-    return [
-        (component, name, socket)
-        for component, sockets in described.items()
-        for name, socket in sockets.items()
-    ]
+    return [(component, *socket) for component, sockets in described.items() for socket in sockets.items()]
 
 
 def _unclear(what: str, listed_as: str, sockets: list[tuple[str, str, Any]]) -> str:

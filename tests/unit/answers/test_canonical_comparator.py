@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.answers.judge_protocol import CanonicalComparator
+from pytest_rageval.answers.comparators import CanonicalComparator
 from pytest_rageval.errors import Unscored
 from pytest_rageval.event_loop import PrivateLoop
 

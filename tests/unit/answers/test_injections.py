@@ -84,7 +84,7 @@ def test_the_set_that_ships_is_in_order() -> None:
 )
 def test_the_right_verdict_is_right(case: Injection) -> None:
     """By rules, on the clean answer."""
-    from pytest_rageval.answers.judge_protocol import CanonicalComparator
+    from pytest_rageval.answers.comparators import CanonicalComparator
 
     verdict = CanonicalComparator().compare(case.question, case.references, case.clean)
     assert asyncio.run(verdict) == case.verdict

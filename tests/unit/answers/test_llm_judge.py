@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from pytest_rageval.answers.llm_judge import LLMJudge, parse_grade, parse_preference, parse_yes_no
-from pytest_rageval.answers.votes import Poll
+from pytest_rageval.answers.judge_replies import parse_grade, parse_preference, parse_yes_no
+from pytest_rageval.answers.llm_judge import LLMJudge, Poll
 from pytest_rageval.errors import Unscored
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers import RemoteServer

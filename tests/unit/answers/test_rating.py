@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_rageval.answers.judge_protocol import RATING_FORMAT, Rating, parse_rating
-from pytest_rageval.answers.llm_judge import LONGEST, LLMJudge
+from pytest_rageval.answers.judge_protocol import Rating
+from pytest_rageval.answers.judge_replies import RATING_FORMAT, parse_rating
+from pytest_rageval.answers.llm_judge import LONGEST, LLMJudge, Poll
 from pytest_rageval.answers.user_judge import adapt_judge
-from pytest_rageval.answers.votes import Poll
 from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.llm.messages import Reply, Request

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_rageval.answers.judge_protocol import GradedComparator
+from pytest_rageval.answers.comparators import GradedComparator
 from pytest_rageval.answers.llm_judge import LLMJudge
 from pytest_rageval.answers.user_judge import adapt_judge
 from pytest_rageval.errors import CallableError, InputError, Unscored

@@ -7,8 +7,7 @@ import pytest
 
 from pytest_rageval.cli.evalset_generate import MAX_CHARACTERS, Candidate, draw, parsed, passages
 from pytest_rageval.model import Document, Span
-from pytest_rageval.prompts.few_shot import few_shot_question_prompt
-from pytest_rageval.prompts.rendering import OWN
+from pytest_rageval.prompts.rendering import OWN, few_shot_question_prompt
 
 
 def file(source: str, n: int) -> list[Document]:

@@ -16,7 +16,11 @@ class _Counting(SentenceEncoder):
         super().__init__(cache_bytes=cache_bytes)
         self.asked: list[list[str]] = []
 
-    def _encode_sentences(self, texts: list[str]) -> list[Vectors]:
+    def _load(self) -> "_Counting":
+        return self
+
+    def encode(self, texts: list[str], **_: object) -> list[Vectors]:
+        """In place of the model."""
         self.asked.append(texts)
         return [np.array([len(text)], np.float32) for text in texts]
 

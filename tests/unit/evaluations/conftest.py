@@ -10,7 +10,7 @@ from pytest_rageval.evaluations.context import Pipeline, ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import Document, Example, Gold
-from pytest_rageval.retrievers.retriever import adapt_retriever
+from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.scores import Outcome
 
 

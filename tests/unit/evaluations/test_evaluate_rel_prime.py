@@ -7,7 +7,7 @@ from pytest_rageval.evaluations.context import Pipeline, ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
 from pytest_rageval.generator import adapt_generator
 from pytest_rageval.model import Document, Example, Gold, Span
-from pytest_rageval.retrievers.retriever import adapt_retriever
+from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.scores import Score
 
 ADA, FISH, CYD, EVE = "Ada programs", "Eve sells fish", "Cyd and Dan program", "Eve programs"

@@ -9,10 +9,9 @@ from pytest_rageval.errors import Unscored
 from pytest_rageval.evaluations.context import Pipeline, Terms
 from pytest_rageval.evaluations.llm_reteval import evaluate_llm_reteval
 from pytest_rageval.generator import adapt_generator
-from pytest_rageval.measures.spec import Spec
 from pytest_rageval.model import Example, Gold
-from pytest_rageval.retrievers.retriever import adapt_retriever
-from pytest_rageval.scores import Score
+from pytest_rageval.retrievers import adapt_retriever
+from pytest_rageval.scores import Score, Spec
 
 NOTHING = "no answer in the documents"
 

@@ -7,11 +7,10 @@ import pytest
 
 from pytest_rageval.errors import CallableError, InputError, Unscored
 from pytest_rageval.evaluations.context import Terms
-from pytest_rageval.evaluations.plugin_objects import PluginComparator, PluginMeasure, PluginScore
+from pytest_rageval.evaluations.registry import PluginComparator, PluginMeasure, PluginScore
 from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.measures.spec import Spec
 from pytest_rageval.model import Example
-from pytest_rageval.scores import Outcome
+from pytest_rageval.scores import Outcome, Spec
 
 EXAMPLES = [Example("q1", "one?"), Example("q2", "two?")]
 UNUSABLE = [None, 7, -0.1, float("nan"), float("inf"), "yes", "0.5", [1.0], 1j]

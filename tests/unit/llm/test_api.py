@@ -13,10 +13,9 @@ import pytest
 from pytest_rageval.errors import CallableError, InputError
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.llm.api import LLM, REFUSED
-from pytest_rageval.llm.gateway import Access, Gateway
+from pytest_rageval.llm.gateway import Access, Gateway, Pace
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.servers import RemoteServer, Server
-from pytest_rageval.llm.sources import Pace
 from tests.unit.llm.scripted import ScriptedServer
 
 
@@ -218,7 +217,7 @@ def test_the_key_is_sent_and_written_nowhere(server: ScriptedServer, model: LLM,
     """Neither into the cache nor into an error."""
     model.complete("Why?")
     assert server.keys == {"Bearer sk-secret-key-of-mine"}
-    asyncio.run_coroutine_threadsafe(model._gateway.close(), model._loop._started()).result(60)
+    model._loop.submit(model._gateway.close()).result(60)
     for file in (tmp_path / "cache").iterdir():
         assert b"sk-secret-key-of-mine" not in file.read_bytes()
 

@@ -11,10 +11,9 @@ import pytest
 
 from pytest_rageval.errors import BudgetError, ServerError, StoreError
 from pytest_rageval.llm import budget as module
-from pytest_rageval.llm.budget import KEPT_S, SETTLING_S, Budget, Limits, most_tokens_out
+from pytest_rageval.llm.budget import KEPT_S, SETTLING_S, Budget, Limits, most_tokens_out, prompt_tokens
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.store import Database
-from pytest_rageval.llm.tokens import prompt_tokens
 from pytest_rageval.llm.usage import Price, Prices
 
 Open = Callable[..., Database]

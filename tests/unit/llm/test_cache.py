@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import StoreError
-from pytest_rageval.llm import leases
+from pytest_rageval.llm import cache as cache_module
 from pytest_rageval.llm.cache import DAMAGED, Cache
 from pytest_rageval.llm.cassette import write_cassette
 from pytest_rageval.llm.messages import Reply
@@ -127,7 +127,7 @@ def test_who_releases_lets_the_other_ask(caches: Caches) -> None:
 
 def test_who_closes_lets_the_other_ask(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of a process gives its leases back; they need not run out."""
-    monkeypatch.setattr(leases, "LEASE_S", 3600.0)
+    monkeypatch.setattr(cache_module, "LEASE_S", 3600.0)
     one, other = caches(), caches()
 
     async def ask() -> object:
@@ -142,9 +142,9 @@ def test_who_closes_lets_the_other_ask(caches: Caches, monkeypatch: pytest.Monke
 
 def test_the_lease_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
     """As soon as it has run out, and by one alone."""
-    monkeypatch.setattr(leases, "LEASE_S", 0.3)
+    monkeypatch.setattr(cache_module, "LEASE_S", 0.3)
     # As if its process had been killed: nobody renews.
-    monkeypatch.setattr(leases.Leases, "_start_renewing", lambda _: None)
+    monkeypatch.setattr(cache_module.Leases, "_start_renewing", lambda _: None)
     dead, one, other = caches(), caches(), caches()
 
     async def take_over(cache: Cache) -> object:
@@ -164,8 +164,8 @@ def test_a_process_knows_when_its_claim_was_taken_over(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after it was stopped for a while: then it must not ask."""
-    monkeypatch.setattr(leases, "LEASE_S", 0.1)
-    monkeypatch.setattr(leases.Leases, "_start_renewing", lambda _: None)
+    monkeypatch.setattr(cache_module, "LEASE_S", 0.1)
+    monkeypatch.setattr(cache_module.Leases, "_start_renewing", lambda _: None)
     stopped, other = caches(), caches()
 
     async def take_over() -> list[bool]:
@@ -352,7 +352,7 @@ def test_a_late_reply_does_not_replace_one_that_may_be_in_use(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process was held up for longer than its lease lasts; it takes over what the other has kept."""
-    monkeypatch.setattr(leases, "LEASE_S", 0.0)
+    monkeypatch.setattr(cache_module, "LEASE_S", 0.0)
     slow, quick = caches(), caches()
 
     async def race() -> list[Reply]:
@@ -369,7 +369,7 @@ def test_a_claim_that_is_not_waited_for_holds_up_nobody(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is cancelled while claiming will not ask; its living process must not keep the others waiting."""
-    monkeypatch.setattr(leases, "LEASE_S", 3600.0)
+    monkeypatch.setattr(cache_module, "LEASE_S", 3600.0)
     one, other = caches(), caches()
 
     async def claim() -> object:

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import ServerError, Unscored
-from pytest_rageval.llm import patience, rate_limits, sender
+from pytest_rageval.llm import rate_limits, sender
 from pytest_rageval.llm.client import Client, RetryableError
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.patience import Announcer, Wait
-from pytest_rageval.llm.rate_limits import Limiter
+from pytest_rageval.llm.rate_limits import Announcer, Limiter, Wait
 from pytest_rageval.llm.sender import Sender
 from pytest_rageval.llm.servers import RemoteServer
 from tests.unit.llm.virtual_time import Clock
@@ -27,7 +26,7 @@ Answers = Callable[[], Coroutine[Any, Any, Reply]]
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of everything that waits."""
     clock = Clock()
-    for module in (rate_limits, patience, sender):
+    for module in (rate_limits, sender):
         monkeypatch.setattr(module, "time", clock)
     return clock
 

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.fingerprint import SAMPLE_BYTES
-from pytest_rageval.llm.servers import PackagedWeights, UserWeights, weights_in_force
+from pytest_rageval.llm.servers import Weights, weights_in_force
 
 
 @pytest.fixture
@@ -21,14 +21,14 @@ def model(tmp_path: Path) -> Path:
 def test_without_a_file_it_is_the_packaged_model(gguf: str | None) -> None:
     """Its name and fingerprint are known without the package."""
     weights = weights_in_force(gguf)
-    assert weights == PackagedWeights()
+    assert weights == Weights()
     assert len(weights.fingerprint) == 64
 
 
 def test_the_users_file_is_taken(model: Path) -> None:
     """By its path; its name is the file's without the suffix."""
     weights = weights_in_force(str(model))
-    assert weights == UserWeights(model)
+    assert weights == Weights(model)
     assert (weights.name, weights.path()) == ("tiny", model)
 
 
@@ -52,18 +52,18 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
 
 def test_the_fingerprint_does_not_depend_on_the_name(model: Path) -> None:
     """The same model elsewhere finds the same replies."""
-    before = UserWeights(model).fingerprint
-    assert UserWeights(model.rename(model.with_name("other.gguf"))).fingerprint == before
+    before = Weights(model).fingerprint
+    assert Weights(model.rename(model.with_name("other.gguf"))).fingerprint == before
 
 
 @pytest.mark.parametrize("where", [0, SAMPLE_BYTES, 3 * SAMPLE_BYTES - 1])
 def test_the_fingerprint_changes_with_the_content(model: Path, where: int) -> None:
     """One changed byte at the beginning, in the middle or at the end is another model."""
-    before = UserWeights(model).fingerprint
+    before = Weights(model).fingerprint
     content = bytearray(model.read_bytes())
     content[where] ^= 1
     model.write_bytes(content)
-    assert UserWeights(model).fingerprint != before
+    assert Weights(model).fingerprint != before
 
 
 @pytest.mark.parametrize(("one", "other"), [(b"", b"\0"), (b"GGUF", b"GGUE"), (b"\0", b"\0\0")])
@@ -71,4 +71,4 @@ def test_small_files_have_fingerprints(tmp_path: Path, one: bytes, other: bytes)
     """A file smaller than a block, even an empty one, is told from another."""
     (tmp_path / "one").write_bytes(one)
     (tmp_path / "other").write_bytes(other)
-    assert UserWeights(tmp_path / "one").fingerprint != UserWeights(tmp_path / "other").fingerprint
+    assert Weights(tmp_path / "one").fingerprint != Weights(tmp_path / "other").fingerprint

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.llm.tokens import FRAME_TOKENS, REPLY_TOKENS, count_tokens, prompt_tokens
+from pytest_rageval.llm.budget import FRAME_TOKENS, REPLY_TOKENS, count_tokens, prompt_tokens
 
 # Short runs: forty letters and digits on end are counted by another rule, wherever they come from.
 WORDS = st.text(st.sampled_from("abcxyzABC019 \n\t.,;:!-=_'\"(){}äßñđếбв中文あ한ไ😀’–"), max_size=30)

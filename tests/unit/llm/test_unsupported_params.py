@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.llm.unsupported_params import UnsupportedParams
+from pytest_rageval.llm.sender import UnsupportedParams
 
 SENT = {
     "temperature": 0.5,

@@ -5,7 +5,7 @@ from math import log2, nan
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.measures.passage_labels import MEASURES, usefulness
+from pytest_rageval.measures.ranking import LABEL_MEASURES, usefulness
 
 # Alone, the passages at ranks 1 and 3 let the generator answer; the others do not.
 BINARY = {"q": {"a": 1, "b": 0, "c": 1, "d": 0}}
@@ -66,7 +66,7 @@ def test_graded_labels_have_no_recall_map_or_mrr(name: str, labels) -> None:
         usefulness(name, labels, 3, graded=True)
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", LABEL_MEASURES)
 def test_a_label_between_0_and_1_must_be_announced(name: str) -> None:
     """It is refused by name, and does not turn the other queries' labels into graded ones."""
     with pytest.raises(
@@ -85,7 +85,7 @@ def test_a_label_outside_0_and_1_is_refused_by_name(label: float, how: dict) -> 
         usefulness("p", {**BINARY, "q2": {"a": 1, "b": label, "c": 5}}, 3, **how)
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", LABEL_MEASURES)
 @pytest.mark.parametrize("k", [1, 5, None])
 def test_empty_and_useless_rankings_score_0_and_stay(name: str, k: int | None) -> None:
     """Their mean with a perfect one is a third."""
@@ -93,7 +93,7 @@ def test_empty_and_useless_rankings_score_0_and_stay(name: str, k: int | None) -
     assert usefulness(name, labels, k).tolist() == [0.0, 0.0, 0.2 if (name, k) == ("p", 5) else 1.0]
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("name", LABEL_MEASURES)
 def test_no_queries_have_no_scores(name: str) -> None:
     """An empty set is computed, as nothing."""
     assert usefulness(name, {}, 3).shape == (0,)

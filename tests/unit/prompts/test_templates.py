@@ -6,7 +6,8 @@ import re
 import pytest
 
 from pytest_rageval.answers.citations import cited, listed
-from pytest_rageval.prompts.few_shot import (
+from pytest_rageval.prompts.rendering import (
+    OWN,
     few_shot_citing_prompt,
     few_shot_long_answer_prompt,
     few_shot_prompt,
@@ -14,7 +15,6 @@ from pytest_rageval.prompts.few_shot import (
     passage_prompt,
     searches_prompt,
 )
-from pytest_rageval.prompts.rendering import OWN
 from pytest_rageval.prompts.templates import (
     ABSTENTION,
     ANSWER_EXAMPLES,

@@ -10,8 +10,8 @@ import pytest
 
 from pytest_rageval.errors import CallableError
 from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.adapters import callables
-from pytest_rageval.retrievers.retriever import adapt_retriever
 
 
 def _ask(loop: PrivateLoop, retriever: object, k: int = 3) -> list[str]:

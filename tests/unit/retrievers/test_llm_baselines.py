@@ -6,11 +6,10 @@ from functools import partial
 
 import pytest
 
-from pytest_rageval.errors import CallableError, InputError, Unscored
+from pytest_rageval.errors import PLAN_MARK, CallableError, InputError, Unscored
 from pytest_rageval.llm.api import LLM
-from pytest_rageval.llm.plan import MARK
 from pytest_rageval.model import Document
-from pytest_rageval.prompts.few_shot import passage_prompt, searches_prompt
+from pytest_rageval.prompts.rendering import passage_prompt, searches_prompt
 from pytest_rageval.retrievers.dense import DenseRetriever
 from pytest_rageval.retrievers.llm_baselines import FeedbackRetriever, FusionRetriever, HyDERetriever
 from tests.llm_server import Cut, Fault, LLMServer
@@ -193,7 +192,7 @@ def test_a_plan_goes_on_with_documents_that_are_not_known_yet(
     found = _run(technique(search, client), "10", 3)
     assert not llm.requests
     assert len(found) == 3
-    assert all(MARK.search(document.text) for document in found)
+    assert all(PLAN_MARK.search(document.text) for document in found)
     client.complete(f"Answer from {found[0].text}", max_tokens=5)
     usage = client._gateway.usage
     assert (usage.live, usage.dependent) == (2, 1)

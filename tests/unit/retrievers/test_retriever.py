@@ -12,8 +12,8 @@ import pytest
 from pytest_rageval.errors import CallableError
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import Document, Ranking
+from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.adapters import Adapter
-from pytest_rageval.retrievers.retriever import adapt_retriever
 
 
 def _sync(_query: str, k: int) -> list[object]:

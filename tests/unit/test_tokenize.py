@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.text.tokenize import MOST_MARKS, normal_form
+from pytest_rageval.tokenize import MOST_MARKS, normal_form
 
 FORMS = ("NFC", "NFD", "NFKC")
 

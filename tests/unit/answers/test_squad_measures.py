@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.answers.text import containment, exact_match, normalize, token_f1
-from pytest_rageval.text.tokenize import fold
+from pytest_rageval.answers.overlap import containment, exact_match, normalize, token_f1
+from pytest_rageval.tokenize import fold
 
 
 @pytest.mark.parametrize(

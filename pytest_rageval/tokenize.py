@@ -58,17 +58,15 @@ _UNSPACED_BLOCKS: Final = (
 _LARGE_BLOCK: Final = 2000
 
 
-def _unspaced_sets() -> tuple[str, str]:
-    """The unspaced characters, and those of them that are marks of the letter before, as regex sets."""
-    every, marks = [], ["\u3099\u309a"]
-    for first, last in _UNSPACED_BLOCKS:
-        every.append(f"{chr(first)}-{chr(last)}")
-        if last - first < _LARGE_BLOCK:
-            marks += (chr(c) for c in range(first, last + 1) if unicodedata.category(chr(c))[0] == "M")
-    return "".join(every), "".join(marks)
-
-
-_EVERY, _MARKS = _unspaced_sets()
+# The unspaced characters, and those of them that are marks of the letter before, as sets of regular expressions.
+_EVERY: Final = "".join(f"{chr(first)}-{chr(last)}" for first, last in _UNSPACED_BLOCKS)
+_MARKS: Final = "\u3099\u309a" + "".join(
+    character
+    for first, last in _UNSPACED_BLOCKS
+    if last - first < _LARGE_BLOCK
+    for character in map(chr, range(first, last + 1))
+    if unicodedata.category(character)[0] == "M"
+)
 _UNSPACED: Final = re.compile(f"[{_EVERY}][{_MARKS}]*")
 _UNSPACED_RUN: Final = re.compile(f"[{_EVERY}{_MARKS}]+")
 # A run of spaces is looked at once, from its beginning and as a whole.

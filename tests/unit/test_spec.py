@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.measures.spec import Spec
+from pytest_rageval.scores import Spec
 
 
 @pytest.mark.parametrize(

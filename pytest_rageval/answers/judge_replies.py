@@ -1,0 +1,211 @@
+"""How a judge's reply is read: yes or no, a grade, a preference, or a rating in JSON.
+
+A verdict is never searched for in the middle of a reply, and one that states none, or two, is unscored.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Rating
+from pytest_rageval.errors import Unscored
+
+__all__ = [
+    "RATING_FORMAT",
+    "json_object",
+    "parse_grade",
+    "parse_preference",
+    "parse_rating",
+    "parse_yes_no",
+    "unread",
+]
+
+RATING_FORMAT: Final[Mapping[str, Any]] = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "rating",
+        "strict": True,
+        "schema": {
+            "type": "object",
+            "properties": {
+                "explanation": {"type": "string"},
+                "grade": {"type": "integer", "enum": list(range(LOWEST, HIGHEST + 1))},
+            },
+            "required": ["explanation", "grade"],
+            "additionalProperties": False,
+        },
+    },
+}
+"""The parameter `response_format`: a server that supports it constrains a model to write a rating."""
+
+FENCE: Final = "```"
+
+_CLOSING: Final = " \t\r\n*_\"'`).!"
+"""Characters that may follow a verdict at the end of a reply."""
+
+_PREFERENCE: Final = re.compile(r"<rating>\s*([012])\s*</rating>", re.IGNORECASE)
+_PREFERENCE_TAG: Final = re.compile(r"</?\s*rating\b", re.IGNORECASE)
+
+
+class _Wording:
+    """How a reply states its verdict unambiguously.
+
+    A reply states it at its beginning; or at its end, after a label ("Verdict: no"); or, where `alone`, as its whole
+    last line; or it is a JSON object with the verdict under a known key.
+
+    `verdict` is a pattern with the verdict as its group, and what must follow it; `labels` are alternatives that may
+    stand before it, with a colon, and keys of a JSON object; `keys` are further ones.
+    """
+
+    def __init__(self, verdict: str, labels: str, keys: str, *, alone: bool = False) -> None:
+        # Possessive, so that matching takes linear time.
+        lead = r"""[ \t*_\#>"'`(]*+"""
+        label = rf"(?: (?:final[ ]|my[ ])? (?:{labels}) [ \t*_]*+ : {lead} )"
+        flags = re.IGNORECASE | re.VERBOSE
+        self._first = re.compile(rf"""[\s*_\#>"'`(]*+ {label}? {verdict}""", flags)
+        # At the beginning of a line or a sentence: what is quoted within one is not stated.
+        self._labelled = re.compile(
+            rf"(?: ^ | [.!?][\"')]?\s ) {lead} {label} {verdict}", flags | re.MULTILINE
+        )
+        self._keys = {*labels.split("|"), *keys.split("|")}
+        self._alone = alone
+
+    def stated(self, reply: str) -> str | None:
+        """Return the one verdict of a reply, in lower case; None where it states none, or two."""
+        found = json_object(reply) or {}
+        values = [value for key, value in found.items() if key.lower().replace(" ", "_") in self._keys]
+        stated = [self._first.match(_as_text(value)) for value in values]
+        first, labelled = self._first.match(reply), list(self._labelled.finditer(reply))
+        last = self._first.match(reply.rstrip().rpartition("\n")[2]) if self._alone else None
+        if last is None or last.string[last.end(1) :].strip(_CLOSING):
+            last = None
+        if first or last or (labelled and not reply[labelled[-1].end(1) :].strip(_CLOSING)):
+            stated += [first, *labelled, last]
+        verdicts = {match[1].lower() for match in stated if match}
+        return verdicts.pop() if len(verdicts) == 1 else None
+
+
+_YES_NO: Final = _Wording(
+    r"""(yes|no) (?!-\w) [*_"'`)]*      # the word, perhaps in bold or in quotes, then
+    (?: \s*$ | \s*[.,:;!(\u2013\u2014-] | [ \t]*\n | \s+because\b )  # its end, or a reason set apart""",
+    "answer|verdict|judgment|judgement|decision|conclusion",
+    "final_answer|final_verdict|correct|right|relevant",
+    alone=True,
+)
+_GRADE: Final = _Wording(
+    r"""([1-5]) (?: \s*/\s*5 | \s+out\s+of\s+5 )? (?!-?\w)  # perhaps in bold, of five, then
+    # its end, or a reason set apart; "1. The" begins a list, and "4, 5" and "4-5" are two numbers.
+    \.? [*_"'`)]* [.!]? (?: \s*$ | [ \t]*\n | \s*[,:;(\u2013\u2014-] (?!\s*\d) | \s+because\b )""",
+    "grade|score|rating|points",
+    "final_grade|final_score",
+)
+
+
+def parse_yes_no(reply: str) -> float:
+    """Return 1.0 for a reply that states yes, 0.0 for one that states no; otherwise raise Unscored.
+
+    >>> parse_yes_no("**Yes.**"), parse_yes_no("no, the year differs")
+    (1.0, 0.0)
+    """
+    return float(_verdict(_YES_NO.stated(reply), "neither yes nor no", reply) == "yes")
+
+
+def parse_grade(reply: str) -> float:
+    """Return (grade - 1) / 4 for a reply that states an integer from 1 to 5, perhaps "of 5"; otherwise raise Unscored.
+
+    >>> parse_grade("**4**"), parse_grade("3/5: the year is missing")
+    (0.75, 0.5)
+    """
+    grade = int(_verdict(_GRADE.stated(reply), "no grade from 1 to 5", reply))
+    return (grade - LOWEST) / (HIGHEST - LOWEST)
+
+
+def parse_preference(reply: str) -> float:
+    """Return the 0.0, 1.0 or 2.0 in the only rating tag of a reply; otherwise raise Unscored.
+
+    A number outside of a tag is not a rating: reasons mention "answer 1", too.
+
+    >>> parse_preference("Answer 1 errs about the year. <rating>2</rating>")
+    2.0
+    """
+    rating = _PREFERENCE.search(reply)
+    # An opening and a closing one. Where the reply quotes a tag of an answer, the rating is ambiguous.
+    only = rating and len(_PREFERENCE_TAG.findall(reply)) == 2  # noqa: PLR2004
+    return float(
+        _verdict(rating[1] if rating and only else None, "not one rating of 0, 1 or 2 in a tag", reply)
+    )
+
+
+def parse_rating(reply: str) -> Rating:
+    """Read a reply that is a JSON object (`json_object`) with `grade` and `explanation`.
+
+    Raises:
+        ValueError: it is anything else. The message is sent to the model (`repair_prompt`), so it is part of request
+            keys.
+
+    >>> parse_rating('{"explanation": "The year is missing.", "grade": 4}')
+    Rating(grade=4.0, explanation='The year is missing.')
+    """
+    found = json_object(reply)
+    if found is None:
+        raise ValueError("it is no JSON object")
+    grade, explanation = found.get("grade"), found.get("explanation")
+    # Exactly: True is an int to isinstance.
+    if type(grade) is not int or not LOWEST <= grade <= HIGHEST:
+        raise ValueError(
+            f'"grade" is {_as_json(grade)[:20]}, and not a whole number from {LOWEST} to {HIGHEST}'
+        )
+    if not isinstance(explanation, str) or not explanation.strip():
+        raise ValueError('"explanation" is no text')
+    return Rating(float(grade), " ".join(explanation.split()))
+
+
+def json_object(reply: str) -> dict[str, Any] | None:
+    r"""Return the JSON object that a reply is, or that its only code block holds; None where there is none.
+
+    >>> json_object('It is right.\n```json\n{"grade": 5}\n```')
+    {'grade': 5}
+    """
+    begin, end = reply.find(FENCE), reply.rfind(FENCE)
+    language, newline, block = reply[begin + len(FENCE) : end].partition("\n")
+    fenced = 0 <= begin < end and newline and language.strip().lower() in {"", "json"}
+    try:
+        found = json.loads(block if fenced else reply, object_pairs_hook=_without_repeats)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def unread(what: str, reply: str) -> Unscored:
+    """Return the error for a reply that cannot be read, with its beginning."""
+    shown = " ".join(reply.split())
+    shown = shown if len(shown) <= 60 else f"{shown[:59]}…"  # noqa: PLR2004 - fits a line
+    return Unscored(f"the judge's reply is {what}: {shown!r}")
+
+
+def _verdict(stated: str | None, otherwise: str, reply: str) -> str:
+    if stated is None:
+        raise unread(otherwise, reply)
+    return stated
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name occurs twice, so its value is ambiguous")
+    return found
+
+
+def _as_json(value: object) -> str:
+    try:
+        return json.dumps(value)
+    except RecursionError:
+        return "nested too deeply"
+
+
+def _as_text(value: object) -> str:
+    """A value of a JSON object as a verdict is written; empty where it cannot be one."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value) if isinstance(value, str | int) else ""
