@@ -109,14 +109,16 @@ def anchors_after(
     *,
     written: Collection[str],
     pin: Pin | None = None,
+    complete: bool,
 ) -> dict[str, AnchorEntry]:
-    """The anchors after an update: those of tests that are gone go too, and the others stay.
+    """The anchors after an update: they stay, but that a full run drops those of tests that are gone.
 
     Args:
         before: the anchors of the file, by node id.
         update: of the tests.
         written: node ids of the tests that ran; with `pin` these have a new anchor.
         pin: when it is pinned; None where nothing is.
+        complete: whether all tests ran.
     """
     if pin is not None:
         before = {**before, **{nodeid: pinned(update.tests[nodeid], pin) for nodeid in written}}
@@ -126,7 +128,7 @@ def anchors_after(
     return {
         nodeid: {**anchor, "updates": anchor["updates"] + (nodeid in moved)}
         for nodeid, anchor in before.items()
-        if nodeid in update.tests
+        if nodeid in update.tests or not complete
     }
 
 

@@ -340,7 +340,7 @@ class BaselineWriterPlugin(_FilePlugin):
             old.tests, self._entries, unfinished=self._unfinished, failed=self._failed, complete=not partial
         )
         pin = _pin(self._config.rootpath) if self._settings.pin_baseline else None
-        anchors = anchors_after(old.anchors, update, written=self._entries, pin=pin)
+        anchors = anchors_after(old.anchors, update, written=self._entries, pin=pin, complete=not partial)
         Baseline(update.tests, anchors=anchors).write(path)
         held_back = [
             f"{test} {name}: out of its bounds and lower, the old baseline is kept"
@@ -349,6 +349,9 @@ class BaselineWriterPlugin(_FilePlugin):
         gone = [] if partial else [f"{test}: dropped, it is gone" for test in update.others]
         dropped = [
             f"{test} {name}: dropped, no threshold with max_drop bounds it" for test, name in update.dropped
+        ]
+        dropped += [
+            f"{test}: its anchor is dropped, it is gone" for test in sorted(old.anchors.keys() - anchors)
         ]
         self._changes = [*map(update_text, update.moved), *held_back, *gone, *dropped]
         self._lowers = bool(held_back or gone or dropped) or any(moved.lowered for moved in update.moved)

@@ -213,3 +213,32 @@ def test_a_file_that_is_no_baseline_is_reported_once_by_an_update(hundred):
     assert result.ret != 0
     told = [line for line in result.outlines if "it contains the marks of a merge conflict" in line]
     assert len(told) == 1
+
+
+def test_an_anchor_without_its_test_is_dropped_by_a_full_run_alone_which_says_so(hundred):
+    """As where a test was renamed in one place of the file."""
+    path = hundred.path / "rageval_baseline.json"
+    document = _file(hundred)
+    document["anchors"]["test_it.py::test_old"] = document["anchors"].pop("test_it.py::test_gate")
+    path.write_text(json.dumps(document), encoding="utf-8")
+    hundred.run(UPDATE, "test_it.py::test_gate").assert_outcomes(passed=1)
+    assert set(_file(hundred)["anchors"]) == {"test_it.py::test_old"}
+    result = hundred.run(UPDATE, "-q")
+    result.stdout.fnmatch_lines(["  test_it.py::test_old: its anchor is dropped, it is gone"])
+    assert "anchors" not in _file(hundred)
+
+
+def test_tests_with_a_total_drop_share_the_level_too(hundred):
+    """Each of the two tests at a half, of which the anchor's first comparison gets a twentieth."""
+    hundred.test(
+        GATE.format(spec="recall@1", bounds="max_drop=0.02")
+        + GATE.format(spec="recall@1", bounds="max_total_drop=0.05").replace("test_gate", "test_total")
+        + "def test_own(rageval):\n    rageval.score('recall@1', max_total_drop=0.05)\n"
+    )
+    hundred.run(UPDATE, PIN)
+    hundred.run("--rageval-report=report.json").assert_outcomes(passed=3)
+    tests = json.loads((hundred.path / "report.json").read_text(encoding="utf-8"))["tests"]
+    gate, own, total = (test["scores"][0] for test in tests)
+    assert (gate["baseline"]["alpha"], "anchor" in gate) == (0.025, False)
+    assert (total["anchor"]["alpha"], "alpha" in total["baseline"]) == (0.025 / 20, False)
+    assert own["anchor"]["alpha"] == 0.05 / 20

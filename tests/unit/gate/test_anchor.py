@@ -126,7 +126,7 @@ def test_an_update_keeps_anchors_and_counts_itself_where_a_score_moved() -> None
     anchors = {name: pinned(_entry({"a": 1.0}), PIN._replace(updates=3)) for name in before}
     entries = {"moved": _entry({"a": 0.5}), "same": _entry({"a": 1.0}), "new": _entry({"a": 1.0})}
     update = update_of(before, entries, unfinished=(), failed={}, complete=False)
-    after = anchors_after(anchors, update, written=entries)
+    after = anchors_after(anchors, update, written=entries, complete=False)
     assert {name: anchor["updates"] for name, anchor in after.items()} == {
         "moved": 4,
         "same": 3,
@@ -135,7 +135,7 @@ def test_an_update_keeps_anchors_and_counts_itself_where_a_score_moved() -> None
     }
     assert after["moved"]["scores"] == anchors["moved"]["scores"]
     update = update_of(before, entries, unfinished=(), failed={}, complete=True)
-    assert anchors_after(anchors, update, written=entries).keys() == {"moved", "same"}
+    assert anchors_after(anchors, update, written=entries, complete=True).keys() == {"moved", "same"}
 
 
 def test_pinning_replaces_the_anchors_of_the_tests_that_ran() -> None:
@@ -143,7 +143,7 @@ def test_pinning_replaces_the_anchors_of_the_tests_that_ran() -> None:
     anchors = {name: pinned(_entry({"a": 1.0}), PIN._replace(updates=3)) for name in before}
     entries = {"ran": _entry({"a": 0.5})}
     update = update_of(before, entries, unfinished=(), failed={}, complete=False)
-    after = anchors_after(anchors, update, written=entries, pin=Pin(None, "2027-01-01"))
+    after = anchors_after(anchors, update, written=entries, pin=Pin(None, "2027-01-01"), complete=False)
     assert after == {"ran": pinned(entries["ran"], Pin(None, "2027-01-01")), "other": anchors["other"]}
 
 
