@@ -108,6 +108,8 @@ class Threshold:
         """The bound on the total drop as a `max_drop` below an anchor that was pinned so many updates ago."""
         return replace(
             self,
+            min=None,
+            max=None,
             max_drop=self.max_total_drop or 0.0,
             max_total_drop=None,
             max_lost=None,

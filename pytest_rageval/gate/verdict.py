@@ -234,7 +234,7 @@ def _ruled(each: _Slice) -> Ruling:
     missing = (threshold.compares and each.comparison is None) or (
         threshold.max_total_drop is not None and each.anchor is None
     )
-    if missing and each.baseline.required and verdict.status == "pass":
+    if missing and each.baseline.required and verdict.status != "fail":
         verdict = Verdict(
             "error", f"{score.name}: {verdict.reason} (--rageval-require-baseline, the default under CI=true)"
         )

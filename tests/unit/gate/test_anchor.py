@@ -202,6 +202,21 @@ def test_the_level_is_spent_over_updates(updates: int, tests: int) -> None:
     assert ruling.drop.alpha == 0.05 / tests
 
 
+def test_a_bound_within_the_noise_of_runs_is_pointed_out_once() -> None:
+    """The comparison with the anchor has no minimum of its own."""
+    again = score_of(numbered(90, 10)).outcomes
+    score = Score("recall@5", score_of(numbered(94, 6)).outcomes, repeats=[again])
+    threshold = Threshold("recall@5", min=0.91, max_total_drop=0.09)
+    before = replace(before_of(ALL), runs=2)
+    lookup = BaselineLookup({}, before, anchor=replace(_anchor(ALL), runs=2))
+    [ruling] = rule([Case(score, threshold, lookup)])
+    assert isinstance(ruling, Ruling)
+    assert [warning.partition(" is 0.010 from 0.920")[0] for warning in ruling.verdict.warnings] == [
+        "min 0.91",
+        "max_total_drop (0.910)",
+    ]
+
+
 def test_both_drops_are_named_where_both_are_too_large() -> None:
     ruling = _ruling(numbered(70, 30), before=numbered(90, 10), anchor=_anchor(ALL), max_drop=0.02)
     assert ruling.verdict.status == "fail"
@@ -232,6 +247,10 @@ def test_without_an_anchor_the_run_says_how_to_pin_one() -> None:
     verdict = _ruling(ALL, anchor=None, lookup={"required": True}).verdict
     assert verdict.status == "error"
     assert verdict.reason.startswith(f"recall@5: {NO_ANCHOR} (--rageval-require-baseline")
+    verdict = _ruling(
+        numbered(96, 4), before=ALL, anchor=None, max_drop=0.02, alpha=0.01, lookup={"required": True}
+    ).verdict
+    assert verdict.status == "error"
     verdict = _ruling(ALL, anchor=None, max_drop=0.02).verdict
     assert verdict.status == "pass"
     assert verdict.reason.endswith(f"from the baseline's 1.000, allowed 0.02; {NO_ANCHOR}")
