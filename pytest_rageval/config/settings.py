@@ -126,6 +126,7 @@ class Settings:
     pin_baseline: bool = False
     require_baseline: bool = False
     family: int | None = None
+    canary: int = 0
     inconclusive: Literal["warn", "fail"] = "warn"
     calibration: Path | None = None
     repeat: int = 1
