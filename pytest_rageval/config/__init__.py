@@ -265,6 +265,10 @@ OPTIONS: Final = (
            "number of tests that share the alpha of max_drop and max_total_drop; default: those in the baseline"),
     Option("inconclusive", _choice("warn", "fail"), "warn|fail",
            "whether a drop that is larger than allowed and not significant is to warn or to fail"),
+    Option("early_stop", _switch, "",
+           "where only max_drop decides, ask models about questions in random order until the verdict is clear, and "
+           "about none that has the passages of the baseline; without effect in an update of the baseline, in a plan, "
+           "in a replay and with --rageval-repeat"),
     Option("canary", COUNT, "N",
            "ask generator and judge anew about N questions whose passages are those of the baseline: if these score "
            "otherwise, a comparison is an error"),

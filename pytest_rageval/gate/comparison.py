@@ -19,6 +19,8 @@ __all__ = [
     "Comparison",
     "Pin",
     "compare",
+    "fingerprint_changes",
+    "is_same",
     "mark_of",
 ]
 
@@ -175,7 +177,7 @@ def compare(
     Raises:
         StaleBaselineError: more than the retriever changed, or no example is the same and scored in both.
     """
-    changed = _fingerprint_changes(before, fingerprint)
+    changed = fingerprint_changes(before, fingerprint)
     which = before.kind if before.pin is None else f"{before.kind} ({before.pin})"
     remedy = f"{'write' if before.pin is None else 'pin'} a new {before.kind} on the commit to compare with"
     if changed:
@@ -184,7 +186,7 @@ def compare(
             + "\n".join(f"  {line}" for line in changed)
             + f"\nGo back to what it was, or {remedy}: {before.options}."
         )
-    same = [outcome for outcome in score.outcomes if _is_same(outcome.example, before)]
+    same = [outcome for outcome in score.outcomes if is_same(outcome.example, before)]
     scored = [
         (each, then) for each in same if (then := before.examples[each.example.id].get("score")) is not None
     ]
@@ -225,7 +227,7 @@ def mark_of(fingerprint: Mapping[str, Any]) -> str:
     return digest({name: value for name, value in fingerprint.items() if name not in IGNORED})[:MARK_DIGITS]
 
 
-def _fingerprint_changes(before: BaselineScore, now: Mapping[str, Any]) -> list[str]:
+def fingerprint_changes(before: BaselineScore, now: Mapping[str, Any]) -> list[str]:
     """What differs between the fingerprints, one line each."""
     then = before.fingerprint
     return [
@@ -239,7 +241,7 @@ def _shown(value: Any) -> str:
     return "nothing" if value is None else str(value)
 
 
-def _is_same(example: Example, before: BaselineScore) -> bool:
+def is_same(example: Example, before: BaselineScore) -> bool:
     """Whether the baseline has a score of the same question under the same fingerprint."""
     kept = before.examples.get(example.id)
     if kept is None or before.questions.get(example.id) != example.digest:

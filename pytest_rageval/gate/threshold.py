@@ -100,6 +100,12 @@ class Threshold:
         return not (self.max_drop is None and self.max_total_drop is None and self.max_lost is None)
 
     @property
+    def may_stop_early(self) -> bool:
+        """Whether nothing but a drop of the whole set decides, so that it may be clear before all are asked."""
+        others = (self.min, self.max, self.max_total_drop, self.max_lost, self.by, self.cluster)
+        return self.shares_alpha and not self.where and all(each is None for each in others)
+
+    @property
     def shares_alpha(self) -> bool:
         """Whether it raises false alarms with the probability `alpha`, which the tests of a run share."""
         return (self.max_drop is not None and not self.strict) or self.max_total_drop is not None

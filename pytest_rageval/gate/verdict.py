@@ -3,13 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from pytest_rageval.errors import Cause, InputError, RagevalError, StaleBaselineError
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
 from pytest_rageval.gate.drop_tests import Compared, DropTest, drop_tests
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.scores import Outcome, Score
+
+if TYPE_CHECKING:
+    from pytest_rageval.gate.early_stop import EarlyStopped
 
 __all__ = ["BaselineLookup", "Case", "Ruling", "Verdict", "rule", "uncounted", "verdict_on"]
 
@@ -83,6 +86,8 @@ class Ruling:
         drop: the test of `max_drop`, or None.
         anchor: the test of `max_total_drop`, or in an update of the new baseline, against the anchor; or None.
         slices: with `by`, one ruling for each value of the tag, the worst first; this one is the first of them.
+        early: where its questions were asked until the verdict was clear. If it was clear before all were asked,
+            `score` and `comparison` are those of the examples that are known, and their means say nothing.
     """
 
     threshold: Threshold
@@ -92,17 +97,30 @@ class Ruling:
     drop: DropTest | None = None
     anchor: DropTest | None = None
     slices: tuple["Ruling", ...] = ()
+    early: "EarlyStopped | None" = None
+
+    @property
+    def stopped_early(self) -> bool:
+        """Whether the verdict was clear before all questions were asked."""
+        return self.early is not None and self.early.clear
 
 
 class Case(NamedTuple):
-    """A threshold to rule on: its score of the whole eval set, and the score's baseline."""
+    """A threshold to rule on: its score of the whole eval set, and the score's baseline.
+
+    `early` is for a threshold whose questions were asked until its verdict was clear; the score is then that of the
+    examples that are known.
+    """
 
     score: Score
     threshold: Threshold
     baseline: BaselineLookup
+    early: "EarlyStopped | None" = None
 
 
-def rule(cases: Sequence[Case | RagevalError], *, tests: int = 1) -> list[Ruling | RagevalError]:
+def rule(
+    cases: Sequence[Case | RagevalError], *, tests: int = 1, apart: int = 0
+) -> list[Ruling | RagevalError]:
     """Rule on the thresholds of one test; their drops are tested together, those below the anchor apart.
 
     A slice of which the baseline has no question has no baseline yet.
@@ -110,6 +128,7 @@ def rule(cases: Sequence[Case | RagevalError], *, tests: int = 1) -> list[Ruling
     Args:
         cases: with scores of one eval set; an error in place of a case is returned in its place.
         tests: number of the run's tests that share the level of `max_drop` and `max_total_drop`.
+        apart: number of the thresholds that need a share of the level of their own; see `drop_tests`.
 
     Returns:
         For each case the ruling; or an `InputError`, where no example has the tag of `where` or `by`, or a
@@ -120,11 +139,13 @@ def rule(cases: Sequence[Case | RagevalError], *, tests: int = 1) -> list[Ruling
     tested = [
         (each, each.compared)
         for each in slices
-        if each.compared is not None and each.threshold.max_drop is not None
+        if each.compared is not None
+        and each.threshold.max_drop is not None
+        and not (each.early and each.early.clear)
     ]
     anchored = [(each, each.anchored) for each in slices if each.anchored is not None]
     try:
-        drops = drop_tests([compared for _, compared in tested], tests=tests)
+        drops = drop_tests([compared for _, compared in tested], tests=tests, apart=apart)
         totals = drop_tests([compared for _, compared in anchored], tests=tests)
     except InputError as error:
         return [error] * len(cases)
@@ -148,6 +169,7 @@ class _Slice:
     anchored: Compared | None = None
     anchor: DropTest | None = None
     anchor_error: RagevalError | None = None
+    early: "EarlyStopped | None" = None
 
     @property
     def comparison(self) -> Comparison | None:
@@ -156,11 +178,11 @@ class _Slice:
 
 def _slices(case: Case) -> list[_Slice] | RagevalError:
     """The slices of a case: one, or with `by` one for each value of the tag."""
-    score, threshold, baseline = case
+    score, threshold, baseline, early = case
     try:
         whole = score.where(**threshold.where) if threshold.where else score
         if threshold.by is None:
-            return [_compared(_Slice(threshold, baseline, whole))]
+            return [_compared(_Slice(threshold, baseline, whole, early=early))]
         values = _values(whole, threshold.by)
     except RagevalError as error:
         return error
@@ -191,7 +213,8 @@ def _compared(each: _Slice) -> _Slice:
             raise StaleBaselineError(f"{score.name}: {baseline.missing}")
         if baseline.before is not None and not _is_new(score, baseline.before):
             comparison = compare(score, baseline.fingerprint, baseline.before, tolerance=baseline.tolerance)
-            each.compared = Compared(each.threshold, comparison, score.scale, score.seed)
+            level = None if each.early is None else each.early.level
+            each.compared = Compared(each.threshold, comparison, score.scale, score.seed, level)
     except RagevalError as error:
         each.error = error
     return each
@@ -230,7 +253,10 @@ def _ruled(each: _Slice) -> Ruling:
             bounded = replace(bounded, warnings=(*bounded.warnings, str(error)))
         else:
             bounded = Verdict("error", str(error))
-        return Ruling(threshold, score, bounded, each.comparison, each.drop)
+        return Ruling(threshold, score, bounded, each.comparison, each.drop, early=each.early)
+    if each.early is not None and each.early.clear and each.comparison is not None:
+        verdict = _stopped_early(score, threshold, each.comparison, each.early)
+        return Ruling(threshold, score, verdict, each.comparison, early=each.early)
     verdict = verdict_on(score, threshold, each.comparison, each.drop, each.anchor)
     missing = (threshold.compares and each.comparison is None) or (
         threshold.max_total_drop is not None and each.anchor is None
@@ -239,7 +265,19 @@ def _ruled(each: _Slice) -> Ruling:
         verdict = Verdict(
             "error", f"{score.name}: {verdict.reason} (--rageval-require-baseline, the default under CI=true)"
         )
-    return Ruling(threshold, score, verdict, each.comparison, each.drop, each.anchor)
+    return Ruling(threshold, score, verdict, each.comparison, each.drop, each.anchor, early=each.early)
+
+
+def _stopped_early(
+    score: Score, threshold: Threshold, comparison: Comparison, early: "EarlyStopped"
+) -> Verdict:
+    verdict = Verdict(early.verdict or "pass", early.reason(threshold))
+    if early.verdict == "fail":
+        return verdict
+    # Those that were not asked had a score in the baseline, or they are new.
+    unasked = early.changed - early.asked
+    comparison = replace(comparison, new=early.new)
+    return replace(verdict, warnings=tuple(_unseen_drop(score, threshold, comparison, unasked=unasked)))
 
 
 def _without_baseline(threshold: Threshold) -> Threshold:
@@ -539,14 +577,16 @@ def _runs(number: int) -> str:
     return f"{number} run{'' if number == 1 else 's'}"
 
 
-def _unseen_drop(score: Score, threshold: Threshold, comparison: Comparison | None) -> Iterator[str]:
+def _unseen_drop(
+    score: Score, threshold: Threshold, comparison: Comparison | None, *, unasked: int = 0
+) -> Iterator[str]:
     """A warning where examples that cannot be compared may hide a larger drop than is allowed, or more losses."""
     if comparison is None:
         return
     new, lost = comparison.new, [outcome.example.id for outcome in comparison.lost]
     lowest, highest = score.reach
     unseen = new + len(lost)
-    whole = len(comparison.changes) + unseen
+    whole = len(comparison.changes) + unasked + unseen
     drop_is_seen = (
         threshold.max_drop is None or unseen * (highest - lowest) <= threshold.max_drop * whole + ROUNDING
     )

@@ -228,6 +228,7 @@ class CassetteWriterPlugin(_FilePlugin):
         self._lines.update(GatePlugin.of(self._config).recorded())
         used = {key: cassette.read_entry(line) for key, line in self._lines.items()}
         partial = self._completeness.partial(session)
+        partial = partial or ("--rageval-early-stop" if self._settings.stops_early else "")
         drop = self._settings.drop_unused and not partial
         try:
             kept = cassette.read_cassette(path) if path.exists() else {}

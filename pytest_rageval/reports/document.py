@@ -3,7 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-__all__ = ["ComparisonEntry", "ExampleEntry", "QuestionEntry", "QuestionsEntry", "ScoreEntry"]
+__all__ = [
+    "ComparisonEntry",
+    "EarlyStopEntry",
+    "ExampleEntry",
+    "QuestionEntry",
+    "QuestionsEntry",
+    "ScoreEntry",
+]
 
 
 class ComparisonEntry(TypedDict, total=False):
@@ -29,6 +36,17 @@ class ComparisonEntry(TypedDict, total=False):
     better: list[str]
 
 
+class EarlyStopEntry(TypedDict):
+    """How far the questions were asked; `verdict` is None where all were, and `drop` is an estimate."""
+
+    asked: int
+    changed: int
+    unchanged: int
+    not_asked: int
+    drop: float | None
+    verdict: str | None
+
+
 class ExampleEntry(TypedDict, total=False):
     """One example of a score."""
 
@@ -36,6 +54,7 @@ class ExampleEntry(TypedDict, total=False):
     score: float | None
     unscored: str | None
     undefined: str
+    early_stop: str
     case: str | None
     lost_by: str | None
     explanation: str
@@ -104,6 +123,7 @@ class ScoreEntry(TypedDict, total=False):
     threshold: Mapping[str, Any] | None
     baseline: ComparisonEntry | None
     anchor: ComparisonEntry
+    early_stop: EarlyStopEntry
     verdict: str | None
     reason: str | None
     cases: dict[str, int]

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from pytest_rageval.gate.comparison import Comparison, Pin
 from pytest_rageval.gate.drop_tests import DropTest
 from pytest_rageval.gate.verdict import Ruling
-from pytest_rageval.reports.document import ComparisonEntry, ScoreEntry
+from pytest_rageval.reports.document import ComparisonEntry, EarlyStopEntry, ScoreEntry
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.stats.agreement import Tally
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline_update import Moved
+    from pytest_rageval.gate.early_stop import EarlyStopped
 
 __all__ = [
     "TEXTS",
@@ -29,6 +30,7 @@ __all__ = [
     "anomalies_text",
     "baseline_entry",
     "beside_entry",
+    "early_stop_entry",
     "losses",
     "mean_entry",
     "moved_text",
@@ -74,7 +76,9 @@ def _reasons_text(key: str, entry: Mapping[str, Any]) -> str:
 
 def baseline_entry(ruling: Ruling) -> ComparisonEntry | None:
     """The comparison with the baseline, over the examples that can be compared, and the test of `max_drop`."""
-    return None if ruling.comparison is None else _comparison_entry(ruling.comparison, ruling.drop)
+    if ruling.comparison is None or ruling.stopped_early:
+        return None
+    return _comparison_entry(ruling.comparison, ruling.drop)
 
 
 def anchor_entry(ruling: Ruling) -> dict[str, ComparisonEntry]:
@@ -150,6 +154,30 @@ def _comparison_text(entry: ScoreEntry, baseline: ComparisonEntry, name: str) ->
         else ""
     )
     return f"{name}{over}, {_drop_text(baseline)}{f' ({changes})' if changes else ''}{shared}"
+
+
+def early_stop_entry(early: "EarlyStopped") -> EarlyStopEntry:
+    """How many questions were asked, and of how many the score is known without."""
+    return {
+        "asked": early.asked,
+        "changed": early.changed,
+        "unchanged": early.unchanged,
+        "not_asked": early.not_asked,
+        "drop": early.drop,
+        "verdict": early.verdict,
+    }
+
+
+def _early_stop_text(entry: ScoreEntry) -> str:
+    """Such as "stopped early: 63 of 600 changed questions asked (1,400 unchanged), drop about 0.051"."""
+    early = entry.get("early_stop")
+    if early is None:
+        return ""
+    asked = f"{early['changed']:,} changed questions asked ({early['unchanged']:,} unchanged)"
+    if early["verdict"] is None:
+        return f"all {asked}"
+    drop = "" if early["drop"] is None else f", drop about {early['drop']:.3f}"
+    return f"stopped early: {early['asked']:,} of {asked}{drop}"
 
 
 def _canary_text(entry: ScoreEntry) -> str:
@@ -366,6 +394,7 @@ def _corrected_text(entry: ScoreEntry) -> str:
 TEXTS: Final = (
     partial(_reasons_text, "unscored"),
     partial(_reasons_text, "undefined"),
+    _early_stop_text,
     _baseline_text,
     _anchor_text,
     _canary_text,

@@ -43,7 +43,11 @@ def questions_entry(ruling: Ruling) -> dict[str, QuestionsEntry]:
     """
     comparison, beyond = _explaining(ruling), _beyond(ruling)
     if comparison is not None and comparison.worse and (beyond is None or _explains(comparison, ruling)):
-        return {"questions": worse_entry(comparison)}
+        entry = worse_entry(comparison)
+        if ruling.early is not None and ruling.stopped_early:
+            # The unchanged ones are no part of what was seen.
+            entry["of"] = ruling.early.asked
+        return {"questions": entry}
     return {} if beyond is None else {"questions": beyond}
 
 
@@ -201,7 +205,8 @@ def failure_lines(ruling: Ruling, *, limit: int | None) -> list[str]:
         failed = [str(each.threshold.where[tag]) for each in ruling.slices if each.verdict.status == "fail"]
         some = f"{len(failed)} of {len(ruling.slices)} values of {tag} fail"
         lines += wrapped(f"  {some}: {', '.join(failed)}", 4)
-    lines += wrapped(score_line(score), 2)
+    if not ruling.stopped_early:
+        lines += wrapped(score_line(score), 2)
     questions = questions_entry(ruling).get("questions")
     if questions is None:
         return lines + _reason_lines(score)

@@ -160,10 +160,11 @@ def table_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:
 def _cells(entry: ScoreEntry) -> tuple[str, ...]:
     """A score's row: a text for each of `HEAD`."""
     mean, interval = entry["mean"], entry["ci95"]
+    no_interval = "stopped early" if mean is None and "early_stop" in entry else "-"
     return (
         sliced_name(entry),
         "-" if mean is None else f"{mean:.3f}",
-        "-" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
+        no_interval if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
         "-" if mean is None else str(entry["n"]),
         "-" if mean is None else str(entry["unscored"]),
         _threshold(entry["threshold"] or {}),

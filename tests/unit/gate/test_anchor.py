@@ -341,3 +341,9 @@ def test_the_failure_lists_what_got_worse_since_the_anchor() -> None:
     assert (entry["mean"], round(entry["drop"], 3), len(entry["worse"])) == (1.0, 0.2, 20)
     ruling = _ruling(numbered(50, 50), before=ALL, anchor=_anchor(ALL), max_drop=0.02)
     assert "50 of 100 questions got worse, 0 better:" in failure_lines(ruling, limit=1)
+
+
+def test_no_early_stop_leaves_questions_out_of_the_comparison_with_the_anchor() -> None:
+    assert Threshold("answer.em@1", max_drop=0.02).may_stop_early
+    assert not Threshold("answer.em@1", max_drop=0.02, max_total_drop=0.05).may_stop_early
+    assert not Threshold("answer.em@1", max_total_drop=0.05).may_stop_early
