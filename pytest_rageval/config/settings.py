@@ -123,6 +123,7 @@ class Settings:
     baseline: Path = Path("rageval_baseline.json")
     baseline_named: bool = False
     update_baseline: bool | Literal["force"] = False
+    pin_baseline: bool = False
     require_baseline: bool = False
     family: int | None = None
     canary: int = 0

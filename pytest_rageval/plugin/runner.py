@@ -164,7 +164,8 @@ class GatePlugin:
             plain_nodeid(item.nodeid)
             for item in session.items
             for marker in item.iter_markers("rageval_threshold")
-            if marker.kwargs.get("max_drop") is not None and not marker.kwargs.get("strict")
+            if marker.kwargs.get("max_total_drop") is not None
+            or (marker.kwargs.get("max_drop") is not None and not marker.kwargs.get("strict"))
         )
 
     @pytest.hookimpl(tryfirst=True)

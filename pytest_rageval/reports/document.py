@@ -14,8 +14,11 @@ __all__ = [
 
 
 class ComparisonEntry(TypedDict, total=False):
-    """A score compared with its baseline."""
+    """A score compared with its baseline, or with its anchor, which was pinned at a `commit`."""
 
+    commit: str | None
+    date: str
+    updates: int
     mean: float
     drop: float
     n: int
@@ -81,9 +84,13 @@ class QuestionEntry(TypedDict, total=False):
 
 
 class QuestionsEntry(TypedDict, total=False):
-    """The questions that explain a verdict, and why: "worse" than the baseline, "below" or "above" a `bound`."""
+    """The questions that explain a verdict, and why: "worse" than the baseline, "below" or "above" a `bound`.
+
+    With `since` they are worse than the anchor.
+    """
 
     why: str
+    since: str
     bound: float
     of: int
     better: int
@@ -106,6 +113,7 @@ class ScoreEntry(TypedDict, total=False):
     undefined: int
     spread: float
     runs: int
+    partly_scored: int
     oddities: dict[str, int]
     counts: dict[str, int]
     judge_votes: dict[str, Any]
@@ -114,6 +122,7 @@ class ScoreEntry(TypedDict, total=False):
     arena: dict[str, Any]
     threshold: Mapping[str, Any] | None
     baseline: ComparisonEntry | None
+    anchor: ComparisonEntry
     early_stop: EarlyStopEntry
     verdict: str | None
     reason: str | None

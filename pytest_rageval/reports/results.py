@@ -15,6 +15,7 @@ from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import EvalSet
 from pytest_rageval.reports.document import ScoreEntry
 from pytest_rageval.reports.notes import (
+    anchor_entry,
     anomalies_entry,
     baseline_entry,
     beside_entry,
@@ -110,6 +111,7 @@ def ruling_entry(ruling: Ruling, notes: Notes | None = None) -> dict[str, Any]:
     return {
         **entry,
         "baseline": baseline_entry(ruling),
+        **anchor_entry(ruling),
         **warnings_entry(verdict.warnings),
         **slices_entry(ruling),
         **questions_entry(ruling),
@@ -228,21 +230,21 @@ def _plain(tags: Mapping[str, Any]) -> dict[str, Any]:
 
 def _bounds(threshold: Threshold) -> dict[str, Any]:
     """The bounds; keywords that came after the first version only where they are set."""
+    tested = threshold.max_drop is not None or threshold.max_total_drop is not None
     later = {
+        "max_total_drop": threshold.max_total_drop,
         "max_lost": threshold.max_lost,
         "tolerance": threshold.tolerance or None,
         "burden": "beyond" if threshold.burden == "beyond" else None,
         "strict": threshold.strict or None,
-        "inconclusive": "fail"
-        if threshold.inconclusive == "fail" and threshold.max_drop is not None
-        else None,
+        "inconclusive": "fail" if threshold.inconclusive == "fail" and tested else None,
         "cluster": threshold.cluster,
     }
     return {
         "min": threshold.min,
         "max": threshold.max,
         "max_drop": threshold.max_drop,
-        "alpha": None if threshold.max_drop is None else threshold.alpha,
+        "alpha": threshold.alpha if tested else None,
         **{word: value for word, value in later.items() if value is not None},
     }
 

@@ -61,6 +61,9 @@ WIDE_HEAD: Final = (*HEAD[:BASELINE], "vs baseline", *HEAD[BASELINE:])
 NUMERIC: Final = frozenset({"mean", "n", "unscored"})
 """The columns that are aligned to the right."""
 
+SIGNS: Final = {"min": "≥", "max": "≤", "max_drop": "↓", "max_total_drop": "total ↓", "max_lost": "lost ≤"}
+"""The signs of bounds, in the threshold's cell."""
+
 PLAN_HEAD: Final = ("requests", "cached", "live", "tokens in", "tokens out", "USD")
 
 # Few runs have any.
@@ -177,10 +180,7 @@ def wide_cells(entry: ScoreEntry) -> tuple[str, ...]:
 
 
 def _threshold(threshold: Mapping[str, Any]) -> str:
-    bounds = (
-        (sign, threshold.get(word))
-        for word, sign in (("min", "≥"), ("max", "≤"), ("max_drop", "↓"), ("max_lost", "lost ≤"))
-    )
+    bounds = ((sign, threshold.get(word)) for word, sign in SIGNS.items())
     shown = [f"{sign} {value:g}" for sign, value in bounds if value is not None]
     return " ".join([*shown, *(["strict"] if threshold.get("strict") else [])]) or "-"
 

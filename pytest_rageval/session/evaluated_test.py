@@ -223,8 +223,8 @@ class EvaluatedTest:
         requests = [each for each in dict.fromkeys(map(_request, thresholds)) if each not in watched]
         scores = self._session.score(self._components, self.evalset, requests)
         tests = self._family_size(thresholds)
-        others = [each for each in thresholds if each.shares_alpha and _request(each) not in watched]
-        groups = len({each.cluster for each in others})
+        tested = [each for each in thresholds if each.max_drop is not None and not each.strict]
+        groups = len({each.cluster for each in tested if _request(each) not in watched})
         early, apart = self._until_clear(watched, tests, groups) if watched else ({}, 0)
         cases = []
         for each in thresholds:
@@ -261,7 +261,7 @@ class EvaluatedTest:
                 # It is raised again where the score is compared.
                 continue
             before = baseline.before
-            if before is not None and not fingerprint_changes(before.fingerprint, baseline.fingerprint):
+            if before is not None and not fingerprint_changes(before, baseline.fingerprint):
                 watched[request] = Watched(threshold, before, baseline.tolerance)
         return watched
 
@@ -315,7 +315,7 @@ class EvaluatedTest:
 
     def _family_size(self, thresholds: Sequence[Threshold]) -> int:
         """Number of tests that share the error rate: also where only some are selected, those of the baseline."""
-        if self._session.settings.update_baseline or not any(each.compares for each in thresholds):
+        if not any(each.compares for each in thresholds):
             return 1
         try:
             recorded = self._session.baseline.sharing
@@ -384,21 +384,29 @@ class EvaluatedTest:
         return self._calibration.corrected(score, threshold) if self._calibration else {}
 
     def _baseline(self, threshold: Threshold) -> BaselineLookup:
-        """The score's baseline; only bounds that compare with it read the file."""
+        """The score's baseline and anchor; only bounds that compare with them read the file."""
         settings = self._session.settings
-        if not threshold.compares or settings.update_baseline:
-            return BaselineLookup({}, None, updating=bool(settings.update_baseline))
+        if not threshold.compares:
+            return BaselineLookup({}, None)
         nodeid, name, request = self._test.nodeid, threshold.name, _request(threshold)
-        baseline = self._session.baseline
-        if baseline.path is None:
+        baseline, scale = self._session.baseline, self._definition(threshold).scale
+        updating = bool(settings.update_baseline)
+        if baseline.path is None and not updating:
             self._check_root()
-        before = baseline.before(nodeid, name, self._definition(threshold).scale)
+        before = None if updating else baseline.before(nodeid, name, scale)
+        anchored = updating or threshold.max_total_drop is not None
         now = self._session.fingerprint(self._components, request)
-        missing = baseline.missing(nodeid, name, self._test.collected()) if before is None else ""
-        # Embeddings differ a little from one processor to another.
-        tolerance = EMBEDDING_ROUNDING if "encoder" in now else ROUNDING
+        absent = before is None and not updating
         return BaselineLookup(
-            now, before, required=settings.require_baseline, missing=missing, tolerance=tolerance
+            now,
+            before,
+            updating=updating,
+            required=settings.require_baseline,
+            missing=baseline.missing(nodeid, name, self._test.collected()) if absent else "",
+            # Embeddings differ a little from one processor to another.
+            tolerance=EMBEDDING_ROUNDING if "encoder" in now else ROUNDING,
+            anchor=baseline.anchor(nodeid, name, scale) if anchored else None,
+            pinning=settings.pin_baseline,
         )
 
     def _check_root(self) -> None:

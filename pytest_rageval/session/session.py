@@ -102,7 +102,15 @@ class Session:
 
     @cached_property
     def baseline(self) -> Baseline:
-        """The baseline to compare with; InputError where the file is none, or was named and is missing."""
+        """The baseline to compare with; InputError where the file is none, or was named and is missing.
+
+        In an update it is the one that is replaced, and empty where it cannot be read, which the writer reports.
+        """
+        if self.settings.update_baseline:
+            try:
+                return Baseline.read(self.settings.baseline)
+            except InputError:
+                return Baseline()
         return Baseline.to_compare_with(self.settings.baseline, named=self.settings.baseline_named)
 
     @property
