@@ -14,7 +14,7 @@ import pytest
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError, Unscored, places
-from pytest_rageval.plugin.terminal import Progress, fail_run, failure, print_line, print_lines
+from pytest_rageval.plugin.terminal import Progress, fail_run, failure, place_failure, print_line, print_lines
 from pytest_rageval.plugin.xdist import plain_nodeid, run_context
 from pytest_rageval.printable import printable
 
@@ -55,6 +55,7 @@ class GatePlugin:
         self._sharing: frozenset[str] = frozenset()
         self._tests: dict[str, EvaluatedTest] = {}
         self._usage_before: dict[str, Usage] = {}
+        self._explained = False
 
     @classmethod
     def of(cls, config: pytest.Config) -> "GatePlugin":
@@ -184,6 +185,7 @@ class GatePlugin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Give the fixture to tests whose mark came late: from a parameter, or from another plugin."""
+        self._explained = False
         if self._session is not None:
             self._usage_before[item.nodeid] = self._session.usage
         names = getattr(item, "fixturenames", None)
@@ -196,7 +198,7 @@ class GatePlugin:
         if item.nodeid in self._tests:
             failures = self._tests[item.nodeid].failures()
             if failures:
-                raise failure("\n\n".join(failures))
+                raise failure("\n\n".join(failures), self._tests[item.nodeid].summary)
             return
         late = next(filter(item.get_closest_marker, MARKERS), None)
         if late is not None:
@@ -219,6 +221,8 @@ class GatePlugin:
                 call.excinfo = pytest.ExceptionInfo.from_exception(error)
         _cut_traceback(call.excinfo)
         report = yield
+        if report.failed and call.excinfo is not None and self._is_ours(call.excinfo.value):
+            place_failure(report, item, call.excinfo.value)
         if report.when == "teardown" and (results := self._results(item)):
             report.rageval = results  # type: ignore[attr-defined]
         return report
@@ -230,6 +234,7 @@ class GatePlugin:
         from pytest_rageval.reports.questions import explain  # noqa: PLC0415 - loaded by now
 
         lines = explain(op, left, right, limit=self._limit)
+        self._explained = bool(lines)
         return lines and list(map(printable, lines))
 
     def pytest_sessionfinish(self) -> None:
@@ -270,6 +275,11 @@ class GatePlugin:
 
             results |= {**parametrization(item), **test.results()}
         return {**results, "llm": asked.plain()}
+
+    def _is_ours(self, error: BaseException) -> bool:
+        """Whether the text of a failure is this package's: then its summary is one line."""
+        ours = isinstance(error, RagevalError | Unscored) or hasattr(error, "rageval_summary")
+        return ours or (self._explained and isinstance(error, AssertionError))
 
     @property
     def _limit(self) -> int | None:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -13,7 +13,7 @@ import pytest
 from pytest_rageval.config import Settings
 from pytest_rageval.files import write_whole
 from pytest_rageval.plugin.runner import GatePlugin
-from pytest_rageval.plugin.terminal import fail_run, print_lines
+from pytest_rageval.plugin.terminal import argument_of, fail_run, print_lines
 from pytest_rageval.printable import one_line, printable
 
 if TYPE_CHECKING:
@@ -119,8 +119,9 @@ class SummaryPlugin:
             else:
                 self._notes.append(f"report: {path}")
 
+    @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print the table, or the plan, and what was written; warnings also with -q."""
+        """Print the table, or the plan, and what was written; warnings also with -q. Last before pytest's summary."""
         # A plan is the purpose of its run: it is shown with -q too.
         shown = (self._usage_of or self._notes) and (self._settings.plan or terminalreporter.verbosity >= 0)
         lines = [*(self._plan() if self._settings.plan else self._table()), *self._notes] if shown else []
@@ -169,7 +170,7 @@ class SummaryPlugin:
     def _table(self) -> list[str]:
         from pytest_rageval.reports.results import usage_entry, usage_lines  # noqa: PLC0415
         from pytest_rageval.reports.systems import matrix_lines, ratings_lines  # noqa: PLC0415
-        from pytest_rageval.reports.terminal import table_lines  # noqa: PLC0415
+        from pytest_rageval.reports.terminal import gain_lines, table_lines  # noqa: PLC0415
 
         # pytest itself reports tests that ended before they had a score.
         tests = [test for test in self._sorted if _has_table(test)]
@@ -177,6 +178,7 @@ class SummaryPlugin:
             *(table_lines(tests) if tests else ()),
             *matrix_lines(self._matrix),
             *ratings_lines(self._ratings),
+            *gain_lines(self._sorted, partial(argument_of, self._config)),
             *usage_lines(usage_entry(self._usage)),
             *([f"legend: {LEGEND}"] if tests else ()),
         ]
@@ -206,7 +208,7 @@ def _outcome(report: pytest.TestReport | pytest.CollectReport) -> Mapping[str, s
         *_, reason = report.longrepr if isinstance(report.longrepr, tuple) else (report.longreprtext,)
         return {"outcome": "skipped", "message": reason.removeprefix("Skipped: ")}
     crash = getattr(report.longrepr, "reprcrash", None)
-    message = report.longreprtext if crash is None else crash.message
+    message = report.longreprtext if crash is None else getattr(report, "rageval_message", crash.message)
     outcome = "failed" if report.when == "call" else "error"
     # pytest's name for the exception of `pytest.fail`.
     return {"outcome": outcome, "message": message.removeprefix("Failed: ")}

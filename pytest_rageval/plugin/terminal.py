@@ -1,10 +1,15 @@
 """What the plugin prints, and the line of progress. Foreign text is made safe for terminals and CI logs here."""
 
+import os
+import shlex
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -14,7 +19,7 @@ from pytest_rageval.printable import one_line, printable
 if TYPE_CHECKING:
     from pytest_rageval.llm.rate_limits import Wait
 
-__all__ = ["Progress", "fail_run", "failure", "print_line", "print_lines"]
+__all__ = ["Progress", "argument_of", "fail_run", "failure", "place_failure", "print_line", "print_lines"]
 
 DELAY_S: Final = 1.0
 """The line of progress appears after this time."""
@@ -26,9 +31,63 @@ WAIT_S: Final = 10.0
 """The line names a server that has not answered for this time."""
 
 
-def failure(text: str) -> BaseException:
-    """What `pytest.fail` raises, with this text and without a traceback."""
-    return pytest.fail.Exception(printable(text), pytrace=False)
+def failure(text: str, summary: str = "") -> BaseException:
+    """What `pytest.fail` raises, with this text and without a traceback; default summary: the first line."""
+    error = pytest.fail.Exception(printable(text), pytrace=False)
+    error.rageval_summary = one_line(summary or text.partition("\n")[0])  # type: ignore[attr-defined]
+    return error
+
+
+def place_failure(report: pytest.TestReport, item: pytest.Item, error: BaseException) -> None:
+    """Place a failure of ours in the test, and shorten its message to one line.
+
+    pytest's summary prints the whole message on CI, and `--tb=line`, JSON reports and annotations its place.
+    The whole text stands in the traceback, and as `rageval_message` for reports.
+
+    Args:
+        report: on the failed phase of the test.
+        item: the test.
+        error: that failed it.
+    """
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is None:
+        return
+    report.rageval_message = crash.message  # type: ignore[attr-defined]
+    summary = getattr(error, "rageval_summary", None)
+    if summary is None:
+        crash.message = crash.message.partition("\n")[0]
+        return
+    crash.message = summary
+    crash.path, crash.lineno = _place(item, error)
+    if item.config.option.tbstyle != "line":
+        # As pytest ends a traceback.
+        shown = Path(crash.path)
+        folder = item.config.invocation_params.dir
+        shown = shown.relative_to(folder) if shown.is_relative_to(folder) else shown
+        trace = report.longrepr.reprtraceback  # type: ignore[union-attr]
+        place = replace(crash, path=str(shown), message="Failed")
+        last = replace(trace.reprentries[-1], lines=[], reprfileloc=place, style="short")
+        trace.reprentries = [*trace.reprentries, last]
+
+
+def _place(item: pytest.Item, error: BaseException) -> tuple[str, int]:
+    """The innermost line of the test's file, else the test itself."""
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__, limit=None)
+        if frame.filename == str(item.path) and frame.lineno is not None
+    ]
+    if lines:
+        return str(item.path), lines[-1]
+    path, line, _ = item.reportinfo()
+    return str(path), (line or 0) + 1
+
+
+def argument_of(config: pytest.Config, nodeid: str) -> str:
+    """The argument with which pytest runs a test, from the folder in which this run was started."""
+    path, colons, name = nodeid.partition("::")
+    here = os.path.relpath(config.rootpath / path, config.invocation_params.dir)
+    return shlex.quote(f"{Path(here).as_posix()}{colons}{name}")
 
 
 def fail_run(session: pytest.Session) -> None:

@@ -46,6 +46,7 @@ class MarkedTest:
         markers: returns its markers of a name, the closest first.
         collected: returns the node ids of all tests of the run.
         record_property: records a number for JUnit reports.
+        argument: the argument with which pytest runs it from the folder of this run; default: the node id.
     """
 
     nodeid: str
@@ -54,6 +55,7 @@ class MarkedTest:
     markers: Callable[[str], Sequence[Marker]]
     collected: Callable[[], Collection[str]]
     record_property: Callable[[str, float], None]
+    argument: str = ""
 
     @property
     def bases(self) -> tuple[Path, Path]:
