@@ -4,6 +4,7 @@ Every message says what was found, where, what is allowed and what to do. The pl
 traceback of this package.
 """
 
+import re
 import traceback
 from collections.abc import Iterable
 from importlib import import_module
@@ -14,6 +15,7 @@ from typing import Any, Final, Literal
 from pytest_rageval.printable import printable
 
 __all__ = [
+    "PLAN_MARK",
     "BudgetError",
     "CallableError",
     "Cause",
@@ -32,8 +34,10 @@ __all__ = [
     "Unscored",
     "UnusableRanking",
     "did_you_mean",
+    "has_plan_mark",
     "innermost_user_frame",
     "installed",
+    "is_plan_mark",
     "places",
     "raised_here",
     "require",
@@ -143,6 +147,20 @@ class QueryError(CallableError, Unscored):
 
 class Planned(Unscored):
     """In a plan: a request that the score depends on was counted, not sent."""
+
+
+PLAN_MARK: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")
+"""What stands for a reply in a plan, with the beginning of its request's key."""
+
+
+def is_plan_mark(text: str) -> bool:
+    """Whether a text is the placeholder of a reply."""
+    return PLAN_MARK.fullmatch(text) is not None
+
+
+def has_plan_mark(text: str) -> bool:
+    """Whether a text contains the placeholder of a reply."""
+    return PLAN_MARK.search(text) is not None
 
 
 class ContextOverflow(Unscored):

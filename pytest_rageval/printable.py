@@ -5,9 +5,7 @@ from typing import Final
 
 __all__ = ["one_line", "printable"]
 
-STEERING: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+STEERING: Final = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 """What a terminal obeys or cannot print: control characters, with which escape sequences and links begin, except
 line feed and tab; line separators, changes of direction, surrogates."""
 
@@ -21,10 +19,10 @@ they compare texts as .NET does."""
 BLANK: Final = " \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 """White space within a line that is not `STEERING`."""
 
-LINE_COMMAND: Final = re.compile(rf"^([{BLANK}{INVISIBLE}]*+):(?=[{INVISIBLE}]*+:)", re.MULTILINE)
+LINE_COMMAND: Final = rf"(?m)^([{BLANK}{INVISIBLE}]*+):(?=[{INVISIBLE}]*+:)"
 """GitHub's commands such as `::add-mask::`, at the beginning of a line after white space."""
 
-INNER_COMMAND: Final = re.compile(rf"#(?=[{INVISIBLE}]*+#[\w{INVISIBLE}]*+\[)")
+INNER_COMMAND: Final = rf"#(?=[{INVISIBLE}]*+#[\w{INVISIBLE}]*+\[)"
 """`##[group]` (GitHub, Azure), `##vso[` (Azure) and `##teamcity[`, anywhere in a line."""
 
 
@@ -37,9 +35,12 @@ def printable(text: str) -> str:
     \u001b[2Jdone
       \u003a:add-mask::a
     """
-    text = STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-    text = LINE_COMMAND.sub(r"\1\\u003a", text)
-    return INNER_COMMAND.sub(r"\\u0023", text)
+    # Few texts have such signs, and the patterns take a millisecond to compile.
+    if not text.isprintable():
+        text = re.sub(STEERING, lambda found: f"\\u{ord(found[0]):04x}", text)
+    if text.count(":") > 1:
+        text = re.sub(LINE_COMMAND, r"\1\\u003a", text)
+    return re.sub(INNER_COMMAND, r"\\u0023", text) if text.count("#") > 1 else text
 
 
 def one_line(text: str) -> str:

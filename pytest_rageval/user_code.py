@@ -22,6 +22,7 @@ from pytest_rageval.errors import (
 from pytest_rageval.event_loop import PrivateLoop
 
 __all__ = [
+    "CACHED",
     "FIRST",
     "PlanStub",
     "Unusable",
@@ -29,12 +30,16 @@ __all__ = [
     "as_number",
     "as_share",
     "is_async",
+    "is_cached",
     "is_ours",
     "takes",
 ]
 
 FIRST: Final = 5
 """A callable that fails at so many questions before it has answered any is not called again in that run."""
+
+
+CACHED: Final = "__rageval_cached__"  # an attribute of the functions that `cached()` returns
 
 
 @dataclass(eq=False)
@@ -262,6 +267,11 @@ def is_async(function: Callable[..., Any]) -> bool:
     """Whether calling it makes a coroutine; also for objects with an async `__call__`."""
     called = getattr(function, "__call__", None)  # noqa: B004 - its type matters, not its presence
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
+def is_cached(function: object) -> bool:
+    """Whether `cached()` returned it."""
+    return getattr(function, CACHED, False) is True
 
 
 def is_ours(part: object) -> bool:

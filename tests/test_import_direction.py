@@ -5,6 +5,7 @@ lower layers; a new part must be added to one. Imports for the type checker coun
 """
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ LAYERS = {
     3: {"config", "model", "prompts", "user_code"},
     2: {"event_loop", "files", "fingerprint", "secret", "stats", "tokenize"},
     1: {"errors"},
-    0: {"printable"},
+    0: {"late", "printable"},
 }
 LAYER_OF = {part: layer for layer, parts in LAYERS.items() for part in parts}
 PYTEST = {"pytest", "_pytest", "xdist", "pytester"}
@@ -49,6 +50,8 @@ def _imported(source: str, module: str, *, is_package: bool) -> Iterator[str]:
                 parts = parts[: len(parts) - node.level + is_package]
                 base = ".".join([*parts, base] if base else parts)
             yield from (f"{base}.{alias.name}" for alias in node.names)
+        elif late := re.match(r"Late\('([\w.]+)'", ast.unparse(node)) if isinstance(node, ast.Call) else None:
+            yield f"pytest_rageval.{late[1]}"
 
 
 def _violations(source: str, module: str, *, is_package: bool = False) -> list[str]:
@@ -124,6 +127,7 @@ def test_no_modules_import_each_other() -> None:
         ("pytest_rageval.scores", "from .llm.store import Store"),
         ("pytest_rageval.llm.store", "from ..scores import Score"),
         ("pytest_rageval.llm.store", "from .. import scores"),
+        ("pytest_rageval.scores", "f = Late('session.session', 'Session')"),
         ("pytest_rageval.scores", "def f():\n    from pytest_rageval.gate import verdict"),
         (
             "pytest_rageval.scores",

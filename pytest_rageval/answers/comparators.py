@@ -8,7 +8,6 @@ nothing: Kleene's strong logic on numbers in [0, 1].
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Final
 
 from pytest_rageval.answers.judge_protocol import Comparator, Judge
@@ -22,8 +21,8 @@ from pytest_rageval.answers.overlap import (
     rouge_l,
     token_f1,
 )
-from pytest_rageval.errors import InputError, Planned, Unscored, did_you_mean
-from pytest_rageval.llm.messages import is_plan_mark
+from pytest_rageval.errors import InputError, Planned, Unscored, did_you_mean, is_plan_mark
+from pytest_rageval.late import Late
 
 __all__ = [
     "ASKED_OF_JUDGE",
@@ -80,16 +79,6 @@ AnswerMeasure = Callable[[str, Sequence[str]], float]
 """From an answer and its references, any one of which is right, to a number in [0, 1]."""
 
 
-def _embedded(name: str) -> AnswerMeasure:
-    """A measure by embeddings, imported when it is used, since that takes 0.2 s."""
-
-    def measure(prediction: str, references: Sequence[str]) -> float:
-        module = import_module("pytest_rageval.answers.embedding")
-        return float(getattr(module, name)(prediction, references))
-
-    return measure
-
-
 MEASURES: Final[Mapping[str, AnswerMeasure]] = {
     "em": exact_match,
     "f1": token_f1,
@@ -99,10 +88,10 @@ MEASURES: Final[Mapping[str, AnswerMeasure]] = {
     "rougeL": rouge_l,
     "bleu": bleu,
     "meteor": meteor,
-    "bertscore": _embedded("bertscore_f1"),
-    "bertscore_p": _embedded("bertscore_precision"),
-    "bertscore_r": _embedded("bertscore_recall"),
-    "cosine": _embedded("cosine"),
+    "bertscore": Late("answers.embedding", "bertscore_f1"),
+    "bertscore_p": Late("answers.embedding", "bertscore_precision"),
+    "bertscore_r": Late("answers.embedding", "bertscore_recall"),
+    "cosine": Late("answers.embedding", "cosine"),
 }
 """Answer measures by the name users type."""
 

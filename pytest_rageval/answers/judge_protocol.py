@@ -1,9 +1,18 @@
-"""The interfaces of comparators and judges, and the rating that a judge gives."""
+"""The interfaces of comparators and judges, the rating that a judge gives, and the tally of the votes behind a result.
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+Verdicts are plain numbers, so tallies are passed separately: `with_tally` collects the votes of what it awaits, and
+`add_tally` adds those of a part that was computed for another result.
+"""
 
-__all__ = ["HIGHEST", "LOWEST", "Comparator", "Judge", "Rating"]
+from collections.abc import Awaitable, Hashable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+from pytest_rageval.stats.agreement import Tally
+
+__all__ = ["HIGHEST", "LOWEST", "Comparator", "Judge", "Rating", "add_tally", "with_tally"]
+
+T = TypeVar("T")
 
 LOWEST: Final = 1
 HIGHEST: Final = 5
@@ -72,3 +81,25 @@ class Judge(Comparator, Protocol):
 
     def identity(self, method: str) -> Mapping[str, Any]:
         """Return what a method's verdicts depend on, by name; the judge itself is under the empty name."""
+
+
+_COLLECTED: ContextVar[dict[Hashable, Tally] | None] = ContextVar("_COLLECTED", default=None)
+"""The votes behind what is being computed, by verdict."""
+
+
+async def with_tally(work: Awaitable[T]) -> tuple[T, Tally]:
+    """Await some work; return its result and the votes behind it. Each verdict counts once."""
+    collected: dict[Hashable, Tally] = {}
+    outer = _COLLECTED.set(collected)
+    try:
+        result = await work
+    finally:
+        _COLLECTED.reset(outer)
+    return result, sum(collected.values(), Tally())
+
+
+def add_tally(about: Hashable, tally: Tally) -> None:
+    """Count votes for the result that is being computed, once for each `about`."""
+    collected = _COLLECTED.get()
+    if collected is not None and tally.verdicts:
+        collected[about] = tally

@@ -1,19 +1,16 @@
 """The LLM judge: yes or no, a grade from 1 to 5, a rating with its reasons, or the better of two answers.
 
-It is asked once or several times for a verdict (`Poll`). Verdicts are plain numbers, so the tally of all votes behind
-a result is passed separately: `with_tally` collects the votes of what it awaits, and `add_tally` adds those of a part
-that was computed for another result.
+It is asked once or several times for a verdict (`Poll`).
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from pytest_rageval.answers.judge_protocol import Rating
+from pytest_rageval.answers.judge_protocol import Rating, add_tally
 from pytest_rageval.answers.judge_replies import (
     RATING_FORMAT,
     parse_grade,
@@ -22,25 +19,20 @@ from pytest_rageval.answers.judge_replies import (
     parse_yes_no,
     unread,
 )
-from pytest_rageval.errors import Planned, Unscored
+from pytest_rageval.errors import Planned, Unscored, is_plan_mark
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.gateway import Gateway
-from pytest_rageval.llm.messages import Reply, Request, empty_reason, is_plan_mark
+from pytest_rageval.llm.messages import Reply, Request, empty_reason
 from pytest_rageval.llm.servers import Server
 from pytest_rageval.prompts.rendering import OWN, Prompts, repair_prompt
 from pytest_rageval.prompts.templates import CRITERIA
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.agreement import majority as majority_or
 
-__all__ = ["LLMJudge", "Poll", "add_tally", "majority", "with_tally"]
-
-T = TypeVar("T")
+__all__ = ["LLMJudge", "Poll", "majority"]
 
 TEMPERATURE: Final = 0.5
 """Of several votes. At 0 a server that repeats itself would make them agree, however close the verdict."""
-
-_COLLECTED: ContextVar[dict[Hashable, Tally] | None] = ContextVar("_COLLECTED", default=None)
-"""The votes behind what is being computed, by verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,24 +99,6 @@ def majority(votes: Sequence[float]) -> float:
     if 2 * yes == len(votes):
         raise Unscored(f"the judge's votes are tied: {yes:g} yes, {yes:g} no")
     return float(2 * yes > len(votes))
-
-
-async def with_tally(work: Awaitable[T]) -> tuple[T, Tally]:
-    """Await some work; return its result and the votes behind it. Each verdict counts once."""
-    collected: dict[Hashable, Tally] = {}
-    outer = _COLLECTED.set(collected)
-    try:
-        result = await work
-    finally:
-        _COLLECTED.reset(outer)
-    return result, sum(collected.values(), Tally())
-
-
-def add_tally(about: Hashable, tally: Tally) -> None:
-    """Count votes for the result that is being computed, once for each `about`."""
-    collected = _COLLECTED.get()
-    if collected is not None and tally.verdicts:
-        collected[about] = tally
 
 
 LONGEST: Final = 2000

@@ -4,6 +4,7 @@ import argparse
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -12,13 +13,15 @@ from pytest_rageval.answers.overlap import containment, normalize
 from pytest_rageval.cli.evalset_reading import read_evalset
 from pytest_rageval.cli.output import count, plain, say
 from pytest_rageval.cli.quotes import Quotable, Quotes
+from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.corpus import is_of_files, read_corpus
 from pytest_rageval.evalsets.field_map import near_misses
 from pytest_rageval.fingerprint import digest
+from pytest_rageval.gate.drop_tests import GOLD, question_clusters
 from pytest_rageval.measures.gold_matching import files_named, normal_path
 from pytest_rageval.measures.near_duplicates import similar_questions
 from pytest_rageval.model import Document, EvalSet, Example, Gold, Span, excerpt
-from pytest_rageval.stats.power import POWER, detectable_drop_unpaired
+from pytest_rageval.stats.power import POWER, design_effect, detectable_drop_unpaired
 
 __all__ = ["check_command"]
 
@@ -38,6 +41,7 @@ def check_command(options: argparse.Namespace) -> int:
     # Each example scores 0 or 1, and half of them 1.
     scores = [0.0, 1.0] * (len(evalset) // 2) + [0.5] * (len(evalset) % 2)
     drop = detectable_drop_unpaired(scores, alpha=ALPHA)
+    shared = dict(_shared_gold(evalset))
     errors, notes = (sum(len(kind.found) for kind in kinds if kind.error is error) for error in (True, False))
     if options.json:
         document = {
@@ -51,6 +55,7 @@ def check_command(options: argparse.Namespace) -> int:
                 "mean": 0.5,
                 "paired": False,
             },
+            "design_effect": {by: effect for by, (_, _, effect) in shared.items()},
         }
         say(json.dumps(document, indent=2))
         return int(errors > 0)
@@ -70,7 +75,21 @@ def check_command(options: argparse.Namespace) -> int:
         f"{finding} (a score of 0 or 1 on each, half of them 1 before; tested at {ALPHA:g}, the two runs "
         "independent; runs of similar retrievers agree on most examples and show smaller ones)"
     )
+    for by, (largest, clusters, effect) in shared.items():
+        say(
+            f"Up to {count(largest, 'question')} share a {by}, in {clusters} groups. If these gain and lose together, "
+            f"the design effect is up to {effect:.1f}: test with cluster={by!r}"
+        )
     return int(errors > 0)
+
+
+def _shared_gold(evalset: EvalSet) -> Iterator[tuple[str, tuple[int, int, float]]]:
+    """What gold passages share: the most questions, the number of groups, and the largest design effect."""
+    for by in GOLD:
+        with suppress(InputError):
+            sizes = Counter(question_clusters(evalset.examples, by)).values()
+            if max(sizes) > 1:
+                yield by, (max(sizes), len(sizes), design_effect(list(sizes)))
 
 
 class Finding(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.injections import Trial, compare_fences, flip_rate
 from pytest_rageval.answers.llm_judge import LLMJudge
-from pytest_rageval.calibration.findings import Calibration
+from pytest_rageval.calibration import Calibration
 from pytest_rageval.cli.output import note, plain, reason_lines, say, table
 from pytest_rageval.config import EMBEDDED, resolve
 from pytest_rageval.errors import InputError

@@ -56,6 +56,11 @@ class Shape:
         return next((line.rstrip("\r") for line in self.head.split("\n") if line.strip()), "")
 
     @cached_property
+    def is_json(self) -> bool:
+        """Whether the content begins as a JSON object or array."""
+        return self.head.lstrip()[:1] in ("{", "[")
+
+    @cached_property
     def record(self) -> Mapping[str, Any]:
         """The first record of JSON lines or of a JSON array; empty if there is none."""
         try:

@@ -9,8 +9,7 @@ from typing import Any, Final
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.context import Pipeline, Terms, gather_two
-from pytest_rageval.evaluations.score_def import ScoreDef
-from pytest_rageval.evaluations.scoring import score_each
+from pytest_rageval.evaluations.scoring import ScoreDef, score_each
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome, Places, Score
@@ -31,13 +30,9 @@ LEAST: Final = {"win": WON, "win_tie": TIED}
 async def evaluate_arena(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
     """Score whether the long answer from the first k retrieved passages is better than the reference, or as good.
 
-    The judge reads the two in one order, or in both where the run says so; then
-    a verdict that changes with the order is a tie. In one order, the answer is
-    first in half of the examples: see `leading_half`. An answer that abstains
-    loses, one against a reference that abstains wins, and two of them tie; no judge is
-    asked then. An example without a long-form `reference` is unscored.
-
-    Wins, ties, losses and abstentions of the answer are counted.
+    The judge reads the two in one order, the answer first in half of the examples (`leading_half`), or in both where
+    the run says so; then a verdict that changes with the order is a tie. An abstention loses, against another it
+    ties, and no judge is asked. An example without a long-form `reference` is unscored.
     """
     leading = leading_half([example.id for example in examples], run.seed)
 
@@ -69,8 +64,7 @@ async def evaluate_arena(run: Pipeline, examples: Sequence[Example], terms: Term
 def leading_half(ids: Sequence[str], seed: int) -> frozenset[str]:
     """The examples in which the answer is read before the reference: half of them, rounded up.
 
-    Those with the lower half of all digests of seed and id, so that an example
-    more or less in the set changes the order of at most one other.
+    By digests of seed and id, so that an example more or less in the set changes the order of at most one other.
 
     >>> len(leading_half(["a", "b", "c", "d"], 0))
     2
@@ -96,10 +90,10 @@ async def _judged(run: Pipeline, example: Example, answer: str, reference: str, 
 def arena_notes(score: Score | None) -> dict[str, Any]:
     """The share of abstentions and the measured position bias, as the report's key `arena`.
 
-    `position_bias` is None where the verdicts do not show it. With `orders` 1, each pair was judged in one
-    order, `verdicts` counts those that were no ties, and `first_place` is the share of them for the answer
-    shown first. With 2, `verdicts` counts pairs, `flip_rate` is the share whose verdict changed with the
-    order, and `first_place` the share of these in which an answer did better in the first place.
+    `position_bias` is None where the verdicts do not show it. With `orders` 1, `verdicts` counts those that are no
+    ties, and `first_place` is the share of them for the answer shown first. With 2, `verdicts` counts pairs,
+    `flip_rate` is the share whose verdict changed with the order, and `first_place` the share of these in which an
+    answer did better in the first place.
     """
     if score is None:
         return {}

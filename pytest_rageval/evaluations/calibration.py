@@ -17,10 +17,7 @@ Item = LabelledAnswer | LabelledPair
 
 
 async def judge_labels(labels: HumanLabels, verdict: Callable[[Item], Awaitable[float]]) -> list[Outcome]:
-    """The verdicts of a judge on the labelled items, in the file's order, with its votes.
-
-    An item without a verdict is unscored.
-    """
+    """The verdicts of a judge on the labelled items, in the file's order; an item without one is unscored."""
     items = {item.example.id: item for item in labels.items}
 
     async def score(example: Example) -> tuple[float, Evidence]:
@@ -33,11 +30,7 @@ async def judge_labels(labels: HumanLabels, verdict: Callable[[Item], Awaitable[
 
 
 def verdict_as_scored(run: Pipeline, comparator: str | None) -> Callable[[Item], Awaitable[float]]:
-    """A verdict as the scores of this run count it: an abstention is wrong, and not judged.
-
-    Raises:
-        InputError: there is no such comparator.
-    """
+    """A verdict as this run's scores count it: an abstention is wrong; InputError for an unknown comparator."""
     run.comparison(comparator)
 
     async def verdict(item: Item) -> float:
@@ -53,11 +46,7 @@ def verdict_as_scored(run: Pipeline, comparator: str | None) -> Callable[[Item],
 def verdict_of(judge: Judge, scale: Scale, *, swapped: bool = False) -> Callable[[Item], Awaitable[float]]:
     """A judge's own verdict, on the scale of the labels: yes or no, a grade, or a preference.
 
-    Args:
-        judge: to ask.
-        scale: of the labels.
-        swapped: whether to show the references from the last to the first, and the second answer before
-            the first.
+    With `swapped`, the references are shown from the last to the first, and the second answer before the first.
     """
     ask = judge.grade if scale == "graded" else judge.compare
 
@@ -75,13 +64,10 @@ def verdict_of(judge: Judge, scale: Scale, *, swapped: bool = False) -> Callable
 async def preference(judge: object, pair: LabelledPair, *, swapped: bool = False) -> float:
     """1.0 where a judge prefers the first answer of a pair, -1.0 the second, 0.0 neither.
 
-    Args:
-        judge: with `prefer(question, first, second)`, which returns 1, 2 or 0.
-        pair: of answers.
-        swapped: whether to show the second answer first; the verdict is on the pair as it is.
+    With `swapped`, the second answer is shown first; the verdict is on the pair as it is.
 
     Raises:
-        CallableError: the method is missing, or returned something else.
+        CallableError: the judge has no `prefer`, or that returned something other than 1, 2 and 0.
         Unscored: there is no verdict.
     """
     prefer = getattr(judge, "prefer", None)

@@ -2,40 +2,22 @@
 
 import asyncio
 import random
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Coroutine,
-    Hashable,
-    Iterable,
-    Iterator,
-    Mapping,
-    MutableMapping,
-    Sequence,
-)
-from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
+from pytest_rageval.answers import comparators as compare
+from pytest_rageval.answers import judge_protocol as judges
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.comparators import (
-    MEASURES,
-    AnswerMeasure,
-    CanonicalComparator,
-    Expression,
-    GradedComparator,
-    highest,
-    lowest,
-    parse_expression,
-)
-from pytest_rageval.answers.judge_protocol import Comparator, Judge, Rating
-from pytest_rageval.answers.llm_judge import add_tally, with_tally
 from pytest_rageval.errors import CallableError, NoGroundTruth, UnusableRanking
-from pytest_rageval.generator import Generator
 from pytest_rageval.measures.gold_matching import SHARE
 from pytest_rageval.model import Document, Example, Ranking
-from pytest_rageval.retrievers import Retriever
 from pytest_rageval.scores import Outcome, Spec
 from pytest_rageval.stats.agreement import Tally
+
+if TYPE_CHECKING:
+    from pytest_rageval.generator import Generator
+    from pytest_rageval.retrievers import Retriever
 
 __all__ = [
     "NO_GOLD",
@@ -49,6 +31,7 @@ __all__ = [
     "gather_two",
     "gold_passages",
     "references_of",
+    "texts_of",
 ]
 
 T = TypeVar("T")
@@ -73,10 +56,8 @@ class ScoreRequest(NamedTuple):
     @property
     def words(self) -> dict[str, str]:
         """The keywords that differ from their defaults."""
-        values = self._asdict()
-        return {
-            word: values[word] for word, default in self._field_defaults.items() if values[word] != default
-        }
+        defaults = self._field_defaults
+        return {word: value for word, value in self._asdict().items() if value != defaults.get(word, value)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +84,14 @@ class Terms:
         return self.spec.part or ""
 
 
+@dataclass(eq=False)
 class Pipeline:
     """One retriever, generator and judge, and what they returned so far.
 
-    All methods are for one event loop. What several scores need is computed
-    when the first of them asks, and the others wait for it. Nothing outlives
-    the run: the retriever is under test, so every run asks it anew.
+    For one event loop. What several scores need is computed when the first of them asks. Nothing outlives the run:
+    the retriever is under test, so every run asks it anew.
 
-    Args:
+    Attributes:
         retriever: under test.
         generator: of answers.
         judge: behind the comparators "judge" and "graded".
@@ -123,58 +104,37 @@ class Pipeline:
         repeat: 0, 1, 2 …: determines the sample numbers of generator and judge.
     """
 
-    def __init__(  # noqa: PLR0913 - all that a run consists of
-        self,
-        retriever: "Retriever | _SharedRankings",
-        generator: Generator,
-        judge: Judge,
-        *,
-        comparator: str = "judge",
-        measures: Mapping[str, AnswerMeasure] = MEASURES,
-        comparators: Mapping[str, Comparator] | None = None,
-        seed: int = 0,
-        match_share: float = SHARE,
-        both_orders: bool = False,
-        repeat: int = 0,
-    ) -> None:
-        self.generator = generator
-        self.judge = judge
-        self.measures = measures
-        self.match_share = match_share
-        self.seed = seed
-        self.both_orders = both_orders
-        self._retriever = retriever
+    retriever: "Retriever | _SharedRankings"
+    generator: "Generator"
+    judge: judges.Judge
+    _: KW_ONLY
+    comparator: str = "judge"
+    measures: Mapping[str, compare.AnswerMeasure] = field(default_factory=lambda: compare.MEASURES)
+    comparators: Mapping[str, judges.Comparator] = field(default_factory=dict)
+    seed: int = 0
+    match_share: float = SHARE
+    both_orders: bool = False
+    repeat: int = 0
+
+    def __post_init__(self) -> None:
+        """Begin with nothing known."""
         self._verdicts: dict[tuple[str, ...], float] = {}
-        self._comparators: dict[str, Comparator] = {
-            "judge": _RecordedJudge(judge, self._verdicts),
-            "graded": GradedComparator(judge),
-            "canonical": CanonicalComparator(),
-            **(comparators or {}),
+        self._comparators: dict[str, judges.Comparator] = {
+            "judge": _RecordedJudge(self.judge, self._verdicts),
+            "graded": compare.GradedComparator(self.judge),
+            "canonical": compare.CanonicalComparator(),
+            **self.comparators,
         }
-        self._added = comparators
-        self._default = comparator
-        self._expressions: dict[str, Expression] = {}
-        self._repeat = repeat
+        self._expressions: dict[str, compare.Expression] = {}
         self._once = SingleFlight()
 
     def again(self, n: int) -> "Pipeline":
         """The n-th repeat over the same rankings, in which generator and judge are asked again."""
-        return Pipeline(
-            _SharedRankings(self),
-            self.generator,
-            self.judge.repetition(n),
-            comparator=self._default,
-            measures=self.measures,
-            comparators=self._added,
-            seed=self.seed,
-            match_share=self.match_share,
-            both_orders=self.both_orders,
-            repeat=n,
-        )
+        return replace(self, retriever=_SharedRankings(self), judge=self.judge.repetition(n), repeat=n)
 
     async def ranking(self, question: str, k: int) -> Ranking:
         """The retriever's ranking for a question when asked for k documents."""
-        return await self._once.of(("ranking", question, k), lambda: self._retriever.retrieve(question, k))
+        return await self._once.of(("ranking", question, k), lambda: self.retriever.retrieve(question, k))
 
     async def readable(self, question: str, k: int) -> Ranking:
         """The same, for a generator or a judge to read.
@@ -188,11 +148,7 @@ class Pipeline:
         return ranking
 
     async def shown(self, question: str, k: int, order: str = "rank") -> Ranking:
-        """The first k retrieved documents in the order of the prompt: by rank, or at random.
-
-        The random order depends on the question and the run's seed, so that the same question has the
-        same prompt in every run.
-        """
+        """The first k documents in the order of the prompt: by rank, or at random by question and seed."""
         ranking = await self.readable(question, k)
         if order == "rank":
             return ranking
@@ -203,22 +159,20 @@ class Pipeline:
 
     async def answer(self, question: str, k: int) -> str:
         """The generator's answer from the first k retrieved documents."""
-        ranking = await self.readable(question, k)
-        return await self.answer_from(question, ranking.documents)
+        return await self.answer_from(question, (await self.readable(question, k)).documents)
 
     async def answer_from(self, question: str, passages: Sequence[Document], sample: int = 0) -> str:
         """The generator's answer from these passages."""
-        sample_of_run = sample + self._repeat * SEMI_GOLD_SAMPLES
+        sample_of_run = sample + self.repeat * SEMI_GOLD_SAMPLES
         return await self._once.of(
-            ("answer", question, _texts(passages), sample),
+            ("answer", question, texts_of(passages), sample),
             lambda: self.generator.generate(question, passages, sample=sample_of_run),
         )
 
     async def semi_gold(self, example: Example) -> tuple[str, ...]:
         """The generator's answers from the gold passages, drawn three times.
 
-        Where the retriever returned exactly the gold passages, the first draw and
-        `answer` are the same request, so that an ideal retriever scores 1.
+        With a retriever that returns just these passages, the first draw is the request of `answer`, and scores 1.
 
         Raises:
             NoGroundTruth: see `gold_passages`.
@@ -232,16 +186,16 @@ class Pipeline:
         documents = (await self.shown(question, k, order)).documents
         # The key holds the order of the texts: two orders that happen to agree are one prompt.
         return await self._once.of(
-            ("cited", question, _texts(documents)),
-            lambda: self.generator.cite(question, documents, sample=self._repeat),
+            ("cited", question, texts_of(documents)),
+            lambda: self.generator.cite(question, documents, sample=self.repeat),
         )
 
     async def long_answer(self, question: str, k: int) -> str:
         """The generator's long answer from the first k retrieved documents."""
         documents = (await self.readable(question, k)).documents
         return await self._once.of(
-            ("explained", question, _texts(documents)),
-            lambda: self.generator.explain(question, documents, sample=self._repeat),
+            ("explained", question, texts_of(documents)),
+            lambda: self.generator.explain(question, documents, sample=self.repeat),
         )
 
     async def preferred(self, question: str, first: str, second: str) -> int:
@@ -260,7 +214,7 @@ class Pipeline:
 
     async def rated(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
-    ) -> Rating:
+    ) -> judges.Rating:
         """The judge's rating by a criterion, from 1 to 5, with its explanation; see `Judge.rate`."""
         return await self._once.of(
             ("rated", criterion, question, tuple(rated), tuple(against)),
@@ -272,19 +226,15 @@ class Pipeline:
         """The judge's verdicts so far on answers and passages, with their questions: 1 is yes, 0 is no."""
         return ((question, verdict) for (question, *_), verdict in self._verdicts.items())
 
-    def comparison(self, text: str | None, word: str = "comparator") -> Expression:
+    def comparison(self, text: str | None, word: str = "comparator") -> compare.Expression:
         """The comparator of an expression; None is the default.
 
-        Args:
-            text: the expression.
-            word: the keyword of the expression, for messages.
-
         Raises:
-            InputError: the expression is not valid.
+            InputError: the expression, of the keyword `word`, is not valid.
         """
-        text = self._default if text is None else text
+        text = self.comparator if text is None else text
         if text not in self._expressions:
-            self._expressions[text] = parse_expression(
+            self._expressions[text] = compare.parse_expression(
                 text, measures=self.measures, comparators=self._comparators, word=word
             )
         return self._expressions[text]
@@ -299,29 +249,25 @@ class Pipeline:
             lambda: comparison.compare(question, references, prediction),
         )
 
-    async def correct(
-        self, example: Example, references: Sequence[str], answer: str, comparator: str | None = None
-    ) -> float:
+    async def correct(self, example: Example, answer: str, comparator: str | None = None) -> float:
         """Whether an answer is right: one of the references, or every one of an answer set; an abstention is not."""
-        return await self._compared(lowest, example, references, answer, comparator)
+        return await self._compared(compare.lowest, example, answer, comparator)
 
-    async def helpful(
-        self, example: Example, references: Sequence[str], answer: str, comparator: str | None = None
-    ) -> float:
+    async def helpful(self, example: Example, answer: str, comparator: str | None = None) -> float:
         """Whether an answer is a right one: like `correct`, but any one of an answer set is enough."""
-        return await self._compared(highest, example, references, answer, comparator)
+        return await self._compared(compare.highest, example, answer, comparator)
 
     async def _compared(
         self,
         combined: Callable[[Iterable[Awaitable[float]]], Awaitable[float]],
         example: Example,
-        references: Sequence[str],
         answer: str,
         comparator: str | None,
     ) -> float:
         """The combined comparisons of an answer with each wanted one; references are alternatives."""
         if abstains(answer):
             return 0.0
+        references = references_of(example)
         wanted = [references] if references else example.answer_set
         return await combined(self.same(example.question, aliases, answer, comparator) for aliases in wanted)
 
@@ -330,16 +276,17 @@ Evaluation = Callable[[Pipeline, Sequence[Example], Terms], Awaitable[list[Outco
 """Scores examples on these terms: one outcome an example, in their order."""
 
 
-def _texts(passages: Sequence[Document]) -> tuple[str, ...]:
+def texts_of(passages: Iterable[Document]) -> tuple[str, ...]:
+    """The texts of passages, in their order."""
     return tuple(passage.text for passage in passages)
 
 
+@dataclass(frozen=True)
 class _RecordedJudge:
     """A judge that compares, and whose verdicts are kept."""
 
-    def __init__(self, judge: Judge, verdicts: MutableMapping[tuple[str, ...], float]) -> None:
-        self._judge = judge
-        self._verdicts = verdicts
+    _judge: judges.Judge
+    _verdicts: dict[tuple[str, ...], float]
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
         verdict = await self._judge.compare(question, references, prediction)
@@ -347,11 +294,11 @@ class _RecordedJudge:
         return verdict
 
 
+@dataclass(frozen=True)
 class _SharedRankings:
     """The rankings of a run, as a retriever: a repeated run does not ask for them again."""
 
-    def __init__(self, run: Pipeline) -> None:
-        self._run = run
+    _run: Pipeline
 
     async def retrieve(self, query: str, k: int) -> Ranking:
         return await self._run.ranking(query, k)
@@ -368,17 +315,12 @@ class SingleFlight:
         self._tasks: dict[Hashable, asyncio.Future[tuple[Any, Tally]]] = {}
 
     async def of(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return the result of the work.
-
-        Args:
-            key: identifies the work.
-            make: begins it.
-        """
+        """The result of the work that `make` begins and `key` identifies."""
         if key not in self._tasks or _may_be_tried_again(self._tasks[key]):
-            self._tasks[key] = asyncio.ensure_future(with_tally(make()))
+            self._tasks[key] = asyncio.ensure_future(judges.with_tally(make()))
         # Shielded: a waiter that is cancelled must not cancel the work that others wait for.
         result, votes = await asyncio.shield(cast("asyncio.Future[tuple[T, Tally]]", self._tasks[key]))
-        add_tally(key, votes)
+        judges.add_tally(key, votes)
         return result
 
 
@@ -405,8 +347,7 @@ async def gather_two(one: Awaitable[T], other: Awaitable[U]) -> tuple[T, U]:
 def references_of(example: Example) -> tuple[str, ...]:
     """The alternatives, any one of which is right; empty where there are none, or several answers are wanted.
 
-    One rule for all scores: an `answer_set` takes precedence over `answers`, and these over the long-form
-    `reference`. A score that needs more than alternatives reads `answer_set` where this is empty.
+    An `answer_set` takes precedence over `answers`, and these over the long-form `reference`.
     """
     if example.answer_set:
         return ()
@@ -415,10 +356,9 @@ def references_of(example: Example) -> tuple[str, ...]:
 
 def expected_of(example: Example) -> tuple[tuple[str, ...], str]:
     """The expected answers as `Evidence` shows them: alternatives, or one alias of each that is wanted."""
-    references = references_of(example)
-    return (
-        (references, "reference") if references else (tuple(one[0] for one in example.answer_set), "wanted")
-    )
+    if references := references_of(example):
+        return references, "reference"
+    return tuple(aliases[0] for aliases in example.answer_set), "wanted"
 
 
 def gold_passages(example: Example) -> list[Document]:

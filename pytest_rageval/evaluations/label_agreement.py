@@ -8,6 +8,7 @@ Table 1 and Figure 1.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any, Final
 
 from pytest_rageval.errors import InputError, RagevalError
@@ -33,15 +34,9 @@ DOWNSTREAM: Final = "answer.correct"
 
 @dataclass(frozen=True, slots=True)
 class Association:
-    """The correlation of one annotator × measure with downstream performance, at one k.
+    """The correlation of one annotator × measure with downstream performance, at one k, over n questions.
 
-    Attributes:
-        annotator: of the passages, such as "erag" or "gold".
-        measure: such as "p".
-        k: the cut-off of both.
-        tau: Kendall's tau-b; None where it is undefined, since one of the two is the same for all questions.
-        rho: Spearman's rho, likewise.
-        n: how many questions have both scores.
+    Kendall's tau-b and Spearman's rho are None where one of the two scores is the same for all questions.
     """
 
     annotator: str
@@ -54,12 +49,9 @@ class Association:
 
 @dataclass(frozen=True)
 class Agreement:
-    """The table: every annotator × measure × k.
+    """The table of annotator × measure × k: what could be computed, and why the rest is missing.
 
-    Attributes:
-        label: how answers were scored; None is the default comparator.
-        associations: those that could be computed.
-        missing: why the others could not, by annotator, measure and k.
+    `label` is how answers were scored; None is the default comparator.
     """
 
     label: str | None
@@ -86,11 +78,8 @@ class Agreement:
         Raises:
             InputError: no measure of this annotator has a tau at this k.
         """
-        defined = [
-            (one.tau, one)
-            for one in self.associations
-            if (one.annotator, one.k) == (annotator, k) and one.tau is not None
-        ]
+        asked = [one for one in self.associations if (one.annotator, one.k) == (annotator, k)]
+        defined = [(one.tau, one) for one in asked if one.tau is not None]
         if not defined:
             raise InputError(f"agreement(): no measure of {annotator} has a tau at {k}.")
         return max(defined, key=lambda each: each[0])[1]
@@ -110,14 +99,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class AgreementRequest:
-    """The table that a test asks for.
-
-    Attributes:
-        annotators: some of `ANNOTATORS`.
-        measures: some of `MEASURES`.
-        ks: cut-offs.
-        label: how an answer is scored, from one passage and from all; None is the default comparator.
-    """
+    """The table that a test asks for: some of `ANNOTATORS` and `MEASURES`, at cut-offs; `label` as of the table."""
 
     annotators: Sequence[str]
     measures: Sequence[str]
@@ -154,12 +136,7 @@ class AgreementRequest:
 
     def each(self) -> Iterable[tuple[str, str, int]]:
         """Every annotator, measure and cut-off."""
-        return (
-            (annotator, measure, k)
-            for annotator in self.annotators
-            for measure in self.measures
-            for k in self.ks
-        )
+        return product(self.annotators, self.measures, self.ks)
 
     def agreement(self, scores: Mapping[ScoreRequest, Score | RagevalError]) -> Agreement:
         """Correlate the scores.
@@ -174,19 +151,14 @@ class AgreementRequest:
                 raise answers
             if isinstance(labels, RagevalError):
                 missing[annotator, measure, k] = labels
-            else:
-                tau, rho, n = _correlation(labels, answers)
-                associations.append(Association(annotator, measure, k, tau, rho, n))
+                continue
+            downstream = {each.example.id: each.value for each in answers.outcomes}
+            pairs = [
+                (each.value, value)
+                for each in labels.outcomes
+                if each.value is not None and (value := downstream[each.example.id]) is not None
+            ]
+            first, second = [one for one, _ in pairs], [other for _, other in pairs]
+            tau, rho = kendall_tau(first, second), spearman_rho(first, second)
+            associations.append(Association(annotator, measure, k, tau, rho, len(pairs)))
         return Agreement(self.label, tuple(associations), missing)
-
-
-def _correlation(labels: Score, answers: Score) -> tuple[float | None, float | None, int]:
-    """Tau and rho over the examples that have both scores, and the number of these."""
-    downstream = {outcome.example.id: outcome.value for outcome in answers.outcomes}
-    pairs = [
-        (outcome.value, value)
-        for outcome in labels.outcomes
-        if outcome.value is not None and (value := downstream[outcome.example.id]) is not None
-    ]
-    first, second = [one for one, _ in pairs], [other for _, other in pairs]
-    return kendall_tau(first, second), spearman_rho(first, second), len(pairs)

@@ -20,8 +20,7 @@ from pytest_rageval.evaluations.context import (
     references_of,
 )
 from pytest_rageval.evaluations.ranking import measured
-from pytest_rageval.evaluations.score_def import ScoreDef
-from pytest_rageval.evaluations.scoring import score_each
+from pytest_rageval.evaluations.scoring import ScoreDef, score_each
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.near_duplicates import near_duplicate
 from pytest_rageval.model import Example, Ranking
@@ -40,19 +39,15 @@ RECALL_ERRED: Final = {"A", "B", "C"}
 async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
     """Compare the answer from the retrieved passages with those from the gold passages.
 
-    The score of an example is the comparator's verdict, in [0, 1]; of the set,
-    its mean: the share of questions that the retriever did not lose.
+    The score of an example is the comparator's verdict, in [0, 1]; their mean is the share of questions that the
+    retriever did not lose. An abstention from the retrieved passages is 0 where the gold ones gave an answer.
 
-    Unscored: an example without gold passages or without their text; one whose
-    semi-gold answers all abstain, since the generator cannot answer it even
-    with an ideal retriever; one for which a model gave no usable reply. An
-    abstention from the retrieved passages is 0 where the gold ones gave an answer.
+    Unscored: an example without gold passages or without their text; one whose semi-gold answers all abstain, since
+    the generator cannot answer it with an ideal retriever; one for which a model gave no usable reply.
 
-    Where the verdict and Recall@k disagree, the reference answers determine the
-    case (`case_of`); where a question is lost, also by what (`lost_by`). That needs
-    more verdicts, on disagreements alone. One without a verdict leaves the score as it is.
-
-    Recall, precision and F1 of the same rankings are shown with the score; they cost nothing.
+    Where the verdict and Recall@k disagree, the reference answers determine the case (`case_of`) and what lost the
+    question (`lost_by`). That needs more verdicts; one that is missing leaves the score as it is. Recall, precision
+    and F1 of the same rankings are shown with the score.
 
     Source: Alinejad et al. (2024), section 2.2; three semi-gold samples at
     temperature 0.5.
@@ -73,16 +68,8 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
         retrieved, recall = found > 0, found / len(example.relevant)
         evidence = Evidence(ranking, answer, references, "with gold", recall, counts=match.counts)
 
-        check = partial(
-            _check,
-            run,
-            example,
-            answer,
-            references,
-            ranking,
-            gold_retrieved=retrieved,
-            comparator=terms.comparator,
-        )
+        triage = _Triage(run, example, answer, references, terms.comparator)
+        check = partial(triage.checks, ranking, gold_retrieved=retrieved)
         try:
             same = 0.0
             if not abstains(answer):
@@ -155,10 +142,9 @@ def lost_by(
 ) -> str | None:
     """What lost a question whose verdict is no; None where it is yes.
 
-    "judge": the answer is right. "retriever": of the gold passages, some are not
-    in the list, or none. Where all of them are: "distraction": the generator can
-    answer from them alone, and other passages led it astray; "generator": it
-    cannot, or there were no others. Else "not known".
+    "judge": the answer is right. "retriever": not all of the gold passages are in the list. Where they are:
+    "distraction", if the generator can answer from them alone and others led it astray; "generator", if it cannot,
+    or there were no others. Else "not known".
 
     Args:
         case: of `case_of`.
@@ -178,66 +164,64 @@ def lost_by(
     return "distraction" if others and checks.semi_gold_correct else "generator"
 
 
-async def _check(  # noqa: PLR0913 - all that is compared
-    run: Pipeline,
-    example: Example,
-    answer: str,
-    semi_gold: Sequence[str],
-    ranking: Ranking,
-    *,
-    gold_retrieved: bool,
-    comparator: str | None,
-) -> ReferenceChecks:
-    """Compare the answer and those from the gold passages with the reference answers.
+@dataclass(frozen=True, slots=True)
+class _Triage:
+    """The answer and those from the gold passages, to compare with the reference answers.
 
-    Nothing is asked that no longer matters. An unscored comparison is "not
-    known" and does not end the rest, so that a plan, which knows no verdict,
-    counts all that a run may ask.
+    Nothing is asked that no longer matters. An unscored comparison is "not known" and does not end the rest, so that
+    a plan, which knows no verdict, counts all that a run may ask.
     """
-    references = references_of(example)
-    if not references and not example.answer_set:
-        return ReferenceChecks()
-    near = not gold_retrieved and _has_near_duplicate(ranking, example)
-    correct = await _is_yes(run.correct(example, references, answer, comparator))
-    if correct and not gold_retrieved:
-        return ReferenceChecks(correct, near_duplicate=near)
-    verdicts = (_is_yes(run.correct(example, references, text, comparator)) for text in semi_gold)
-    semi_gold_correct = _any(await gather_all(verdicts))
-    partly: bool | None = False
-    # Of alternatives only an answer that is right is a part; of an answer set also one that is not all.
-    if gold_retrieved and correct is not False and (semi_gold_correct is not False or not references):
-        partly = await _partly(run, example, answer, semi_gold, comparator)
-    return ReferenceChecks(correct, semi_gold_correct, partly, near)
 
+    run: Pipeline
+    example: Example
+    answer: str
+    semi_gold: Sequence[str]
+    comparator: str | None
 
-async def _partly(
-    run: Pipeline, example: Example, answer: str, semi_gold: Sequence[str], comparator: str | None
-) -> bool | None:
-    """Whether the answer is a right one that no answer from the gold passages is, and these are another."""
-    references = references_of(example)
-    wanted = [(reference,) for reference in references] or example.answer_set
-    if len(wanted) == 1:
-        return False
+    async def checks(self, ranking: Ranking, *, gold_retrieved: bool) -> ReferenceChecks:
+        example, references = self.example, references_of(self.example)
+        if not references and not example.answer_set:
+            return ReferenceChecks()
+        near = not gold_retrieved and _has_near_duplicate(ranking, example)
 
-    async def says(text: str, aliases: Sequence[str]) -> bool | None:
-        return await _is_yes(run.same(example.question, aliases, text, comparator))
+        async def is_right(text: str) -> bool | None:
+            return await _is_yes(self.run.correct(example, text, self.comparator))
 
-    async def missed(aliases: Sequence[str]) -> tuple[bool | None, bool | None]:
-        """Whether the answer alone says it, and whether one from the gold passages does."""
-        ours = await says(answer, aliases)
-        if ours is False and references:
-            return False, False
-        theirs = _any(await gather_all(says(text, aliases) for text in semi_gold))
-        if ours is False or theirs:
-            return False, theirs
-        return (None if ours is None or theirs is None else True), theirs
+        correct = await is_right(self.answer)
+        if correct and not gold_retrieved:
+            return ReferenceChecks(correct, near_duplicate=near)
+        semi_gold_correct = _any(await gather_all(map(is_right, self.semi_gold)))
+        partly: bool | None = False
+        # Of alternatives only an answer that is right is a part; of an answer set also one that is not all.
+        if gold_retrieved and correct is not False and (semi_gold_correct is not False or not references):
+            partly = await self._partly(references)
+        return ReferenceChecks(correct, semi_gold_correct, partly, near)
 
-    found = await gather_all(map(missed, wanted))
-    other = True if references else _any(theirs for _, theirs in found)
-    left_out = _any(alone for alone, _ in found)
-    if left_out is False or other is False:
-        return False
-    return None if left_out is None or other is None else True
+    async def _partly(self, references: Sequence[str]) -> bool | None:
+        """Whether the answer is a right one that no answer from the gold passages is, and these are another."""
+        wanted = [(reference,) for reference in references] or self.example.answer_set
+        if len(wanted) == 1:
+            return False
+
+        async def says(text: str, aliases: Sequence[str]) -> bool | None:
+            return await _is_yes(self.run.same(self.example.question, aliases, text, self.comparator))
+
+        async def missed(aliases: Sequence[str]) -> tuple[bool | None, bool | None]:
+            """Whether the answer alone says it, and whether one from the gold passages does."""
+            ours = await says(self.answer, aliases)
+            if ours is False and references:
+                return False, False
+            theirs = _any(await gather_all(says(text, aliases) for text in self.semi_gold))
+            if ours is False or theirs:
+                return False, theirs
+            return (None if ours is None or theirs is None else True), theirs
+
+        found = await gather_all(map(missed, wanted))
+        other = True if references else _any(theirs for _, theirs in found)
+        left_out = _any(alone for alone, _ in found)
+        if left_out is False or other is False:
+            return False
+        return None if left_out is None or other is None else True
 
 
 def _has_near_duplicate(ranking: Ranking, example: Example) -> bool:

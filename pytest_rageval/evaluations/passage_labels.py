@@ -19,8 +19,7 @@ from pytest_rageval.evaluations.context import (
     gather_all,
     references_of,
 )
-from pytest_rageval.evaluations.score_def import ScoreDef
-from pytest_rageval.evaluations.scoring import score_each
+from pytest_rageval.evaluations.scoring import ScoreDef, score_each
 from pytest_rageval.model import Document, Example
 from pytest_rageval.scores import YES, Evidence, Outcome
 
@@ -31,12 +30,7 @@ PARTS: Final = ("p", "recall", "map", "mrr", "ndcg", "hit")
 
 
 class Label(NamedTuple):
-    """How useful a passage is.
-
-    Attributes:
-        value: in [0, 1].
-        answer: the generator's from that passage alone; None where it was not asked.
-    """
+    """How useful a passage is, in [0, 1], and the generator's answer from it alone, where that was asked."""
 
     value: float
     answer: str | None = None
@@ -48,13 +42,11 @@ Annotator = Callable[[Example, Document], Awaitable[Label]]
 async def evaluate_erag(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
     """Label each passage by the answer that the generator gives from it alone.
 
-    The label is the comparison of that answer with the example's references, by
-    `label` or, without it, by the comparator, and with an `answer_set` the best
-    with any of its answers; an abstention is 0. Where labels may lie between 0
-    and 1, only `p`, `hit` and `ndcg` are defined, of the labels as they are.
+    The label is the comparison of that answer with the references, or with the best of an `answer_set`, by `label`
+    or, without it, by the comparator; an abstention is 0. Where labels may lie between 0 and 1, only `p`, `hit` and
+    `ndcg` are defined. An empty ranking is 0.
 
-    Unscored: an example without reference answers; one for which a passage has
-    no answer or label. An empty ranking is 0.
+    Unscored: an example without reference answers; one for which a passage has no answer or label.
 
     Raises:
         InputError: the measure needs labels of 0 and 1, and the comparison gives grades.
@@ -63,7 +55,7 @@ async def evaluate_erag(run: Pipeline, examples: Sequence[Example], terms: Terms
 
     async def annotate(example: Example, passage: Document) -> Label:
         answer = await run.answer_from(example.question, [passage])
-        return Label(await run.helpful(example, references_of(example), answer, comparator), answer)
+        return Label(await run.helpful(example, answer, comparator), answer)
 
     return await _scored(
         run, examples, terms, annotate, known=_has_references, graded=run.comparison(comparator).graded
@@ -141,16 +133,15 @@ def _label_of(terms: Terms) -> str | None:
     return terms.label or terms.comparator
 
 
+def _erag(part: str) -> ScoreDef:
+    asks = {"generate", "compare", "label"}
+    return ScoreDef(
+        f"erag.{part}", evaluate_erag, asks, comparisons=lambda terms: {"comparator": _label_of(terms)}
+    )
+
+
 SCORES: Final = (
-    *(
-        ScoreDef(
-            f"erag.{part}",
-            evaluate_erag,
-            {"generate", "compare", "label"},
-            comparisons=lambda terms: {"comparator": _label_of(terms)},
-        )
-        for part in PARTS
-    ),
+    *map(_erag, PARTS),
     *(ScoreDef(f"contains.{part}", evaluate_contains, frozenset()) for part in PARTS),
     *(ScoreDef(f"relevance.{part}", evaluate_relevance, {"relevant"}) for part in PARTS),
 )

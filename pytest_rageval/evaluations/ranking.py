@@ -6,8 +6,7 @@ from typing import Final
 
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.context import NO_GOLD, Pipeline, Terms
-from pytest_rageval.evaluations.score_def import ScoreDef
-from pytest_rageval.evaluations.scoring import score_each
+from pytest_rageval.evaluations.scoring import ScoreDef, score_each
 from pytest_rageval.measures.gold_matching import GoldMatch, ideal_labels
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome
@@ -18,12 +17,11 @@ __all__ = ["SCORES", "measured", "not_comparable"]
 async def evaluate_ranking(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
     """Score what the retriever returns for k against the gold passages, all examples at once.
 
-    A document that holds several gold passages stands for as many, one after the
-    other, and moves the cut-off by as many ranks less one (`GoldMatch`).
+    A document that holds several gold passages stands for as many, one after the other, and moves the cut-off by as
+    many ranks less one (`GoldMatch`).
 
-    Unscored: an example without relevant gold passages, for which none of these
-    measures is defined; one with a gold passage that none of the documents
-    retrieved can be compared with; one at whose question the retriever failed.
+    Unscored: an example without relevant gold passages; one with a gold passage that no retrieved document can be
+    compared with; one at whose question the retriever failed.
     """
     matches: dict[str, GoldMatch] = {}
 
@@ -48,13 +46,7 @@ async def evaluate_ranking(run: Pipeline, examples: Sequence[Example], terms: Te
 
 
 def measured(name: str, found: Sequence[tuple[Example, GoldMatch]], k: int) -> list[float]:
-    """A ranking measure of n examples.
-
-    Args:
-        name: of the measure.
-        found: n examples that have relevant gold passages, each with its ranking's match.
-        k: the cut-off.
-    """
+    """A ranking measure of n examples that have relevant gold passages, each with its ranking's match."""
     import numpy as np  # noqa: PLC0415 - 0.2 s, which a run without ranking measures need not pay
 
     from pytest_rageval.measures.ranking import MEASURES  # noqa: PLC0415

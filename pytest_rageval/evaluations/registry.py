@@ -1,40 +1,87 @@
-"""The scores by name, and the registry that other plugins add to."""
+"""The scores by name, and the registry that other plugins add to, with checks of what their functions return."""
 
+import asyncio
+import inspect
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from importlib import import_module
 from itertools import chain
-from typing import Any, Final, TypeVar
+from math import inf, isfinite
+from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.answers.comparators import MEASURES, AnswerMeasure
 from pytest_rageval.answers.judge_protocol import Comparator
-from pytest_rageval.errors import InputError, did_you_mean
+from pytest_rageval.errors import (
+    CallableError,
+    InputError,
+    QueryError,
+    RagevalError,
+    Unscored,
+    did_you_mean,
+    summary_line,
+)
 from pytest_rageval.evalsets import FORMATS, Format
 from pytest_rageval.evalsets.format import Shape
-from pytest_rageval.evaluations import (
-    answer,
-    arena,
-    judged,
-    llm_reteval,
-    passage_labels,
-    ranking,
-    rel_prime,
-)
-from pytest_rageval.evaluations.context import Evaluation, ScoreRequest, Terms
-from pytest_rageval.evaluations.plugin_objects import PluginMeasure, PluginScore
-from pytest_rageval.evaluations.score_def import ASKABLE, ScoreDef
+from pytest_rageval.evaluations.context import Evaluation, Pipeline, ScoreRequest, Terms
+from pytest_rageval.evaluations.scoring import ASKABLE, ScoreDef
+from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.late import Late
+from pytest_rageval.model import Example
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
-from pytest_rageval.scores import Spec
-from pytest_rageval.user_code import is_async
+from pytest_rageval.scores import Outcome, Spec
+from pytest_rageval.user_code import Unusable, UserCallable, as_number, as_share, is_async
 
-__all__ = ["SCORES", "Registry", "Report", "resolve"]
+__all__ = [
+    "METHODS",
+    "SCORES",
+    "PluginComparator",
+    "PluginMeasure",
+    "PluginScore",
+    "Registry",
+    "Report",
+    "resolve",
+]
 
-METHODS: Final = (ranking, llm_reteval, answer, arena, passage_labels, rel_prime, judged)
-"""The modules that define scores; messages list the scores in this order."""
-
-SCORES: Final[Mapping[str, ScoreDef]] = {
-    score.name: score for score in chain.from_iterable(method.SCORES for method in METHODS)
+METHODS: Final[Mapping[str, Collection[str]]] = {
+    "ranking": ("recall", "precision", "f1", "map", "mrr", "ndcg", "hit"),
+    "llm_reteval": ("llm_reteval",),
+    "answer": ("answer",),
+    "arena": ("arena",),
+    "passage_labels": ("erag", "contains", "relevance"),
+    "rel_prime": ("rel_recall", "rel"),
+    "judged": ("judged",),
 }
-"""The built-in scores by name."""
+"""The modules that define scores, each with the first parts of its scores' names, in the order of messages."""
+
+
+@cache
+def _scores_of(method: str) -> Mapping[str, ScoreDef]:
+    """The scores that a module defines, by name."""
+    module = import_module(f"{__package__}.{method}")
+    return {score.name: score for score in module.SCORES}
+
+
+class _BuiltIn(Mapping[str, ScoreDef]):
+    """The built-in scores by name; a method's module is imported when one of its scores is asked for."""
+
+    def __getitem__(self, name: str) -> ScoreDef:
+        family = name.partition(".")[0]
+        for method, families in METHODS.items():
+            if family in families:
+                return _scores_of(method)[name]
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(map(_scores_of, METHODS))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+SCORES: Final[Mapping[str, ScoreDef]] = _BuiltIn()
 
 Report = Callable[[Mapping[str, Any]], str]
 """From all results, as the JSON report holds them, to the text of a file."""
@@ -47,15 +94,10 @@ T = TypeVar("T")
 
 
 def resolve(request: ScoreRequest, scores: Mapping[str, ScoreDef] = SCORES) -> tuple[Terms, ScoreDef]:
-    """Return the terms and the definition of a score.
-
-    Args:
-        request: of a user.
-        scores: the known scores, by name.
+    """Return the terms and the definition of a score, one of these.
 
     Raises:
-        InputError: the name is no score's, unknown, or without a cut-off; or the score does not take one
-            of the keywords.
+        InputError: the name is unknown or has no cut-off; or the score does not take one of the keywords.
     """
     spec = Spec.parse(request.spec)
     score = scores.get(spec.measure)
@@ -77,17 +119,16 @@ class Registry:
     """The built-in objects and those that other plugins add with `pytest_rageval_register`.
 
     Attributes:
-        scores: the definition of each, by the score's name without its cut-off.
+        scores: by name, without a cut-off.
         measures: of answers, by name.
-        comparators: beside "judge", "graded" and "canonical", by name.
-        adapters: of retrievers, in the order in which they are tried: a predicate, and a function that
-            makes a callable `(query, k)`.
+        comparators: by name, without "judge", "graded" and "canonical".
+        adapters: of retrievers, in the order in which they are tried.
         formats: of eval sets, by name.
-        reports: the writer of each, by the suffix of the file's name, such as ".xml".
+        reports: the writers that were added, by the suffix of the file's name, such as ".xml".
     """
 
     def __init__(self) -> None:
-        self.scores: dict[str, ScoreDef] = dict(SCORES)
+        self.scores: ChainMap[str, ScoreDef] = ChainMap({}, cast("dict[str, ScoreDef]", SCORES))
         self.measures: dict[str, AnswerMeasure] = dict(MEASURES)
         self.comparators: dict[str, Comparator] = {}
         self.adapters: list[Adapter] = list(ADAPTERS)
@@ -107,16 +148,15 @@ class Registry:
         Args:
             name: as users type it, without the cut-off: NAME or NAME.PART.
             evaluate: an async function `(run, examples, terms)` that returns one outcome an example.
-            asks: the methods of generator and judge that it depends on, so that a change of any other
-                leaves its baseline valid: "generate", "cite", "explain" of the generator, "compare" for
-                `run.comparison`, also "label" where it reads `terms.label`, and "relevant",
-                "prefer" and "rate CRITERION" of the judge. Default: it may depend on all.
-            scale: the lowest and the highest value of an example. Values and bounds outside it are
-                errors. Default: unknown.
+            asks: the methods of generator and judge that it depends on, so that a change of any other leaves its
+                baseline valid: "generate", "cite", "explain" of the generator, "compare" for `run.comparison`, also
+                "label" where it reads `terms.label`, and "relevant", "prefer" and "rate CRITERION" of the judge.
+                Default: it may depend on all.
+            scale: the lowest and the highest value of an example. Values and bounds outside it are errors. Default:
+                unknown.
 
         Raises:
-            InputError: the name cannot be a score's, or is taken; a dependency is unknown; or the scale
-                is not in ascending order.
+            InputError: the name cannot be a score's, or is taken; or another argument cannot be used.
         """
         if Spec.parse(name).measure != name:
             raise InputError(f"add_score({name!r}): a score is added without its cut-off.")
@@ -130,10 +170,10 @@ class Registry:
             raise InputError(
                 f"add_score({name!r}): scale={scale!r} must be the lowest and the highest value, such as (0, 1)."
             )
-        checked = PluginScore(name, evaluate, scale)
         asked = None if asks is None else frozenset(asks)
         # Its outcomes may have `Evidence.sizes`, which are pooled.
-        score = ScoreDef(name, checked, asked, scale, notes=rel_prime.pooled_notes)
+        notes = Late("evaluations.rel_prime", "pooled_notes")
+        score = ScoreDef(name, PluginScore(name, evaluate, scale), asked, scale, notes=notes)
         _add(self.scores, "score", name, score)
 
     def add_answer_measure(self, name: str, measure: AnswerMeasure) -> None:
@@ -152,9 +192,8 @@ class Registry:
                 f"add_answer_measure({name!r}): the function is async, and an answer measure is a plain one.\n"
                 "Add it with add_comparator, as an object with an async compare(question, references, prediction)."
             )
-        if name in self.comparators:
-            raise _taken("comparator", name)
-        score = answer.answer_measure_score(name)
+        _check_free(self.comparators, "comparator", name)
+        score: ScoreDef = Late("evaluations.answer", "answer_measure_score")(name)
         _add(self.scores, "score", score.name, score)
         checked: AnswerMeasure = PluginMeasure(name, measure)
         _add(self.measures, "answer measure", name, checked)
@@ -164,8 +203,8 @@ class Registry:
 
         Args:
             name: a word.
-            comparator: an object with `compare(question, references, prediction)`, sync or async, that
-                returns a number in [0, 1], True or False, or None for "no verdict".
+            comparator: an object with `compare(question, references, prediction)`, sync or async, that returns a
+                number in [0, 1], True or False, or None for "no verdict".
 
         Raises:
             InputError: the name is no word, or taken; or the method is missing.
@@ -176,8 +215,7 @@ class Registry:
                 f"add_comparator({name!r}): {type(comparator).__name__} lacks the method "
                 "compare(question, references, prediction). Add it, sync or async."
             )
-        if name in {*self.measures, "judge", "graded", "canonical"}:
-            raise _taken("comparator", name)
+        _check_free({*self.measures, "judge", "graded", "canonical"}, "comparator", name)
         _add(self.comparators, "comparator", name, comparator)
 
     def add_retriever_adapter(
@@ -201,11 +239,11 @@ class Registry:
 
         Args:
             name: a word.
-            recognises: whether a path looks like this; a `Shape` has the path, the beginning of the
-                file and its first record.
-            read: a generator function of a path and, by name, options that users may write in the
-                marker; yields pairs of a place for error messages ("faq.xml line 3") and a record of
-                the native form. It is called again where the records are needed from the start.
+            recognises: whether a path looks like this; a `Shape` has the path, the beginning of the file and its
+                first record.
+            read: a generator function of a path and, by name, options that users may write in the marker; yields
+                pairs of a place for error messages ("faq.xml line 3") and a record of the native form. It is called
+                again where the records are needed from the start.
 
         Raises:
             InputError: the name is taken.
@@ -239,12 +277,118 @@ def _check_word(call: str, name: object) -> None:
         )
 
 
-def _add(known: dict[str, T], kind: str, name: str, thing: T) -> None:
+def _check_free(known: Collection[str], kind: str, name: str) -> None:
     if name in known:
-        raise _taken(kind, name)
+        article = "an" if kind[0] in "aeiou" else "a"
+        raise InputError(f"There is {article} {kind} {name!r} already. Choose another name.")
+
+
+def _add(known: MutableMapping[str, T], kind: str, name: str, thing: T) -> None:
+    _check_free(known, kind, name)
     known[name] = thing
 
 
-def _taken(kind: str, name: str) -> InputError:
-    article = "an" if kind[0] in "aeiou" else "a"
-    return InputError(f"There is {article} {kind} {name!r} already. Choose another name.")
+class PluginComparator:
+    """A plugin's comparator: `compare` is sync or async, and gives a bool, a number in [0, 1], or None: no verdict."""
+
+    def __init__(self, name: str, comparator: Comparator, loop: PrivateLoop) -> None:
+        named = f"comparator {name!r}"
+        self._user = UserCallable(named, comparator.compare, loop, read=partial(_verdict, named))
+
+    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """As for a `Comparator`; a QueryError where it raised, or returned something else."""
+        return cast("float", await self._user.call(question, list(references), prediction))
+
+
+def _verdict(name: str, verdict: object) -> float:
+    """A comparator's return value as a number in [0, 1]."""
+    if verdict is None:
+        raise Unscored(f"{name} gave no verdict")
+    value = as_share(verdict)
+    if value is None:
+        raise Unusable(
+            f"returned {verdict!r:.60}",
+            f"returned {verdict!r} for {{question}}.\n"
+            "Return True or False, a number between 0 and 1, or None for no verdict.",
+        )
+    return value
+
+
+@dataclass(frozen=True)
+class PluginMeasure:
+    """A plugin's answer measure."""
+
+    name: str
+    measure: AnswerMeasure
+
+    def __call__(self, prediction: str, references: Sequence[str]) -> float:
+        """As for an `AnswerMeasure`; a QueryError where it raised, or returned no number in [0, 1]."""
+        part = f"answer measure {self.name!r}"
+        try:
+            returned = self.measure(prediction, references)
+        except (RagevalError, Unscored):
+            raise
+        except (Exception, SystemExit) as error:
+            # SystemExit would end the thread of the loop, and the test would wait for ever.
+            message = str(CallableError.raised(f"{part} raised", error))
+            raise QueryError(message, f"{part} raised {summary_line(error)}", part=part) from error
+        value = as_share(returned)
+        if value is None:
+            found = f"{part} returned {returned!r}"
+            raise QueryError(f"{found}.\nReturn a number between 0 and 1.", found, part=part)
+        return value
+
+
+@dataclass(frozen=True)
+class PluginScore:
+    """The evaluation of a plugin's score, by an async function."""
+
+    name: str
+    evaluate: Callable[[Pipeline, Sequence[Example], Terms], Any]
+    scale: tuple[float, float] | None = None
+
+    async def __call__(self, run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+        """One outcome an example, in their order, each with a finite value or a reason.
+
+        Raises:
+            CallableError: the function raised, or returned anything else.
+        """
+        try:
+            returned = self.evaluate(run, examples, terms)
+            is_async = inspect.isawaitable(returned)
+            outcomes = await returned if is_async else None
+        except (RagevalError, asyncio.CancelledError):
+            raise
+        except (Exception, SystemExit) as error:
+            raise CallableError.raised(f"score {self.name!r} raised", error) from error
+        if not is_async:
+            raise self._unusable(f"is not async: it returned {type(returned).__name__}")
+        if not isinstance(outcomes, list | tuple):
+            raise self._unusable(f"returned {type(outcomes).__name__}, and not a list of Outcome")
+        others = [type(one).__name__ for one in outcomes if not isinstance(one, Outcome)]
+        if others:
+            kinds = f"a {type(outcomes).__name__} with {others[0]} in it"
+            raise self._unusable(f"returned {kinds}, and not a list of Outcome")
+        if [outcome.example.id for outcome in outcomes] != [example.id for example in examples]:
+            raise self._unusable(
+                f"returned {len(outcomes)} outcomes for {len(examples)} examples, or not in their order"
+            )
+        return [self._finite(outcome) for outcome in outcomes]
+
+    def _finite(self, outcome: Outcome) -> Outcome:
+        """The outcome, with its value as a float."""
+        if outcome.value is None and (outcome.unscored or outcome.undefined) is not None:
+            return outcome
+        value = as_number(outcome.value)
+        low, high = self.scale or (-inf, inf)
+        if value is None or not isfinite(value) or not low <= value <= high:
+            raise self._unusable(f"returned {outcome.value!r} for example {outcome.example.id}")
+        return replace(outcome, value=value)
+
+    def _unusable(self, found: str) -> CallableError:
+        where = "" if self.scale is None else " from {:g} to {:g}".format(*self.scale)
+        return CallableError(
+            f"score {self.name!r} {found}.\nIts function is async (run, examples, terms), and returns one Outcome an "
+            f"example, in their order: with a finite value{where}, or with None and the reason as `unscored` or "
+            "`undefined`."
+        )

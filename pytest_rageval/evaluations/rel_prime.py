@@ -1,8 +1,7 @@
 """Rel'-recall: how much of what the prompt held does the output give, in answers and in citations?
 
-`rel_recall.*` are over Rel', what was relevant and in the prompt; `rel.*` over
-Rel, all that is known to be relevant. The prompt holds the first k retrieved
-passages, by rank or in random order, and asks for all answers with citations.
+`rel_recall.*` are over Rel', what was relevant and in the prompt; `rel.*` over Rel, all that is known to be relevant.
+The prompt holds the first k passages, by rank or in random order, and asks for all answers with citations.
 
 Source: Garigliotti (2024), "On the Relevant Set of Contexts for Evaluating
 Retrieval-Augmented Generation Systems"; see `pytest_rageval.measures.rel_prime`.
@@ -11,7 +10,7 @@ Retrieval-Augmented Generation Systems"; see `pytest_rageval.measures.rel_prime`
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain
+from itertools import accumulate, chain, compress, count
 from typing import Any, Final, cast
 
 from pytest_rageval.answers.abstention import abstains
@@ -20,8 +19,7 @@ from pytest_rageval.answers.overlap import containment
 from pytest_rageval.errors import NoGroundTruth, Undefined, UnusableRanking
 from pytest_rageval.evaluations.context import NO_GOLD, NO_REFERENCES, Pipeline, Terms
 from pytest_rageval.evaluations.ranking import not_comparable
-from pytest_rageval.evaluations.score_def import ScoreDef
-from pytest_rageval.evaluations.scoring import score_each
+from pytest_rageval.evaluations.scoring import ScoreDef, each_example
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.rel_prime import Recall, RelPrime, rel_prime
 from pytest_rageval.model import Example, Ranking
@@ -32,90 +30,71 @@ __all__ = ["SCORES", "pooled_notes"]
 NO_RELEVANT = "no relevant passage was in the prompt"
 
 
-async def evaluate_answer_recall(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+@each_example
+async def evaluate_answer_recall(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
     """Score the share of the wanted answers that the output lists; `rel_recall`: of those in the prompt.
 
-    Wanted are the answers of the example's `answer_set`, or its `answers` as one
-    answer. One is in the prompt where it occurs in a relevant passage of it, or
-    in any passage of it where gold passages are not known.
+    Wanted are the answers of the `answer_set`, or the `answers` as one. One is in the prompt where it occurs in a
+    relevant passage of it, or in any passage where gold passages are not known.
 
-    Unscored: an example without wanted answers. `rel_recall` is undefined where the
-    prompt holds none of them; then the generator is not asked.
+    Unscored: an example without wanted answers. `rel_recall` is undefined, and nothing is asked, where the prompt
+    holds none of them.
     """
-
-    async def score(example: Example) -> tuple[float, Evidence]:
-        if not example.wanted:
-            raise NoGroundTruth(NO_REFERENCES)
-        prompt = await _prompt(run, example, terms)
-        if terms.spec.name == "rel_recall" and not prompt.shown:
-            raise Undefined(prompt.why_not_shown)
-        answer = await run.cited_answer(example.question, terms.k, terms.order)
-        found = prompt.compared(answer)
-        counts = {
-            "parametric_answers": found.parametric,
-            "hallucinated_citations": found.hallucinated,
-            **prompt.counts,
-        }
-        expected = tuple(aliases[0] for aliases in example.wanted)
-        evidence = Evidence(prompt.ranking, answer, expected, "wanted", counts=counts)
-        return _recall(found.answers, terms), evidence
-
-    return await score_each(examples, score)
+    if not example.wanted:
+        raise NoGroundTruth(NO_REFERENCES)
+    prompt = await _prompt(run, example, terms)
+    if terms.spec.name == "rel_recall" and not prompt.shown:
+        raise Undefined(prompt.why_not_shown)
+    found, evidence = await _cited(run, example, terms, prompt)
+    counts = {"parametric_answers": found.parametric, **evidence.counts}
+    expected = tuple(aliases[0] for aliases in example.wanted)
+    evidence = replace(evidence, expected=expected, expected_as="wanted", counts=counts)
+    return _recall(found.answers, terms), evidence
 
 
-async def evaluate_citation_recall(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+@each_example
+async def evaluate_citation_recall(
+    run: Pipeline, example: Example, terms: Terms
+) -> tuple[float, Evidence] | Outcome:
     """Score the share of the relevant passages that the output cites; `rel_recall`: of those in the prompt.
 
-    Unscored: an example without gold passages. `rel_recall` is undefined where the
-    prompt holds none of them; then the generator is not asked.
+    Unscored: an example without gold passages. `rel_recall` is undefined, and nothing is asked, where the prompt
+    holds none of them.
     """
-
-    async def score(example: Example) -> tuple[float, Evidence] | Outcome:
-        prompt = await _prompt_with_gold(run, example, terms)
-        if terms.spec.name == "rel_recall" and not prompt.available:
-            # Counted in the pooled shares: a passage that was not shown cannot be cited.
-            nothing = Evidence(prompt.ranking, sizes=_sizes(Recall(len(prompt.relevant), 0, 0, 0)))
-            return Outcome(example, None, undefined=NO_RELEVANT, evidence=nothing)
-        found, evidence = await _cited(run, example, terms, prompt)
-        return _recall(found.citations, terms), replace(evidence, sizes=_sizes(found.citations))
-
-    return await score_each(examples, score)
+    prompt = await _prompt_with_gold(run, example, terms)
+    if terms.spec.name == "rel_recall" and not prompt.available:
+        # Counted in the pooled shares: a passage that was not shown cannot be cited.
+        nothing = Evidence(prompt.ranking, sizes=_sizes(Recall(len(prompt.relevant), 0, 0, 0)))
+        return Outcome(example, None, undefined=NO_RELEVANT, evidence=nothing)
+    found, evidence = await _cited(run, example, terms, prompt)
+    return _recall(found.citations, terms), replace(evidence, sizes=_sizes(found.citations))
 
 
+@each_example
 async def evaluate_citation_precision(
-    run: Pipeline, examples: Sequence[Example], terms: Terms
-) -> list[Outcome]:
+    run: Pipeline, example: Example, terms: Terms
+) -> tuple[float, Evidence]:
     """Score the share of the cited passages that are relevant; it is the same over Rel and Rel'.
 
-    A citation of a passage that is not in the prompt counts as not relevant.
-
-    Unscored: an example without gold passages. Undefined where nothing was cited.
+    A citation of a passage that is not in the prompt is not relevant. Unscored: an example without gold passages.
+    Undefined where nothing was cited.
     """
-
-    async def score(example: Example) -> tuple[float, Evidence]:
-        prompt = await _prompt_with_gold(run, example, terms)
-        found, evidence = await _cited(run, example, terms, prompt)
-        if found.citation_precision is None:
-            raise Undefined("nothing was cited")
-        return found.citation_precision, evidence
-
-    return await score_each(examples, score)
+    prompt = await _prompt_with_gold(run, example, terms)
+    found, evidence = await _cited(run, example, terms, prompt)
+    if found.citation_precision is None:
+        raise Undefined("nothing was cited")
+    return found.citation_precision, evidence
 
 
-async def evaluate_coverage(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+@each_example
+async def evaluate_coverage(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
     """Score the share of the relevant passages that are in the prompt, |Rel'| / |Rel|: the retriever's part.
 
-    No generator is asked. As long as nothing beyond the prompt is cited, `rel.citation`
-    of an example is its coverage times its `rel_recall.citation`.
-
-    Unscored: an example without gold passages.
+    No generator is asked. Where nothing beyond the prompt is cited, `rel.citation` is the coverage times
+    `rel_recall.citation`. Unscored: an example without gold passages.
     """
-
-    async def score(example: Example) -> tuple[float, Evidence]:
-        prompt = await _prompt_with_gold(run, example, terms)
-        return prompt.available / len(prompt.relevant), Evidence(prompt.ranking, counts=prompt.counts)
-
-    return await score_each(examples, score)
+    prompt = await _prompt_with_gold(run, example, terms)
+    return prompt.available / len(prompt.relevant), Evidence(prompt.ranking, counts=prompt.counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +185,7 @@ async def _prompt(run: Pipeline, example: Example, terms: Terms) -> _Prompt:
 
 
 async def _prompt_with_gold(run: Pipeline, example: Example, terms: Terms) -> _Prompt:
-    """The prompt of an example whose relevant passages are known.
-
-    Raises:
-        NoGroundTruth: they are not.
-        UnusableRanking: the ranking cannot be compared with them.
-    """
+    """The prompt of an example whose relevant passages are known; raises Unscored where it is none."""
     # Before anything is asked: an example that cannot be scored costs nothing.
     if not example.relevant:
         raise NoGroundTruth(NO_GOLD)
@@ -223,11 +197,8 @@ async def _prompt_with_gold(run: Pipeline, example: Example, terms: Terms) -> _P
 
 def _occurring(wanted: Sequence[Sequence[str]], texts: Sequence[str]) -> frozenset[int]:
     """The positions of those answers that occur in a text."""
-    return frozenset(
-        position
-        for position, aliases in enumerate(wanted)
-        if any(containment(text, aliases) for text in texts)
-    )
+    found = (any(containment(text, aliases) for text in texts) for aliases in wanted)
+    return frozenset(compress(count(), found))
 
 
 async def _cited(run: Pipeline, example: Example, terms: Terms, prompt: _Prompt) -> tuple[RelPrime, Evidence]:

@@ -1,17 +1,117 @@
-"""From the score of one example to the outcomes of all, with the failures of user code."""
+"""The definition of a score, and the scores of single examples as outcomes, with the failures of user code."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any, Final
 
-from pytest_rageval.answers.llm_judge import with_tally
+from pytest_rageval.answers.comparators import ASKED_OF_JUDGE, EMBEDDED
+from pytest_rageval.answers.judge_protocol import with_tally
 from pytest_rageval.errors import CallableError, QueryError, RagevalError, Undefined, Unscored
-from pytest_rageval.evaluations.context import Pipeline, gather_all
+from pytest_rageval.evaluations.context import Evaluation, Pipeline, Terms, gather_all
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.model import Example
-from pytest_rageval.scores import Evidence, Outcome, Score, too_many
+from pytest_rageval.prompts.templates import CRITERIA
+from pytest_rageval.scores import SCORING, Evidence, Outcome, Score, too_many
+from pytest_rageval.stats.intervals import UNIT
 
-__all__ = ["FEWEST", "check_failures", "error_of_all", "score_each", "uniform_judge"]
+__all__ = [
+    "ASKABLE",
+    "FEWEST",
+    "ScoreDef",
+    "check_failures",
+    "each_example",
+    "encoder_used",
+    "error_of_all",
+    "score_each",
+    "uniform_judge",
+]
+
+GENERATOR_METHODS: Final = frozenset({"generate", "cite", "explain"})
+JUDGE_METHODS: Final = frozenset({"relevant", "prefer", *(f"rate {criterion}" for criterion in CRITERIA)})
+
+ASKABLE: Final = GENERATOR_METHODS | JUDGE_METHODS | {"compare", "label"}
+"""What a score can depend on: methods of generator and judge, `run.comparison`, and `terms.label`."""
+
+KEYWORDS: Final = {"comparator": "compare", "label": "label", "order": "cite"}
+"""The keywords of a threshold that change a score, each with the dependency that it changes."""
+
+
+def _comparisons(terms: Terms) -> dict[str, str | None]:
+    return {"comparator": terms.comparator} | ({"label": terms.label} if terms.label is not None else {})
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreDef:
+    """One score, built in or added by a plugin.
+
+    Attributes:
+        name: as users type it, without the cut-off.
+        evaluate: scores the examples.
+        asks: what it depends on, of `ASKABLE`; None: on anything.
+        scale: the lowest and the highest value of an example; None: unknown.
+        comparisons: how it compares answers, by the keyword that the fingerprint shows it under.
+        settings: further settings of the run that change it, by name, for the fingerprint.
+        verdicts: whether its values are verdicts on answers, so that human labels can correct the mean.
+        notes: the keys that only this score has in its report entry; for None, of one that could not be computed.
+    """
+
+    name: str
+    evaluate: Evaluation
+    asks: AbstractSet[str] | None = None
+    scale: tuple[float, float] | None = UNIT
+    comparisons: Callable[[Terms], Mapping[str, str | None]] = _comparisons
+    settings: Callable[[Pipeline, Terms], Mapping[str, Any]] = lambda _run, _terms: {}
+    verdicts: bool = False
+    notes: Callable[[Score | None], Mapping[str, Any]] = lambda _score: {}
+
+    @property
+    def dependencies(self) -> frozenset[str]:
+        """What it may ask of generator, comparator and judge; empty: asking again changes nothing."""
+        return ASKABLE if self.asks is None else frozenset(self.asks)
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The keywords of a threshold that change it."""
+        return frozenset(word for word, asked in KEYWORDS.items() if asked in self.dependencies)
+
+    def fingerprint(self, run: Pipeline, terms: Terms, *, package: str) -> dict[str, Any]:
+        """Return by name everything but the retriever that the score depends on.
+
+        The version of the package is noted but not compared: `scoring` says whether two versions score alike.
+        """
+        asked = self.dependencies
+        found: dict[str, Any] = {"package": package, "scoring": SCORING, "match_share": run.match_share}
+        for method in sorted(asked & GENERATOR_METHODS):
+            found |= _prefixed("generator", run.generator.identity(method))
+        measures: frozenset[str] = frozenset()
+        for word, text in self.comparisons(terms).items() if "compare" in asked else ():
+            comparison = run.comparison(text)
+            found[word] = comparison.text
+            measures |= comparison.names
+        of_comparisons = {ASKED_OF_JUDGE[name] for name in measures & ASKED_OF_JUDGE.keys()}
+        for method in sorted((asked & JUDGE_METHODS) | of_comparisons):
+            found |= _prefixed("judge", run.judge.identity(method))
+        found |= encoder_used(measures)
+        if "cite" in asked and terms.order == "random":
+            found["seed"] = run.seed
+        return found | dict(self.settings(run, terms))
+
+
+def encoder_used(measures: AbstractSet[str]) -> dict[str, str]:
+    """The encoder's part of a fingerprint; empty where none of these answer measures uses embeddings."""
+    if measures.isdisjoint(EMBEDDED):
+        return {}
+    from pytest_rageval.embeddings.encoder import shared_encoder  # noqa: PLC0415 - brings numpy
+
+    return {"encoder": shared_encoder().fingerprint}
+
+
+def _prefixed(part: str, identity: Mapping[str, Any]) -> dict[str, Any]:
+    """An identity under names such as "judge votes"; what has no name of its own is the part itself."""
+    return {f"{part} {name}".strip(): value for name, value in identity.items()}
+
 
 ERRORS: Final = 3
 """How many different errors of one score are shown."""
@@ -42,11 +142,9 @@ def check_failures(outcomes: Sequence[Outcome], max_unscored: float) -> None:
 
 
 def error_of_all(failed: Mapping[str, RagevalError], more: str = "") -> RagevalError:
-    """Several errors as one: each text once, with the examples that it ended.
+    """Several errors, by example, as one: each text once, with the examples that it ended; `more` is a last line.
 
-    Args:
-        failed: the errors, by the example's id. Errors that differ only in the question count as one.
-        more: a last line.
+    Errors that differ only in the question count as one.
     """
     ended: dict[str, list[str]] = {}
     for name, error in failed.items():
@@ -71,11 +169,9 @@ async def score_each(
 ) -> list[Outcome]:
     """Score all examples at once, each with the votes behind it.
 
-    An example is unscored or undefined where its score raises `Unscored` or `Undefined`. It is also unscored
-    where the user's retriever, generator or judge fails; then the outcome keeps the error.
-
-    Any other exception is raised, but only when all examples have ended: the replies that they
-    paid for are in the cache. A `RagevalError` names its examples.
+    An example is unscored or undefined where its score raises `Unscored` or `Undefined`, and unscored where the
+    user's retriever, generator or judge fails; then the outcome keeps the error. Any other exception is raised when
+    all examples have ended, so that replies are in the cache. A `RagevalError` names its examples.
     """
     failed: dict[str, RagevalError] = {}
 
@@ -104,34 +200,39 @@ async def score_each(
     return outcomes
 
 
-WORDS: Final = {1.0: "yes", 0.0: "no"}
+def each_example(
+    score: Callable[[Pipeline, Example, Terms], Awaitable[tuple[float, Evidence] | Outcome]],
+) -> Evaluation:
+    """Make an evaluation of a function that scores one example."""
+
+    @wraps(score)
+    async def evaluate(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+        return await score_each(examples, lambda example: score(run, example, terms))
+
+    return evaluate
 
 
 def uniform_judge(run: Pipeline, scores: Iterable[Score], moved: Collection[str]) -> str:
     """A warning about a judge that gave the same verdict throughout; empty where it did not.
 
-    There is none where the rankings are all equally good, and as good as in the baseline: then the
-    verdicts may be right.
-
-    Args:
-        run: of the scores.
-        scores: of a test.
-        moved: the questions of which one of these scores differs from its baseline.
+    There is none where the rankings are all equally good, and as good as in the baseline: then the verdicts may be
+    right. `moved` are the questions of which one of the scores differs from its baseline.
     """
     outcomes = [outcome for score in scores for outcome in score.outcomes]
     examples = {outcome.example.question for outcome in outcomes}
     verdicts = [(question, verdict) for question, verdict in run.verdicts if question in examples]
     said = {verdict for _, verdict in verdicts}
-    if len(verdicts) < FEWEST or len(said) > 1 or not said <= WORDS.keys():
+    if len(verdicts) < FEWEST or len(said) > 1 or not said <= {0.0, 1.0}:
         return ""
     judged = {question for question, _ in verdicts}
     found = set(_recalls(run, (outcome for outcome in outcomes if outcome.example.question in judged)))
     if len(found) < 2 and judged.isdisjoint(moved):  # noqa: PLR2004 - they differ
         return ""
+    word = "yes" if said.pop() else "no"
     return (
-        f"the judge said {WORDS[said.pop()]} {len(verdicts)} times and never anything else, though the rankings behind "
-        "it differ in what they find: it may not tell right from wrong. Hold it against people's labels "
-        "(rageval_calibration), or name another with --rageval-judge-model or --rageval-comparator"
+        f"the judge said {word} {len(verdicts)} times and never anything else, though the rankings behind it differ in "
+        "what they find: it may not tell right from wrong. Hold it against people's labels (rageval_calibration), or "
+        "name another with --rageval-judge-model or --rageval-comparator"
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil, fsum, log2, nan
 from typing import Final, NamedTuple
@@ -19,10 +20,10 @@ from pytest_rageval.stats.power import (
     intraclass_correlation,
 )
 
-__all__ = ["Compared", "DropTest", "drop_tests", "question_clusters"]
+__all__ = ["GOLD", "Compared", "DropTest", "drop_tests", "question_clusters"]
 
-GOLD_SOURCE: Final = "gold.source"
-"""As `cluster`: the files of the gold passages."""
+GOLD: Final = ("gold.source", "gold.id")
+"""As `cluster`: the files of the gold passages, or their ids."""
 
 TIMES: Final = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 """By how many times a set is enlarged to find the size that excludes a drop."""
@@ -71,7 +72,9 @@ class DropTest:
         needed: number of examples that would show the drop that was seen at 80% power; with `strict`,
             that would exclude a drop of `max_drop`. None where no number would, or more than 32 times as many.
         least: number of examples that could show a drop if all of them got worse; None with `strict`.
-        clusters: number of clusters of examples; None where examples are independent.
+        clusters: number of clusters of examples; None where examples are tested as independent.
+        design_effect: how many examples count as one, for clusters or, where there are none, for examples that share
+            gold passages; 1 where neither, and never below.
         skewed: whether the result is significant only if losses and gains are of similar size.
         settled: False where the p-value is too close to alpha for 1,000,000 random draws.
     """
@@ -85,6 +88,7 @@ class DropTest:
     needed: int | None = None
     least: int | None = None
     clusters: int | None = None
+    design_effect: float = 1.0
     skewed: bool = False
     settled: bool = True
 
@@ -136,7 +140,8 @@ def _jointly(parts: Sequence[Compared], cluster: str | None, shares: int) -> lis
     columns = [
         Drops(_column(part.comparison, examples), beyond=part.beyond, largest=part.largest) for part in parts
     ]
-    cluster_of = None if clusters is None else dict(zip(examples, clusters, strict=True))
+    shared = _shared_gold(examples.values()) if clusters is None else clusters
+    cluster_of = dict(zip(examples, shared, strict=True))
     results = {}
     # Thresholds of one test nearly always have one alpha. A p-value does not depend on the alpha of others.
     for alpha in dict.fromkeys(part.threshold.alpha / shares for part in parts):
@@ -144,7 +149,8 @@ def _jointly(parts: Sequence[Compared], cluster: str | None, shares: int) -> lis
         for i, part in enumerate(parts):
             if part.threshold.alpha / shares == alpha:
                 found = joint.scores[i]
-                detectable, needed, number = _power(part, joint.level, cluster_of)
+                effect = _design_effect(part.comparison, cluster_of, unknown=float(cluster is not None))
+                detectable, needed = _power(part, joint.level, 1.0 if cluster is None else effect)
                 results[i] = DropTest(
                     part.comparison,
                     found.p_value,
@@ -155,7 +161,8 @@ def _jointly(parts: Sequence[Compared], cluster: str | None, shares: int) -> lis
                     needed,
                     # The smallest p-value is 1/2^(n + 1): the observed one of all sign patterns, which counts half.
                     least=ceil(log2(1 / alpha)) - 1,
-                    clusters=number,
+                    clusters=None if cluster is None else len({*_clusters_of(part.comparison, cluster_of)}),
+                    design_effect=effect,
                     skewed=found.needs_symmetry,
                     settled=joint.settled,
                 )
@@ -167,18 +174,21 @@ def _column(comparison: Comparison, examples: Iterable[str]) -> list[float]:
     return [drops.get(name, nan) for name in examples]
 
 
-def _power(
-    part: Compared, alpha: float, cluster_of: Mapping[str, Hashable] | None
-) -> tuple[float | None, int | None, int | None]:
-    """The drop that is detected at 80% power, the number of examples needed, and of clusters."""
+def _clusters_of(comparison: Comparison, cluster_of: Mapping[str, Hashable]) -> list[Hashable]:
+    return [cluster_of[change.outcome.example.id] for change in comparison.changes]
+
+
+def _design_effect(comparison: Comparison, cluster_of: Mapping[str, Hashable], *, unknown: float) -> float:
+    """The design effect; `unknown` is the correlation where too few examples changed to estimate it."""
+    clusters = _clusters_of(comparison, cluster_of)
+    correlation = intraclass_correlation(comparison.drops, clusters)
+    sizes = list(Counter(clusters).values())
+    return max(1.0, design_effect(sizes, unknown if correlation is None else correlation))
+
+
+def _power(part: Compared, alpha: float, effect: float) -> tuple[float | None, int | None]:
+    """The drop that is detected at 80% power, and the number of examples needed."""
     drops, max_drop = part.comparison.drops, part.threshold.max_drop or 0.0
-    effect, number = 1.0, None
-    if cluster_of is not None:
-        present = [cluster_of[change.outcome.example.id] for change in part.comparison.changes]
-        sizes = list(Counter(present).values())
-        number = len(sizes)
-        correlation = intraclass_correlation(drops, present)
-        effect = max(1.0, design_effect(sizes, 1.0 if correlation is None else correlation))
     # What a question of the baseline loses where it loses everything, on average over such losses.
     heights = [
         change.drop + (change.outcome.value or 0.0) - part.scale[0] for change in part.comparison.changes
@@ -186,7 +196,7 @@ def _power(
     whole = fsum(heights)
     loss = fsum(height**2 for height in heights) / whole if whole > 0 else None
     bounds = {"alpha": alpha, "max_drop": max_drop, "beyond": part.beyond, "design_effect": effect}
-    return detectable_drop(drops, loss=loss, **bounds), examples_needed(drops, **bounds), number
+    return detectable_drop(drops, loss=loss, **bounds), examples_needed(drops, **bounds)
 
 
 def _exclusion(part: Compared) -> DropTest:
@@ -212,13 +222,22 @@ def _exclusion(part: Compared) -> DropTest:
     )
 
 
+def _shared_gold(examples: Iterable[Example]) -> list[Hashable]:
+    """Clusters by the files of gold passages; by their ids where they have no files."""
+    examples = list(examples)
+    for by in GOLD:
+        with suppress(InputError):
+            return question_clusters(examples, by)
+    return [example.id for example in examples]
+
+
 def question_clusters(examples: Iterable[Example], by: str) -> list[Hashable]:
     """The cluster of each example: examples that share a value of a tag, or a file of gold passages.
 
     Args:
         examples: of an eval set.
-        by: name of a tag; or "gold.source". Where examples have several values, those that are linked by a chain of
-            shared ones are one cluster. An example without a value is a cluster of its own.
+        by: name of a tag; or "gold.source" or "gold.id". Where examples have several values, those that are
+            linked by a chain of shared ones are one cluster. An example without a value is a cluster of its own.
 
     Raises:
         InputError: no example has such a value.
@@ -239,16 +258,17 @@ def question_clusters(examples: Iterable[Example], by: str) -> list[Hashable]:
             found = True
             root[top(("value", value))] = top(name)
     if not found:
-        what = "gold passage with a source" if by == GOLD_SOURCE else f"tag {by!r}"
+        what = f"gold passage with a {by.removeprefix('gold.')}" if by in GOLD else f"tag {by!r}"
         raise InputError(
             f"cluster={by!r}: no example has a {what}.\n"
-            f'Name a tag of the eval set, or "{GOLD_SOURCE}" for the files of the gold passages.'
+            f'Name a tag of the eval set, or "{GOLD[0]}" or "{GOLD[1]}" for what the gold passages share.'
         )
     return [top(name) for name in names]
 
 
 def _cluster_values(example: Example, by: str) -> Iterable[str]:
-    if by == GOLD_SOURCE:
-        return [gold.source for gold in example.gold if gold.source is not None]
+    if by in GOLD:
+        found = (getattr(gold, by.removeprefix("gold.")) for gold in example.gold)
+        return [value for value in found if value is not None]
     value = example.tags.get(by)
     return [str(each) for each in (value if isinstance(value, list) else [value]) if each is not None]

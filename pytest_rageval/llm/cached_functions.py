@@ -21,19 +21,13 @@ from pytest_rageval.event_loop import PrivateLoop, in_asyncio
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Reply, Request, request_summary
 from pytest_rageval.llm.store import Entry
-from pytest_rageval.user_code import is_async
+from pytest_rageval.user_code import CACHED, is_async
 
-__all__ = ["Functions", "is_cached"]
+__all__ = ["Functions"]
 
 SERVER: Final = "function"  # the `base_url` in a function's requests
-MARK: Final = "__rageval_cached__"
 F = TypeVar("F", bound=Callable[..., Any])
 ResultFuture = concurrent.futures.Future[Any]
-
-
-def is_cached(function: object) -> bool:
-    """Whether a function was made by `Functions.cached`."""
-    return getattr(function, MARK, False) is True
 
 
 class Functions:
@@ -81,7 +75,7 @@ class Functions:
             )
         make = self._async_wrapper if is_async(function) else self._sync_wrapper
         wrapper = make(function, name, version)
-        setattr(wrapper, MARK, True)
+        setattr(wrapper, CACHED, True)
         # A baseline compares generators and judges by this attribute.
         wrapper.fingerprint = f"{name}@{version}"  # type: ignore[attr-defined]
         return cast("F", wrapper)

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from pytest_rageval.errors import MissingReplyError, RagevalError, Unscored
+from pytest_rageval.errors import PLAN_MARK, MissingReplyError, RagevalError, Unscored
 from pytest_rageval.llm.budget import Budget, Limits, Purchase, most_tokens_out, prompt_tokens
 from pytest_rageval.llm.cache import Cache
 from pytest_rageval.llm.client import Client
 from pytest_rageval.llm.messages import (
-    PLAN_MARK,
     Reply,
     Request,
     RequestSummary,

@@ -19,7 +19,6 @@ from pytest_rageval.fingerprint import digest
 __all__ = [
     "MOST_TEXT",
     "MOST_TOKENS",
-    "PLAN_MARK",
     "RUN",
     "Message",
     "Reply",
@@ -28,8 +27,6 @@ __all__ = [
     "TooLarge",
     "difference",
     "empty_reason",
-    "has_plan_mark",
-    "is_plan_mark",
     "nearest",
     "read_summary",
     "request_summary",
@@ -200,19 +197,6 @@ def well_formed(value: T) -> T:
     if not isinstance(value, str) or value.isascii():
         return value
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # type: ignore[return-value]
-
-
-PLAN_MARK: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")  # the placeholder of a reply in a plan
-
-
-def is_plan_mark(text: str) -> bool:
-    """Whether a text is the placeholder of a reply."""
-    return PLAN_MARK.fullmatch(text) is not None
-
-
-def has_plan_mark(text: str) -> bool:
-    """Whether a text contains the placeholder of a reply."""
-    return PLAN_MARK.search(text) is not None
 
 
 RUN: Final = "run"  # in the cache a summary also has the run that sent the request

@@ -2,25 +2,21 @@
 
 pytest imports it in every run of every project that has it installed: heavy imports wait for a marked test.
 `fixtures` has the fixtures, `runner` the hooks of tests, `rageval_fixture` the object that tests receive,
-`artifacts` the files of a run, `summary` its table and reports, `xdist` what concerns several processes.
+`artifacts` the files of a run, `summary` its table and reports.
 """
 
 import os
 from argparse import SUPPRESS
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_rageval.calibration.bounds import Bounds
 from pytest_rageval.config import OPTIONS, Option, Settings, resolve
 from pytest_rageval.errors import InputError
-from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.plugin import hookspecs as hooks
 from pytest_rageval.plugin.artifacts import (
     BaselineWriterPlugin,
     CassetteWriterPlugin,
     CompletenessPlugin,
-    MissingTestsPlugin,
     WorkerPlugin,
 )
 from pytest_rageval.plugin.fixtures import (
@@ -35,7 +31,9 @@ from pytest_rageval.plugin.fixtures import (
 )
 from pytest_rageval.plugin.runner import GatePlugin, PlanningPlugin
 from pytest_rageval.plugin.summary import SummaryPlugin
-from pytest_rageval.plugin.xdist import ControllerPlugin
+
+if TYPE_CHECKING:
+    from pytest_rageval.evaluations.registry import Registry
 
 __all__ = [
     "pytest_addhooks",
@@ -49,6 +47,19 @@ __all__ = [
     "rageval_prompts",
     "rageval_retriever",
 ]
+
+# Written out: the modules of `Threshold` and `Bounds`, which have the signatures, are for marked tests alone.
+MARKERS: Final = """
+rageval_evalset(path, *, format=None, sample=None, seed=0, stratify=None, **options): the eval set that scores of this \
+test are computed on, from the root directory or from the test file's folder; its format is known by its shape or \
+named, options are the format's own.
+rageval_threshold(spec, *, min=None, max=None, max_drop=None, max_lost=None, where=None, by=None, alpha=0.05, \
+burden='drop', strict=False, inconclusive=None, cluster=None, tolerance=0.0, comparator=None, label=None, \
+order=None): bounds on the mean of a score, such as rageval_threshold("recall@5", min=0.8, where={"topic": \
+"billing"}).
+rageval_calibration(labels, *, min_kappa=None, min_accuracy=None, min_pearson=None, comparator=None): bounds on how \
+far the judge agrees with the people of a labels file, such as rageval_calibration("labels.jsonl", min_kappa=0.6).
+"""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -67,46 +78,55 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         else:
             action = "append" if option.many else "store"
             group.addoption(option.flag, action=action, metavar=option.metavar, **how)
-        if not option.permanent:
-            continue
-        if option.many:
-            parser.addini(option.ini, _help(option), type="linelist", default=None)
-        else:
-            parser.addini(option.ini, _help(option), type="string", default=None)
+        if option.permanent:
+            kind: Any = "linelist" if option.many else "string"
+            parser.addini(option.ini, _help(option), type=kind, default=None)
+
+
+class Hooks:
+    """The hook that other plugins implement."""
+
+    @staticmethod
+    @pytest.hookspec
+    def pytest_rageval_register(registry: "Registry") -> None:
+        """Add scores, comparators, answer measures, retriever adapters, eval-set formats and reports.
+
+        Called once a process, before the first score is computed or the first report is written.
+
+        Args:
+            registry: see `pytest_rageval.evaluations.registry.Registry` for its methods.
+        """
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     """Let other plugins add scores and more: `pytest_rageval_register`."""
-    pluginmanager.add_hookspecs(hooks)
+    pluginmanager.add_hookspecs(Hooks)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, and the run's state as a plugin of its own."""
-    _describe_markers(config)
+    for marker in MARKERS.strip().splitlines():
+        config.addinivalue_line("markers", marker)
     try:
         settings = _settings(config)
     except InputError as error:
         raise pytest.UsageError(str(error)) from None
-    register = config.pluginmanager.register
-    register(GatePlugin(config, settings), GatePlugin.NAME)
-    register(MarksPlugin(config), MarksPlugin.NAME)
+    plugins: list[Any] = [GatePlugin(config, settings), MarksPlugin(config)]
     if settings.plan:
         if getattr(config.option, "numprocesses", None):
             raise pytest.UsageError("--rageval-plan asks nothing and needs no workers: add -n0.")
-        register(PlanningPlugin(), PlanningPlugin.NAME)
+        plugins.append(PlanningPlugin())
     if hasattr(config, "workerinput"):
-        register(WorkerPlugin(config), WorkerPlugin.NAME)
-        return
-    register(ControllerPlugin(), ControllerPlugin.NAME)
-    register(SummaryPlugin(config, settings), SummaryPlugin.NAME)
-    completeness = CompletenessPlugin(config)
-    register(completeness, CompletenessPlugin.NAME)
-    if not (settings.plan or settings.update_baseline):
-        register(MissingTestsPlugin(config, settings, completeness), MissingTestsPlugin.NAME)
-    if settings.update_baseline:
-        register(BaselineWriterPlugin(config, settings, completeness), BaselineWriterPlugin.NAME)
-    if settings.record:
-        register(CassetteWriterPlugin(config, settings, completeness), CassetteWriterPlugin.NAME)
+        plugins.append(WorkerPlugin(config))
+    else:
+        completeness = CompletenessPlugin(config, settings)
+        plugins += [SummaryPlugin(config, settings), completeness]
+        if settings.update_baseline:
+            plugins.append(BaselineWriterPlugin(config, settings, completeness))
+        if settings.record:
+            plugins.append(CassetteWriterPlugin(config, settings, completeness))
+    for plugin in plugins:
+        config.pluginmanager.register(plugin, plugin.NAME)
 
 
 def _settings(config: pytest.Config) -> Settings:
@@ -123,23 +143,3 @@ def _help(option: Option) -> str:
     default = option.default
     shown = "" if default is None or default is False or default == () else f" (default: {default})"
     return f"{option.help}{shown}".replace("%", "%%")
-
-
-def _describe_markers(config: pytest.Config) -> None:
-    """Declare the markers, for `pytest --markers` and `--strict-markers`."""
-    config.addinivalue_line(
-        "markers",
-        "rageval_evalset(path, *, format=None, sample=None, seed=0, stratify=None, **options): the eval set "
-        "that scores of this test are computed on, from the root directory or from the test file's folder; "
-        "its format is known by its shape or named, options are the format's own.",
-    )
-    config.addinivalue_line(
-        "markers",
-        f"rageval_threshold({Threshold.signature()}): bounds on the mean of a score, "
-        'such as rageval_threshold("recall@5", min=0.8, where={"topic": "billing"}).',
-    )
-    config.addinivalue_line(
-        "markers",
-        f"rageval_calibration({Bounds.signature()}): bounds on how far the judge agrees with the people of a "
-        'labels file, such as rageval_calibration("labels.jsonl", min_kappa=0.6).',
-    )

@@ -1,6 +1,7 @@
 """The files of a run: the cassette and the baseline that it writes, and tests that are missing from a full run."""
 
 import os
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -10,8 +11,7 @@ import pytest
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.plugin.runner import GatePlugin
-from pytest_rageval.plugin.terminal import fail_run, print_lines
-from pytest_rageval.plugin.xdist import plain_nodeid
+from pytest_rageval.plugin.terminal import fail_run, plain_nodeid, print_lines
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline import BaselineEntry
@@ -21,135 +21,79 @@ __all__ = [
     "BaselineWriterPlugin",
     "CassetteWriterPlugin",
     "CompletenessPlugin",
-    "MissingTestsPlugin",
     "WorkerPlugin",
 ]
 
 SELECTING: Final = ("lf", "stepwise", "ignore", "ignore_glob", "setuponly", "setupplan")
 """Options of pytest by which tests are left out, or not run."""
 
-UNCOLLECTED: Final = "not collected"
-
 KEYS: Final = 3
 """Number of keys of unused replies that are listed; -v lists all."""
 
 
-class SelectionPlugin:
-    """The hooks of a process that collects tests: how many of them it does not run.
+class _SelectionPlugin:
+    """Counts the tests that were collected and left out.
 
     `pytest_deselected` does not tell: plugins that split tests over machines remove them without it.
     """
 
-    def __init__(self) -> None:
-        self.deselected = 0
-        """Number of tests that were collected and left out."""
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._deselected = 0
 
     def pytest_itemcollected(self) -> None:
         """Count a test."""
-        self.deselected += 1
+        self._deselected += 1
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Subtract those that are run."""
-        self.deselected = max(0, self.deselected - len(session.items))
+        self._deselected = max(0, self._deselected - len(session.items))
 
 
-class CompletenessPlugin(SelectionPlugin):
-    """The hooks of the process that writes files: the only one, or xdist's controller."""
-
-    NAME: ClassVar[str] = "rageval-completeness"
-
-    def __init__(self, config: pytest.Config) -> None:
-        super().__init__()
-        self._config = config
-        self._incomplete = Counter[str]()
-        self.crashed = False
-        """Whether a worker crashed."""
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count a test that was skipped or failed: it may not have asked for all that it uses."""
-        if report.skipped or report.failed:
-            outcome = "skipped" if report.skipped else "failed" if report.when == "call" else "in error"
-            self._incomplete[outcome] += 1
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Count a module that was skipped or cannot be imported: its tests are not gone."""
-        if report.skipped or report.failed:
-            self._incomplete[UNCOLLECTED] += 1
-
-    @pytest.hookimpl(optionalhook=True, tryfirst=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """Take over the number of an xdist worker; each worker collects all tests."""
-        output = getattr(node, "workeroutput", {})
-        self.crashed = self.crashed or "rageval_deselected" not in output
-        self.deselected = max(self.deselected, output.get("rageval_deselected", 0))
-
-    def partial(self, session: pytest.Session) -> str:
-        """Why this run may not have used all that the tests use; empty where all tests ran and passed."""
-        incomplete = [
-            f"{count} {'modules' if outcome == UNCOLLECTED else 'tests'} {outcome}"
-            for outcome, count in sorted(self._incomplete.items())
-        ]
-        return ", ".join([*incomplete, *self.selected(session)])
-
-    def selected(self, session: pytest.Session) -> list[str]:
-        """Why this run did not run all tests; empty where it did, however they ended."""
-        reasons = [f"{self.deselected} tests deselected"] if self.deselected else []
-        source = self._config.args_source
-        if source is pytest.Config.ArgsSource.ARGS:
-            reasons.append("tests named on the command line")
-        elif source is pytest.Config.ArgsSource.INVOCATION_DIR and (
-            self._config.invocation_params.dir != self._config.rootpath
-        ):
-            reasons.append("it was started in a folder below the root directory")
-        options = self._config.option
-        reasons += [f"--{name.replace('_', '-')}" for name in SELECTING if getattr(options, name, None)]
-        complete = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
-        if not complete or session.shouldstop or session.shouldfail or self.crashed:
-            reasons.append("it was interrupted")
-        return reasons
-
-
-class WorkerPlugin(SelectionPlugin):
-    """The hook of an xdist worker: its replies go to the controller."""
+class WorkerPlugin(_SelectionPlugin):
+    """In an xdist worker: its replies go to the controller."""
 
     NAME: ClassVar[str] = "rageval-worker"
-
-    def __init__(self, config: pytest.Config) -> None:
-        super().__init__()
-        self._config = config
 
     def pytest_sessionfinish(self) -> None:
         """Hand over the replies and the number of deselected tests."""
         output: dict[str, Any] = self._config.workeroutput  # type: ignore[attr-defined]
         output["rageval_recorded"] = GatePlugin.of(self._config).recorded()
-        output["rageval_deselected"] = self.deselected
+        output["rageval_deselected"] = self._deselected
 
 
-class MissingTestsPlugin:
-    """The hooks of the process that reports: tests and scores of the baseline that a full run did not compare."""
+class CompletenessPlugin(_SelectionPlugin):
+    """In the process that writes files, the only one or xdist's controller: what this run left out.
 
-    NAME: ClassVar[str] = "rageval-missing"
+    After a full run it names the tests and scores of the baseline that were not compared.
+    """
 
-    def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
-        self._config = config
+    NAME: ClassVar[str] = "rageval-completeness"
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        super().__init__(config)
+        self._incomplete = Counter[tuple[str, str]]()
+        self._crashed = False
         self._settings = settings
-        self._completeness = completeness
         self._compared: dict[str, set[str]] = {}
         self._excused: set[str] = set()
         self._lines: list[str] = []
+        self._run = uuid.uuid4().hex
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Excuse the tests of a module that was skipped or cannot be imported."""
-        if not report.passed:
-            self._excused.add(report.nodeid)
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Send the run's name, which its processes share, to an xdist worker."""
+        node.workerinput["rageval_run"] = self._run
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note the scores that a test compares; excuse one that did not pass, as it may have ended before."""
+        """Count a test that may not have asked for all that it uses; note the scores that a test compares."""
+        if report.skipped or report.failed:
+            outcome = "skipped" if report.skipped else "failed" if report.when == "call" else "in error"
+            self._incomplete[outcome, "tests"] += 1
         nodeid = plain_nodeid(report.nodeid)
         if not report.passed:
             self._excused.add(nodeid)
-        results = getattr(report, "rageval", None)
-        if results is not None:
+        if results := getattr(report, "rageval", None):
             from pytest_rageval.reports.results import entry_name  # noqa: PLC0415 - few runs have results
 
             self._compared[nodeid] = {
@@ -158,17 +102,52 @@ class MissingTestsPlugin:
                 if any((entry["threshold"] or {}).get(word) is not None for word in ("max_drop", "max_lost"))
             }
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Count a module that was skipped or cannot be imported: its tests are not gone."""
+        if not report.passed:
+            self._incomplete["not collected", "modules"] += 1
+            self._excused.add(report.nodeid)
+
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over the number of an xdist worker, each of which collects all tests; one without crashed."""
+        output = getattr(node, "workeroutput", {})
+        self._crashed |= "rageval_deselected" not in output
+        self._deselected = max(self._deselected, output.get("rageval_deselected", 0))
+
+    def partial(self, session: pytest.Session) -> str:
+        """Why this run may not have used all that the tests use; empty where all tests ran and passed."""
+        incomplete = [
+            f"{count} {what} {outcome}" for (outcome, what), count in sorted(self._incomplete.items())
+        ]
+        return ", ".join([*incomplete, *self.selected(session)])
+
+    def selected(self, session: pytest.Session) -> list[str]:
+        """Why this run did not run all tests; empty where it did, however they ended."""
+        config, sources = self._config, pytest.Config.ArgsSource
+        reasons = [f"{self._deselected} tests deselected"] if self._deselected else []
+        if config.args_source is sources.ARGS:
+            reasons.append("tests named on the command line")
+        elif config.args_source is sources.INVOCATION_DIR and config.invocation_params.dir != config.rootpath:
+            reasons.append("it was started in a folder below the root directory")
+        reasons += [f"--{name.replace('_', '-')}" for name in SELECTING if getattr(config.option, name, None)]
+        complete = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
+        if not complete or session.shouldstop or session.shouldfail or self._crashed:
+            reasons.append("it was interrupted")
+        return reasons
+
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """After a full run, check the baseline against what was compared."""
+        if self._settings.plan or self._settings.update_baseline:
+            return
         # Few projects have one, and reading it takes imports.
         if self._config.option.collectonly or not os.path.exists(self._settings.baseline):  # noqa: PTH110 - never raises
             return
-        if self._completeness.selected(session):
-            return
-        self._lines = list(self._missing())
-        if self._lines and self._settings.require_baseline:
-            fail_run(session)
+        if not self.selected(session):
+            self._lines = list(self._missing())
+            if self._lines and self._settings.require_baseline:
+                fail_run(session)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """List them, also with -q."""
@@ -202,18 +181,25 @@ class MissingTestsPlugin:
             yield "Is a test gone, or its max_drop? If that is meant, pytest --rageval-update-baseline takes it out."
 
 
-class CassetteWriterPlugin:
-    """The hooks of the process that writes the cassette: the only one, or xdist's controller."""
-
-    NAME: ClassVar[str] = "rageval-cassette"
+class _FilePlugin:
+    """In the process that writes files: what happens to one of them at the end."""
 
     def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
         self._config = config
         self._settings = settings
         self._completeness = completeness
+
+
+class CassetteWriterPlugin(_FilePlugin):
+    """Writes the cassette."""
+
+    NAME: ClassVar[str] = "rageval-cassette"
+
+    def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
+        super().__init__(config, settings, completeness)
         self._lines: dict[str, str] = {}
         self._notes: list[str] = []
-        self._failure = ""
+        self._failure: list[str] = []
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -229,22 +215,18 @@ class CassetteWriterPlugin:
         path = self._settings.cassette
         if path is None or self._config.option.collectonly:
             return
-        from pytest_rageval.llm.cassette import (  # noqa: PLC0415 - rare
-            read_cassette,
-            read_entry,
-            write_cassette,
-        )
+        from pytest_rageval.llm import cassette  # noqa: PLC0415 - rare
 
         self._lines.update(GatePlugin.of(self._config).recorded())
-        used = {key: read_entry(line) for key, line in self._lines.items()}
+        used = {key: cassette.read_entry(line) for key, line in self._lines.items()}
         partial = self._completeness.partial(session)
+        drop = self._settings.drop_unused and not partial
         try:
-            kept = read_cassette(path) if path.exists() else {}
+            kept = cassette.read_cassette(path) if path.exists() else {}
             unused = {key: entry for key, entry in kept.items() if key not in used}
-            drop = self._settings.drop_unused and not partial
-            write_cassette(path, [*used.values(), *(() if drop else unused.values())])
+            cassette.write_cassette(path, [*used.values(), *(() if drop else unused.values())])
         except StoreError as error:
-            self._failure = str(error)
+            self._failure.append(str(error))
             fail_run(session)
             return
         new = len(used.keys() - kept.keys())
@@ -259,8 +241,7 @@ class CassetteWriterPlugin:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print what was written, or why it could not be."""
-        if self._failure:
-            print_lines(terminalreporter, [self._failure], red=True)
+        print_lines(terminalreporter, self._failure, red=True)
         if self._notes and terminalreporter.verbosity >= 0:
             terminalreporter.section("rageval cassette")
             print_lines(terminalreporter, self._notes)
@@ -279,22 +260,20 @@ class CassetteWriterPlugin:
         return f"unused: {by_model}: {listed}{more}{remedy}"
 
 
-class BaselineWriterPlugin:
-    """The hooks of the process that updates the baseline: the only one, or xdist's controller."""
+class BaselineWriterPlugin(_FilePlugin):
+    """Updates the baseline."""
 
     NAME: ClassVar[str] = "rageval-baseline"
 
     def __init__(self, config: pytest.Config, settings: Settings, completeness: CompletenessPlugin) -> None:
-        self._config = config
-        self._settings = settings
-        self._completeness = completeness
+        super().__init__(config, settings, completeness)
         self._entries: dict[str, BaselineEntry] = {}
         self._unfinished: set[str] = set()
         self._failed: dict[str, list[str]] = {}
         self._note = ""
         self._changes: list[str] = []
         self._lowers = False
-        self._failure = ""
+        self._failure: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take over a test's entry; a rerun replaces that of the run before."""
@@ -319,7 +298,7 @@ class BaselineWriterPlugin:
             try:
                 self._write(self._completeness.partial(session))
             except InputError as error:
-                self._failure = str(error)
+                self._failure.append(str(error))
                 fail_run(session)
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if self._config.option.no_summary and reporter is not None:
@@ -329,8 +308,7 @@ class BaselineWriterPlugin:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print what was written and what changed, or the error; with -q only what is lowered or dropped."""
-        if self._failure:
-            print_lines(terminalreporter, [self._failure], red=True)
+        print_lines(terminalreporter, self._failure, red=True)
         if self._note and (terminalreporter.verbosity >= 0 or self._lowers):
             terminalreporter.section("rageval baseline")
             print_lines(terminalreporter, [self._note])
@@ -349,34 +327,21 @@ class BaselineWriterPlugin:
         from pytest_rageval.gate.baseline_update import update_of  # noqa: PLC0415 - rare
         from pytest_rageval.reports.notes import update_text  # noqa: PLC0415 - rare
 
-        path = self._settings.baseline
+        path, old = self._settings.baseline, Baseline.read(self._settings.baseline).tests
         update = update_of(
-            Baseline.read(path).tests,
-            self._entries,
-            unfinished=self._unfinished,
-            failed=self._failed,
-            complete=not partial,
+            old, self._entries, unfinished=self._unfinished, failed=self._failed, complete=not partial
         )
         Baseline(update.tests).write(path)
-        gone = [] if partial else [f"{nodeid}: dropped, it is gone" for nodeid in update.others]
-        self._changes = [
-            *map(update_text, update.moved),
-            *(
-                f"{nodeid} {name}: out of its bounds and lower, the old baseline is kept"
-                for nodeid, name in update.held_back
-            ),
-            *gone,
-            *(
-                f"{nodeid} {name}: dropped, no threshold with max_drop bounds it"
-                for nodeid, name in update.dropped
-            ),
+        held_back = [
+            f"{test} {name}: out of its bounds and lower, the old baseline is kept"
+            for test, name in update.held_back
         ]
-        lowered = any(moved.lowered for moved in update.moved)
-        self._lowers = bool(update.held_back or gone or update.dropped or lowered)
-        others = ""
-        if update.others:
-            fate = (
-                f"kept, since this was no full run ({partial})" if partial else "dropped, since they are gone"
-            )
-            others = f"; {len(update.others)} others {fate}"
+        gone = [] if partial else [f"{test}: dropped, it is gone" for test in update.others]
+        dropped = [
+            f"{test} {name}: dropped, no threshold with max_drop bounds it" for test, name in update.dropped
+        ]
+        self._changes = [*map(update_text, update.moved), *held_back, *gone, *dropped]
+        self._lowers = bool(held_back or gone or dropped) or any(moved.lowered for moved in update.moved)
+        fate = f"kept, since this was no full run ({partial})" if partial else "dropped, since they are gone"
+        others = f"; {len(update.others)} others {fate}" if update.others else ""
         self._note = f"baseline: {path} ({len(self._entries)} tests written{others})"

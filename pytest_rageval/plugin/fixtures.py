@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import pytest
 
 from pytest_rageval.errors import did_you_mean
-from pytest_rageval.plugin.runner import MARKERS, GatePlugin, checked_prompts
+from pytest_rageval.plugin.runner import MARKERS, GatePlugin, checked_prompts, or_failure
 from pytest_rageval.plugin.terminal import failure, print_lines
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ __all__ = [
     "rageval_retriever",
 ]
 
-PREFIX: Final = "rageval"
 EVALSET: Final = "rageval_evalset"
 
 NO_RETRIEVER: Final = """\
@@ -49,19 +48,28 @@ def rageval_retriever() -> object:
 @pytest.fixture(scope="session")
 def rageval_prompts(pytestconfig: pytest.Config) -> Mapping[str, str]:
     """Prompts that replace the package's own, by name. Default: those of the file of --rageval-prompts."""
-    return GatePlugin.of(pytestconfig).prompts()
+    path = GatePlugin.of(pytestconfig).settings.prompts
+    if path is None:
+        return {}
+    from pytest_rageval.prompts.rendering import read_templates  # noqa: PLC0415 - few runs have such a file
+
+    return or_failure(lambda: read_templates(path))
 
 
 @pytest.fixture(scope="session")
 def rageval_generator(pytestconfig: pytest.Config, rageval_prompts: object) -> object:
     """The generator: a callable (question, passages) -> str, sync or async. Default: the model in force."""
-    return GatePlugin.of(pytestconfig).default_generator(rageval_prompts)
+    from pytest_rageval.session.models import DefaultGenerator  # noqa: PLC0415 - marked tests alone need it
+
+    return DefaultGenerator(GatePlugin.of(pytestconfig).session.models, checked_prompts(rageval_prompts))
 
 
 @pytest.fixture(scope="session")
 def rageval_judge(pytestconfig: pytest.Config, rageval_prompts: object) -> object:
     """The judge: an object with compare(question, references, prediction). Default: as in the header."""
-    return GatePlugin.of(pytestconfig).default_judge(rageval_prompts)
+    from pytest_rageval.session.models import DefaultJudge  # noqa: PLC0415 - marked tests alone need it
+
+    return DefaultJudge(GatePlugin.of(pytestconfig).session.models, checked_prompts(rageval_prompts))
 
 
 @pytest.fixture(scope="session")
@@ -138,7 +146,7 @@ class MarksPlugin:
 
     def _problem(self, item: pytest.Item) -> str:
         """An error about an unknown marker of an item; empty without one."""
-        names = [mark.name for mark in item.iter_markers() if mark.name.lower().startswith(PREFIX)]
+        names = [mark.name for mark in item.iter_markers() if mark.name.lower().startswith("rageval")]
         if not names:
             return ""
         # The declared markers: ours, and those of the user with our prefix.
@@ -146,7 +154,7 @@ class MarksPlugin:
         unknown = next((name for name in names if name not in known), None)
         if unknown is None:
             return ""
-        ours = sorted(name for name in known if name.startswith(PREFIX))
+        ours = sorted(name for name in known if name.startswith("rageval"))
         return (
             f"{item.nodeid} has the mark {unknown}, which does nothing.{did_you_mean(unknown, ours)}\n"
             f"There are: {', '.join(ours)}. One of your own is named under `markers` in pytest's configuration."

@@ -3,25 +3,26 @@
 import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pytest
 
-from pytest_rageval.evaluations.label_agreement import ANNOTATORS, MEASURES, Agreement, AgreementRequest
 from pytest_rageval.model import Example, Ranking
-from pytest_rageval.plugin.terminal import argument_of, failure
-from pytest_rageval.plugin.xdist import plain_nodeid
+from pytest_rageval.plugin.terminal import argument_of, failure, plain_nodeid
 from pytest_rageval.scores import Score
 from pytest_rageval.session import Session
 from pytest_rageval.session.evaluated_test import EvaluatedTest, OutOfBoundsError
 from pytest_rageval.session.pipelines import MarkedTest
+
+if TYPE_CHECKING:
+    from pytest_rageval.evaluations.label_agreement import Agreement
 
 __all__ = ["Rageval", "marked_test", "parametrization"]
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-COMPONENTS: Final = ("rageval_retriever", "rageval_generator", "rageval_judge")
+COMPONENTS: Final = frozenset({"rageval_retriever", "rageval_generator", "rageval_judge"})
 
 
 class Rageval:
@@ -59,10 +60,10 @@ class Rageval:
         self,
         ks: Sequence[int] = (1, 3, 5, 10),
         *,
-        annotators: Sequence[str] = ANNOTATORS,
-        measures: Sequence[str] = MEASURES,
+        annotators: Sequence[str] | None = None,
+        measures: Sequence[str] | None = None,
         label: str | None = None,
-    ) -> Agreement:
+    ) -> "Agreement":
         """How each way to label passages agrees with the answers that the generator gives from them.
 
         Over the questions of the test's eval set, Kendall's tau and Spearman's rho between each
@@ -71,8 +72,8 @@ class Rageval:
         Args:
             ks: cut-offs.
             annotators: "erag" (the answer from that passage alone is right), "contains" (it contains a
-                reference answer), "gold" (people say so) and "relevance" (the judge says so).
-            measures: of the labels of a ranking: "p", "recall", "map", "mrr", "ndcg", "hit".
+                reference answer), "gold" (people say so) and "relevance" (the judge says so). Default: all four.
+            measures: of the labels of a ranking: "p", "recall", "map", "mrr", "ndcg", "hit". Default: all.
             label: how an answer is scored, from one passage and from all: an expression such as
                 "em" or "rougeL", or None for the comparator in force. Where it grades, eRAG has p,
                 ndcg and hit only.
@@ -85,6 +86,14 @@ class Rageval:
             InputError: a name is unknown.
             RagevalError: the answers from all passages cannot be scored.
         """
+        from pytest_rageval.evaluations.label_agreement import (  # noqa: PLC0415 - few tests ask
+            ANNOTATORS,
+            MEASURES,
+            AgreementRequest,
+        )
+
+        annotators = ANNOTATORS if annotators is None else annotators
+        measures = MEASURES if measures is None else measures
         return self._shown(lambda: self._test.agreement(AgreementRequest(annotators, measures, ks, label)))
 
     def retrieve(self, query: str, k: int) -> Ranking:
@@ -145,13 +154,10 @@ def parametrization(item: pytest.Item) -> dict[str, Any]:
     system: dict[str, str] = {}
     own: dict[str, str] = {}
     for names, text in _ids(item, callspec):
-        is_own = any(name in requested for name in names) and not any(name in COMPONENTS for name in names)
+        is_own = not requested.keys().isdisjoint(names) and COMPONENTS.isdisjoint(names)
         (own if is_own else system)[", ".join(names)] = text
-    return {
-        "function": item.nodeid.partition(f"[{callspec.id}]")[0],
-        "system": system,
-        "parameters": own,
-    }
+    function = item.nodeid.partition(f"[{callspec.id}]")[0]
+    return {"function": function, "system": system, "parameters": own}
 
 
 def _ids(item: pytest.Item, callspec: Any) -> list[tuple[tuple[str, ...], str]]:

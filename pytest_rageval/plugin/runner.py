@@ -4,18 +4,25 @@ So a score out of its bounds is a failure, and a score that cannot be computed i
 """
 
 import inspect
-from collections.abc import Callable, Generator, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Generator, Mapping
 from functools import cached_property
-from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import pytest
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError, Unscored, places
-from pytest_rageval.plugin.terminal import Progress, fail_run, failure, place_failure, print_line, print_lines
-from pytest_rageval.plugin.xdist import plain_nodeid, run_context
+from pytest_rageval.plugin.terminal import (
+    Progress,
+    cut_traceback,
+    fail_run,
+    failure,
+    place_failure,
+    plain_nodeid,
+    print_line,
+    print_lines,
+)
 from pytest_rageval.printable import printable
 
 if TYPE_CHECKING:
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
     from pytest_rageval.session import Session
     from pytest_rageval.session.evaluated_test import EvaluatedTest
 
-__all__ = ["MARKERS", "GatePlugin", "PlanningPlugin", "checked_prompts"]
+__all__ = ["MARKERS", "GatePlugin", "PlanningPlugin", "checked_prompts", "or_failure"]
 
 T = TypeVar("T")
 
@@ -38,8 +45,6 @@ OURS: Final = frozenset({"rageval", "rageval_llm"})
 
 LIMITS: Final = {0: 10, 1: 25}
 """Number of lost questions that a failure shows, by verbosity: 3 below, all above."""
-
-PACKAGE: Final = Path(__file__).parents[1]
 
 
 class GatePlugin:
@@ -62,20 +67,21 @@ class GatePlugin:
         """The plugin object of this process."""
         plugin = config.pluginmanager.get_plugin(cls.NAME)
         if not isinstance(plugin, cls):
-            message = "the rageval plugin is not active in this process"
-            raise pytest.UsageError(message)
+            raise pytest.UsageError("the rageval plugin is not active in this process")
         return plugin
 
     @property
     def session(self) -> "Session":
         """What the tests share, made at the first use: here the heavy imports happen."""
         if self._session is None:
-            from pytest_rageval.session import Session  # noqa: PLC0415
+            from pytest_rageval.session import RunContext, Session  # noqa: PLC0415
 
             self._progress = Progress(self.config, self._progress_line)
             registry, tick = self.registry, self._progress.tick
-            self._session = _or_failure(
-                lambda: Session(self.settings, context=run_context(self.config), registry=registry, tick=tick)
+            sent = getattr(self.config, "workerinput", {})
+            run, workers = sent.get("rageval_run", uuid.uuid4().hex), int(sent.get("workercount", 1))
+            self._session = or_failure(
+                lambda: Session(self.settings, context=RunContext(run, workers), registry=registry, tick=tick)
             )
         return self._session
 
@@ -101,25 +107,6 @@ class GatePlugin:
             return self.registry.reports
         except pytest.fail.Exception:
             return {}
-
-    def prompts(self) -> Mapping[str, str]:
-        """The prompts of the file that the options name."""
-        from pytest_rageval.prompts.rendering import read_templates  # noqa: PLC0415 - see session
-
-        path = self.settings.prompts
-        return {} if path is None else _or_failure(lambda: read_templates(path))
-
-    def default_generator(self, prompts: object) -> object:
-        """The default generator, with these prompts."""
-        from pytest_rageval.session.models import DefaultGenerator  # noqa: PLC0415 - see session
-
-        return DefaultGenerator(self.session.models, checked_prompts(prompts))
-
-    def default_judge(self, prompts: object) -> object:
-        """The default judge, with these prompts."""
-        from pytest_rageval.session.models import DefaultJudge  # noqa: PLC0415 - see session
-
-        return DefaultJudge(self.session.models, checked_prompts(prompts))
 
     def evaluate(self, item: pytest.Item, retriever: object, generator: object, judge: object) -> "Rageval":
         """Evaluate the markers of a test, and return the object that the test receives."""
@@ -152,9 +139,9 @@ class GatePlugin:
 
     def recorded(self) -> dict[str, str]:
         """The replies that this process used and that are to be recorded, as lines of a cassette."""
-        if self._session is None:
+        if self._session is None or not self.settings.record:
             return {}
-        from pytest_rageval.llm.cassette import entry_line  # noqa: PLC0415 - see session
+        from pytest_rageval.llm.cassette import entry_line  # noqa: PLC0415 - few runs record
 
         return {key: entry_line(entry) for key, entry in self._session.gateway.used.items()}
 
@@ -196,17 +183,14 @@ class GatePlugin:
     def pytest_runtest_call(self, item: pytest.Item) -> None:
         """Fail a test whose markers' scores are out of bounds, before its own statements."""
         if item.nodeid in self._tests:
-            failures = self._tests[item.nodeid].failures()
-            if failures:
-                raise failure("\n\n".join(failures), self._tests[item.nodeid].summary)
-            return
-        late = next(filter(item.get_closest_marker, MARKERS), None)
-        if late is not None:
-            message = (
+            test = self._tests[item.nodeid]
+            if failures := test.failures():
+                raise failure("\n\n".join(failures), test.summary)
+        elif late := next(filter(item.get_closest_marker, MARKERS), None):
+            raise failure(
                 f"{late} does nothing here: it came when the test had begun, or the test has no fixtures.\n"
                 "Mark the test in its file, or in pytest_collection_modifyitems."
             )
-            raise failure(message)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -219,7 +203,7 @@ class GatePlugin:
                 raise failure(violations)
             except pytest.fail.Exception as error:
                 call.excinfo = pytest.ExceptionInfo.from_exception(error)
-        _cut_traceback(call.excinfo)
+        cut_traceback(call.excinfo)
         report = yield
         if report.failed and call.excinfo is not None and self._is_ours(call.excinfo.value):
             place_failure(report, item, call.excinfo.value)
@@ -241,20 +225,17 @@ class GatePlugin:
         """Close the session; warn where the user's code holds that up."""
         blocking = None if self._session is None else self._session.close()
         if blocking is not None:
-            print_line(
-                self.config,
-                "rageval: warning: async code still runs and blocks the event loop, so that connections and files are "
-                f"not closed: {blocking}",
-            )
+            what = "async code still runs and blocks the event loop, so that connections and files are not closed"
+            print_line(self.config, f"rageval: warning: {what}: {blocking}")
 
     def _violations(self, item: pytest.Item) -> str:
         """The thresholds of `score` calls that a test did not keep though it ended well, as text."""
         violations = self._tests[item.nodeid].violations() if item.nodeid in self._tests else []
-        if not violations:
-            return ""
-        problem = "A threshold was not kept, and the test caught the failure, or skipped itself behind it"
-        remedy = "Where that is meant, leave out the bound and assert on the score."
-        return "\n\n".join([f"{problem}.\n{remedy}", *violations])
+        head = (
+            "A threshold was not kept, and the test caught the failure, or skipped itself behind it.\n"
+            "Where that is meant, leave out the bound and assert on the score."
+        )
+        return "\n\n".join([head, *violations]) if violations else ""
 
     def _results(self, item: pytest.Item) -> dict[str, Any] | None:
         """A test's entry for the report, with what it asked of models; None for a test that is not ours."""
@@ -263,18 +244,16 @@ class GatePlugin:
         if not ours and self._session is None:
             return None
         from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - see session
+        from pytest_rageval.plugin.rageval_fixture import parametrization  # noqa: PLC0415
 
         usage = Usage() if self._session is None else self._session.usage
         asked = usage - self._usage_before.pop(item.nodeid, Usage())
         test = self._tests.pop(item.nodeid, None)
         if not ours and asked == Usage():
             return None
-        results: dict[str, Any] = {"nodeid": plain_nodeid(item.nodeid), "evalset": None, "scores": []}
-        if test is not None:
-            from pytest_rageval.plugin.rageval_fixture import parametrization  # noqa: PLC0415 - loaded by now
-
-            results |= {**parametrization(item), **test.results()}
-        return {**results, "llm": asked.plain()}
+        found = {} if test is None else {**parametrization(item), **test.results()}
+        nodeid = plain_nodeid(item.nodeid)
+        return {"nodeid": nodeid, "evalset": None, "scores": [], **found, "llm": asked.plain()}
 
     def _is_ours(self, error: BaseException) -> bool:
         """Whether the text of a failure is this package's: then its summary is one line."""
@@ -287,18 +266,20 @@ class GatePlugin:
         return LIMITS.get(verbosity, 3 if verbosity < 0 else None)
 
     def _progress_line(self) -> str:
-        usage = self.session.gateway.usage
+        usage = self.session.usage
         return f"{usage.requests} replies asked for, {usage.cached} from the cache, {usage.live} live"
 
 
-def checked_prompts(prompts: object) -> "Prompts":
-    """The value of the fixture `rageval_prompts`, as prompts that can be sent; else the test fails."""
+def checked_prompts(prompts: object) -> "Prompts | None":
+    """The value of the fixture `rageval_prompts`, as prompts that can be sent; None where it replaces none."""
+    if prompts == {}:
+        return None
     from pytest_rageval.prompts.rendering import prompts_of  # noqa: PLC0415 - see session
 
-    return _or_failure(lambda: prompts_of(prompts, "rageval_prompts"))
+    return or_failure(lambda: prompts_of(prompts, "rageval_prompts"))
 
 
-def _or_failure(make: Callable[[], T]) -> T:
+def or_failure(make: Callable[[], T]) -> T:
     """The result; an error becomes a failure without our traceback."""
     try:
         return make()
@@ -317,8 +298,7 @@ class PlanningPlugin:
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave out the tests that ask no models."""
-        others = [item for item in items if not _asks(item)]
-        if others:
+        if others := [item for item in items if not _asks(item)]:
             config.hook.pytest_deselected(items=others)
             items[:] = filter(_asks, items)
 
@@ -346,12 +326,10 @@ class PlanningPlugin:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """List the tests that were not planned to their end."""
-        if not self._unfinished:
-            return
-        n = len(self._unfinished)
-        tests = f"{n} test{'' if n == 1 else 's'} could not be planned to the end"
-        head = f"{tests}; what is asked behind these places is not counted:"
-        print_lines(terminalreporter, [head, *(f"  {line}" for line in self._unfinished)], red=True)
+        if n := len(self._unfinished):
+            tests = f"{n} test{'' if n == 1 else 's'} could not be planned to the end"
+            head = f"{tests}; what is asked behind these places is not counted:"
+            print_lines(terminalreporter, [head, *(f"  {line}" for line in self._unfinished)], red=True)
 
 
 def _asks(item: pytest.Item) -> bool:
@@ -370,47 +348,3 @@ def _ended_early(item: pytest.Item, call: pytest.CallInfo[None]) -> str:
     own = next((each for each in reversed(call.excinfo.traceback) if each.path == item.path), place)
     first, *_ = f"{type(error).__name__}: {error}".splitlines()
     return f"line {own.lineno + 1}, {first}"
-
-
-def _cut_traceback(excinfo: pytest.ExceptionInfo[BaseException] | None) -> None:
-    """Cut the frames of this package, and the causes, from our errors: their text has all that users need.
-
-    Also from ours among the causes of a user's exception or in a group: pytest shows these too, and with
-    `--showlocals` the variables of each frame.
-    """
-    if excinfo is None:
-        return
-    for error in _chain(excinfo.value):
-        if isinstance(error, RagevalError | Unscored):
-            error.__cause__, error.__suppress_context__ = None, True
-            _cut(error)
-    # A frame list is cached where the exception was printed before, as by `--debug`.
-    excinfo.traceback = type(excinfo.traceback)(excinfo.tb)
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An exception with its causes, its contexts and the members of its groups."""
-    found, seen = [error], set[int]()
-    while found:
-        each = found.pop()
-        if id(each) in seen:
-            continue
-        seen.add(id(each))
-        found += [one for one in (each.__cause__, each.__context__) if one is not None]
-        found += each.exceptions if isinstance(each, BaseExceptionGroup) else ()
-        yield each
-
-
-def _cut(error: BaseException) -> None:
-    last = error.__traceback__
-    if _is_ours(last):
-        error.__traceback__ = None
-        return
-    while last is not None:
-        if _is_ours(last.tb_next):
-            last.tb_next = None
-        last = last.tb_next
-
-
-def _is_ours(frame: TracebackType | None) -> bool:
-    return frame is not None and Path(frame.tb_frame.f_code.co_filename).is_relative_to(PACKAGE)

@@ -1,17 +1,15 @@
 """The end of a run: the table or the plan on the terminal, and the report files."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pytest
 
 from pytest_rageval.config import Settings
-from pytest_rageval.files import write_whole
 from pytest_rageval.plugin.runner import GatePlugin
 from pytest_rageval.plugin.terminal import argument_of, fail_run, print_lines
 from pytest_rageval.printable import one_line, printable
@@ -40,7 +38,7 @@ GREEN: Final = frozenset({"passed", "skipped", "xfailed"})
 
 
 class SummaryPlugin:
-    """The hooks of the process that reports: the only one, or xdist's controller."""
+    """In the process that reports, the only one or xdist's controller."""
 
     NAME: ClassVar[str] = "rageval-outcome"
 
@@ -57,14 +55,19 @@ class SummaryPlugin:
 
     def pytest_report_header(self) -> str:
         """Name the generator, the way to compare answers, and the cassette."""
-        cassette = self._settings.cassette
-        header = f"rageval: {self._settings.in_force()}" + (f", cassette {cassette.name}" if cassette else "")
-        return one_line(header)
+        cassette = f", cassette {path.name}" if (path := self._settings.cassette) else ""
+        return one_line(f"rageval: {self._settings.in_force()}{cassette}")
 
     def pytest_sessionstart(self) -> None:
         """Refuse report files of unknown kinds."""
-        if self._settings.report:
-            _check_suffixes(self._config, self._settings.report)
+        for path in self._settings.report:
+            from pytest_rageval.reports import KINDS  # noqa: PLC0415 - few runs write reports
+
+            # Asking other plugins imports much: only where the suffix is not built in.
+            if path.suffix not in KINDS and path.suffix not in (added := GatePlugin.of(self._config).reports):
+                *most, last = sorted({*KINDS, *added})
+                expected = f"expected a file name that ends in {', '.join(most)} or {last}."
+                raise pytest.UsageError(printable(f"--rageval-report is '{path.name}': {expected}"))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect a test's results; a rerun replaces those of the run before."""
@@ -97,12 +100,15 @@ class SummaryPlugin:
         if self._settings.plan:
             self._notes.append("no report: a plan has no results")
             return
-        from pytest_rageval.reports.results import report_document, usage_entry  # noqa: PLC0415 - see above
+        from pytest_rageval.files import write_whole  # noqa: PLC0415 - few runs write reports
+        from pytest_rageval.reports import KINDS  # noqa: PLC0415
+        from pytest_rageval.reports.results import report_document, usage_entry  # noqa: PLC0415
 
+        matrix, ratings = self._systems
         document = report_document(
             self._sorted,
-            matrix=self._matrix,
-            ratings=self._ratings,
+            matrix=matrix,
+            ratings=ratings,
             settings=self._settings.entry(),
             llm=usage_entry(self._usage),
             package=version("pytest-rageval"),
@@ -111,8 +117,17 @@ class SummaryPlugin:
             stopped=exitstatus == pytest.ExitCode.INTERRUPTED
             or bool(session.shouldfail or session.shouldstop),
         )
-        for path, problem in _write(self._config, self._settings.report, document):
-            if problem:
+        # A plugin may replace a built-in report.
+        kinds = {**KINDS, **GatePlugin.of(self._config).reports}
+        for path in self._settings.report:
+            try:
+                text = kinds[path.suffix](document)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                # UTF-8 has no half of a surrogate pair; this is JSON's escape for it.
+                write_whole(path, [text.encode(errors="backslashreplace")])
+            except Exception as error:  # noqa: BLE001 - a plugin's error must not prevent the baseline or other reports
+                strerror = error.strerror or str(error) if isinstance(error, OSError) else None
+                problem = strerror or f"{type(error).__name__}: {error}"
                 self._problems.append(f"The report {path} cannot be written: {problem}.")
                 # Else the file of an earlier run would be read as this run's.
                 fail_run(session)
@@ -124,10 +139,9 @@ class SummaryPlugin:
         """Print the table, or the plan, and what was written; warnings also with -q. Last before pytest's summary."""
         # A plan is the purpose of its run: it is shown with -q too.
         shown = (self._usage_of or self._notes) and (self._settings.plan or terminalreporter.verbosity >= 0)
-        lines = [*(self._plan() if self._settings.plan else self._table()), *self._notes] if shown else []
-        if lines:
+        if shown and (lines := [*self._lines(), *self._notes]):
             terminalreporter.section("rageval")
-        print_lines(terminalreporter, lines)
+            print_lines(terminalreporter, lines)
         if self._tests:
             from pytest_rageval.reports.terminal import warning_lines  # noqa: PLC0415 - few runs do
 
@@ -135,12 +149,8 @@ class SummaryPlugin:
         print_lines(terminalreporter, self._problems, yellow=True)
 
     def _add_without_results(self, report: pytest.TestReport | pytest.CollectReport) -> None:
-        self._tests[report.nodeid] = {
-            "nodeid": report.nodeid,
-            **_outcome(report),
-            "evalset": None,
-            "scores": [],
-        }
+        nothing: dict[str, Any] = {"evalset": None, "scores": []}
+        self._tests[report.nodeid] = {"nodeid": report.nodeid, **_outcome(report), **nothing}
 
     @property
     def _usage(self) -> "Usage":
@@ -154,39 +164,32 @@ class SummaryPlugin:
         return [self._tests[nodeid] for nodeid in sorted(self._tests)]
 
     @cached_property
-    def _matrix(self) -> list[dict[str, Any]]:
-        """Systems × scores, computed when all tests have ended."""
-        from pytest_rageval.reports.systems import matrix_entries  # noqa: PLC0415 - few runs do
+    def _systems(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Systems × scores, and the ratings of systems by their battles against the references."""
+        from pytest_rageval.reports.systems import matrix_entries, ratings_entries  # noqa: PLC0415 - few runs do
 
-        return matrix_entries(self._sorted, seed=self._settings.seed)
+        seed = self._settings.seed
+        return matrix_entries(self._sorted, seed=seed), ratings_entries(self._sorted, seed=seed)
 
-    @property
-    def _ratings(self) -> list[dict[str, Any]]:
-        """The ratings of systems by their battles against the references in the arena."""
-        from pytest_rageval.reports.systems import ratings_entries  # noqa: PLC0415 - few runs do
-
-        return ratings_entries(self._sorted, seed=self._settings.seed)
-
-    def _table(self) -> list[str]:
+    def _lines(self) -> list[str]:
+        """The table, or the plan."""
         from pytest_rageval.reports.results import usage_entry, usage_lines  # noqa: PLC0415
         from pytest_rageval.reports.systems import matrix_lines, ratings_lines  # noqa: PLC0415
-        from pytest_rageval.reports.terminal import gain_lines, table_lines  # noqa: PLC0415
+        from pytest_rageval.reports.terminal import gain_lines, plan_lines, table_lines  # noqa: PLC0415
 
+        if self._settings.plan:
+            return plan_lines(sorted(self._usage_of.items()))
         # pytest itself reports tests that ended before they had a score.
         tests = [test for test in self._sorted if _has_table(test)]
+        matrix, ratings = self._systems
         return [
             *(table_lines(tests) if tests else ()),
-            *matrix_lines(self._matrix),
-            *ratings_lines(self._ratings),
+            *matrix_lines(matrix),
+            *ratings_lines(ratings),
             *gain_lines(self._sorted, partial(argument_of, self._config)),
             *usage_lines(usage_entry(self._usage)),
             *([f"legend: {LEGEND}"] if tests else ()),
         ]
-
-    def _plan(self) -> list[str]:
-        from pytest_rageval.reports.terminal import plan_lines  # noqa: PLC0415 - few runs do
-
-        return plan_lines(sorted(self._usage_of.items()))
 
 
 def _has_table(results: Mapping[str, Any]) -> bool:
@@ -194,11 +197,7 @@ def _has_table(results: Mapping[str, Any]) -> bool:
 
 
 def _outcome(report: pytest.TestReport | pytest.CollectReport) -> Mapping[str, str]:
-    """The outcome of one phase of a test, with pytest's message, without a traceback.
-
-    A phase failed, is in error, was skipped, or failed as expected (xfailed); a module that cannot be
-    collected is in error.
-    """
+    """The outcome of one phase of a test, or of a module that cannot be collected, with pytest's message."""
     if report.passed:
         return PASSED
     if report.skipped:
@@ -219,44 +218,3 @@ def _worse(one: Mapping[str, str], other: Mapping[str, str]) -> Mapping[str, str
     if one is PASSED or (one["outcome"] in GREEN and other["outcome"] not in GREEN):
         return other
     return one
-
-
-def _check_suffixes(config: pytest.Config, paths: Sequence[Path]) -> None:
-    """Validate report suffixes before the run.
-
-    Raises:
-        UsageError: no report has the suffix of a file.
-    """
-    from pytest_rageval.reports import KINDS  # noqa: PLC0415 - few runs write reports
-
-    for path in paths:
-        # Asking other plugins imports much: only where the suffix is not built in.
-        if path.suffix not in KINDS and path.suffix not in (added := GatePlugin.of(config).reports):
-            *most, last = sorted({*KINDS, *added})
-            message = (
-                f"--rageval-report is '{path.name}': expected a file name that ends in "
-                f"{', '.join(most)} or {last}."
-            )
-            raise pytest.UsageError(printable(message))
-
-
-def _write(
-    config: pytest.Config, paths: Sequence[Path], document: Mapping[str, Any]
-) -> Iterator[tuple[Path, str]]:
-    """Write each report file; yield it with the reason why it cannot be written, or an empty text."""
-    from pytest_rageval.reports import KINDS  # noqa: PLC0415 - few runs write reports
-
-    # A plugin may replace a built-in report.
-    kinds = {**KINDS, **GatePlugin.of(config).reports}
-    for path in paths:
-        try:
-            text = kinds[path.suffix](document)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            # UTF-8 has no half of a surrogate pair; this is JSON's escape for it.
-            write_whole(path, [text.encode(errors="backslashreplace")])
-        except OSError as error:
-            yield path, error.strerror or str(error)
-        except Exception as error:  # noqa: BLE001 - a plugin's error must not prevent the baseline or other reports
-            yield path, f"{type(error).__name__}: {error}"
-        else:
-            yield path, ""

@@ -1,4 +1,4 @@
-"""What the plugin prints, and the line of progress. Foreign text is made safe for terminals and CI logs here."""
+"""What the plugin prints, made safe for terminals and CI logs; the line of progress; tracebacks without our frames."""
 
 import os
 import shlex
@@ -6,20 +6,35 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from pytest_rageval.errors import RagevalError, Unscored
 from pytest_rageval.printable import one_line, printable
 
 if TYPE_CHECKING:
-    from pytest_rageval.llm.rate_limits import Wait
+    from pytest_rageval.llm.rate_limits import Announcer, Wait
 
-__all__ = ["Progress", "argument_of", "fail_run", "failure", "place_failure", "print_line", "print_lines"]
+__all__ = [
+    "Progress",
+    "argument_of",
+    "cut_traceback",
+    "fail_run",
+    "failure",
+    "place_failure",
+    "plain_nodeid",
+    "print_line",
+    "print_lines",
+]
+
+PACKAGE: Final = Path(__file__).parents[1]
 
 DELAY_S: Final = 1.0
 """The line of progress appears after this time."""
@@ -119,6 +134,17 @@ def print_line(config: pytest.Config, text: str) -> None:
     _uncaptured(config, write)
 
 
+def plain_nodeid(nodeid: str) -> str:
+    """The node id without the group that xdist's workers append with `--dist loadgroup`.
+
+    >>> plain_nodeid("test_a.py::test_b[x@y]@slow"), plain_nodeid("at@home/test_a.py::test_b[x@y]")
+    ('test_a.py::test_b[x@y]', 'at@home/test_a.py::test_b[x@y]')
+    """
+    at = nodeid.rfind("@")
+    # An "@" of a path or a parameter comes before the last "::" or "]".
+    return nodeid[:at] if at > max(nodeid.rfind("]"), nodeid.rfind("::")) else nodeid
+
+
 class Progress:
     """A line that is rewritten in place while models are asked; without a terminal, warnings of long waits.
 
@@ -128,29 +154,27 @@ class Progress:
     """
 
     def __init__(self, config: pytest.Config, line: Callable[[], str]) -> None:
-        from pytest_rageval.llm.rate_limits import Announcer  # noqa: PLC0415 - with asyncio
-
         self._config = config
         self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
         self._line = line
         self._enabled = self._reporter is not None and self._reporter.isatty and config.get_verbosity() >= 0
         self._began: float | None = None
         self._updated: float | None = None
-        self._announce = Announcer(partial(print_line, config))
+        self._announcer: Announcer | None = None
 
     def tick(self, waits: "Sequence[Wait]") -> None:
-        """Show or update the line, if it is time to.
-
-        Args:
-            waits: the servers that do not answer now.
-        """
+        """Show or update the line, if it is time to; `waits` are the servers that do not answer now."""
         if threading.current_thread() is not threading.main_thread():
             # pytest's capturing and its terminal are for the main thread.
             return
         if self._enabled:
             self._show(waits)
-        else:
-            self._announce(waits)
+        elif waits or self._announcer:
+            if self._announcer is None:
+                from pytest_rageval.llm.rate_limits import Announcer  # noqa: PLC0415 - loaded where a server is waited for
+
+                self._announcer = Announcer(partial(print_line, self._config))
+            self._announcer(waits)
 
     def clear(self) -> None:
         """Remove the line."""
@@ -181,8 +205,49 @@ class Progress:
 
 def _uncaptured(config: pytest.Config, write: Callable[[], None]) -> None:
     capture: Any = config.pluginmanager.get_plugin("capturemanager")
-    if capture is None:
+    with nullcontext() if capture is None else capture.global_and_fixture_disabled():
         write()
-    else:
-        with capture.global_and_fixture_disabled():
-            write()
+
+
+def cut_traceback(excinfo: pytest.ExceptionInfo[BaseException] | None) -> None:
+    """Cut the frames of this package, and the causes, from our errors: their text has all that users need.
+
+    Also from ours among the causes of a user's exception or in a group: pytest shows these too, and with
+    `--showlocals` the variables of each frame.
+    """
+    if excinfo is None:
+        return
+    for error in _chain(excinfo.value):
+        if isinstance(error, RagevalError | Unscored):
+            error.__cause__, error.__suppress_context__ = None, True
+            _cut(error)
+    # A frame list is cached where the exception was printed before, as by `--debug`.
+    excinfo.traceback = type(excinfo.traceback)(excinfo.tb)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An exception with its causes, its contexts and the members of its groups."""
+    found, seen = [error], set[int]()
+    while found:
+        each = found.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        found += [one for one in (each.__cause__, each.__context__) if one is not None]
+        found += each.exceptions if isinstance(each, BaseExceptionGroup) else ()
+        yield each
+
+
+def _cut(error: BaseException) -> None:
+    last = error.__traceback__
+    if _is_ours(last):
+        error.__traceback__ = None
+        return
+    while last is not None:
+        if _is_ours(last.tb_next):
+            last.tb_next = None
+        last = last.tb_next
+
+
+def _is_ours(frame: TracebackType | None) -> bool:
+    return frame is not None and Path(frame.tb_frame.f_code.co_filename).is_relative_to(PACKAGE)

@@ -9,8 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from pytest_rageval.reports.html import html_report
-from pytest_rageval.reports.markdown import markdown_report
+from pytest_rageval.late import Late
 
 __all__ = ["KINDS", "json_report"]
 
@@ -21,7 +20,7 @@ def json_report(document: Mapping[str, Any]) -> str:
 
 
 KINDS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
-    ".html": html_report,
+    ".html": Late("reports.html", "html_report"),
     ".json": json_report,
-    ".md": markdown_report,
+    ".md": Late("reports.markdown", "markdown_report"),
 }

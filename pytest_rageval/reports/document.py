@@ -21,6 +21,7 @@ class ComparisonEntry(TypedDict, total=False):
     detectable_drop: float | None
     examples_needed: int | None
     clusters: int
+    design_effect: float
     worse: list[str]
     better: list[str]
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pytest_rageval.calibration.findings import Calibration, CalibrationRuling, LabelledVerdict
+from pytest_rageval.calibration import Calibration, CalibrationRuling, LabelledVerdict
 from pytest_rageval.evalsets.human_labels import LabelledPair, Scale
 from pytest_rageval.reports.layout import aligned, field_lines, wrapped
 from pytest_rageval.reports.notes import short

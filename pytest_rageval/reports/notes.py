@@ -10,13 +10,15 @@ from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from statistics import fmean
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pytest_rageval.gate.baseline_update import Moved
 from pytest_rageval.gate.verdict import Ruling
 from pytest_rageval.reports.document import ComparisonEntry, ScoreEntry
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.stats.agreement import Tally
+
+if TYPE_CHECKING:
+    from pytest_rageval.gate.baseline_update import Moved
 
 __all__ = [
     "TEXTS",
@@ -39,6 +41,9 @@ __all__ = [
 
 REASONS: Final = 5
 """How many different reasons are shown."""
+
+NOTABLE: Final = 1.2
+"""From this design effect on, a test that takes questions to be independent raises more false alarms than alpha."""
 
 BETTER: Final = 8
 """How many of the questions that got better are named."""
@@ -80,6 +85,7 @@ def baseline_entry(ruling: Ruling) -> ComparisonEntry | None:
             "alpha": drop.alpha,
             "detectable_drop": drop.detectable,
             "examples_needed": drop.needed,
+            "design_effect": drop.design_effect,
         }
     )
     if drop is not None and drop.clusters is not None:
@@ -117,9 +123,14 @@ def _baseline_text(entry: ScoreEntry) -> str:
     if better := baseline["better"]:
         named = ", ".join(better[:BETTER]) + (", …" if len(better) > BETTER else "")
         changes += f"; {len(better)} better: {named}" if changes else f"{len(better)} better: {named}"
-    return (
-        f"baseline {baseline['mean']:.3f}{over}, {_drop_text(baseline)}{f' ({changes})' if changes else ''}"
+    effect = baseline.get("design_effect", 1.0)
+    shared = (
+        f"; design effect of shared gold {effect:.1f}"
+        if effect >= NOTABLE and "clusters" not in baseline
+        else ""
     )
+    drop = _drop_text(baseline)
+    return f"baseline {baseline['mean']:.3f}{over}, {drop}{f' ({changes})' if changes else ''}{shared}"
 
 
 def _drop_text(baseline: ComparisonEntry) -> str:
@@ -151,7 +162,7 @@ def gained(entry: ScoreEntry) -> float | None:
     return -baseline["drop"] if is_gain else None
 
 
-def update_text(moved: Moved) -> str:
+def update_text(moved: "Moved") -> str:
     """The changes of an updated baseline: "test_a.py::test recall@3: 0.940 → 0.593, 32 of 91 worse, 0 better"."""
     parts = []
     if moved.n:

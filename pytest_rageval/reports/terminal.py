@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from pytest_rageval.late import Late
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.reports.document import ScoreEntry
-from pytest_rageval.reports.judge_calibration import agreement_lines, calibration_lines
 from pytest_rageval.reports.layout import aligned
 from pytest_rageval.reports.notes import TEXTS, anomalies_text, gained, moved_text, slice_warnings
 from pytest_rageval.reports.results import sliced_name
@@ -63,6 +63,10 @@ NUMERIC: Final = frozenset({"mean", "n", "unscored"})
 """The columns that are aligned to the right."""
 
 PLAN_HEAD: Final = ("requests", "cached", "live", "tokens in", "tokens out", "USD")
+
+# Few runs have any.
+calibration_lines: Final = Late("reports.judge_calibration", "calibration_lines")
+agreement_lines: Final = Late("reports.judge_calibration", "agreement_lines")
 
 
 def headline(document: Mapping[str, Any]) -> str:

@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from pytest_rageval.errors import InputError, Unscored
+from pytest_rageval.errors import InputError, Unscored, is_plan_mark
 from pytest_rageval.llm.api import LLM
-from pytest_rageval.llm.messages import empty_reason, is_plan_mark
+from pytest_rageval.llm.messages import empty_reason
 from pytest_rageval.model import Document, Ranking
 from pytest_rageval.prompts.rendering import passage_prompt, searches_prompt
 from pytest_rageval.retrievers.adapters import callables

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.calibration.bounds import Bounds
-from pytest_rageval.calibration.findings import Calibration, CalibrationRuling, rule_on
+from pytest_rageval.calibration import Bounds, Calibration, CalibrationRuling, rule_on
 from pytest_rageval.errors import RagevalError
 from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.gate.threshold import Threshold
@@ -41,17 +40,16 @@ class CalibrationGate:
                 problems.append(str(error))
                 continue
             self._rulings.append(ruling)
-            self._record(ruling)
             problems += [ruling.reason] if ruling.status == "error" else []
+            for measure, estimate in calibration.measured.items():
+                if estimate is not None:
+                    self._test.record_property(f"rageval {measure} {calibration.labels.name}", estimate.value)
         return problems
 
     def failures(self, *, limit: int | None) -> list[str]:
         """The failed bounds as text, each with at most `limit` disagreements; None for all."""
-        return [
-            "\n".join(calibration_failure(ruling, limit=limit))
-            for ruling in self._rulings
-            if ruling.status == "fail"
-        ]
+        failed = (ruling for ruling in self._rulings if ruling.status == "fail")
+        return ["\n".join(calibration_failure(ruling, limit=limit)) for ruling in failed]
 
     def results(self) -> dict[str, Any]:
         """The part of the test's entry for the report; empty without markers."""
@@ -60,8 +58,7 @@ class CalibrationGate:
     def corrected(self, score: Score | None, threshold: Threshold) -> dict[str, Any]:
         """The part of a score's entry with its mean corrected for the judge's errors; may be empty.
 
-        From the labels of the first marker that were compared as the score compares answers, else from
-        the labels of the option.
+        From the labels of the first marker that were compared as the score compares, else those of the option.
         """
         if score is None or not self._is_correctable(threshold):
             return {}
@@ -71,11 +68,8 @@ class CalibrationGate:
         calibration = next(
             (each for each in calibrations if pipeline.comparison(each.comparator).text == comparison), None
         )
-        if calibration is None:
-            calibration = self.by_option(threshold)
-        if calibration is None:
-            return {}
-        return corrected_entry(calibration.corrected(score), len(calibration.compared))
+        calibration = calibration or self.by_option(threshold)
+        return corrected_entry(calibration.corrected(score), len(calibration.compared)) if calibration else {}
 
     def by_option(self, threshold: Threshold) -> Calibration | None:
         """The judge on the labels of the option; None where there are none, or the score has no correction."""
@@ -92,9 +86,3 @@ class CalibrationGate:
     def _calibrated(self, source: str | Path, comparator: str | None) -> Calibration:
         labels = self._session.sources.labels(source, bases=self._test.bases)
         return self._session.calibrate(self._components, labels, comparator)
-
-    def _record(self, ruling: CalibrationRuling) -> None:
-        name = ruling.calibration.labels.name
-        for measure, estimate in ruling.calibration.measured.items():
-            if estimate is not None:
-                self._test.record_property(f"rageval {measure} {name}", estimate.value)

@@ -5,13 +5,11 @@ In a plan the same path counts what would be asked, and ends with stubs in place
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.errors import InputError, Planned, RagevalError, StaleBaselineError
 from pytest_rageval.evaluations.context import ScoreRequest
-from pytest_rageval.evaluations.label_agreement import Agreement, AgreementRequest
-from pytest_rageval.evaluations.score_def import ScoreDef
-from pytest_rageval.evaluations.scoring import uniform_judge
+from pytest_rageval.evaluations.scoring import ScoreDef, uniform_judge
 from pytest_rageval.gate.baseline import WRITE, baseline_entry
 from pytest_rageval.gate.threshold import BOUNDS, Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, Case, Ruling, broken_parts, rule
@@ -19,22 +17,19 @@ from pytest_rageval.model import EvalSet, Ranking
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
 from pytest_rageval.scores import Score
-from pytest_rageval.session.calibration_gate import CalibrationGate
 from pytest_rageval.session.pipelines import Components, MarkedTest
-from pytest_rageval.session.plan_stubs import (
-    PlannedAgreement,
-    PlannedScore,
-    PlannedText,
-    planned_ranking,
-    planned_text,
-)
 from pytest_rageval.session.session import Session
 from pytest_rageval.stats.drops import ROUNDING
 from pytest_rageval.stats.intervals import UNIT
 
+if TYPE_CHECKING:
+    from pytest_rageval.evaluations.label_agreement import Agreement, AgreementRequest
+    from pytest_rageval.session.calibration_gate import CalibrationGate
+
 __all__ = ["EvaluatedTest", "OutOfBoundsError"]
 
 EVALSET: Final = "rageval_evalset"
+CALIBRATION: Final = "rageval_calibration"
 
 EMBEDDING_ROUNDING: Final = 1e-6
 """How far a score that is computed from embeddings may differ from one machine to another."""
@@ -73,7 +68,7 @@ class EvaluatedTest:
         self._test = test
         self._sharing = sharing
         self._limit = limit
-        self._calibration = CalibrationGate(session, components, test)
+        self._calibration = self._calibration_gate()
         self._scores: list[Score] = []
         self._rulings: list[Ruling] = []
         self._entries: dict[str, Mapping[str, Any]] = {}
@@ -85,28 +80,20 @@ class EvaluatedTest:
 
     @property
     def evalset(self) -> EvalSet:
-        """The eval set that the closest marker names.
-
-        Raises:
-            InputError: there is no such marker, or it names no eval set.
-        """
+        """The eval set that the closest marker names; InputError where there is none."""
         form = 'pytest.mark.rageval_evalset("evals/support.jsonl")'
         marker = next(iter(self._test.markers(EVALSET)), None)
         if marker is None:
-            message = f"This test has no eval set to score. Mark it, its class or its module with {form}."
-            raise InputError(message)
+            raise InputError(
+                f"This test has no eval set to score. Mark it, its class or its module with {form}."
+            )
         if len(marker.args) != 1:
             found = [*map(repr, marker.args), *(f"{k}={v!r}" for k, v in marker.kwargs.items())]
-            message = f"{EVALSET} takes one path, found ({', '.join(found)}). Write {form}."
-            raise InputError(message)
+            raise InputError(f"{EVALSET} takes one path, found ({', '.join(found)}). Write {form}.")
         return self._session.sources.evalset(marker.args[0], bases=self._test.bases, words=marker.kwargs)
 
     def evaluate_markers(self) -> list[str]:
-        """Evaluate the calibrations and the thresholds of the test's markers, all scores at once.
-
-        Returns:
-            Errors: why a score or its verdict is missing. Scores out of bounds are in `failures`.
-        """
+        """Evaluate the test's calibrations and thresholds; return why scores or their verdicts are missing."""
         try:
             return self._evaluate_markers()
         except RagevalError as error:
@@ -114,26 +101,24 @@ class EvaluatedTest:
 
     def failures(self) -> list[str]:
         """The failed thresholds of markers, and those that `score` was asked for, each as text."""
-        calibrations = self._calibration.failures(limit=self._limit)
+        calibrations = self._calibration.failures(limit=self._limit) if self._calibration else ()
         return [*calibrations, *map(self._failure, self._failed), *self._next_steps(self._failed)]
 
     @property
     def summary(self) -> str:
         """The failures in one line: "recall@3 0.593 < 0.85; drop 0.346 > 0.02"."""
-        calibrations = (text.splitlines()[0] for text in self._calibration.failures(limit=0))
-        return "; ".join([*calibrations, *map(_summary, self._failed)])
+        calibrations = self._calibration.failures(limit=0) if self._calibration else ()
+        firsts = (text.partition("\n")[0] for text in calibrations)
+        return "; ".join([*firsts, *map(_summary, self._failed)])
 
     def violations(self) -> list[str]:
         """The thresholds of `score` calls that failed or ended as an error, each as text."""
         return list(dict.fromkeys(self._violations))
 
     def score(self, spec: str, words: Mapping[str, Any]) -> Score:
-        """A score of the eval set, or of the slice that `where` names.
+        """A score of the eval set, or of the slice that `where` names; `words` are those of `rageval_threshold`.
 
-        Args:
-            spec: name of the score.
-            words: keywords of `rageval_threshold`. `max_drop` is tested at its own `alpha`: how many
-                thresholds a test asks for is not known beforehand.
+        `max_drop` is tested at its own `alpha`: how many thresholds a test asks for is not known beforehand.
 
         Raises:
             OutOfBoundsError: the score is out of a bound.
@@ -146,16 +131,14 @@ class EvaluatedTest:
                 self._violations.append(str(error))
             raise
 
-    def agreement(self, request: AgreementRequest) -> Agreement:
-        """How annotators of passages agree with the answers.
-
-        Raises:
-            RagevalError: the answers from all passages cannot be scored.
-        """
+    def agreement(self, request: "AgreementRequest") -> "Agreement":
+        """How annotators of passages agree with the answers; RagevalError where these cannot be scored."""
         if self._session.settings.plan:
             # Errors are ignored, as the table of a run lists them as missing.
             self._session.plan(self._components, self.evalset, request.wanted)
             self.has_stubs = True
+            from pytest_rageval.session.plan_stubs import PlannedAgreement  # noqa: PLC0415 - rare
+
             return PlannedAgreement.over(request, len(self.evalset))
         scores = self._session.score(self._components, self.evalset, request.wanted)
         agreement = request.agreement(scores)
@@ -165,19 +148,23 @@ class EvaluatedTest:
     def retrieve(self, query: str, k: int) -> Ranking:
         """The ranking of the retriever under test."""
         ranking = self._session.retrieve(self._components, query, k)
-        return planned_ranking(ranking) if self._session.settings.plan else ranking
+        if not self._session.settings.plan:
+            return ranking
+        from pytest_rageval.session.plan_stubs import planned_ranking  # noqa: PLC0415 - rare
+
+        return planned_ranking(ranking)
 
     def answer(self, question: str, k: int) -> str:
         """The generator's answer from the first k documents."""
-        try:
-            answer = self._session.answer(self._components, question, k)
-        except Planned as planned:
-            self.has_stubs = True
-            return PlannedText(planned)
         if not self._session.settings.plan:
-            return answer
+            return self._session.answer(self._components, question, k)
+        from pytest_rageval.session.plan_stubs import PlannedText, planned_text  # noqa: PLC0415 - rare
+
         self.has_stubs = True
-        return planned_text(answer)
+        try:
+            return planned_text(self._session.answer(self._components, question, k))
+        except Planned as planned:
+            return PlannedText(planned)
 
     def results(self) -> dict[str, Any]:
         """The test's entry for the report, without its outcome; in an update, with its baseline."""
@@ -187,7 +174,7 @@ class EvaluatedTest:
         if warning := self._judge_warning():
             results["warnings"] = [warning]
         results["scores"] = list(self._entries.values())
-        results |= self._calibration.results()
+        results |= self._calibration.results() if self._calibration else {}
         if self._agreements:
             results["agreement"] = self._agreements
         if self._baseline_scores:
@@ -208,7 +195,7 @@ class EvaluatedTest:
         if mistakes:
             # Ask nothing: the test ends as an error whatever its other scores are.
             return mistakes
-        problems = self._calibration.evaluate()
+        problems = self._calibration.evaluate() if self._calibration else []
         if not thresholds:
             return problems
         if self._session.settings.plan:
@@ -234,6 +221,8 @@ class EvaluatedTest:
         if self._session.settings.plan:
             for error in self._plan([threshold]):
                 raise error
+            from pytest_rageval.session.plan_stubs import PlannedScore  # noqa: PLC0415 - rare
+
             self.has_stubs = True
             scale, repeats = self._definition(threshold).scale or UNIT, self._session.settings.repeat - 1
             return _slice(PlannedScore.over(self.evalset.examples, spec, repeats, scale), threshold)
@@ -242,8 +231,7 @@ class EvaluatedTest:
             asked = _slice(score, threshold)
             self._scores.append(asked)
             notes = self._definition(threshold).notes
-            corrected = self._calibration.corrected(asked, threshold)
-            self._record({**score_entry(asked, threshold, None, notes), **corrected})
+            self._record({**score_entry(asked, threshold, None, notes), **self._corrected(asked, threshold)})
             return asked
         if isinstance(score, RagevalError):
             raise score
@@ -270,8 +258,9 @@ class EvaluatedTest:
         return threshold
 
     def _plan(self, thresholds: Sequence[Threshold]) -> list[RagevalError]:
-        for threshold in thresholds:
-            self._calibration.by_option(threshold)
+        if self._calibration:
+            for threshold in thresholds:
+                self._calibration.by_option(threshold)
         requests = list(dict.fromkeys(map(_request, thresholds)))
         return self._session.plan(self._components, self.evalset, requests)
 
@@ -302,12 +291,22 @@ class EvaluatedTest:
         verdict = replace(verdict, warnings=(*verdict.warnings, *threshold.doubts(definition.scale)))
         ruling = replace(ruling, verdict=verdict)
         self._scores.append(score)
-        corrected = self._calibration.corrected(ruling.score, threshold)
-        self._record({**ruling_entry(ruling, definition.notes), **corrected})
+        self._record({**ruling_entry(ruling, definition.notes), **self._corrected(ruling.score, threshold)})
         self._rulings.append(ruling)
         if threshold.compares and self._session.settings.update_baseline:
             fingerprint = self._session.fingerprint(self._components, _request(threshold))
             self._baseline_scores[threshold.name] = score, fingerprint
+
+    def _calibration_gate(self) -> "CalibrationGate | None":
+        """The bounds on the judge and the labels of the option; None where there are neither."""
+        if not (self._session.settings.calibration or self._test.markers(CALIBRATION)):
+            return None
+        from pytest_rageval.session.calibration_gate import CalibrationGate  # noqa: PLC0415 - few tests have it
+
+        return CalibrationGate(self._session, self._components, self._test)
+
+    def _corrected(self, score: Score | None, threshold: Threshold) -> Mapping[str, Any]:
+        return self._calibration.corrected(score, threshold) if self._calibration else {}
 
     def _baseline(self, threshold: Threshold) -> BaselineLookup:
         """The score's baseline; only bounds that compare with it read the file."""
@@ -332,12 +331,11 @@ class EvaluatedTest:
         expected = self._session.settings.baseline
         for folder in self._test.path.parents:
             if folder != expected.parent and (folder / expected.name).is_file():
-                message = (
+                raise InputError(
                     f"There is no baseline in {expected.parent}, the root directory, and there is one in {folder}.\n"
                     "Run pytest with that root directory (--rootdir), or name the baseline with --rageval-baseline; "
                     f"or write one here: {WRITE}"
                 )
-                raise InputError(message)
 
     def _definition(self, threshold: Threshold) -> ScoreDef:
         return self._session.definition(_request(threshold))

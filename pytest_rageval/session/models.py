@@ -1,92 +1,90 @@
 """The models in force: the default generator and judge, used where no fixture overrides them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_rageval.answers.comparators import CanonicalComparator
 from pytest_rageval.answers.judge_protocol import Rating
-from pytest_rageval.answers.llm_judge import LLMJudge, Poll
 from pytest_rageval.config import EMBEDDED, Settings
 from pytest_rageval.errors import InputError
-from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator
-from pytest_rageval.llm.gateway import Gateway
-from pytest_rageval.llm.servers import (
-    DEFAULT_BASE_URL,
-    EmbeddedServer,
-    RemoteServer,
-    Server,
-    weights_in_force,
-)
 from pytest_rageval.model import Document
-from pytest_rageval.prompts.rendering import OWN, Prompts
+
+if TYPE_CHECKING:
+    from pytest_rageval.answers.llm_judge import LLMJudge
+    from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator
+    from pytest_rageval.llm.gateway import Gateway
+    from pytest_rageval.llm.servers import EmbeddedServer, RemoteServer, Server
+    from pytest_rageval.prompts.rendering import Prompts
 
 __all__ = ["DefaultGenerator", "DefaultJudge", "Models"]
 
 
 class Models:
-    """Models built from the options, each at its first use: a test of ranking measures needs none."""
+    """Models built from the options, each at its first use, and imported then: ranking measures need none."""
 
-    def __init__(self, settings: Settings, gateway: Gateway) -> None:
+    def __init__(self, settings: Settings, gateway: "Callable[[], Gateway]") -> None:
         self.settings = settings
         self._gateway = gateway
         self._embedded_server: EmbeddedServer | None = None
 
     @cached_property
-    def generator(self) -> EmbeddedGenerator | LLMGenerator:
+    def generator(self) -> "EmbeddedGenerator | LLMGenerator":
         """The model that answers.
 
         Raises:
             InputError: a key or a base URL is set, but no model is named.
         """
+        from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator  # noqa: PLC0415 - see the class
+
         settings = self.settings
         if settings.embedded:
-            if self._embedded_server is None:
-                # Its process starts at the first request.
-                self._embedded_server = EmbeddedServer(weights_in_force(settings.gguf))
-            server = self._embedded_server
+            from pytest_rageval.llm.servers import EmbeddedServer, weights_in_force  # noqa: PLC0415
+
+            # Its process starts at the first request.
+            server = self._embedded_server = EmbeddedServer(weights_in_force(settings.gguf))
             model = f"{server.weights.name}@{server.weights.fingerprint[:12]}"
-            return EmbeddedGenerator(self._gateway, server, model)
+            return EmbeddedGenerator(self._gateway(), server, model)
         if settings.model is None:
             found = "--rageval-base-url or OPENAI_BASE_URL" if settings.base_url else "OPENAI_API_KEY"
-            message = (
+            raise InputError(
                 f"{found} is set, but no model is named.\n"
                 f"Name one with --rageval-model NAME or rageval_model in the ini file; "
                 f"'{EMBEDDED}' is the local model."
             )
-            raise InputError(message)
-        return LLMGenerator(self._gateway, self.remote_server, settings.model, max_tokens=settings.max_tokens)
+        return LLMGenerator(
+            self._gateway(), self.remote_server, settings.model, max_tokens=settings.max_tokens
+        )
 
     @cached_property
-    def judge(self) -> LLMJudge | CanonicalComparator:
+    def judge(self) -> "LLMJudge | CanonicalComparator":
         """What compares answers: a model, or canonical comparison.
 
         Raises:
             InputError: as for the generator.
         """
-        model = self.settings.llm_judge
+        settings, model = self.settings, self.settings.llm_judge
         if model is not None:
-            poll = Poll(self.settings.judge_votes)
-            return LLMJudge(self._gateway, self.remote_server, model, self.settings.max_tokens, poll)
-        if not self.settings.embedded:
+            from pytest_rageval.answers.llm_judge import LLMJudge, Poll  # noqa: PLC0415 - see the class
+
+            poll = Poll(settings.judge_votes)
+            return LLMJudge(self._gateway(), self.remote_server, model, settings.max_tokens, poll)
+        if not settings.embedded:
             # No model is named at all: the generator's error has the remedy.
             _ = self.generator
         return CanonicalComparator()
 
     @cached_property
-    def remote_server(self) -> RemoteServer:
+    def remote_server(self) -> "RemoteServer":
         """The server that the options name."""
+        from pytest_rageval.llm.servers import DEFAULT_BASE_URL, RemoteServer  # noqa: PLC0415 - see the class
+
         return RemoteServer(self.settings.base_url or DEFAULT_BASE_URL, self.settings.api_key)
 
-    def generating(self) -> tuple[Server, str]:
-        """The server and the name of the model that answers.
-
-        Raises:
-            InputError: as for the generator.
-        """
-        generator = self.generator
-        return generator.server, generator.model
+    def generating(self) -> "tuple[Server, str]":
+        """The server and the name of the model that answers; raises as `generator`."""
+        return self.generator.server, self.generator.model
 
     def close(self) -> None:
         """End the local model's process, if one was started."""
@@ -96,15 +94,10 @@ class Models:
 
 @dataclass(frozen=True)
 class DefaultGenerator:
-    """The default of the fixture `rageval_generator`.
-
-    Attributes:
-        models: in force.
-        prompts: for a model at a server; the embedded model has its own.
-    """
+    """The default of the fixture `rageval_generator`; `prompts` are for a model at a server, None for our own."""
 
     models: Models
-    prompts: Prompts = OWN
+    prompts: "Prompts | None" = None
 
     async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
         """A short answer from the passages."""
@@ -123,27 +116,22 @@ class DefaultGenerator:
         return self._generator.identity(method)
 
     @property
-    def _generator(self) -> EmbeddedGenerator | LLMGenerator:
+    def _generator(self) -> "EmbeddedGenerator | LLMGenerator":
         generator = self.models.generator
-        if isinstance(generator, EmbeddedGenerator):
+        if self.prompts is None or self.models.settings.embedded:
             return generator
-        return replace(generator, prompts=self.prompts)
+        return replace(cast("LLMGenerator", generator), prompts=self.prompts)
 
 
 @dataclass(frozen=True)
 class DefaultJudge:
-    """The default of the fixture `rageval_judge`.
+    """The default of the fixture `rageval_judge`, with its `prompts`, None for our own, and the number of the repeat.
 
     Without a model that judges it compares in canonical form, and its other methods raise InputError.
-
-    Attributes:
-        models: in force.
-        prompts: for a model that judges.
-        repeat: number of the repeat; 0 for the first run.
     """
 
     models: Models
-    prompts: Prompts = OWN
+    prompts: "Prompts | None" = None
     repeat: int = 0
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
@@ -178,23 +166,23 @@ class DefaultJudge:
 
     def identity(self, method: str) -> Mapping[str, Any]:
         """What the verdicts of a method depend on, by name."""
-        judge = self._judge
-        return judge.identity(method) if isinstance(judge, LLMJudge) else {"": "canonical comparison"}
+        if isinstance(self._judge, CanonicalComparator):
+            return {"": "canonical comparison"}
+        return self._judge.identity(method)
 
     @property
-    def _judge(self) -> LLMJudge | CanonicalComparator:
+    def _judge(self) -> "LLMJudge | CanonicalComparator":
         judge = self.models.judge
-        if not isinstance(judge, LLMJudge):
+        if isinstance(judge, CanonicalComparator):
             return judge
-        worded = replace(judge, prompts=self.prompts)
+        worded = judge if self.prompts is None else replace(judge, prompts=self.prompts)
         return worded.repetition(self.repeat) if self.repeat else worded
 
-    def _model(self, task: str, alternative: str) -> LLMJudge:
+    def _model(self, task: str, alternative: str) -> "LLMJudge":
         judge = self._judge
-        if not isinstance(judge, LLMJudge):
-            message = (
+        if isinstance(judge, CanonicalComparator):
+            raise InputError(
                 f"{task} is for a model to say, and none judges here.\n"
                 f"Name one with --rageval-judge-model, or {alternative}."
             )
-            raise InputError(message)
         return judge

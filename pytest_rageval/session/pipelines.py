@@ -4,24 +4,23 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from pytest_rageval.answers.user_judge import UserJudge, adapt_judge
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
-from pytest_rageval.evalsets.human_labels import HumanLabels, load_labels
 from pytest_rageval.evalsets.loading import find
 from pytest_rageval.evaluations.context import Pipeline
-from pytest_rageval.evaluations.plugin_objects import plugin_comparators
-from pytest_rageval.evaluations.registry import Registry
+from pytest_rageval.evaluations.registry import PluginComparator, Registry
 from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.generator import CallableGenerator, adapt_generator
-from pytest_rageval.llm.cached_functions import is_cached
-from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import EvalSet
 from pytest_rageval.retrievers import adapt_retriever
-from pytest_rageval.user_code import PlanStub, UserCallable, is_ours
+from pytest_rageval.user_code import PlanStub, UserCallable, is_cached, is_ours
+
+if TYPE_CHECKING:
+    from pytest_rageval.answers.judge_protocol import Judge
+    from pytest_rageval.evalsets.human_labels import HumanLabels
+    from pytest_rageval.generator import Generator
 
 __all__ = ["Components", "MarkedTest", "Pipelines", "Sources"]
 
@@ -64,11 +63,7 @@ class MarkedTest:
 
 
 class Sources:
-    """Eval sets and human labels, each file read once.
-
-    Args:
-        formats: of eval sets, by name.
-    """
+    """Eval sets, in these formats, and human labels; each file is read once."""
 
     def __init__(self, formats: Mapping[str, Format]) -> None:
         self._formats = formats
@@ -91,40 +86,35 @@ class Sources:
         how = LoadOptions.parse(words or {})
         if isinstance(source, EvalSet):
             if words:
-                message = (
+                raise InputError(
                     f"rageval_evalset has an EvalSet, which is as it is: {', '.join(words)} would do nothing."
                 )
-                raise InputError(message)
             return source
         if isinstance(source, str | Path):
-            return self._read(find("eval set", source, bases=bases), how)
+            path = find("eval set", source, bases=bases)
+            key = (path, repr(how))
+            if key not in self._evalsets:
+                self._evalsets[key] = load(path, how, formats=self._formats)
+            return self._evalsets[key]
         records = load_records(source, how)
         if records is None:
-            message = (
+            raise InputError(
                 f"rageval_evalset wants the path of an eval set, found {type(source).__name__}.\n"
                 'Write rageval_evalset("evals/support.jsonl"); or give a list of dicts, a data frame, a Dataset.'
             )
-            raise InputError(message)
         return records
 
-    def labels(self, source: str | Path, *, bases: Sequence[Path]) -> HumanLabels:
-        """The human labels of a file; `bases` as for `evalset`.
+    def labels(self, source: str | Path, *, bases: Sequence[Path]) -> "HumanLabels":
+        """The human labels of a file; `bases` and errors as for `evalset`."""
+        from pytest_rageval.evalsets.human_labels import load_labels  # noqa: PLC0415 - few tests have labels
 
-        Raises:
-            InputError: there is no such file, or it cannot be used.
-        """
-        path = find(
-            "labels file", source, bases=bases, accepts=lambda path: path.exists() and not path.is_dir()
-        )
+        def is_file(path: Path) -> bool:
+            return path.exists() and not path.is_dir()
+
+        path = find("labels file", source, bases=bases, accepts=is_file)
         if path not in self._labels:
             self._labels[path] = load_labels(path)
         return self._labels[path]
-
-    def _read(self, path: Path, how: LoadOptions) -> EvalSet:
-        key = (path, repr(how))
-        if key not in self._evalsets:
-            self._evalsets[key] = load(path, how, formats=self._formats)
-        return self._evalsets[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,23 +133,15 @@ class Components:
 
 
 class Pipelines:
-    """One pipeline, and its repeats, for all tests with the same components.
+    """One pipeline, and its repeats, for all tests with the same components."""
 
-    Args:
-        settings: of the run.
-        registry: of comparators, answer measures and retriever adapters.
-        loop: that async code of the user runs in.
-        usage: in which a plan counts the calls of the user's own functions.
-    """
-
-    def __init__(self, settings: Settings, registry: Registry, loop: PrivateLoop, usage: Usage) -> None:
+    def __init__(self, settings: Settings, registry: Registry, loop: PrivateLoop) -> None:
         self._settings = settings
         self._registry = registry
         self._loop = loop
-        self._usage = usage
-        self._comparators = plugin_comparators(registry.comparators, loop)
         self._pipelines: dict[tuple[int, int, int], tuple[Components, list[Pipeline]]] = {}
         self._own: list[UserCallable] = []
+        self._planned = Counter[str]()
 
     def of(self, components: Components) -> Pipeline:
         """The pipeline of these components."""
@@ -169,7 +151,7 @@ class Pipelines:
         """The pipeline, then those that ask generator and judge again."""
         key = (id(components.retriever), id(components.generator), id(components.judge))
         if key not in self._pipelines:
-            first = self._for_plan(components) if self._settings.plan else self._for_run(components)
+            first = self._pipeline(components)
             repeats = [first.again(n) for n in range(1, self._settings.repeat)]
             # The components are kept, so that no other object gets their ids.
             self._pipelines[key] = components, [first, *repeats]
@@ -178,57 +160,51 @@ class Pipelines:
     @property
     def remarks(self) -> Counter[str]:
         """Remarks on the user's own functions, with the number of their calls."""
-        return Counter(
-            {
-                f"answers of {own.name}, your own function, are kept within this run only "
-                "(rageval_llm.cached keeps them)": own.calls
-                for own in self._own
-                if own.calls and not is_cached(own.function)
-            }
+        remark = (
+            "answers of {}, your own function, are kept within this run only (rageval_llm.cached keeps them)"
         )
-
-    def _for_run(self, components: Components) -> Pipeline:
-        pipeline = self._pipeline(components)
-        adapted = ((components.generator, pipeline.generator), (components.judge, pipeline.judge))
-        for source, component in adapted:
-            if isinstance(component, CallableGenerator | UserJudge) and component is not source:
-                self._own.append(component.user)
-        return pipeline
-
-    def _for_plan(self, components: Components) -> Pipeline:
-        """A pipeline in which stubs count the calls of the user's own functions: what these ask is unknown."""
-        # A component that a run refuses is refused here too.
-        adapt_generator(components.generator, self._loop)
-        adapt_judge(components.judge, self._loop)
-        return self._pipeline(
-            Components(
-                components.retriever,
-                self._stub("rageval_generator", components.generator),
-                self._stub("rageval_judge", components.judge),
-            )
-        )
-
-    def _stub(self, name: str, component: object) -> object:
-        if is_ours(component) or is_cached(component):
-            return component
-
-        def count(remark: str) -> None:
-            self._usage.remarks[remark] += 1
-
-        return PlanStub(name, component, count)
+        own = (each for each in self._own if each.calls and not is_cached(each.function))
+        return self._planned + Counter({remark.format(each.name): each.calls for each in own})
 
     def _pipeline(self, components: Components) -> Pipeline:
-        settings = self._settings
-        generator = adapt_generator(components.generator, self._loop)
-        judge = adapt_judge(components.judge, self._loop)
+        settings, registry = self._settings, self._registry
         return Pipeline(
-            adapt_retriever(components.retriever, self._loop, self._registry.adapters),
-            generator,
-            judge,
+            adapt_retriever(components.retriever, self._loop, registry.adapters),
+            self._generator(components.generator),
+            self._judge(components.judge),
             comparator=settings.comparator,
-            measures=self._registry.measures,
-            comparators=self._comparators,
+            measures=registry.measures,
+            comparators={
+                name: PluginComparator(name, each, self._loop) for name, each in registry.comparators.items()
+            },
             seed=settings.seed,
             match_share=settings.match_share,
             both_orders=settings.both_orders,
         )
+
+    def _generator(self, generator: object) -> "Generator":
+        if is_ours(generator):
+            return cast("Generator", generator)
+        from pytest_rageval.generator import adapt_generator  # noqa: PLC0415 - most runs have no own generator
+
+        return cast("Generator", self._adapted("rageval_generator", generator, adapt_generator))
+
+    def _judge(self, judge: object) -> "Judge":
+        if is_ours(judge):
+            return cast("Judge", judge)
+        from pytest_rageval.answers.user_judge import adapt_judge  # noqa: PLC0415 - and no own judge
+
+        return cast("Judge", self._adapted("rageval_judge", judge, adapt_judge))
+
+    def _adapted(self, name: str, component: object, adapt: Callable[[object, PrivateLoop], Any]) -> object:
+        """The user's own component; in a plan a stub that counts its calls, since what these ask is unknown."""
+        adapted = adapt(component, self._loop)
+        if not self._settings.plan:
+            self._own.append(adapted.user)
+        elif not is_cached(component):
+
+            def count(remark: str) -> None:
+                self._planned[remark] += 1
+
+            return adapt(PlanStub(name, component, count), self._loop)
+        return adapted

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, Self
 
+from pytest_rageval.errors import has_plan_mark
 from pytest_rageval.evaluations.label_agreement import Agreement, AgreementRequest, Association
-from pytest_rageval.llm.messages import has_plan_mark
 from pytest_rageval.model import Example, Ranking
 from pytest_rageval.scores import Outcome, Score
 

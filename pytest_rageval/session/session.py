@@ -8,21 +8,13 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_rageval.calibration.findings import Calibration
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, RagevalError
-from pytest_rageval.evalsets.human_labels import HumanLabels
-from pytest_rageval.evaluations.calibration import judge_labels, verdict_as_scored
 from pytest_rageval.evaluations.context import Pipeline, ScoreRequest, Terms, gather_all
 from pytest_rageval.evaluations.registry import Registry, resolve
-from pytest_rageval.evaluations.score_def import ScoreDef
-from pytest_rageval.evaluations.scoring import check_failures
+from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.gate.baseline import Baseline
-from pytest_rageval.llm.api import LLM
-from pytest_rageval.llm.budget import Limits
-from pytest_rageval.llm.gateway import Access, Gateway, Pace
-from pytest_rageval.llm.rate_limits import Wait
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import EvalSet, Ranking
 from pytest_rageval.scores import Outcome, Score
@@ -31,7 +23,12 @@ from pytest_rageval.session.pipelines import Components, Pipelines, Sources
 from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
+    from pytest_rageval.calibration import Calibration
     from pytest_rageval.embeddings.encoder import CachedEncoder
+    from pytest_rageval.evalsets.human_labels import HumanLabels
+    from pytest_rageval.llm.api import LLM
+    from pytest_rageval.llm.gateway import Gateway
+    from pytest_rageval.llm.rate_limits import Wait
 
 __all__ = ["RunContext", "Session"]
 
@@ -40,12 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What the processes of one run have in common.
-
-    Attributes:
-        run: name of the run.
-        workers: number of processes that run tests.
-    """
+    """What the processes of one run have in common: its name, and their number."""
 
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     workers: int = 1
@@ -57,7 +49,7 @@ class Session:
     Args:
         settings: the resolved options.
         context: what the processes of the run share; default: there is one process.
-        registry: of scores, comparators, answer measures, retriever adapters and formats; default: the built-in.
+        registry: default: of what is built in.
         tick: called in the test's thread about every tenth of a second while it waits, with the servers
             that do not answer.
     """
@@ -68,21 +60,34 @@ class Session:
         *,
         context: RunContext | None = None,
         registry: Registry | None = None,
-        tick: Callable[[Sequence[Wait]], None] | None = None,
+        tick: "Callable[[Sequence[Wait]], None] | None" = None,
     ) -> None:
         self.settings = settings
         self.registry = registry or Registry()
-        self.gateway = Gateway(_access(settings, context or RunContext()))
-        self.loop = PrivateLoop(threads=settings.threads, tick=tick and (lambda: tick(self.gateway.waits())))
-        self.models = Models(settings, self.gateway)
+        self._context = context or RunContext()
+        self._gateway: Gateway | None = None
+        self.loop = PrivateLoop(threads=settings.threads, tick=tick and (lambda: tick(self._waits())))
+        self.models = Models(settings, lambda: self.gateway)
         self.sources = Sources(self.registry.formats)
-        self.pipelines = Pipelines(settings, self.registry, self.loop, self.gateway.usage)
+        self.pipelines = Pipelines(settings, self.registry, self.loop)
+        if settings.cassette or settings.prices:
+            # A file that cannot be used is an error, whether models are asked or not.
+            _ = self.gateway
         self._encoder: CachedEncoder | None = None
         self._outcomes: dict[tuple[Pipeline, str, Terms], list[Outcome]] = {}
 
+    @property
+    def gateway(self) -> "Gateway":
+        """The way to models, made at its first use: ranking measures need none of its imports."""
+        if self._gateway is None:
+            self._gateway = self._made_gateway()
+        return self._gateway
+
     @cached_property
-    def llm(self) -> LLM:
+    def llm(self) -> "LLM":
         """The model in force, for the user's own code."""
+        from pytest_rageval.llm.api import LLM  # noqa: PLC0415 - see gateway
+
         return LLM(self.gateway, self.loop, self.models.generating)
 
     @property
@@ -97,43 +102,28 @@ class Session:
 
     @cached_property
     def baseline(self) -> Baseline:
-        """The baseline to compare with.
-
-        Raises:
-            InputError: the file is no baseline, or was named and is missing.
-        """
+        """The baseline to compare with; InputError where the file is none, or was named and is missing."""
         return Baseline.to_compare_with(self.settings.baseline, named=self.settings.baseline_named)
 
     @property
     def usage(self) -> Usage:
         """What was asked of models so far, with remarks on the user's own functions."""
-        return self.gateway.usage + Usage(remarks=self.pipelines.remarks)
+        asked = Usage() if self._gateway is None else self._gateway.usage
+        return asked + Usage(remarks=self.pipelines.remarks)
 
     def definition(self, request: ScoreRequest) -> ScoreDef:
-        """The definition of a score.
-
-        Raises:
-            InputError: the score is unknown.
-        """
+        """The definition of a score; InputError where it is unknown."""
         return resolve(request, self.registry.scores)[1]
 
     def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:
-        """Everything besides the retriever that a score depends on, by name.
-
-        Raises:
-            InputError: the score is unknown, or no model is named.
-        """
+        """Everything besides the retriever that a score depends on, by name; InputError as for the score."""
         terms, score = resolve(request, self.registry.scores)
         return score.fingerprint(self.pipelines.of(components), terms, package=version("pytest-rageval"))
 
     def score(
         self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
     ) -> dict[ScoreRequest, Score | RagevalError]:
-        """Score an eval set by several scores at once.
-
-        Returns:
-            By request: the score, or the error that prevented it. An error does not affect other scores.
-        """
+        """Score an eval set by several scores at once: each is a score, or the error that prevented it."""
         pipelines = self.pipelines.repeated(components)
 
         async def scored(request: ScoreRequest) -> Score:
@@ -161,16 +151,16 @@ class Session:
         return [error for error in self._each(requests, counted).values() if error is not None]
 
     def calibrate(
-        self, components: Components, labels: HumanLabels, comparator: str | None = None
-    ) -> Calibration:
+        self, components: Components, labels: "HumanLabels", comparator: str | None = None
+    ) -> "Calibration":
         """Ask the judge what people were asked; a plan counts what it would be asked.
 
         Raises:
-            InputError: the comparator is unknown.
-            TooManyUnscoredError: the judge has no verdict on too many of the items.
-            CallableError: it failed at too many of them.
-            RagevalError: it cannot be asked.
+            RagevalError: the comparator is unknown, or the judge has no verdict on too many of the items.
         """
+        from pytest_rageval.calibration import Calibration  # noqa: PLC0415 - few runs calibrate
+        from pytest_rageval.evaluations.calibration import judge_labels, verdict_as_scored  # noqa: PLC0415
+
         verdict = verdict_as_scored(self.pipelines.of(components), comparator)
         outcomes = self.loop.run(judge_labels(labels, verdict))
         check_failures(outcomes, self.settings.max_unscored)
@@ -188,18 +178,45 @@ class Session:
         return self.loop.run(self.pipelines.of(components).answer(_text("question", question), _cutoff(k)))
 
     def close(self) -> str | None:
-        """Close connections, processes and files.
-
-        Returns:
-            None; or the user's code that blocked the event loop for so long that closing was given up.
-        """
+        """Close connections, processes and files; return the user's code where that blocked it for too long."""
         if self.loop.forked:
             # They belong to the parent process.
             return None
         self.models.close()
         if self._encoder is not None:
             self._encoder.close()
-        return self.loop.close(self.gateway.close)
+        return self.loop.close(None if self._gateway is None else self._gateway.close)
+
+    def _made_gateway(self) -> "Gateway":
+        from pytest_rageval.llm.budget import Limits  # noqa: PLC0415 - see gateway
+        from pytest_rageval.llm.gateway import Access, Gateway, Pace  # noqa: PLC0415
+
+        settings = self.settings
+        # A rate is that of the whole run; processes do not see each other's requests.
+        share = 1 / self._context.workers
+        access = Access(
+            cache_dir=settings.cache_dir,
+            cassette=settings.cassette,
+            mode="plan" if settings.plan else "replay" if settings.replay else "live",
+            run=self._context.run,
+            refresh=settings.refresh,
+            record=settings.record,
+            prompts=settings.record_prompts,
+            pace=Pace(
+                concurrency=settings.concurrency,
+                timeout_s=settings.timeout,
+                retries=settings.retries,
+                rpm=settings.rpm and settings.rpm * share,
+                tpm=settings.tpm and settings.tpm * share,
+                patience_s=settings.patience,
+            ),
+            limits=Limits(settings.max_calls, settings.max_cost),
+            prices=settings.prices,
+        )
+        return Gateway(access)
+
+    def _waits(self) -> "Sequence[Wait]":
+        return () if self._gateway is None else self._gateway.waits()
 
     def _each(
         self, requests: Sequence[ScoreRequest], work: Callable[[ScoreRequest], Awaitable[T]]
@@ -239,31 +256,6 @@ class Session:
         return self._outcomes[key]
 
 
-def _access(settings: Settings, context: RunContext) -> Access:
-    """How the gateway reaches models, by the options."""
-    # A rate is that of the whole run; processes do not see each other's requests.
-    share = 1 / context.workers
-    return Access(
-        cache_dir=settings.cache_dir,
-        cassette=settings.cassette,
-        mode="plan" if settings.plan else "replay" if settings.replay else "live",
-        run=context.run,
-        refresh=settings.refresh,
-        record=settings.record,
-        prompts=settings.record_prompts,
-        pace=Pace(
-            concurrency=settings.concurrency,
-            timeout_s=settings.timeout,
-            retries=settings.retries,
-            rpm=settings.rpm and settings.rpm * share,
-            tpm=settings.tpm and settings.tpm * share,
-            patience_s=settings.patience,
-        ),
-        limits=Limits(settings.max_calls, settings.max_cost),
-        prices=settings.prices,
-    )
-
-
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise InputError(f"{name} = {value!r:.60}: it is one text, found {type(value).__name__}.")
@@ -272,6 +264,5 @@ def _text(name: str, value: object) -> str:
 
 def _cutoff(k: object) -> int:
     if not isinstance(k, int) or isinstance(k, bool) or k < 1:
-        message = f"k = {k!r}: the number of documents is an integer, at least 1."
-        raise InputError(message)
+        raise InputError(f"k = {k!r}: the number of documents is an integer, at least 1.")
     return k

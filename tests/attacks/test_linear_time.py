@@ -19,7 +19,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_rageval import printable, tokenize
+from pytest_rageval import errors, printable, tokenize
 from pytest_rageval.answers import (
     abstention,
     citations,
@@ -232,7 +232,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     ],
     "judge_replies.json_object": judge_replies.json_object,
     "printable.one_line": printable.one_line,
-    "messages.is_plan_mark": lambda said: (reply.is_plan_mark(said), reply.PLAN_MARK.findall(said)),
+    "errors.is_plan_mark": lambda said: (errors.is_plan_mark(said), errors.PLAN_MARK.findall(said)),
     "dialect.learn": lambda said: UnsupportedParams().learn(
         {"temperature": 1.0, "max_tokens": 5}, {"message": f"{said} unsupported", "detail": [said]}
     ),

@@ -98,7 +98,7 @@ def test_the_header_says_what_is_in_force(project, arguments, said):
 
 def test_markers_are_listed_with_every_word_that_they_take(project):
     """The text is written out, since importing what it describes would slow down every run."""
-    from pytest_rageval.calibration.bounds import Bounds
+    from pytest_rageval.calibration import Bounds
     from pytest_rageval.gate.threshold import Threshold
 
     project.run("--markers").stdout.fnmatch_lines(

@@ -1,43 +1,70 @@
-"""The eval-set formats: one file each, tried in the order of `FORMATS`."""
+"""The eval-set formats: a module each, imported when it reads a file, and how their files are recognized."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from pytest_rageval.evalsets.format import Format
-from pytest_rageval.evalsets.formats import (
-    alce,
-    beir,
-    kilt,
-    lfrqa,
-    ms_marco,
-    ms_marco_answers,
-    native,
-    nq_open,
-    openqa,
-    qampari,
-    squad,
-    table,
-    trec,
-)
+from pytest_rageval.evalsets.format import Format, Shape
+from pytest_rageval.late import Late
 
 __all__ = ["FORMATS"]
+
+
+def _format(name: str, recognises: Callable[[Shape], bool], *, general: bool = False) -> Format:
+    return Format(name, recognises, Late(f"evalsets.formats.{name}", "read"), general)
+
+
+def _native(shape: Shape) -> bool:
+    """JSON lines or an array; a record that is not native then gets an error that says what it lacks."""
+    if shape.folder or shape.is_table:
+        return False
+    return shape.suffix in (".jsonl", ".ndjson", ".json") or shape.is_json
+
+
+def _alce(shape: Shape) -> bool:
+    """The data, or a prompt file."""
+    answers = ("answer", "answers", "qa_pairs", "claims")
+    is_data = shape.has("question", "docs") and any(map(shape.has, answers))
+    return is_data or shape.mentions("demos", "demo_prompt", "doc_prompt")
+
+
+def _ms_marco(shape: Shape) -> bool:
+    """By its keys, or as a table by its columns."""
+    keys = ("passages", "query_id", "query")
+    columns = {cell.strip('" ') for cell in shape.line.replace("\t", ",").split(",")}
+    return columns.issuperset(keys) if shape.is_table else shape.has(*keys)
+
+
+def _nq_open(shape: Shape) -> bool:
+    """By its keys; with an id and contexts it is native."""
+    if shape.has("question", "answers", "ctxs"):
+        return not shape.has("id")
+    # Google's file has just these two; other keys may need a field map.
+    return shape.record.keys() == {"question", "answer"} and isinstance(shape.record["answer"], list)
+
+
+_beir: Final = Late("evalsets.formats.beir", "recognises")
+_trec: Final = Late("evalsets.formats.trec", "recognises")
 
 FORMATS: Final[Mapping[str, Format]] = {
     form.name: form
     for form in (
-        Format("native", native.recognises, native.read, general=True),
-        Format("table", table.recognises, table.read, general=True),
-        Format("beir", beir.recognises, beir.read),
-        Format("trec", trec.recognises, trec.read),
-        Format("kilt", kilt.recognises, kilt.read),
-        Format("alce", alce.recognises, alce.read),
-        Format("qampari", qampari.recognises, qampari.read),
-        Format("ms_marco", ms_marco.recognises, ms_marco.read),
-        Format("ms_marco_answers", ms_marco_answers.recognises, ms_marco_answers.read),
-        Format("nq_open", nq_open.recognises, nq_open.read),
-        Format("lfrqa", lfrqa.recognises, lfrqa.read),
-        Format("squad", squad.recognises, squad.read),
-        Format("openqa", openqa.recognises, openqa.read),
+        _format("native", _native, general=True),
+        # The field map says what its columns are.
+        _format("table", lambda shape: not shape.folder and shape.is_table, general=True),
+        _format("beir", lambda shape: shape.folder and _beir(shape)),
+        _format("trec", lambda shape: not shape.is_json and _trec(shape)),
+        _format("kilt", lambda shape: shape.has("id", "input", "output")),
+        _format("alce", _alce),
+        _format("qampari", lambda shape: shape.has("qid", "question_text", "answer_list")),
+        _format("ms_marco", _ms_marco),
+        _format("ms_marco_answers", lambda shape: shape.record.keys() == {"query_id", "answers"}),
+        _format("nq_open", _nq_open),
+        _format("lfrqa", lambda shape: shape.has("qid", "question", "answer", "gold_doc_ids")),
+        _format("squad", lambda shape: shape.mentions("data", "paragraphs", "context", "qas")),
+        # With an id it is native, with a field map.
+        _format(
+            "openqa", lambda shape: shape.has("question", "answer", "prediction") and not shape.has("id")
+        ),
     )
 }
 """By the name that users type."""

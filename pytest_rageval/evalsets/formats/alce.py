@@ -8,17 +8,9 @@ from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats.ms_marco import PASSAGES
 from pytest_rageval.evalsets.records import Check, Records, checked
 
-__all__ = ["read", "recognises"]
+__all__ = ["read"]
 
 IDS: Final = ("id", "sample_id", "qid")
-
-
-def recognises(shape: Shape) -> bool:
-    """By the keys of the data, or of a prompt file."""
-    return _is_prompt(shape) or (
-        shape.has("question", "docs")
-        and any(shape.has(key) for key in ("answer", "answers", "qa_pairs", "claims"))
-    )
 
 
 def _is_prompt(shape: Shape) -> bool:

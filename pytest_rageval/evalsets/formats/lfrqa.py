@@ -3,15 +3,9 @@
 from pathlib import Path
 
 from pytest_rageval.evalsets.files import json_records
-from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.records import Records, checked
 
-__all__ = ["read", "recognises"]
-
-
-def recognises(shape: Shape) -> bool:
-    """By its keys."""
-    return shape.has("qid", "question", "answer", "gold_doc_ids")
+__all__ = ["read"]
 
 
 def read(path: Path) -> Records:

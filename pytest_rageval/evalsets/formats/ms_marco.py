@@ -1,6 +1,5 @@
 """MS MARCO v1.1: questions, each with its own passages; as JSON lines or as a table."""
 
-import re
 from pathlib import Path
 from typing import Final
 
@@ -10,18 +9,9 @@ from pytest_rageval.evalsets.formats.ms_marco_answers import real_answers
 from pytest_rageval.evalsets.formats.table import delimiter_of, listed, rows
 from pytest_rageval.evalsets.records import Records, checked
 
-__all__ = ["PASSAGES", "read", "recognises"]
+__all__ = ["PASSAGES", "read"]
 
 PASSAGES: Final = "passages"  # the key under `extra` of the passages that belong to a question
-
-
-def recognises(shape: Shape) -> bool:
-    """By its keys, or as a table by its columns."""
-    if shape.is_table:
-        return {"passages", "query_id", "query"} <= {
-            cell.strip('" ') for cell in re.split("[,\t]", shape.line)
-        }
-    return shape.has("passages", "query_id", "query")
 
 
 def read(path: Path) -> Records:

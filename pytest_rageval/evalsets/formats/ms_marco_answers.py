@@ -5,18 +5,12 @@ from typing import Any, Final
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.files import json_records
-from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats.trec import questions_of
 from pytest_rageval.evalsets.records import Check, Records, checked
 
-__all__ = ["read", "real_answers", "recognises"]
+__all__ = ["read", "real_answers"]
 
 NO_ANSWER: Final = "No Answer Present."  # stands in place of an answer if the passages have none
-
-
-def recognises(shape: Shape) -> bool:
-    """By its two keys, without any other."""
-    return shape.record.keys() == {"query_id", "answers"}
 
 
 def read(path: Path, *, topics: str | None = None) -> Records:

@@ -5,17 +5,9 @@ from pathlib import Path
 
 from pytest_rageval.evalsets.field_map import mapped
 from pytest_rageval.evalsets.files import json_records
-from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.records import Records
 
-__all__ = ["read", "recognises"]
-
-
-def recognises(shape: Shape) -> bool:
-    """JSON lines or an array; a record that is not native then gets an error that says what it lacks."""
-    if shape.folder or shape.is_table:
-        return False
-    return shape.suffix in (".jsonl", ".ndjson", ".json") or shape.head.lstrip()[:1] in ("{", "[")
+__all__ = ["read"]
 
 
 def read(path: Path, *, fields: Mapping[str, str] | None = None) -> Records:

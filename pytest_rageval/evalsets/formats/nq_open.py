@@ -3,19 +3,10 @@
 from pathlib import Path
 
 from pytest_rageval.evalsets.files import json_records
-from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats.ms_marco import PASSAGES
 from pytest_rageval.evalsets.records import Records, checked
 
-__all__ = ["read", "recognises"]
-
-
-def recognises(shape: Shape) -> bool:
-    """By its keys; with an id and contexts it is native."""
-    if shape.has("question", "answers", "ctxs"):
-        return not shape.has("id")
-    # Google's file has just these two; other keys may need a field map.
-    return shape.record.keys() == {"question", "answer"} and isinstance(shape.record["answer"], list)
+__all__ = ["read"]
 
 
 def read(path: Path) -> Records:

@@ -3,15 +3,9 @@
 from pathlib import Path
 
 from pytest_rageval.evalsets.files import json_records
-from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.records import Records, checked
 
-__all__ = ["read", "recognises"]
-
-
-def recognises(shape: Shape) -> bool:
-    """By its keys; with an id it is native, with a field map."""
-    return shape.has("question", "answer", "prediction") and not shape.has("id")
+__all__ = ["read"]
 
 
 def read(path: Path) -> Records:

@@ -5,17 +5,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.evalsets.files import json_elements
-from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.records import Check, Records, checked
 
-__all__ = ["articles", "read", "recognises"]
+__all__ = ["articles", "read"]
 
 SEPARATOR: Final = "\n\n"  # between two paragraphs of an article
-
-
-def recognises(shape: Shape) -> bool:
-    """By its keys, at any depth."""
-    return shape.mentions("data", "paragraphs", "context", "qas")
 
 
 def read(path: Path) -> Records:

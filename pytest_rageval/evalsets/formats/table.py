@@ -11,10 +11,9 @@ from typing import Any, Final
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.field_map import NUMBER, checked_fields, is_target, mapped, refuse_gold_twice
 from pytest_rageval.evalsets.files import lines, parse
-from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.records import Records, field_map_remedy
 
-__all__ = ["delimiter_of", "listed", "read", "recognises", "rows"]
+__all__ = ["delimiter_of", "listed", "read", "rows"]
 
 MAX_CELL: Final = 2**24  # characters: a quote that is never closed makes one cell of the rest of the file
 CELL_REMEDY: Final = (
@@ -30,11 +29,6 @@ NUMBER_FIELDS: Final = ("gold.start", "gold.end", "gold.grade")
 REQUIRED: Final = ("id", "question")
 DELIMITERS: Final = (";", "\t", "|", ",")
 MAX_NAMES: Final = 20  # columns that an error lists
-
-
-def recognises(shape: Shape) -> bool:
-    """By the name; the field map says what the columns are."""
-    return not shape.folder and shape.is_table
 
 
 def read(

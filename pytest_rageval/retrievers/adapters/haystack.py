@@ -11,15 +11,10 @@ from typing import Any, Final
 from pytest_rageval.errors import CallableError
 from pytest_rageval.retrievers.adapters.callables import K_NAMES
 
-__all__ = ["adapt_component", "adapt_pipeline", "recognises_component", "recognises_pipeline"]
+__all__ = ["adapt_component", "adapt_pipeline"]
 
 QUERY_NAMES: Final = ("query", "text", "question")
 TOP_K: Final = "top_k"
-
-
-def recognises_component(retriever: object) -> bool:
-    """Whether it has `run`."""
-    return callable(getattr(retriever, "run", None))
 
 
 def adapt_component(retriever: Any) -> Callable[..., Any]:
@@ -57,11 +52,6 @@ def _documents_of(outputs: Any, retriever: object) -> Any:
             f"{found or 'nothing'}.\nReturn a function (query, k) -> documents that runs it and picks them."
         )
     return outputs["documents"]
-
-
-def recognises_pipeline(retriever: object) -> bool:
-    """Whether it has `run` and describes its inputs and outputs."""
-    return all(callable(getattr(retriever, name, None)) for name in ("run", "inputs", "outputs"))
 
 
 def adapt_pipeline(retriever: Any) -> Callable[..., Any]:

@@ -15,12 +15,7 @@ from typing import Any
 from pytest_rageval.retrievers.adapters.callables import K_NAMES, has_own, name_of_k
 from pytest_rageval.retrievers.adapters.callables import adapt as adapt_callable
 
-__all__ = ["adapt_retriever", "adapt_store", "recognises_retriever", "recognises_store"]
-
-
-def recognises_retriever(retriever: object) -> bool:
-    """Whether it has `invoke`."""
-    return callable(getattr(retriever, "invoke", None))
+__all__ = ["adapt_retriever", "adapt_store"]
 
 
 def adapt_retriever(retriever: Any) -> Callable[..., Any]:
@@ -45,11 +40,6 @@ def _searches_with_keywords(retriever: Any, search: Callable[..., Any]) -> bool:
     kinds = {parameter.kind for parameter in inspect.signature(search).parameters.values()}
     has_keywords = isinstance(getattr(retriever, "search_kwargs", None), Mapping)
     return has_keywords and inspect.Parameter.VAR_KEYWORD in kinds
-
-
-def recognises_store(retriever: object) -> bool:
-    """Whether it has `similarity_search`."""
-    return callable(getattr(retriever, "similarity_search", None))
 
 
 def adapt_store(retriever: Any) -> Callable[..., Any]:

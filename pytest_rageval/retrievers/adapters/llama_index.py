@@ -11,14 +11,9 @@ from typing import Any, Final
 from pytest_rageval.retrievers.adapters.callables import adapt as adapt_callable
 from pytest_rageval.retrievers.adapters.callables import has_own
 
-__all__ = ["adapt", "recognises"]
+__all__ = ["adapt"]
 
 SETTING: Final = "similarity_top_k"
-
-
-def recognises(retriever: object) -> bool:
-    """Whether it has `retrieve`."""
-    return callable(getattr(retriever, "retrieve", None))
 
 
 def adapt(retriever: Any) -> Callable[..., Any]:

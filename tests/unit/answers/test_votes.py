@@ -7,7 +7,8 @@ from statistics import median
 
 import pytest
 
-from pytest_rageval.answers.llm_judge import Poll, add_tally, majority, with_tally
+from pytest_rageval.answers.judge_protocol import add_tally, with_tally
+from pytest_rageval.answers.llm_judge import Poll, majority
 from pytest_rageval.errors import Planned, ServerError, Unscored
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.agreement import majority as majority_or

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.calibration.bounds import Bounds
-from pytest_rageval.calibration.findings import Calibration, rule_on
+from pytest_rageval.calibration import Bounds, Calibration, rule_on
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, LabelledPair, Scale
 from pytest_rageval.model import Example

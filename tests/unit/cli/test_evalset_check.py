@@ -254,7 +254,14 @@ def test_the_drop_is_that_of_the_gate(check: Check) -> None:
         "mean": 0.5,
         "paired": False,
     }
-    assert check(records).out.splitlines()[-1].startswith(f"A drop of {wanted:.3f} or more shows in 80% of ")
+    *_, drop, shared = check(records).out.splitlines()
+    assert drop.startswith(f"A drop of {wanted:.3f} or more shows in 80% of ")
+    # All questions have one gold passage.
+    assert report["design_effect"] == {"gold.id": 200.0}
+    assert shared == (
+        "Up to 200 questions share a gold.id, in 1 groups. If these gain and lose together, the design effect is up to "
+        "200.0: test with cluster='gold.id'"
+    )
 
 
 def test_other_formats_and_fields(check: Check) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.answers.llm_judge import add_tally
+from pytest_rageval.answers.judge_protocol import add_tally
 from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.evaluations.context import Pipeline, gather_all
 from pytest_rageval.retrievers import adapt_retriever

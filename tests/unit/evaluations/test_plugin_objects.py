@@ -7,7 +7,7 @@ import pytest
 
 from pytest_rageval.errors import CallableError, InputError, Unscored
 from pytest_rageval.evaluations.context import Terms
-from pytest_rageval.evaluations.plugin_objects import PluginComparator, PluginMeasure, PluginScore
+from pytest_rageval.evaluations.registry import PluginComparator, PluginMeasure, PluginScore
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Spec

@@ -5,9 +5,12 @@ from itertools import product
 import pytest
 
 from pytest_rageval.errors import InputError
+from pytest_rageval.gate.baseline import baseline_entry
+from pytest_rageval.gate.comparison import BaselineScore, compare
 from pytest_rageval.gate.drop_tests import Compared, DropTest, drop_tests, question_clusters
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.model import Example, Gold
+from pytest_rageval.scores import Outcome, Score
 from tests.unit.gate.scored import Values, comparison_of, numbered
 
 ALL = numbered(20, 0)
@@ -76,6 +79,15 @@ def test_a_claim_of_more_than_the_allowed_drop_is_harder_to_show() -> None:
     assert beyond.p_value > usual.p_value
 
 
+def _score(examples: list[Example], values: Values) -> Score:
+    return Score("recall@5", [Outcome(example, values[example.id]) for example in examples])
+
+
+def _baseline(examples: list[Example], values: Values) -> BaselineScore:
+    entry = baseline_entry(tuple(examples), {"recall@5": (_score(examples, values), {})})
+    return BaselineScore(entry["questions"], {}, entry["scores"]["recall@5"]["examples"])
+
+
 def _example(name: str, *sources: str, **tags: object) -> Example:
     gold = tuple(Gold(source=source, start=0, end=1) for source in sources)
     return Example(name, name, gold=gold, tags=tags)
@@ -100,3 +112,14 @@ def test_examples_that_share_a_value_of_a_tag_are_one_cluster() -> None:
     a, b, c, d = question_clusters(examples, "doc")
     assert a == b
     assert len({a, c, d}) == 3
+
+
+def test_questions_that_share_gold_passages_have_a_design_effect() -> None:
+    """Pairs that lose together count as one question each; without shared passages it is 1."""
+    before, now = numbered(20, 0), numbered(14, 6)
+    for shared, effect in ((2, 2.0), (1, 1.0)):
+        examples = [_example(f"q{n}", f"file {n // shared}") for n in range(20)]
+        comparison = compare(_score(examples, now), {}, _baseline(examples, before))
+        (found,) = drop_tests([Compared(Threshold("recall@5", max_drop=0.02), comparison)])
+        assert found.design_effect == pytest.approx(effect)
+        assert found.clusters is None

@@ -17,11 +17,11 @@ import pytest
 from pytest_rageval.errors import CallableError, InputError, MissingReplyError, Unscored
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.llm import cache as cache_module
-from pytest_rageval.llm.cached_functions import Functions, is_cached
+from pytest_rageval.llm.cached_functions import Functions
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
 from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.model import Document
-from pytest_rageval.user_code import UserCallable
+from pytest_rageval.user_code import UserCallable, is_cached
 from tests.unit.llm.scripted import until
 
 

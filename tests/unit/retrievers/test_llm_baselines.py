@@ -6,9 +6,8 @@ from functools import partial
 
 import pytest
 
-from pytest_rageval.errors import CallableError, InputError, Unscored
+from pytest_rageval.errors import PLAN_MARK, CallableError, InputError, Unscored
 from pytest_rageval.llm.api import LLM
-from pytest_rageval.llm.messages import PLAN_MARK
 from pytest_rageval.model import Document
 from pytest_rageval.prompts.rendering import passage_prompt, searches_prompt
 from pytest_rageval.retrievers.dense import DenseRetriever

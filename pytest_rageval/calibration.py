@@ -1,21 +1,82 @@
-"""How far a judge agrees with people, and whether that is within the bounds."""
+"""Calibration of a judge by human labels: bounds on the agreement, how far it agrees, and corrected means.
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+`Bounds` are those of the marker; `Calibration` measures the agreement and corrects the mean of a score; `rule_on`
+compares the two.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import combinations, zip_longest
 from math import inf
+from pathlib import Path
 from statistics import fmean
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from pytest_rageval.calibration.bounds import PREFIX, Bounds
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, LabelledPair, Scale
 from pytest_rageval.scores import YES, Outcome, Score
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, majority, pearson
 from pytest_rageval.stats.intervals import Estimate
 
-__all__ = ["MEASURES", "Calibration", "CalibrationRuling", "LabelledVerdict", "People", "rule_on"]
+__all__ = ["MEASURES", "Bounds", "Calibration", "CalibrationRuling", "LabelledVerdict", "People", "rule_on"]
+
+FORM: Final = 'rageval_calibration("labels.jsonl", min_kappa=0.6)'
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Least agreement of a judge with the people of a labels file; None for no such bound.
+
+    Cohen's kappa, and accuracy, the share of equal verdicts, are for yes and no and for pairs; Pearson's correlation
+    is for grades and pairs. The judge compares by `comparator`, such as "graded", or by the default one.
+    """
+
+    labels: str | Path
+    min_kappa: float | None = None
+    min_accuracy: float | None = None
+    min_pearson: float | None = None
+    comparator: str | None = None
+
+    @classmethod
+    def signature(cls) -> str:
+        """The arguments of the marker, for its help."""
+        words = [f"{field.name}=None" for field in fields(cls) if field.name != "labels"]
+        return f"labels, *, {', '.join(words)}"
+
+    @property
+    def given(self) -> dict[str, float]:
+        """The bounds by the measure's name, without those that are None."""
+        named = {"kappa": self.min_kappa, "accuracy": self.min_accuracy, "pearson": self.min_pearson}
+        return {name: bound for name, bound in named.items() if bound is not None}
+
+    @classmethod
+    def parse(cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "Bounds":
+        """Read the marker's arguments.
+
+        Raises:
+            InputError: a keyword is unknown or has a wrong value, or no file is named.
+        """
+        known = [field.name for field in fields(cls) if field.name != "labels"]
+        unknown = sorted(set(kwargs) - set(known))
+        if unknown:
+            raise InputError(
+                f"rageval_calibration has no keyword {', '.join(map(repr, unknown))}. It knows: {', '.join(known)}."
+            )
+        if len(args) != 1 or not isinstance(args[0], str | Path):
+            raise InputError(
+                f"rageval_calibration wants the path of one labels file, found {args!r}. Write {FORM}."
+            )
+        for name, value in kwargs.items():
+            if value is None:
+                continue
+            if name == "comparator":
+                if not isinstance(value, str):
+                    raise InputError(f'rageval_calibration: {name}={value!r} is no text, such as "graded".')
+            elif isinstance(value, bool) or not isinstance(value, int | float) or not -1 <= value <= 1:
+                raise InputError(f"rageval_calibration: {name}={value!r} is no number from -1 to 1.")
+        return cls(args[0], **kwargs)
+
 
 Measure = Callable[[Sequence[float], Sequence[float]], Estimate | None]
 
@@ -32,14 +93,9 @@ STEP: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class LabelledVerdict:
-    """One item with a label of people and a verdict of the judge.
+    """One item with a label of people and a verdict of the judge on the same scale, `raw` as scores count it.
 
-    Attributes:
-        item: that was labelled.
-        human: the label of the annotators together: of yes or no the majority, of grades the mean, of
-            pairs the majority, or 0 without one.
-        judge: the verdict on the same scale.
-        raw: the verdict as scores count it.
+    The label of several annotators is the mean of grades, else the majority; of pairs 0 without one.
     """
 
     item: LabelledAnswer | LabelledPair
@@ -53,8 +109,7 @@ class People:
     """The agreement of people among themselves, which a judge can hardly exceed.
 
     Attributes:
-        annotators: how many labelled more than half of the items; the others, such as one who decided
-            disagreements, are left out.
+        annotators: how many labelled more than half of the items; others may have decided disagreements.
         items: how many have the labels of all of these and a verdict of the judge.
         among: the mean agreement of their pairs, by the first measure of the scale; None where undefined.
         judge: the mean agreement of the judge with each of them.
@@ -68,13 +123,7 @@ class People:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The verdicts of a judge on the items of a labels file.
-
-    Attributes:
-        labels: of the file.
-        outcomes: the judge's verdict on each item, in the same order.
-        comparator: how the judge compared; None is the default comparator.
-    """
+    """The verdicts of a judge on the items of a labels file, in its order; None is the default comparator."""
 
     labels: HumanLabels
     outcomes: Sequence[Outcome]
@@ -135,16 +184,11 @@ class Calibration:
         )
 
     def corrected(self, score: Score) -> Estimate | None:
-        """The mean that people would give, by prediction-powered inference.
+        """The mean of this judge's verdicts that people would give, in [0, 1], by prediction-powered inference.
 
-        Args:
-            score: the mean of the same judge's verdicts, of the whole eval set.
-
-        Returns:
-            The mean in [0, 1] with its 95% interval; None of pairs and slices, and where there are too
-            few labels or verdicts. It assumes that the labelled answers are a random sample of such answers
-            as were scored: to such questions, by such a system. A scored answer that is also labelled
-            counts as labelled only.
+        It assumes that the labelled answers are a random sample of such answers as were scored: to such questions,
+        by such a system. A scored answer that is also labelled counts as labelled only. None of pairs and slices,
+        and where there are too few labels or verdicts.
         """
         if self.labels.pairs or score.slice:
             return None
@@ -153,10 +197,9 @@ class Calibration:
 
         labelled = {(item.example.question, item.prediction) for item in self.labels.answers}
         unlabelled = [
-            outcome.value
-            for outcome in score.outcomes
-            if outcome.value is not None
-            and (outcome.example.question, outcome.evidence.answer) not in labelled
+            each.value
+            for each in score.outcomes
+            if each.value is not None and (each.example.question, each.evidence.answer) not in labelled
         ]
         human, judge = [one.human for one in self.compared], [one.raw for one in self.compared]
         return prediction_powered_mean(human, judge, unlabelled)
@@ -180,14 +223,7 @@ def _mean(measure: Measure, pairs: Iterable[tuple[Sequence[float], Sequence[floa
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRuling:
-    """The verdict on the bounds.
-
-    Attributes:
-        bounds: as declared.
-        calibration: that they are compared with.
-        status: "error" where a bounded measure is undefined; None without bounds.
-        reason: in a sentence.
-    """
+    """The verdict on the bounds, with the reason; "error" where a bounded measure is undefined, None without bounds."""
 
     bounds: Bounds
     calibration: Calibration
@@ -205,10 +241,10 @@ def rule_on(calibration: Calibration, bounds: Bounds) -> CalibrationRuling:
     failed, undefined = [], []
     for name, bound in bounds.given.items():
         if name not in MEASURES[scale]:
-            offered = " or ".join(f"{PREFIX}{measure}" for measure in MEASURES[scale])
+            offered = " or ".join(f"min_{measure}" for measure in MEASURES[scale])
             raise InputError(
                 f"rageval_calibration: {calibration.labels.name} holds {scale} labels, which have no {name}.\n"
-                f"Give {offered} instead of {PREFIX}{name}."
+                f"Give {offered} instead of min_{name}."
             )
         estimate = calibration.measured[name]
         if estimate is None:

@@ -1,0 +1,93 @@
+"""What a run imports: of this package only what it needs, and nothing heavy."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_rageval.evalsets import FORMATS
+from pytest_rageval.evaluations.registry import METHODS, SCORES
+from pytest_rageval.late import Late
+from pytest_rageval.reports import KINDS
+from pytest_rageval.retrievers.adapters import ADAPTERS
+
+HEAVY = {"numpy", "scipy", "openai", "sqlite3", "torch"}
+
+RUN = """
+import sys, pytest
+if pytest.main(["-p", "no:cacheprovider", *sys.argv[1:]]):
+    sys.exit("the run failed")
+print(*sorted(sys.modules), file=open("modules.txt", "w"))
+"""
+
+TEST = """
+import pytest
+
+@pytest.fixture(scope="session")
+def rageval_retriever():
+    return lambda query, k: [{"id": "doc-4", "text": "Tulsa is a city."}, {"id": "doc-5", "text": "No."}]
+
+@pytest.mark.rageval_evalset("evalset.jsonl")
+@pytest.mark.rageval_threshold("recall@3", min=0.5)
+def test_recall(rageval):
+    pass
+"""
+
+
+def _loaded(folder: Path, test: str) -> set[str]:
+    (folder / "pytest.ini").write_text("[pytest]")
+    (folder / "test_it.py").write_text(test)
+    command = [sys.executable, "-c", RUN, "-p", "rageval"]
+    # Of other plugins, some import asyncio or numpy.
+    environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return set((folder / "modules.txt").read_text().split())
+
+
+def _ours(loaded: set[str]) -> set[str]:
+    return {name for name in loaded if name.partition(".")[0] == "pytest_rageval"}
+
+
+def test_a_ranking_test_imports_half_of_the_package(tmp_path):
+    """No gateway, no model, and of formats, adapters, scores and reports only the one that is used."""
+    records = (
+        '{"id": "a", "question": "Where?", "gold": [{"id": "doc-4"}]}',
+        '{"id": "b", "question": "Is it?", "gold": [{"id": "doc-5"}]}',
+    )
+    (tmp_path / "evalset.jsonl").write_text("\n".join(records))
+    loaded = _loaded(tmp_path, TEST)
+    assert "pytest_rageval.evaluations.ranking" in loaded
+    assert len(_ours(loaded)) <= 90, sorted(_ours(loaded))
+    assert not loaded & (HEAVY - {"numpy"})
+
+
+def test_a_run_without_marked_tests_imports_the_plugin_alone(tmp_path):
+    """Its options, and its hooks."""
+    loaded = _loaded(tmp_path, "def test_it(): pass")
+    assert "pytest_rageval.plugin" in loaded
+    assert len(_ours(loaded)) <= 14, sorted(_ours(loaded))
+    assert not loaded & (HEAVY | {"asyncio", "tomllib"})
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        *(form.read for form in FORMATS.values()),
+        *(adapt for _, adapt in ADAPTERS if isinstance(adapt, Late)),
+        *(report for report in KINDS.values() if isinstance(report, Late)),
+    ],
+    ids=lambda late: f"{late.__module__}.{late.__name__}",
+)
+def test_what_is_imported_late_is_there(late):
+    """Its module is named by a text, which no tool checks."""
+    assert callable(late.__wrapped__)
+
+
+def test_every_score_is_found_by_its_first_part():
+    """Each method's module is listed with the names of its scores."""
+    families = [family for names in METHODS.values() for family in names]
+    assert list(dict.fromkeys(name.partition(".")[0] for name in SCORES)) == families
+    assert all(SCORES[name].name == name for name in SCORES)
