@@ -11,7 +11,7 @@ import pytest
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.plugin.runner import GatePlugin
-from pytest_rageval.plugin.terminal import fail_run, plain_nodeid, print_lines
+from pytest_rageval.plugin.terminal import fail_run, plain_nodeid, print_lines, terminal_width
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline import BaselineEntry
@@ -82,8 +82,9 @@ class CompletenessPlugin(_SelectionPlugin):
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Send the run's name, which its processes share, to an xdist worker."""
+        """Send the run's name, which its processes share, and the terminal's width to an xdist worker."""
         node.workerinput["rageval_run"] = self._run
+        node.workerinput["rageval_width"] = terminal_width()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a test that may not have asked for all that it uses; note the scores that a test compares."""

@@ -22,6 +22,7 @@ from pytest_rageval.plugin.terminal import (
     plain_nodeid,
     print_line,
     print_lines,
+    terminal_width,
 )
 from pytest_rageval.printable import printable
 
@@ -61,6 +62,8 @@ class GatePlugin:
         self._tests: dict[str, EvaluatedTest] = {}
         self._usage_before: dict[str, Usage] = {}
         self._explained = False
+        # Measured here: once tests run, their output is captured and the terminal out of reach.
+        self._width: int = getattr(config, "workerinput", {}).get("rageval_width", terminal_width())
 
     @classmethod
     def of(cls, config: pytest.Config) -> "GatePlugin":
@@ -74,9 +77,11 @@ class GatePlugin:
     def session(self) -> "Session":
         """What the tests share, made at the first use: here the heavy imports happen."""
         if self._session is None:
+            from pytest_rageval.reports.layout import width  # noqa: PLC0415
             from pytest_rageval.session import RunContext, Session  # noqa: PLC0415
 
-            self._progress = Progress(self.config, self._progress_line)
+            self._progress = Progress(self.config, self._progress_line, self._width)
+            width.set(self._width)
             registry, tick = self.registry, self._progress.tick
             sent = getattr(self.config, "workerinput", {})
             run, workers = sent.get("rageval_run", uuid.uuid4().hex), int(sent.get("workercount", 1))
@@ -223,7 +228,13 @@ class GatePlugin:
 
     def pytest_sessionfinish(self) -> None:
         """Close the session; warn where the user's code holds that up."""
-        blocking = None if self._session is None else self._session.close()
+        if self._session is None:
+            return
+        from pytest_rageval.reports.layout import WIDTH, width  # noqa: PLC0415 - loaded by now
+
+        # The files that follow do not depend on the terminal.
+        width.set(WIDTH)
+        blocking = self._session.close()
         if blocking is not None:
             what = "async code still runs and blocks the event loop, so that connections and files are not closed"
             print_line(self.config, f"rageval: warning: {what}: {blocking}")

@@ -2,7 +2,9 @@
 
 import os
 import shlex
+import shutil
 import sys
+import textwrap
 import threading
 import time
 import traceback
@@ -32,6 +34,7 @@ __all__ = [
     "plain_nodeid",
     "print_line",
     "print_lines",
+    "terminal_width",
 ]
 
 PACKAGE: Final = Path(__file__).parents[1]
@@ -41,6 +44,12 @@ DELAY_S: Final = 1.0
 
 INTERVAL_S: Final = 0.25
 """Time between two updates of the line."""
+
+LEAST_WIDTH: Final = 40
+"""A terminal that says that it is narrower is taken for one of 80 columns, as pytest does."""
+
+COLOURS: Final = {"pass": "green", "fail": "red", "error": "red", "inconclusive": "yellow"}
+"""pytest's markup of the verdicts in the table."""
 
 WAIT_S: Final = 10.0
 """The line names a server that has not answered for this time."""
@@ -111,10 +120,36 @@ def fail_run(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+def terminal_width() -> int:
+    """The number of columns of the terminal; 80 without one, and where it is too narrow for any table."""
+    columns = shutil.get_terminal_size().columns
+    return columns if columns >= LEAST_WIDTH else 80
+
+
 def print_lines(reporter: pytest.TerminalReporter, lines: Iterable[str], **markup: bool) -> None:
-    """Print lines to the terminal; `markup` is pytest's, such as `yellow=True`."""
+    """Print lines to the terminal; `markup` is pytest's, such as `yellow=True`.
+
+    Verdicts at the end of table rows have their colour. On a terminal long lines are wrapped; in a file and in the
+    log of a CI job they are not, so that they can be searched.
+    """
     for line in lines:
-        reporter.line(printable(line), **markup)
+        for part in map(printable, _fitting(line) if reporter.isatty else [line]):
+            head, gap, verdict = part.rpartition("  ")
+            if gap and head.startswith("  ") and verdict in COLOURS:
+                reporter.write(head + gap)
+                reporter.line(verdict, **{COLOURS[verdict]: True})
+            else:
+                reporter.line(part, **markup)
+
+
+def _fitting(line: str) -> list[str]:
+    """The line in parts that fit the terminal; a command is not broken, it is there to be copied."""
+    if len(line) <= (columns := terminal_width()) or "pytest --" in line:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(
+        line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def print_line(config: pytest.Config, text: str) -> None:
@@ -151,10 +186,12 @@ class Progress:
     Args:
         config: of the run; there is no line with -q, without a terminal, or in a worker.
         line: returns the text to show.
+        width: of the terminal.
     """
 
-    def __init__(self, config: pytest.Config, line: Callable[[], str]) -> None:
+    def __init__(self, config: pytest.Config, line: Callable[[], str], width: int) -> None:
         self._config = config
+        self._width = width
         self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
         self._line = line
         self._enabled = self._reporter is not None and self._reporter.isatty and config.get_verbosity() >= 0
@@ -194,8 +231,7 @@ class Progress:
         self._updated = now
         waiting = [str(wait) for wait in waits if wait.lasts(WAIT_S)]
         text = one_line(f"rageval: {'; '.join(waiting) or f'{self._line()}, {now - self._began:.0f} s'}")
-        width = self._config.get_terminal_writer().fullwidth
-        text = text if len(text) < width else f"{text[: width - 2]}…"
+        text = text if len(text) < self._width else f"{text[: self._width - 2]}…"
         self._write(lambda: self._reporter.rewrite(text, erase=True))
 
     def _write(self, write: Callable[[], None]) -> None:

@@ -8,7 +8,7 @@ from pytest_rageval.gate.comparison import Change, Comparison
 from pytest_rageval.gate.verdict import Ruling
 from pytest_rageval.model import Ranking
 from pytest_rageval.reports.document import QuestionEntry, QuestionsEntry
-from pytest_rageval.reports.layout import WIDTH, field_lines, wrapped
+from pytest_rageval.reports.layout import field_lines, width, wrapped
 from pytest_rageval.reports.notes import losses
 from pytest_rageval.scores import Outcome, Score
 
@@ -244,11 +244,11 @@ def ranking_lines(ranking: Ranking) -> list[str]:
     """A ranking, one document a line: rank, id, the beginning of the text."""
     if not ranking.documents:
         return [f"nothing was retrieved for {ranking.query!r}"]
-    lines = [f"retrieved for {ranking.query!r}:"]
+    lines, most = [f"retrieved for {ranking.query!r}:"], width.get()
     for rank, document in enumerate(ranking, 1):
         name = f"{document.id}: " if document.id is not None else ""
         line = f"  {rank}. {name}{' '.join(document.text.split())}"
-        lines.append(line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…")
+        lines.append(line if len(line) <= most else f"{line[: most - 1]}…")
     return lines
 
 
@@ -263,7 +263,7 @@ def question_lines(
         more: where a reader finds the others.
 
     Returns:
-        Lines of at most 80 characters where words allow.
+        Lines of the width of the terminal where words allow.
     """
     listed = questions["listed"]
     shown = listed if limit is None else listed[:limit]
