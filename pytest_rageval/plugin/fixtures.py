@@ -29,8 +29,8 @@ __all__ = [
 EVALSET: Final = "rageval_evalset"
 
 TIMEOUT: Final = (
-    "rageval: timeout = {:g} s counts the evaluation too, which is the setup of the first test that needs a score: a run "
-    "without kept replies may exceed it. Set timeout_func_only = true."
+    "rageval: timeout = {:g} s counts the evaluation too, which is the setup of the first test that needs a score: a "
+    "run without kept replies may exceed it. Set timeout_func_only = true."
 )
 
 NO_RETRIEVER: Final = """\

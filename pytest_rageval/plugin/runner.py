@@ -13,8 +13,8 @@ import pytest
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError, Unscored, places
+from pytest_rageval.plugin.progress import EvaluationProgress, Work
 from pytest_rageval.plugin.terminal import (
-    Progress,
     cut_traceback,
     fail_run,
     failure,
@@ -57,11 +57,12 @@ class GatePlugin:
         self.config = config
         self.settings = settings
         self._session: Session | None = None
-        self._progress: Progress | None = None
+        self._progress: EvaluationProgress | None = None
         self._sharing: frozenset[str] = frozenset()
         self._tests: dict[str, EvaluatedTest] = {}
         self._usage_before: dict[str, Usage] = {}
         self._explained = False
+        self._running: str | None = None
         # Measured here: once tests run, their output is captured and the terminal out of reach.
         self._width: int = getattr(config, "workerinput", {}).get("rageval_width", terminal_width())
 
@@ -80,7 +81,7 @@ class GatePlugin:
             from pytest_rageval.reports.layout import width  # noqa: PLC0415
             from pytest_rageval.session import RunContext, Session  # noqa: PLC0415
 
-            self._progress = Progress(self.config, self._progress_line, self._width)
+            self._progress = EvaluationProgress(self.config, self._work, self._width)
             width.set(self._width)
             registry, tick = self.registry, self._progress.tick
             sent = getattr(self.config, "workerinput", {})
@@ -142,6 +143,14 @@ class GatePlugin:
         test = self._tests.get(item.nodeid)
         return test is not None and test.has_stubs
 
+    def interrupted(self) -> "tuple[str, Usage] | None":
+        """The test that runs, and what it has asked of models; None where no test runs."""
+        if self._session is None or self._running is None:
+            return None
+        from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - see session
+
+        return self._running, self._session.usage - self._usage_before.get(self._running, Usage())
+
     def recorded(self) -> dict[str, str]:
         """The replies that this process used and that are to be recorded, as lines of a cassette."""
         if self._session is None or not self.settings.record:
@@ -177,7 +186,7 @@ class GatePlugin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Give the fixture to tests whose mark came late: from a parameter, or from another plugin."""
-        self._explained = False
+        self._explained, self._running = False, item.nodeid
         if self._session is not None:
             self._usage_before[item.nodeid] = self._session.usage
         names = getattr(item, "fixturenames", None)
@@ -212,6 +221,8 @@ class GatePlugin:
         report = yield
         if report.failed and call.excinfo is not None and self._is_ours(call.excinfo.value):
             place_failure(report, item, call.excinfo.value)
+        if report.when == "teardown":
+            self._running = None
         if report.when == "teardown" and (results := self._results(item)):
             report.rageval = results  # type: ignore[attr-defined]
         return report
@@ -276,9 +287,17 @@ class GatePlugin:
         verbosity = self.config.get_verbosity()
         return LIMITS.get(verbosity, 3 if verbosity < 0 else None)
 
-    def _progress_line(self) -> str:
-        usage = self.session.usage
-        return f"{usage.requests} replies asked for, {usage.cached} from the cache, {usage.live} live"
+    def _work(self) -> Work:
+        usage, (rankings, ranked) = self.session.gateway.usage, self.session.pipelines.rankings
+        return Work(
+            rankings,
+            ranked,
+            usage.requests,
+            usage.cached + usage.live + usage.failed,
+            live=usage.live,
+            cost_usd=usage.cost_usd,
+            unpriced=usage.unpriced,
+        )
 
 
 def checked_prompts(prompts: object) -> "Prompts | None":

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_rageval.config import Settings
 from pytest_rageval.plugin.runner import GatePlugin
-from pytest_rageval.plugin.terminal import argument_of, fail_run, print_lines
+from pytest_rageval.plugin.terminal import argument_of, fail_run, plain_nodeid, print_lines
 from pytest_rageval.printable import one_line, printable
 
 if TYPE_CHECKING:
@@ -91,6 +91,12 @@ class SummaryPlugin:
         """Report a module that cannot be imported: it may have marked tests."""
         if report.failed:
             self._add_without_results(report)
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """Count what the interrupted test was charged for: no report comes of it."""
+        if found := GatePlugin.of(self._config).interrupted():
+            nodeid, usage = found
+            self._usage_of[plain_nodeid(nodeid)] = usage
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:

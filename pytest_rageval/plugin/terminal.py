@@ -1,31 +1,24 @@
-"""What the plugin prints, made safe for terminals and CI logs; the line of progress; tracebacks without our frames."""
+"""What the plugin prints, made safe for terminals and CI logs; failures and tracebacks without our frames."""
 
 import os
 import shlex
 import shutil
 import sys
 import textwrap
-import threading
-import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from pytest_rageval.errors import RagevalError, Unscored
 from pytest_rageval.printable import one_line, printable
 
-if TYPE_CHECKING:
-    from pytest_rageval.llm.rate_limits import Announcer, Wait
-
 __all__ = [
-    "Progress",
     "argument_of",
     "cut_traceback",
     "fail_run",
@@ -35,24 +28,16 @@ __all__ = [
     "print_line",
     "print_lines",
     "terminal_width",
+    "uncaptured",
 ]
 
 PACKAGE: Final = Path(__file__).parents[1]
-
-DELAY_S: Final = 1.0
-"""The line of progress appears after this time."""
-
-INTERVAL_S: Final = 0.25
-"""Time between two updates of the line."""
 
 LEAST_WIDTH: Final = 40
 """A terminal that says that it is narrower is taken for one of 80 columns, as pytest does."""
 
 COLOURS: Final = {"pass": "green", "fail": "red", "error": "red", "inconclusive": "yellow"}
 """pytest's markup of the verdicts in the table."""
-
-WAIT_S: Final = 10.0
-"""The line names a server that has not answered for this time."""
 
 
 def failure(text: str, summary: str = "") -> BaseException:
@@ -166,7 +151,7 @@ def print_line(config: pytest.Config, text: str) -> None:
         print_lines(reporter, [text], yellow=True)
         reporter.flush()
 
-    _uncaptured(config, write)
+    uncaptured(config, write)
 
 
 def plain_nodeid(nodeid: str) -> str:
@@ -180,66 +165,8 @@ def plain_nodeid(nodeid: str) -> str:
     return nodeid[:at] if at > max(nodeid.rfind("]"), nodeid.rfind("::")) else nodeid
 
 
-class Progress:
-    """A line that is rewritten in place while models are asked; without a terminal, warnings of long waits.
-
-    Args:
-        config: of the run; there is no line with -q, without a terminal, or in a worker.
-        line: returns the text to show.
-        width: of the terminal.
-    """
-
-    def __init__(self, config: pytest.Config, line: Callable[[], str], width: int) -> None:
-        self._config = config
-        self._width = width
-        self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-        self._line = line
-        self._enabled = self._reporter is not None and self._reporter.isatty and config.get_verbosity() >= 0
-        self._began: float | None = None
-        self._updated: float | None = None
-        self._announcer: Announcer | None = None
-
-    def tick(self, waits: "Sequence[Wait]") -> None:
-        """Show or update the line, if it is time to; `waits` are the servers that do not answer now."""
-        if threading.current_thread() is not threading.main_thread():
-            # pytest's capturing and its terminal are for the main thread.
-            return
-        if self._enabled:
-            self._show(waits)
-        elif waits or self._announcer:
-            if self._announcer is None:
-                from pytest_rageval.llm.rate_limits import Announcer  # noqa: PLC0415 - loaded where a server is waited for
-
-                self._announcer = Announcer(partial(print_line, self._config))
-            self._announcer(waits)
-
-    def clear(self) -> None:
-        """Remove the line."""
-        if self._updated is not None:
-            self._write(lambda: self._reporter.rewrite("", erase=True))
-            self._write(lambda: self._reporter.rewrite(""))
-        self._began = self._updated = None
-
-    def _show(self, waits: "Sequence[Wait]") -> None:
-        now = time.monotonic()
-        if self._began is None:
-            self._began = now
-        if now - self._began < DELAY_S or now - (self._updated or 0.0) < INTERVAL_S:
-            return
-        if self._updated is None:
-            self._write(self._reporter.ensure_newline)
-        self._updated = now
-        waiting = [str(wait) for wait in waits if wait.lasts(WAIT_S)]
-        text = one_line(f"rageval: {'; '.join(waiting) or f'{self._line()}, {now - self._began:.0f} s'}")
-        text = text if len(text) < self._width else f"{text[: self._width - 2]}…"
-        self._write(lambda: self._reporter.rewrite(text, erase=True))
-
-    def _write(self, write: Callable[[], None]) -> None:
-        _uncaptured(self._config, write)
-        self._reporter.flush()
-
-
-def _uncaptured(config: pytest.Config, write: Callable[[], None]) -> None:
+def uncaptured(config: pytest.Config, write: Callable[[], None]) -> None:
+    """Write to the terminal itself, also while pytest captures output."""
     capture: Any = config.pluginmanager.get_plugin("capturemanager")
     with nullcontext() if capture is None else capture.global_and_fixture_disabled():
         write()

@@ -158,6 +158,12 @@ class Pipelines:
         return self._pipelines[key][1]
 
     @property
+    def rankings(self) -> tuple[int, int]:
+        """How many rankings the retrievers were asked for, and how many of these have come."""
+        firsts = [pipelines[0] for _, pipelines in list(self._pipelines.values())]
+        return sum(each.rankings for each in firsts), sum(each.ranked for each in firsts)
+
+    @property
     def remarks(self) -> Counter[str]:
         """Remarks on the user's own functions, with the number of their calls."""
         remark = (
