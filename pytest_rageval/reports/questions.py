@@ -112,6 +112,7 @@ def _question(outcome: Outcome, before: dict[str, Any]) -> QuestionEntry:
         "passages": _passages(outcome),
         "expected": expected,
         "judge": evidence.explanation,
+        "remark": evidence.remark if outcome.value is None or outcome.value < 1 else "",
         "unscored": outcome.unscored,
         "lost_by": outcome.lost_by,
         "case": outcome.case,
@@ -289,8 +290,7 @@ def _question_lines(question: QuestionEntry) -> Iterator[str]:
     if "retrieved" in question and (before or "passages" not in question):
         then = ", ".join(before["retrieved"]) or NOTHING if "retrieved" in before else None
         yield from _then_and_now("retrieved", then, ", ".join(question["retrieved"]) or NOTHING)
-    if "unscored" in question:
-        yield from field_lines("unscored", [question["unscored"]])
+    yield from _text_fields(question, unscored="unscored")
     if "answer" in question:
         yield from _then_and_now("answer", before.get("answer"), question["answer"])
     for rank, passage in enumerate(question.get("passages", ())):
@@ -299,13 +299,20 @@ def _question_lines(question: QuestionEntry) -> Iterator[str]:
         yield from field_lines(label, [f"{passage['label']:.2g} {passage['document']}{answer}"])
     if "expected" in question:
         yield from field_lines(question["expected"]["as"], [expected_text(question["expected"])])
-    if "judge" in question:
-        yield from field_lines("judge", [question["judge"]])
+    yield from _text_fields(question, judge="judge", why="remark")
     lost_by, case = question.get("lost_by"), question.get("case")
     if lost_by is not None:
         yield from field_lines("lost by", [f"{lost_by} (case {case})" if case else lost_by])
     elif case is not None:
         yield from field_lines("case", [case])
+
+
+def _text_fields(question: QuestionEntry, **keys: str) -> Iterator[str]:
+    """Those of the texts that the question has, by their labels."""
+    texts = {label: question.get(key) for label, key in keys.items()}
+    for label, text in texts.items():
+        if text is not None:
+            yield from field_lines(label, [str(text)])
 
 
 def _then_and_now(label: str, then: str | None, now: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from tests.integration.conftest import Project
+from tests.llm_server import LLMServer
 
 UPDATE = "--rageval-update-baseline"
 DROP = '@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\ndef test_gate(): pass\n'
@@ -165,3 +166,25 @@ def test_a_significant_gain_comes_with_the_command_that_locks_it_in(project: Pro
             [f"{hint}--rageval-update-baseline test_it.py::test_gate"] if hinted else []
         )
     assert "lock it" not in str(project.run(UPDATE).stdout)
+
+
+def test_scores_of_citations_say_that_nothing_was_cited_and_which_item_equals_no_reference(
+    project: Project, llm: LLMServer
+) -> None:
+    """The answer alone does not show why it lost."""
+    llm.model = lambda prompt: (
+        "[1]" if "item-2" in prompt else "the code, 77" if "item-3" in prompt else "c1x"
+    )
+    project.use(llm)
+    project.test(
+        '@pytest.mark.rageval_threshold("rel_recall.answer@1", min=0.9)\n'
+        '@pytest.mark.rageval_threshold("rel_recall.citation@1", min=0.9)\n'
+        "def test_gate(): pass\n"
+    )
+    result = project.run("--rageval-report=r.html")
+    result.assert_outcomes(failed=1)
+    text = str(result.stdout)
+    assert "      why         items 'code', '77' equal no reference\n" in text
+    assert "      why         item 'c1x' equals no reference\n" in text
+    assert text.count("      why         cited nothing\n") == 3
+    assert "cited nothing" in (project.path / "r.html").read_text(encoding="utf-8")
