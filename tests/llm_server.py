@@ -68,12 +68,14 @@ class LLMServer:
         paid: of these, those that were answered.
         refuse: looks at a body before the model does, and may refuse it.
         keys: the Authorization headers received.
+        served: the name that replies give the model; empty for that of the request.
         targets: the methods and targets received, such as "POST /v1/chat/completions".
     """
 
     def __init__(self, model: Callable[[str], Said] = clerk, latency_s: float = 0.0) -> None:
         self.model = model
         self.latency_s = latency_s
+        self.served = ""
         self.together = 1
         self.requests: list[dict[str, Any]] = []
         self.paid: list[dict[str, Any]] = []
@@ -190,7 +192,7 @@ class LLMServer:
                 "id": "chatcmpl-1",
                 "object": "chat.completion",
                 "created": 1,
-                "model": body["model"],
+                "model": self.served or body["model"],
                 "choices": [choice],
                 "usage": usage,
             },

@@ -107,6 +107,8 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         yield "--rageval-record-prompts and --rageval-drop-unused only work together with --rageval-record."
     if settings.replay and settings.refresh:
         yield "--rageval-replay asks nothing and --rageval-refresh asks everything again: leave one out."
+    if settings.replay and settings.canary:
+        yield "--rageval-replay asks nothing and --rageval-canary asks anew: leave one out."
     if settings.plan and settings.update_baseline:
         yield (
             "--rageval-plan asks nothing, so there are no scores for --rageval-update-baseline to write: leave one "
@@ -254,6 +256,9 @@ OPTIONS: Final = (
            "number of tests that share the alpha of max_drop; default: those in the baseline"),
     Option("inconclusive", _choice("warn", "fail"), "warn|fail",
            "whether a drop above max_drop that is not significant is to warn or to fail"),
+    Option("canary", COUNT, "N",
+           "ask generator and judge anew about N questions whose passages are those of the baseline: if these score "
+           "otherwise, a comparison is an error"),
     Option("calibration", Path, "FILE",
            "file of answers that people labelled, by which answer.correct and llm_reteval are also reported "
            "corrected for the judge's errors"),

@@ -125,6 +125,7 @@ class Settings:
     update_baseline: bool | Literal["force"] = False
     require_baseline: bool = False
     family: int | None = None
+    canary: int = 0
     inconclusive: Literal["warn", "fail"] = "warn"
     calibration: Path | None = None
     repeat: int = 1

@@ -62,11 +62,13 @@ class BaselineEntry(TypedDict):
         questions: the digest of each question, by example id.
         scores: by name.
         shares_alpha: False where no marker of the test has a `max_drop` that is not strict; else it is missing.
+        served: by model, the names that servers gave it; missing where they are its own.
     """
 
     questions: dict[str, str]
     scores: dict[str, ScoreEntry]
     shares_alpha: NotRequired[bool]
+    served: NotRequired[dict[str, list[str]]]
 
 
 class Baseline:

@@ -55,7 +55,8 @@ class BaselineLookup:
         before: the score in the baseline; None where it is missing.
         updating: whether this run writes the baseline, so that nothing is compared.
         required: whether a missing baseline is an error.
-        missing: why the score is missing in the file, which is an error; empty where there is no file.
+        missing: why there is nothing to compare with, which is an error: the score is missing in the file, or generator
+            or judge changed. Empty where there is no file.
         tolerance: differences of a question's scores up to this are rounding.
     """
 

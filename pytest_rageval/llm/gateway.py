@@ -16,6 +16,7 @@ from pytest_rageval.llm.budget import Budget, Limits, Purchase, most_tokens_out,
 from pytest_rageval.llm.cache import Cache
 from pytest_rageval.llm.client import Client
 from pytest_rageval.llm.messages import (
+    OF_ONE_RUN,
     Reply,
     Request,
     RequestSummary,
@@ -74,7 +75,8 @@ class Gateway:
     """Sends requests to models; used from one event loop.
 
     Requests with the same key are one request. Requests of one turn of the event loop share one look-up.
-    With `Access.record`, `used` has the entries of all replies that were used, by key.
+    With `Access.record`, `used` has the entries of all replies that were used, by key. `served` has by model the names
+    that servers gave it in their replies.
     """
 
     def __init__(self, access: Access) -> None:
@@ -83,6 +85,7 @@ class Gateway:
         how = {"missing_ok": access.record, "refresh": access.refresh}
         self.cache = Cache(access.cache_dir, access.cassette, run=access.run, **how)
         self.usage = Usage(remarks=self.cache.remarks)
+        self.served: defaultdict[str, set[str]] = defaultdict(set)
         self._source = self._make_source(Prices.load(access.prices))
         # One future for each caller: cancelling one must not cancel the others.
         self._callers: defaultdict[str, list[asyncio.Future[Reply]]] = defaultdict(list)
@@ -181,7 +184,7 @@ class Gateway:
 
     def record(self, request: Request, reply: Reply, recorded: Entry | None = None) -> None:
         """With `Access.record`, put a reply into `used`: its entry at another address, or else a new one."""
-        if not self.access.record:
+        if not self.access.record or request.sample >= OF_ONE_RUN:
             return
         if recorded is None:
             recorded = Entry(request.key, reply, request_summary(request, prompts=self.access.prompts))
@@ -191,6 +194,8 @@ class Gateway:
         """Count what readers of the scores should know about a reply."""
         if reply.cut:
             self.usage.cut += 1
+        if reply.model and not request.base_url.startswith("embedded"):
+            self.served[request.model].add(reply.model)
         if self.cache.overrules(request.key, reply):
             self.usage.remarks[OVERRULED] += 1
         if recorded is not None:

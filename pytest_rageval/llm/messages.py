@@ -19,6 +19,7 @@ from pytest_rageval.fingerprint import digest
 __all__ = [
     "MOST_TEXT",
     "MOST_TOKENS",
+    "OF_ONE_RUN",
     "RUN",
     "Message",
     "Reply",
@@ -199,6 +200,7 @@ def well_formed(value: T) -> T:
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # type: ignore[return-value]
 
 
+OF_ONE_RUN: Final = 10**9  # sample numbers from here on are of requests that only one run makes
 RUN: Final = "run"  # in the cache a summary also has the run that sent the request
 HASH_DIGITS: Final = 12
 LONGEST_SHOWN: Final = 60  # longer parameters are hashed; characters of JSON

@@ -23,7 +23,7 @@ LEGEND: Final = "https://pytest-rageval.github.io/pytest-rageval/reference/termi
 """The page that explains the signs of the table."""
 
 REPORTED: Final = (
-    *("nodeid", "evalset", "function", "system", "parameters", "own", "warnings"),
+    *("nodeid", "evalset", "function", "system", "parameters", "own", "served", "warnings"),
     *("scores", "agreement", "calibration"),
 )
 """Keys of a test's results that the reports have."""

@@ -105,3 +105,4 @@ class ScoreEntry(TypedDict, total=False):
     by: dict[str, Any]
     questions: QuestionsEntry
     corrected: dict[str, Any]
+    canary: dict[str, Any]

@@ -133,6 +133,16 @@ def _baseline_text(entry: ScoreEntry) -> str:
     return f"baseline {baseline['mean']:.3f}{over}, {drop}{f' ({changes})' if changes else ''}{shared}"
 
 
+def _canary_text(entry: ScoreEntry) -> str:
+    canary = entry.get("canary")
+    if canary is None:
+        return ""
+    return (
+        f"canary: {canary['questions']} questions with the same passages, {canary['before']:.3f} in the baseline, "
+        f"{canary['now']:.3f} asked anew (p = {canary['p_value']:.2g})"
+    )
+
+
 def _drop_text(baseline: ComparisonEntry) -> str:
     """The drop with its interval: "drop 0.029 [0.005, 0.056]"."""
     drop = baseline["drop"]
@@ -340,6 +350,7 @@ TEXTS: Final = (
     partial(_reasons_text, "unscored"),
     partial(_reasons_text, "undefined"),
     _baseline_text,
+    _canary_text,
     _slices_text,
     _repeats_text,
     _beside_text,

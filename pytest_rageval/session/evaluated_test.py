@@ -25,6 +25,7 @@ from pytest_rageval.stats.intervals import UNIT
 if TYPE_CHECKING:
     from pytest_rageval.evaluations.label_agreement import Agreement, AgreementRequest
     from pytest_rageval.session.calibration_gate import CalibrationGate
+    from pytest_rageval.session.canary import Canary
 
 __all__ = ["EvaluatedTest", "OutOfBoundsError"]
 
@@ -74,6 +75,7 @@ class EvaluatedTest:
         self._entries: dict[str, Mapping[str, Any]] = {}
         self._agreements: list[Mapping[str, Any]] = []
         self._baseline_scores: dict[str, tuple[Score, Mapping[str, Any]]] = {}
+        self._canaries: dict[ScoreRequest, Canary | None] = {}
         self._violations: list[str] = []
         self.has_stubs = False
         """Whether the test received a stub in place of a result, as in a plan."""
@@ -171,8 +173,11 @@ class EvaluatedTest:
         results: dict[str, Any] = {"evalset": self._evalset_entry()}
         if own := self._components.own:
             results["own"] = own
-        if warning := self._judge_warning():
-            results["warnings"] = [warning]
+        served = {model: sorted(names) for model, names in self._session.served.items() if names}
+        if served and self._asks_models():
+            results["served"] = served
+        if warnings := list(filter(None, [self._judge_warning(), self._served_warning(served)])):
+            results["warnings"] = warnings
         results["scores"] = list(self._entries.values())
         results |= self._calibration.results() if self._calibration else {}
         if self._agreements:
@@ -181,6 +186,9 @@ class EvaluatedTest:
             results["baseline"] = baseline_entry(self.evalset.examples, self._baseline_scores)
             if self._test.nodeid not in self._sharing:
                 results["baseline"]["shares_alpha"] = False
+            renamed = {model: names for model, names in served.items() if names != [model]}
+            if renamed and "served" in results:
+                results["baseline"]["served"] = renamed
             results["out_of_bounds"] = sorted({ruling.threshold.name for ruling in self._failed})
         return results
 
@@ -233,10 +241,10 @@ class EvaluatedTest:
             notes = self._definition(threshold).notes
             self._record({**score_entry(asked, threshold, None, notes), **self._corrected(asked, threshold)})
             return asked
-        if isinstance(score, RagevalError):
-            raise score
-        case = Case(score, threshold, self._baseline(threshold))
+        case = self._case(score, threshold)
         [ruling] = rule([case])
+        if isinstance(case, RagevalError):
+            raise case
         if isinstance(ruling, RagevalError):
             raise ruling
         self._keep(case, ruling)
@@ -274,14 +282,27 @@ class EvaluatedTest:
         )
 
     def _case(self, score: Score | RagevalError, threshold: Threshold) -> Case | RagevalError:
+        if isinstance(score, RagevalError):
+            return score
         try:
-            return (
-                score
-                if isinstance(score, RagevalError)
-                else Case(score, threshold, self._baseline(threshold))
-            )
+            case = Case(score, threshold, self._baseline(threshold))
+            canary = self._canary(case)
         except RagevalError as error:
             return error
+        if canary is None or not canary.shifted:
+            return case
+        return case._replace(baseline=replace(case.baseline, missing=canary.reason()))
+
+    def _canary(self, case: Case) -> "Canary | None":
+        """The canary of a score, asked once; None without one."""
+        if not self._session.settings.canary:
+            return None
+        from pytest_rageval.session.canary import ask_anew  # noqa: PLC0415 - few runs have one
+
+        request = _request(case.threshold)
+        if request not in self._canaries:
+            self._canaries[request] = ask_anew(self._session, self._components, request, case)
+        return self._canaries[request]
 
     def _keep(self, case: Case, ruling: Ruling) -> None:
         """Keep a ruling for the report and for failures, with the doubts about its threshold."""
@@ -291,7 +312,14 @@ class EvaluatedTest:
         verdict = replace(verdict, warnings=(*verdict.warnings, *threshold.doubts(definition.scale)))
         ruling = replace(ruling, verdict=verdict)
         self._scores.append(score)
-        self._record({**ruling_entry(ruling, definition.notes), **self._corrected(ruling.score, threshold)})
+        canary = self._canaries.get(_request(threshold))
+        self._record(
+            {
+                **ruling_entry(ruling, definition.notes),
+                **self._corrected(ruling.score, threshold),
+                **({} if canary is None else {"canary": canary.entry()}),
+            }
+        )
         self._rulings.append(ruling)
         if threshold.compares and self._session.settings.update_baseline:
             fingerprint = self._session.fingerprint(self._components, _request(threshold))
@@ -375,6 +403,26 @@ class EvaluatedTest:
             return evalset_entry(self.evalset)
         except InputError:
             return None
+
+    def _asks_models(self) -> bool:
+        """Whether one of the test's scores asks a generator or a judge."""
+        return any(
+            self._session.definition(_request(ruling.threshold)).dependencies for ruling in self._rulings
+        )
+
+    def _served_warning(self, served: Mapping[str, Sequence[str]]) -> str:
+        """A warning where a server gives a model another name than in the baseline; empty without one."""
+        if not any(ruling.comparison for ruling in self._rulings) or not self._asks_models():
+            return ""
+        before = self._session.baseline.tests[self._test.nodeid].get("served", {})
+        changed = [
+            f"{model} was served as {', '.join(then)} in the baseline and is as {', '.join(now)} now"
+            for model, now in served.items()
+            if (then := before.get(model)) and not {*then} & {*now}
+        ]
+        if not changed:
+            return ""
+        return f"{'; '.join(changed)}: a drop may be its doing, which --rageval-canary 20 tests"
 
     def _judge_warning(self) -> str:
         """A warning about a judge that gave one verdict for everything; empty without one."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
+from zlib import crc32
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError
@@ -156,6 +157,12 @@ class Pipelines:
             # The components are kept, so that no other object gets their ids.
             self._pipelines[key] = components, [first, *repeats]
         return self._pipelines[key][1]
+
+    def anew(self, components: Components, run: str) -> Pipeline:
+        """A pipeline over the same rankings whose requests no other run makes."""
+        from pytest_rageval.llm.messages import OF_ONE_RUN  # noqa: PLC0415 - see session
+
+        return self.of(components).again(OF_ONE_RUN + crc32(run.encode()))
 
     @property
     def rankings(self) -> tuple[int, int]:

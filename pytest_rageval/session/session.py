@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
@@ -16,7 +16,7 @@ from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.llm.usage import Usage
-from pytest_rageval.model import EvalSet, Ranking
+from pytest_rageval.model import EvalSet, Example, Ranking
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.session.models import Models
 from pytest_rageval.session.pipelines import Components, Pipelines, Sources
@@ -138,6 +138,23 @@ class Session:
             )
 
         return self._each(requests, scored)
+
+    def score_anew(
+        self, components: Components, examples: Sequence[Example], request: ScoreRequest
+    ) -> list[Outcome]:
+        """The outcomes of these examples when generator and judge are asked again, whatever the cache has."""
+        terms, score = resolve(request, self.registry.scores)
+        pipeline = self.pipelines.anew(components, self._context.run)
+
+        async def evaluated() -> list[Outcome]:
+            return await score.evaluate(pipeline, examples, terms)
+
+        return self.loop.run(evaluated())
+
+    @property
+    def served(self) -> Mapping[str, Collection[str]]:
+        """By model, the names that servers gave it in the replies of this process so far."""
+        return {} if self._gateway is None else self._gateway.served
 
     def plan(
         self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]

@@ -37,6 +37,7 @@ def test_the_example_is_green_from_the_shipped_replies(pytester):
     result.stdout.fnmatch_lines(["* replies: * cached, 0 live"])
 
 
+@pytest.mark.slow
 def test_the_documented_change_turns_it_red_and_names_the_lost_questions(example, pytester):
     """One line, still without a model; the README shows this change."""
     source = example / "support_bot" / "search.py"

@@ -43,6 +43,7 @@ def test_a_fixture_replaces_prompts_and_sees_those_of_the_file(project, llm):
     assert beginnings == {"Aus dem Fixture", "Answer to check"}
 
 
+@pytest.mark.slow
 def test_another_wording_makes_a_baseline_stale(project, llm):
     """The error names the prompt."""
     project.use(llm)

@@ -11,6 +11,8 @@ from pytest_rageval.stats.mcnemar import tango
 from pytest_rageval.stats.noninferiority import noninferiority
 from pytest_rageval.stats.sequential import EarlyStop
 
+pytestmark = pytest.mark.slow
+
 NAN = math.nan
 DIFFERENCES = st.sampled_from([0.0, 0.0, 1 / 3, 0.5, -0.5, 1.0, -1.0, NAN]) | st.floats(-1, 1)
 SETS = st.integers(1, 8).flatmap(

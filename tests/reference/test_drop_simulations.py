@@ -9,6 +9,8 @@ import pytest
 
 from tests.benchmarks import false_alarms, variants
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _one_small_set(monkeypatch: pytest.MonkeyPatch, data: Callable[[str], Path]) -> None:

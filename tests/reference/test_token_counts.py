@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pytest_rageval.llm import tokens
+from pytest_rageval.llm import budget as tokens
 from pytest_rageval.llm.budget import count_tokens
 from pytest_rageval.llm.servers import Weights
 

@@ -153,6 +153,7 @@ def test_batches_do_not_change_scores() -> None:
     assert np.abs(together - alone).max() < 1.5e-5
 
 
+@pytest.mark.slow
 @needs_model
 def test_what_is_beyond_the_limit_is_not_seen() -> None:
     """The limit counts tokens, with the two around the text."""

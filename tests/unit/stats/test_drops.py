@@ -199,6 +199,7 @@ def test_alarms_and_power_of_verdicts(n: int, least: float) -> None:
     assert rates[1] >= least
 
 
+@pytest.mark.slow
 def test_alarms_of_a_family() -> None:
     """Any of four scores of the same 40 questions: at most 5% where nothing dropped, and more than Bonferroni's."""
     rng = np.random.default_rng(7)
@@ -214,6 +215,7 @@ def test_alarms_of_a_family() -> None:
     assert alone < joint <= FEW * (0.05 + 4 * math.sqrt(0.05 * 0.95 / FEW))
 
 
+@pytest.mark.slow
 def test_the_interval_of_graded_differences_covers() -> None:
     """Each bound is wrong in at most 7% of 400 samples from a skewed population; 1.1 is a standard error."""
     rng = np.random.default_rng(8)

@@ -88,6 +88,7 @@ def test_the_interval_and_the_test_agree_but_for_borders() -> None:
     assert differ <= 7
 
 
+@pytest.mark.slow
 def test_the_interval_covers() -> None:
     """Each bound is wrong in at most 6% of 4,000 samples; 0.3 is a standard error."""
     rng = random.Random(1)

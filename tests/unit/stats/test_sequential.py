@@ -164,6 +164,7 @@ def test_the_type_one_error_is_kept() -> None:
     assert found["missed"] <= 0.05
 
 
+@pytest.mark.slow
 def test_a_bet_against_what_is_true_wins_no_more_than_promised() -> None:
     """Whatever max_drop says: the capital alone reaches 2/alpha in at most alpha/2 of 800 runs."""
     rng = random.Random(1)

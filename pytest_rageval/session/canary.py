@@ -1,0 +1,96 @@
+"""A canary: do generator and judge still score as in the baseline where the retriever returned the same passages?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from statistics import fmean
+from typing import Any, Final
+
+from pytest_rageval.errors import StaleBaselineError
+from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.gate.comparison import compare
+from pytest_rageval.gate.verdict import Case
+from pytest_rageval.session.pipelines import Components
+from pytest_rageval.session.session import Session
+from pytest_rageval.stats.drops import Drops, joint_drop_test
+
+__all__ = ["Canary", "ask_anew"]
+
+ALPHA: Final = 0.01
+"""The probability that a canary raises a false alarm: each alarm ends a test as an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """The score of questions with the same passages as in the baseline, when models are asked anew.
+
+    Attributes:
+        questions: number of questions that have a score in both.
+        before: mean of the baseline over these.
+        now: mean when asked anew.
+        p_value: of "both are equal", two-sided.
+    """
+
+    questions: int
+    before: float
+    now: float
+    p_value: float
+
+    @property
+    def shifted(self) -> bool:
+        """Whether generator or judge score otherwise than in the baseline."""
+        return self.p_value <= ALPHA
+
+    def entry(self) -> Mapping[str, Any]:
+        """The canary in the JSON report."""
+        return {"questions": self.questions, "before": self.before, "now": self.now, "p_value": self.p_value}
+
+    def reason(self) -> str:
+        """Why the score cannot be compared with the baseline."""
+        return (
+            f"the judge or the generator changed, perhaps not the retriever. {self.questions} questions with "
+            f"the same passages as in the baseline had {self.before:.3f} then and {self.now:.3f} when asked anew "
+            f"(p = {self.p_value:.2g} ≤ {ALPHA:g}).\n"
+            "Find out whether the server's model changed. Then write a new baseline on the commit to compare with, "
+            "with --rageval-refresh --rageval-update-baseline."
+        )
+
+
+def ask_anew(session: Session, components: Components, request: ScoreRequest, case: Case) -> Canary | None:
+    """Ask generator and judge about questions with the same passages as in the baseline, without the cache.
+
+    Returns:
+        None where the score asks no model, has no baseline, or no question has the same passages.
+    """
+    wanted, baseline = session.settings.canary, case.baseline
+    if not wanted or baseline.before is None or not session.definition(request).dependencies:
+        return None
+    try:
+        comparison = compare(case.score, baseline.fingerprint, baseline.before)
+    except StaleBaselineError:
+        return None
+    same = []
+    for change in comparison.changes:
+        ranking = change.outcome.evidence.ranking
+        if ranking is not None and change.ranking == tuple(document.label for document in ranking):
+            same.append(change.outcome.example)
+    chosen = Random(session.settings.seed).sample(same, min(wanted, len(same)))  # noqa: S311 - no secret
+    before = {name: kept.get("score") for name, kept in baseline.before.examples.items()}
+    outcomes = session.score_anew(components, chosen, request) if chosen else []
+    pairs = [
+        (then, outcome.value)
+        for outcome in outcomes
+        if outcome.value is not None and (then := before[outcome.example.id]) is not None
+    ]
+    if not pairs:
+        return None
+    drops = [then - now for then, now in pairs]
+    largest = max([case.score.scale[1] - case.score.scale[0], *map(abs, drops)])
+    tails = [
+        joint_drop_test([Drops([sign * drop for drop in drops], largest=largest)], alpha=ALPHA / 2)
+        .scores[0]
+        .p_value
+        for sign in (1, -1)
+    ]
+    then, now = (fmean(column) for column in zip(*pairs, strict=True))
+    return Canary(len(pairs), then, now, min(1.0, 2 * min(tails)))

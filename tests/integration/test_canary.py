@@ -1,0 +1,123 @@
+"""A judge or a generator that changes must not look like a worse retriever."""
+
+import json
+
+import pytest
+
+from tests.docs.test_report_schema import check
+
+UPDATE = "--rageval-update-baseline"
+
+ASKING = '@pytest.mark.rageval_threshold("answer.em@1", max_drop=0.02)\ndef test_gate(): pass\n'
+
+
+def _forgetful(llm, items):
+    """From now on the model does not answer questions about these items."""
+    said = llm.model
+    llm.model = lambda prompt: (
+        "I do not know." if any(f"item-{n}?" in prompt for n in items) else said(prompt)
+    )
+
+
+def _baseline(project, llm, **words):
+    project.use(llm, **words)
+    project.evalset(20)
+    project.test(ASKING)
+    project.run(UPDATE).assert_outcomes(passed=1)
+
+
+def _report(project):
+    (test,) = check(project.path / "report.json")["tests"]
+    return test
+
+
+def test_a_changed_generator_is_an_error_and_no_worse_retriever(project, llm):
+    """Cached replies hide it; a canary asks anew, and a retriever that is worse too is not blamed."""
+    _baseline(project, llm)
+    _forgetful(llm, range(1, 16))
+    project.lose(20)
+    project.run().assert_outcomes(passed=1)
+    result = project.run("--rageval-canary=20", "--rageval-report=report.json")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "answer.em@1: the judge or the generator changed, perhaps not the retriever. 19 *",
+            "    answer.em@1: canary: 19 questions with the same passages, 1.000 in the baseline, 0.211 asked *",
+        ]
+    )
+    canary = _report(project)["scores"][0]["canary"]
+    assert (canary["questions"], canary["before"]) == (19, 1.0)
+
+
+@pytest.mark.slow
+def test_a_canary_that_is_well_changes_no_verdict(project, llm):
+    """So many questions are asked in every run, and nothing else."""
+    _baseline(project, llm)
+    for arguments in ((), ("-n2",)):
+        before = len(llm.requests)
+        run = project.run_process if arguments else project.run
+        result = run("--rageval-canary=5", "--rageval-report=report.json", *arguments)
+        result.assert_outcomes(passed=1)
+        assert len(llm.requests) - before == 5
+        assert _report(project)["scores"][0]["canary"] == {
+            "questions": 5,
+            "before": 1.0,
+            "now": 1.0,
+            "p_value": 1.0,
+        }
+
+
+def test_a_violated_minimum_fails_whatever_the_canary_says(project, llm):
+    _baseline(project, llm)
+    _forgetful(llm, range(1, 16))
+    project.lose(*range(1, 9))
+    project.test(ASKING.replace("max_drop", "min=0.9, max_drop"))
+    result = project.run("--rageval-canary=20")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["answer.em@1: 0.600 is below the minimum 0.9", "warning: *the judge or the generator changed*"]
+    )
+
+
+def test_ranking_measures_have_no_canary(project, llm):
+    _baseline(project, llm)
+    project.test(ASKING.replace("answer.em@1", "recall@1"))
+    project.run(UPDATE)
+    before = len(llm.requests)
+    project.run("--rageval-canary=5").assert_outcomes(passed=1)
+    assert len(llm.requests) == before
+
+
+def test_a_canary_is_not_recorded(project, llm):
+    """A cassette has what every run asks."""
+    _baseline(project, llm)
+    record = ("--rageval-cassette=replies.jsonl", "--rageval-record")
+    project.run(*record, "--rageval-canary=5").assert_outcomes(passed=1)
+    lines = (project.path / "replies.jsonl").read_text(encoding="utf-8").splitlines()
+    project.run(*record).assert_outcomes(passed=1)
+    assert (project.path / "replies.jsonl").read_text(encoding="utf-8").splitlines() == lines
+
+
+def test_another_served_model_is_named(project, llm):
+    """The server's own name of the model, in the report, in the baseline, and where it changed."""
+    llm.served = "m1-2026-01"
+    _baseline(project, llm)
+    tests = json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))["tests"]
+    assert tests["test_it.py::test_gate"]["served"] == {"m1": ["m1-2026-01"]}
+    project.run("--rageval-report=report.json").stdout.no_fnmatch_line("*was served as*")
+    assert _report(project)["served"] == {"m1": ["m1-2026-01"]}
+    llm.served = "m1-2026-07"
+    result = project.run("--rageval-refresh", "-q")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "warning: test_it.py::test_gate: m1 was served as m1-2026-01 in the baseline and is as m1-2026-07 now: *"
+        ]
+    )
+
+
+def test_a_canary_and_a_replay_do_not_go_together(project):
+    result = project.run("--rageval-canary=5", "--rageval-replay")
+    result.stderr.fnmatch_lines(
+        ["ERROR: --rageval-replay asks nothing and --rageval-canary asks anew: leave one out."]
+    )
