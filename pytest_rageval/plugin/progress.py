@@ -102,6 +102,7 @@ class Progress:
         self._in_place = in_place and self._reporter is not None and self._reporter.isatty
         self._began: float | None = None
         self._updated: float | None = None
+        self._waited = False
         self._announcer: Announcer | None = None
 
     def show(self, work: Work, waits: "Sequence[Wait]") -> None:
@@ -113,9 +114,12 @@ class Progress:
             self._announce(waits)
             return
         delay, interval = (DELAY_S, INTERVAL_S) if self._in_place else (LINE_S, LINE_S)
-        if now - self._began < delay or now - (self._updated or 0.0) < interval:
-            return
         waiting = "; ".join(str(wait) for wait in waits if wait.lasts(WAIT_S))
+        waited, self._waited = self._waited, bool(waiting)
+        is_due = now - self._began >= delay and now - (self._updated or 0.0) >= interval
+        # That a server does not answer is said at once.
+        if not (is_due or (waiting and not waited)):
+            return
         if not (waiting or work.rankings or work.requests):
             return
         text = one_line(f"rageval: {waiting or work}")
