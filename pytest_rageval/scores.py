@@ -3,8 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from math import fsum, isfinite
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import fsum, inf, isfinite
 from statistics import stdev
 from typing import Any, Final, NamedTuple, Self
 
@@ -147,7 +148,8 @@ class Score(float):
 
     Attributes:
         spec: its name, such as "recall@5".
-        outcomes: one for every example, in the eval set's order, unscored ones included.
+        outcomes: one for every example, in the eval set's order, unscored ones included. With `repeats` the value is
+            the mean over the runs in which the example has a score, and the rest is from the run closest to it.
         slice: the tags it is limited to; empty for the whole set.
         max_unscored: the largest share of examples without a score, of those for which it is defined.
         seed: of the interval's bootstrap.
@@ -162,6 +164,7 @@ class Score(float):
         *,
         slice: Mapping[str, Any] | None = None,  # noqa: A002 - the name of the attribute
         max_unscored: float = 1.0,
+        repeats: Sequence[Sequence[Outcome]] = (),
         **_: Any,
     ) -> Self:
         """Average the scored outcomes.
@@ -171,11 +174,12 @@ class Score(float):
             TooManyUnscoredError: no example has a score, or too many of those for which it is defined
                 have none.
         """
-        for each in outcomes:
+        for each in chain(outcomes, *repeats):
             if each.value is not None and not isfinite(each.value):
                 raise InputError(
                     f"{spec}: the score of example {each.example.id} is {each.value!r}, no finite number."
                 )
+        outcomes = _over_runs(outcomes, *repeats)
         values = _values(outcomes)
         defined = sum(outcome.undefined is None for outcome in outcomes)
         if not values or too_many(defined - len(values), defined, max_unscored):
@@ -194,11 +198,12 @@ class Score(float):
         scale: tuple[float, float] = UNIT,
     ) -> None:
         self.spec = spec
-        self.outcomes = tuple(outcomes)
+        self.outcomes = _over_runs(outcomes, *repeats)
         self.slice = dict(slice or {})
         self.max_unscored = max_unscored
         self.seed = seed
         self.repeats = tuple(map(tuple, repeats))
+        self._first = tuple(outcomes)
         self.scale = scale
 
     def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -278,8 +283,16 @@ class Score(float):
 
         A run without any scored example is left out.
         """
-        means = [fsum(values) / len(values) for values in map(_values, self.repeats) if values]
-        return stdev([float(self), *means]) if means else None
+        means = [
+            fsum(values) / len(values) for values in map(_values, (self._first, *self.repeats)) if values
+        ]
+        return stdev(means) if len(means) > 1 else None
+
+    @property
+    def partly_scored(self) -> int:
+        """How many examples have a score in some runs and none in others."""
+        runs = zip(self._first, *self.repeats, strict=True)
+        return sum(len({outcome.value is None for outcome in outcomes}) > 1 for outcomes in runs)
 
     def where(self, **tags: Any) -> "Score":
         """The same score over the examples with all of these tags.
@@ -291,7 +304,10 @@ class Score(float):
             InputError: no example has such a tag; the message lists the known ones.
             TooManyUnscoredError: as for the whole.
         """
-        chosen = [outcome for outcome in self.outcomes if _matches(outcome.example, tags)]
+        chosen, *repeats = (
+            [outcome for outcome in run if _matches(outcome.example, tags)]
+            for run in (self._first, *self.repeats)
+        )
         if not chosen:
             raise InputError(_no_such_slice([outcome.example for outcome in self.outcomes], tags))
         return type(self)(
@@ -300,7 +316,7 @@ class Score(float):
             slice={**self.slice, **tags},
             max_unscored=self.max_unscored,
             seed=self.seed,
-            repeats=[[each for each in again if _matches(each.example, tags)] for again in self.repeats],
+            repeats=repeats,
             scale=self.scale,
         )
 
@@ -313,6 +329,20 @@ def too_many(unscored: int, examples: int, max_unscored: float) -> bool:
 
 def _values(outcomes: Sequence[Outcome]) -> list[float]:
     return [outcome.value for outcome in outcomes if outcome.value is not None]
+
+
+def _over_runs(*runs: Sequence[Outcome]) -> tuple[Outcome, ...]:
+    return tuple(map(_mean_outcome, zip(*runs, strict=True)) if len(runs) > 1 else runs[0])
+
+
+def _mean_outcome(outcomes: Sequence[Outcome]) -> Outcome:
+    """The outcome closest to the mean of those with a score, with that mean as its value; the first where none has."""
+    values = _values(outcomes)
+    if not values:
+        return outcomes[0]
+    mean = values[0] if len(set(values)) == 1 else fsum(values) / len(values)
+    closest = min(outcomes, key=lambda each: inf if each.value is None else abs(each.value - mean))
+    return replace(closest, value=mean)
 
 
 def _matches(example: Example, tags: Mapping[str, Any]) -> bool:

@@ -114,6 +114,11 @@ def _contradictions(settings: Settings) -> Iterator[str]:
             "--rageval-plan asks nothing, so there are no scores for --rageval-update-baseline to write: leave one "
             "out."
         )
+    if settings.pin_baseline and not settings.update_baseline:
+        yield (
+            "--rageval-pin-baseline pins what --rageval-update-baseline writes, and nothing is written without that: "
+            "add it, on the commit that max_total_drop is to compare with."
+        )
     if settings.ci and settings.update_baseline is True:
         yield (
             "--rageval-update-baseline makes the scores of this run those that later runs are compared with, good "
@@ -244,18 +249,26 @@ OPTIONS: Final = (
     Option("max_unscored", SHARE, "SHARE",
            "share of examples without a score above which a score is an error"),
     Option("baseline", Path, "FILE",
-           "file of the scores that max_drop and max_lost compare with, for git; in the root directory by default"),
+           "file of the scores that max_drop, max_total_drop and max_lost compare with, for git; in the root directory "
+           "by default"),
     Option("update_baseline", _update, "",
            "write the scores of this run to the baseline, and compare them with none; only on the command line; "
            "under CI=true refused unless it is --rageval-update-baseline=force", words=("force",), permanent=False),
+    Option("pin_baseline", _switch, "",
+           "with --rageval-update-baseline: pin what it writes as the anchor that max_total_drop compares with, until "
+           "another one is pinned; only on the command line", permanent=False),
     Option("require_baseline", _switch, "",
-           "a max_drop or max_lost without a baseline is an error, not a pass with a warning, and so is a test of the "
-           "baseline that a full run did not run; the default under CI=true, which "
-           "--rageval-require-baseline=false reverts"),
+           "a max_drop or max_lost without a baseline, and a max_total_drop without an anchor, is an error, not a pass "
+           "with a warning, and so is a test of the baseline that a full run did not run; the default under CI=true, "
+           "which --rageval-require-baseline=false reverts"),
     Option("family", POSITIVE, "N",
-           "number of tests that share the alpha of max_drop; default: those in the baseline"),
+           "number of tests that share the alpha of max_drop and max_total_drop; default: those in the baseline"),
     Option("inconclusive", _choice("warn", "fail"), "warn|fail",
-           "whether a drop above max_drop that is not significant is to warn or to fail"),
+           "whether a drop that is larger than allowed and not significant is to warn or to fail"),
+    Option("early_stop", _switch, "",
+           "where only max_drop decides, ask models about questions in random order until the verdict is clear, and "
+           "about none that has the passages of the baseline; without effect in an update of the baseline, in a plan, "
+           "in a replay and with --rageval-repeat"),
     Option("canary", COUNT, "N",
            "ask generator and judge anew about N questions whose passages are those of the baseline: if these score "
            "otherwise, a comparison is an error"),
@@ -263,7 +276,8 @@ OPTIONS: Final = (
            "file of answers that people labelled, by which answer.correct and llm_reteval are also reported "
            "corrected for the judge's errors"),
     Option("repeat", POSITIVE, "N",
-           "ask generator and judge this often, under new sample numbers, and report how far the means spread"),
+           "ask generator and judge this often, under new sample numbers; a question's score is the mean over these "
+           "runs, and how far their means spread is reported"),
     Option("report", Path, "FILE",
            "write results to this file: .md for a pull request, .html for a browser, .json for programs; repeatable",
            many=True),

@@ -123,10 +123,12 @@ class Settings:
     baseline: Path = Path("rageval_baseline.json")
     baseline_named: bool = False
     update_baseline: bool | Literal["force"] = False
+    pin_baseline: bool = False
     require_baseline: bool = False
     family: int | None = None
     canary: int = 0
     inconclusive: Literal["warn", "fail"] = "warn"
+    early_stop: bool = False
     calibration: Path | None = None
     repeat: int = 1
     report: tuple[Path, ...] = ()
@@ -151,6 +153,11 @@ class Settings:
     def llm_judge(self) -> str | None:
         """The model that compares answers; None for canonical comparison."""
         return self.judge_model or (None if self.embedded else self.model)
+
+    @property
+    def stops_early(self) -> bool:
+        """Whether this run may leave questions out: a plan counts them all, and a replay costs nothing."""
+        return self.early_stop and not (self.update_baseline or self.plan or self.replay or self.repeat > 1)
 
     def in_force(self) -> str:
         """Generator, judge and comparator, in a line for pytest's header."""

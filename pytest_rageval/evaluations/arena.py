@@ -138,6 +138,14 @@ def _settings(run: Pipeline, _terms: Terms) -> dict[str, Any]:
 
 
 SCORES: Final = tuple(
-    ScoreDef(f"arena.{part}", evaluate_arena, {"explain", "prefer"}, settings=_settings, notes=arena_notes)
+    ScoreDef(
+        f"arena.{part}",
+        evaluate_arena,
+        {"explain", "prefer"},
+        settings=_settings,
+        # Which answer the judge reads first depends on the other examples.
+        separable=False,
+        notes=arena_notes,
+    )
     for part in LEAST
 )

@@ -173,7 +173,7 @@ class Registry:
         asked = None if asks is None else frozenset(asks)
         # Its outcomes may have `Evidence.sizes`, which are pooled.
         notes = Late("evaluations.rel_prime", "pooled_notes")
-        score = ScoreDef(name, PluginScore(name, evaluate, scale), asked, scale, notes=notes)
+        score = ScoreDef(name, PluginScore(name, evaluate, scale), asked, scale, separable=False, notes=notes)
         _add(self.scores, "score", name, score)
 
     def add_answer_measure(self, name: str, measure: AnswerMeasure) -> None:

@@ -53,6 +53,7 @@ class ScoreDef:
         scale: the lowest and the highest value of an example; None: unknown.
         comparisons: how it compares answers, by the keyword that the fingerprint shows it under.
         settings: further settings of the run that change it, by name, for the fingerprint.
+        separable: whether an example scores the same whichever others are scored with it.
         verdicts: whether its values are verdicts on answers, so that human labels can correct the mean.
         notes: the keys that only this score has in its report entry; for None, of one that could not be computed.
     """
@@ -63,6 +64,7 @@ class ScoreDef:
     scale: tuple[float, float] | None = UNIT
     comparisons: Callable[[Terms], Mapping[str, str | None]] = _comparisons
     settings: Callable[[Pipeline, Terms], Mapping[str, Any]] = lambda _run, _terms: {}
+    separable: bool = True
     verdicts: bool = False
     notes: Callable[[Score | None], Mapping[str, Any]] = lambda _score: {}
 

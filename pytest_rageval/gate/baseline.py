@@ -11,11 +11,11 @@ from typing import Any, Final, NotRequired, Self, TypedDict
 
 from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.files import refuse_special, write_whole
-from pytest_rageval.gate.comparison import BaselineExample, BaselineScore, mark_of
+from pytest_rageval.gate.comparison import BaselineExample, BaselineScore, Pin, mark_of
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
 
-__all__ = ["LONGEST", "WRITE", "Baseline", "BaselineEntry", "baseline_entry"]
+__all__ = ["LONGEST", "WRITE", "AnchorEntry", "Baseline", "BaselineEntry", "baseline_entry", "pinned"]
 
 SCHEMA: Final = 1
 
@@ -49,10 +49,17 @@ REMEDY: Final = (
 
 
 class ScoreEntry(TypedDict):
-    """A score in the file: its fingerprint, and its examples by id."""
+    """A score in the file.
+
+    Attributes:
+        fingerprint: of everything besides the retriever that it depends on, by name.
+        examples: by id.
+        repeats: number of runs over which each example's score is a mean; missing for one.
+    """
 
     fingerprint: dict[str, Any]
     examples: dict[str, BaselineExample]
+    repeats: NotRequired[int]
 
 
 class BaselineEntry(TypedDict):
@@ -71,17 +78,38 @@ class BaselineEntry(TypedDict):
     served: NotRequired[dict[str, list[str]]]
 
 
+class AnchorEntry(BaselineEntry):
+    """A test in the file as it was when it was pinned, without rankings and answers.
+
+    Attributes:
+        commit: of git; missing where there was none.
+        date: in ISO 8601.
+        updates: number of updates since then that changed a score of the test.
+    """
+
+    commit: NotRequired[str]
+    date: str
+    updates: int
+
+
 class Baseline:
     """The entries of a file.
 
     Attributes:
         tests: by node id.
         path: of the file; None where there is none.
+        anchors: by node id.
     """
 
-    def __init__(self, tests: Mapping[str, BaselineEntry] | None = None, path: Path | None = None) -> None:
+    def __init__(
+        self,
+        tests: Mapping[str, BaselineEntry] | None = None,
+        path: Path | None = None,
+        anchors: Mapping[str, AnchorEntry] | None = None,
+    ) -> None:
         self.tests = dict(tests or {})
         self.path = path
+        self.anchors = dict(anchors or {})
 
     @classmethod
     def to_compare_with(cls, path: Path, *, named: bool) -> Self:
@@ -129,12 +157,14 @@ class Baseline:
             raise InputError(message)
         if schema != SCHEMA or isinstance(schema, bool):
             raise InputError(f"The baseline {path} is no baseline of this package.\n{REMEDY}")
+        anchors = document.get("anchors", {})
         try:
-            _check(document.get("tests"))
+            _check(_object(document.get("tests"), "it has no object of tests"))
+            _check_anchors(_object(anchors, "its anchors are no object"))
         except ValueError as error:
             message = f"The baseline {path} is no baseline of this package: {error}.\n{REMEDY}"
             raise InputError(message) from None
-        return cls(document["tests"], path)
+        return cls(document["tests"], path, anchors)
 
     def before(self, nodeid: str, name: str, scale: tuple[float, float] | None) -> BaselineScore | None:
         """A test's score in the baseline; None where it is missing.
@@ -147,7 +177,22 @@ class Baseline:
         Raises:
             InputError: a question's score is not on the scale.
         """
-        test = self.tests.get(nodeid)
+        return self._score(self.tests.get(nodeid), None, nodeid, name, scale)
+
+    def anchor(self, nodeid: str, name: str, scale: tuple[float, float] | None) -> BaselineScore | None:
+        """A test's score in its anchor, as `before`."""
+        test = self.anchors.get(nodeid)
+        pin = None if test is None else Pin(test.get("commit"), test["date"], test["updates"])
+        return self._score(test, pin, nodeid, name, scale)
+
+    def _score(
+        self,
+        test: BaselineEntry | None,
+        pin: Pin | None,
+        nodeid: str,
+        name: str,
+        scale: tuple[float, float] | None,
+    ) -> BaselineScore | None:
         if test is None or name not in test["scores"]:
             return None
         score = test["scores"][name]
@@ -160,7 +205,9 @@ class Baseline:
                     f"the score {value:g}, and the score goes from {low:g} to {high:g}.\n{REMEDY}"
                 )
                 raise InputError(message)
-        return BaselineScore(test["questions"], score["fingerprint"], score["examples"])
+        return BaselineScore(
+            test["questions"], score["fingerprint"], score["examples"], score.get("repeats", 1), pin
+        )
 
     @property
     def sharing(self) -> set[str]:
@@ -199,7 +246,8 @@ class Baseline:
             InputError: it cannot be written.
         """
         try:
-            text = "\n".join(_lines({"schema": SCHEMA, "tests": self.tests}, 0)) + "\n"
+            anchors = {"anchors": self.anchors} if self.anchors else {}
+            text = "\n".join(_lines({"schema": SCHEMA, "tests": self.tests, **anchors}, 0)) + "\n"
             path.resolve().parent.mkdir(parents=True, exist_ok=True)
             # UTF-8 has no half of a surrogate pair; JSON has an escape for it.
             write_whole(path, [text.encode(errors="backslashreplace")])
@@ -224,16 +272,45 @@ def baseline_entry(
     """
     return {
         "questions": {example.id: example.digest for example in examples},
+        "scores": {name: _score(score, fingerprint) for name, (score, fingerprint) in scores.items()},
+    }
+
+
+def pinned(entry: BaselineEntry, pin: Pin) -> AnchorEntry:
+    """An anchor of a test's entry."""
+    anchor: AnchorEntry = {
+        "questions": entry["questions"],
         "scores": {
             name: {
-                "fingerprint": dict(fingerprint),
-                "examples": {
-                    outcome.example.id: _example(outcome, mark_of(fingerprint)) for outcome in score.outcomes
-                },
+                **score,
+                "examples": {each: _without_evidence(kept) for each, kept in score["examples"].items()},
             }
-            for name, (score, fingerprint) in scores.items()
+            for name, score in entry["scores"].items()
         },
+        "date": pin.date,
+        "updates": pin.updates,
     }
+    if pin.commit is not None:
+        anchor["commit"] = pin.commit
+    return anchor
+
+
+def _without_evidence(kept: BaselineExample) -> BaselineExample:
+    example: BaselineExample = {"score": kept["score"]}
+    if "under" in kept:
+        example["under"] = kept["under"]
+    return example
+
+
+def _score(score: Score, fingerprint: Mapping[str, Any]) -> ScoreEntry:
+    mark = mark_of(fingerprint)
+    entry: ScoreEntry = {
+        "fingerprint": dict(fingerprint),
+        "examples": {outcome.example.id: _example(outcome, mark) for outcome in score.outcomes},
+    }
+    if score.repeats:
+        entry["repeats"] = len(score.repeats) + 1
+    return entry
 
 
 def _example(outcome: Outcome, mark: str) -> BaselineExample:
@@ -276,9 +353,20 @@ def _integer(digits: str) -> int | float:
     return int(digits) if len(digits) <= DIGITS else inf
 
 
-def _check(tests: Any) -> None:
+def _check_anchors(anchors: dict[str, Any]) -> None:
+    named = {f"the anchor of {nodeid}": anchor for nodeid, anchor in anchors.items()}
+    _check(named)
+    for where, anchor in named.items():
+        _check_count(anchor, "updates", where, 0)
+        texts = (anchor.get("date"), anchor.get("commit", ""))
+        if "updates" not in anchor or not all(isinstance(text, str) for text in texts):
+            message = f"{where} does not say when it was pinned, by date, commit and updates"
+            raise ValueError(message)
+
+
+def _check(tests: dict[str, Any]) -> None:
     """Raise ValueError, with the place, for what is not of the form that `baseline_entry` gives it."""
-    for nodeid, test in _object(tests, "it has no object of tests").items():
+    for nodeid, test in tests.items():
         questions, scores = (_part(test, part, nodeid) for part in ("questions", "scores"))
         if not all(isinstance(asked, str) for asked in questions.values()):
             message = f"{nodeid} has a question without a digest"
@@ -291,10 +379,18 @@ def _check(tests: Any) -> None:
                         f"{where} has in its fingerprint {key} = {value!r:.40}, which is no text or number"
                     )
                     raise ValueError(message)  # noqa: TRY004 - the file is at fault
+            _check_count(score, "repeats", where, 1)
             for example, kept in _part(score, "examples", where).items():
                 if problem := _problem(kept):
                     message = f"question {example} in {where} {problem}"
                     raise ValueError(message)
+
+
+def _check_count(value: dict[str, Any], part: str, where: str, least: int) -> None:
+    number = value.get(part, least)
+    if not isinstance(number, int) or isinstance(number, bool) or number < least:
+        message = f"{where} has {part} = {number!r:.40}, which is no whole number of at least {least}"
+        raise ValueError(message)
 
 
 def _part(value: Any, part: str, where: str) -> dict[str, Any]:

@@ -4,10 +4,19 @@ from collections.abc import Collection, Iterator, Mapping
 from math import fsum, inf, nan
 from typing import NamedTuple
 
-from pytest_rageval.gate.baseline import BaselineEntry, ScoreEntry
+from pytest_rageval.gate.baseline import AnchorEntry, BaselineEntry, ScoreEntry, pinned
+from pytest_rageval.gate.comparison import Pin
 from pytest_rageval.stats.drops import ROUNDING
 
-__all__ = ["BaselineUpdate", "Moved", "completed", "held_back", "moved_scores", "update_of"]
+__all__ = [
+    "BaselineUpdate",
+    "Moved",
+    "anchors_after",
+    "completed",
+    "held_back",
+    "moved_scores",
+    "update_of",
+]
 
 
 class Moved(NamedTuple):
@@ -92,6 +101,35 @@ def update_of(
     if not complete:
         after |= {nodeid: before[nodeid] for nodeid in others}
     return BaselineUpdate(after, moved, held, dropped, others)
+
+
+def anchors_after(
+    before: Mapping[str, AnchorEntry],
+    update: BaselineUpdate,
+    *,
+    written: Collection[str],
+    pin: Pin | None = None,
+    complete: bool,
+) -> dict[str, AnchorEntry]:
+    """The anchors after an update: they stay, but that a full run drops those of tests that are gone.
+
+    Args:
+        before: the anchors of the file, by node id.
+        update: of the tests.
+        written: node ids of the tests that ran; with `pin` these have a new anchor.
+        pin: when it is pinned; None where nothing is.
+        complete: whether all tests ran.
+    """
+    if pin is not None:
+        before = {**before, **{nodeid: pinned(update.tests[nodeid], pin) for nodeid in written}}
+    # An update that changes no score leaves the comparison with the anchor as it was.
+    counted = set() if pin is None else set(written)
+    moved = {each.nodeid for each in update.moved} - counted
+    return {
+        nodeid: {**anchor, "updates": anchor["updates"] + (nodeid in moved)}
+        for nodeid, anchor in before.items()
+        if nodeid in update.tests or not complete
+    }
 
 
 def completed(entry: BaselineEntry, before: BaselineEntry) -> BaselineEntry:

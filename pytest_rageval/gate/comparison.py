@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import fsum
-from typing import Any, Final, Required, TypedDict
+from typing import Any, Final, NamedTuple, Required, TypedDict
 
 from pytest_rageval.errors import StaleBaselineError
 from pytest_rageval.fingerprint import digest
@@ -17,12 +17,20 @@ __all__ = [
     "BaselineScore",
     "Change",
     "Comparison",
+    "Pin",
     "compare",
+    "fingerprint_changes",
+    "is_same",
     "mark_of",
 ]
 
 IGNORED: Final = frozenset({"package"})
 """Names in a fingerprint that are not compared: what changes scores in a release has a name of its own."""
+
+UPDATE: Final = "--rageval-update-baseline"
+
+COMMIT_DIGITS: Final = 7
+"""Hex digits of a commit that are shown."""
 
 MARK_DIGITS: Final = 8
 """Hex digits that distinguish the few fingerprints of one score."""
@@ -44,19 +52,53 @@ class BaselineExample(TypedDict, total=False):
     under: str
 
 
+class Pin(NamedTuple):
+    """When an anchor was pinned.
+
+    Attributes:
+        commit: of git; None where it is not known.
+        date: in ISO 8601.
+        updates: number of updates since then that changed a score of the test.
+    """
+
+    commit: str | None
+    date: str
+    updates: int = 0
+
+    def __str__(self) -> str:
+        """Such as "pinned at 1a2b3c4, 7 updates ago"."""
+        place = f"on {self.date}" if self.commit is None else f"at {self.commit[:COMMIT_DIGITS]}"
+        ago = f", {self.updates} update{'' if self.updates == 1 else 's'} ago" if self.updates else ""
+        return f"pinned {place}{ago}"
+
+
 @dataclass(frozen=True)
 class BaselineScore:
-    """A score in the baseline.
+    """A score in the baseline, or in its anchor.
 
     Attributes:
         questions: of its test, by example id, the digest of the question and its right answers.
         fingerprint: of everything besides the retriever that the score depends on, by name.
         examples: by id.
+        runs: number of runs over which each example's score is a mean.
+        pin: of an anchor; None of a baseline.
     """
 
     questions: Mapping[str, str]
     fingerprint: Mapping[str, Any]
     examples: Mapping[str, BaselineExample]
+    runs: int = 1
+    pin: Pin | None = None
+
+    @property
+    def kind(self) -> str:
+        """What it is a part of, as messages name it."""
+        return "baseline" if self.pin is None else "anchor"
+
+    @property
+    def options(self) -> str:
+        """The options that write it anew."""
+        return UPDATE if self.pin is None else f"{UPDATE} --rageval-pin-baseline"
 
     @cached_property
     def mark(self) -> str:
@@ -83,9 +125,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The examples of the baseline and of now that can be compared.
+    """The examples of the baseline, or of its anchor, and of now that can be compared.
 
     Attributes:
+        before: the baseline.
         changes: examples that are the same and scored in both, unchanged ones included. An example at
             which the retriever fails now counts with the lowest value that it may have.
         mean: of the baseline over these.
@@ -96,6 +139,7 @@ class Comparison:
         failed: those among `changes` at which the retriever fails now.
     """
 
+    before: BaselineScore
     changes: tuple[Change, ...]
     mean: float
     left_out: int
@@ -133,15 +177,16 @@ def compare(
     Raises:
         StaleBaselineError: more than the retriever changed, or no example is the same and scored in both.
     """
-    changed = _fingerprint_changes(before.fingerprint, fingerprint)
+    changed = fingerprint_changes(before, fingerprint)
+    which = before.kind if before.pin is None else f"{before.kind} ({before.pin})"
+    remedy = f"{'write' if before.pin is None else 'pin'} a new {before.kind} on the commit to compare with"
     if changed:
         raise StaleBaselineError(
-            f"{score.spec}: the baseline was made with other settings; only the retriever may differ. Changed since:\n"
+            f"{score.spec}: the {which} was made with other settings; only the retriever may differ. Changed since:\n"
             + "\n".join(f"  {line}" for line in changed)
-            + "\nGo back to what it was, or write a new baseline on the commit to compare with: "
-            "--rageval-update-baseline."
+            + f"\nGo back to what it was, or {remedy}: {before.options}."
         )
-    same = [outcome for outcome in score.outcomes if _is_same(outcome.example, before)]
+    same = [outcome for outcome in score.outcomes if is_same(outcome.example, before)]
     scored = [
         (each, then) for each in same if (then := before.examples[each.example.id].get("score")) is not None
     ]
@@ -159,14 +204,14 @@ def compare(
     )
     if not changes:
         raise StaleBaselineError(
-            f"{score.name}: of {len(score.outcomes)} examples none is in the baseline with the same question and "
-            "gold, and scored in both.\nWrite a new baseline on the commit to compare with: "
-            "--rageval-update-baseline."
+            f"{score.name}: of {len(score.outcomes)} examples none is in the {which} with the same question and "
+            f"gold, and scored in both.\n{remedy[0].upper()}{remedy[1:]}: {before.options}."
         )
     # A slice leaves out the rest of the set on purpose.
     gone = 0 if score.slice else len(before.examples.keys() - {o.example.id for o in score.outcomes})
     failed = tuple(change.outcome for change in changes if change.outcome.unscored is not None)
     return Comparison(
+        before,
         changes,
         mean=fsum(change.drop + (change.outcome.value or 0.0) for change in changes) / len(changes),
         left_out=len(score.outcomes) - len(same) + gone,
@@ -182,12 +227,13 @@ def mark_of(fingerprint: Mapping[str, Any]) -> str:
     return digest({name: value for name, value in fingerprint.items() if name not in IGNORED})[:MARK_DIGITS]
 
 
-def _fingerprint_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What differs between two fingerprints, one line each."""
+def fingerprint_changes(before: BaselineScore, now: Mapping[str, Any]) -> list[str]:
+    """What differs between the fingerprints, one line each."""
+    then = before.fingerprint
     return [
-        f"{name}: {_shown(before.get(name))} in the baseline, {_shown(now.get(name))} now"
-        for name in sorted({*before, *now} - IGNORED)
-        if before.get(name) != now.get(name)
+        f"{name}: {_shown(then.get(name))} in the {before.kind}, {_shown(now.get(name))} now"
+        for name in sorted({*then, *now} - IGNORED)
+        if then.get(name) != now.get(name)
     ]
 
 
@@ -195,7 +241,7 @@ def _shown(value: Any) -> str:
     return "nothing" if value is None else str(value)
 
 
-def _is_same(example: Example, before: BaselineScore) -> bool:
+def is_same(example: Example, before: BaselineScore) -> bool:
     """Whether the baseline has a score of the same question under the same fingerprint."""
     kept = before.examples.get(example.id)
     if kept is None or before.questions.get(example.id) != example.digest:

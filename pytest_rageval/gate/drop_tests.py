@@ -37,12 +37,14 @@ class Compared(NamedTuple):
         comparison: with the baseline.
         scale: the lowest and the highest value that an example may have.
         seed: of drawn sign patterns.
+        level: of a threshold that was tested before, as its questions were asked; None for those of `drop_tests`.
     """
 
     threshold: Threshold
     comparison: Comparison
     scale: tuple[float, float] = UNIT
     seed: int = 0
+    level: float | None = None
 
     @property
     def largest(self) -> float:
@@ -98,18 +100,20 @@ class DropTest:
         return self.p_value <= self.alpha
 
 
-def drop_tests(parts: Sequence[Compared], *, tests: int = 1) -> list[DropTest]:
+def drop_tests(parts: Sequence[Compared], *, tests: int = 1, apart: int = 0) -> list[DropTest]:
     """Test the drops of the scores of one test.
 
     They are tested jointly, which takes into account how they go together
     (`pytest_rageval.stats.drops.joint_drop_test`): all thresholds of the test keep their level together, and
     among the tests of a run the level is divided (Bonferroni). Scores by clusters are tested apart from others,
-    each kind at its share of the level. A `strict` threshold is tested alone at its own level: it can only pass
-    wrongly, and does not do so more often beside others.
+    each kind at its share of the level. So is each threshold whose questions are asked until its verdict is
+    clear, since which of them are left for this test depends on what was seen. A `strict` threshold is tested
+    alone at its own level: it can only pass wrongly, and does not do so more often beside others.
 
     Args:
         parts: scores of the same eval set, or of slices of it.
         tests: number of the run's tests that share the level.
+        apart: number of further shares of the level, for thresholds whose questions are asked until it is clear.
 
     Returns:
         A result for each, in the same order.
@@ -122,15 +126,19 @@ def drop_tests(parts: Sequence[Compared], *, tests: int = 1) -> list[DropTest]:
     for i, part in enumerate(parts):
         if part.threshold.strict:
             results[i] = _exclusion(part)
+        elif part.level is not None:
+            [results[i]] = _jointly([part], None, [part.level])
         else:
             groups[part.threshold.cluster].append(i)
     for cluster, members in groups.items():
-        joint = _jointly([parts[i] for i in members], cluster, tests * len(groups))
+        shares = tests * (len(groups) + apart)
+        levels = [parts[i].threshold.alpha / shares for i in members]
+        joint = _jointly([parts[i] for i in members], cluster, levels)
         results |= dict(zip(members, joint, strict=True))
     return [results[i] for i in range(len(parts))]
 
 
-def _jointly(parts: Sequence[Compared], cluster: str | None, shares: int) -> list[DropTest]:
+def _jointly(parts: Sequence[Compared], cluster: str | None, levels: Sequence[float]) -> list[DropTest]:
     examples = {
         change.outcome.example.id: change.outcome.example
         for part in parts
@@ -144,10 +152,10 @@ def _jointly(parts: Sequence[Compared], cluster: str | None, shares: int) -> lis
     cluster_of = dict(zip(examples, shared, strict=True))
     results = {}
     # Thresholds of one test nearly always have one alpha. A p-value does not depend on the alpha of others.
-    for alpha in dict.fromkeys(part.threshold.alpha / shares for part in parts):
+    for alpha in dict.fromkeys(levels):
         joint = joint_drop_test(columns, alpha=alpha, clusters=clusters, seed=parts[0].seed)
         for i, part in enumerate(parts):
-            if part.threshold.alpha / shares == alpha:
+            if levels[i] == alpha:
                 found = joint.scores[i]
                 effect = _design_effect(part.comparison, cluster_of, unknown=float(cluster is not None))
                 detectable, needed = _power(part, joint.level, 1.0 if cluster is None else effect)

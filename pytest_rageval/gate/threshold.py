@@ -1,17 +1,20 @@
 """A threshold as the marker declares it."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, Final, NoReturn
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.stats.intervals import UNIT
+from pytest_rageval.stats.sequential import anchor_alpha
 
 __all__ = ["BOUNDS", "Threshold"]
 
 ALPHA: Final = 0.05
 
-BOUNDS: Final = ("min", "max", "max_drop", "max_lost")
+DROPS: Final = ("max_drop", "max_total_drop")
+
+BOUNDS: Final = ("min", "max", *DROPS, "max_lost")
 """The keywords that can fail a test."""
 
 LARGEST_DROP: Final = 0.5
@@ -30,16 +33,19 @@ class Threshold:
         min: lowest mean that passes; None for no bound.
         max: highest mean that passes; None for no bound.
         max_drop: largest drop of the mean below the baseline's, over the same examples; None for no bound.
+        max_total_drop: largest drop of the mean below the anchor's, which updates of the baseline keep; None for
+            no bound.
         max_lost: largest number of examples that score less than in the baseline; None for no bound. A snapshot,
             without a significance test.
         where: tags that limit it to a slice, such as `{"topic": "billing"}`.
         by: a tag; the threshold holds for the slice of each of its values. None for no slices.
-        alpha: probability that the `max_drop` thresholds of a run fail though nothing got worse, in (0, 0.5].
-        burden: what must be significant for `max_drop` to fail: "drop", any drop; or "beyond", a drop of more
-            than `max_drop`.
+        alpha: probability that the `max_drop` thresholds of a run fail though nothing got worse, in (0, 0.5]; and
+            that those with `max_total_drop` do, in all runs that compare with one anchor.
+        burden: what must be significant for `max_drop` and `max_total_drop` to fail: "drop", any drop; or
+            "beyond", a drop of more than is allowed.
         strict: whether `max_drop` passes only where a larger drop is excluded.
-        inconclusive: whether a drop above `max_drop` that is not significant is a "warn"-ing or is to "fail"; None
-            for the option `--rageval-inconclusive`.
+        inconclusive: whether a drop that is larger than allowed and not significant is a "warn"-ing or is to "fail";
+            None for the option `--rageval-inconclusive`.
         cluster: examples that share a value of this tag, or "gold.source", gain and lose together; None where
             they are independent.
         tolerance: an example is lost to `max_lost` if it scores less by more than this, at least 0.
@@ -52,6 +58,7 @@ class Threshold:
     min: float | None = None
     max: float | None = None
     max_drop: float | None = None
+    max_total_drop: float | None = None
     max_lost: int | None = None
     where: Mapping[str, Any] = field(default_factory=dict)
     by: str | None = None
@@ -89,13 +96,32 @@ class Threshold:
 
     @property
     def compares(self) -> bool:
-        """Whether a bound compares with the baseline."""
-        return not (self.max_drop is None and self.max_lost is None)
+        """Whether a bound compares with the baseline or its anchor."""
+        return not (self.max_drop is None and self.max_total_drop is None and self.max_lost is None)
+
+    @property
+    def may_stop_early(self) -> bool:
+        """Whether nothing but a drop of the whole set decides, so that it may be clear before all are asked."""
+        others = (self.min, self.max, self.max_total_drop, self.max_lost, self.by, self.cluster)
+        return self.shares_alpha and not self.where and all(each is None for each in others)
 
     @property
     def shares_alpha(self) -> bool:
         """Whether it raises false alarms with the probability `alpha`, which the tests of a run share."""
-        return self.max_drop is not None and not self.strict
+        return (self.max_drop is not None and not self.strict) or self.max_total_drop is not None
+
+    def since_anchor(self, updates: int) -> "Threshold":
+        """The bound on the total drop as a `max_drop` below an anchor that was pinned so many updates ago."""
+        return replace(
+            self,
+            min=None,
+            max=None,
+            max_drop=self.max_total_drop or 0.0,
+            max_total_drop=None,
+            max_lost=None,
+            strict=False,
+            alpha=anchor_alpha(self.alpha, updates + 1),
+        )
 
     @classmethod
     def parse(
@@ -142,7 +168,7 @@ class Threshold:
             scale: the lowest and the highest value of the score; None where its plugin declares none.
 
         Raises:
-            InputError: `min` or `max` is not on the scale, or `max_drop` exceeds half of its width, as a
+            InputError: `min` or `max` is not on the scale, or an allowed drop exceeds half of its width, as a
                 percentage does that was meant as a share; or `strict` has no scale, without which no drop
                 can be excluded: an unseen example may lose any amount.
         """
@@ -164,23 +190,31 @@ class Threshold:
                 )
                 raise InputError(message)
         width = high - low
-        if self.max_drop is not None and self.max_drop > LARGEST_DROP * width:
-            remedy = _percentage("max_drop", self.max_drop, scale, 1)
-            remedy = remedy or f"Give a max_drop that would matter, such as {0.02 * width:g}"
-            message = (
-                f"{self.spec}: max_drop={self.max_drop:g} allows the mean to lose more than half of its scale, which "
-                f"goes from {low:g} to {high:g}.\n{remedy}."
-            )
-            raise InputError(message)
+        for word, drop in self._drops():
+            if drop > LARGEST_DROP * width:
+                remedy = _percentage(word, drop, scale, 1)
+                remedy = remedy or f"Give a {word} that would matter, such as {0.02 * width:g}"
+                message = (
+                    f"{self.spec}: {word}={drop:g} allows the mean to lose more than half of its scale, which "
+                    f"goes from {low:g} to {high:g}.\n{remedy}."
+                )
+                raise InputError(message)
 
     def doubts(self, scale: tuple[float, float] | None) -> tuple[str, ...]:
         """Warnings about bounds that are probably not meant; `scale` as for `check_scale`."""
-        if scale is None or self.max_drop is None or self.max_drop <= LARGE_DROP * (scale[1] - scale[0]):
+        if scale is None:
             return ()
-        share = self.max_drop / (scale[1] - scale[0])
-        return (
-            f"max_drop={self.max_drop:g} lets a retriever lose {share:.0%} of the scale and pass; is it meant?",
+        shares = ((word, drop, drop / (scale[1] - scale[0])) for word, drop in self._drops())
+        return tuple(
+            f"{word}={drop:g} lets a retriever lose {share:.0%} of the scale and pass; is it meant?"
+            for word, drop, share in shares
+            if share > LARGE_DROP
         )
+
+    def _drops(self) -> list[tuple[str, float]]:
+        """The drops that are bounded, with their keywords."""
+        drops = ((word, getattr(self, word)) for word in DROPS)
+        return [(word, drop) for word, drop in drops if drop is not None]
 
 
 def _percentage(word: str, bound: float, scale: tuple[float, float], lowest: float) -> str:
@@ -190,17 +224,18 @@ def _percentage(word: str, bound: float, scale: tuple[float, float], lowest: flo
 
 
 def _check_bounds(call: str, words: Mapping[str, Any]) -> None:
-    for word in ("min", "max", "max_drop"):
+    for word in ("min", "max", *DROPS):
         if word in words and not _is_number(words[word]):
             _refuse(call, f"{word}={words[word]!r} is not a number.")
     if "min" in words and "max" in words and words["min"] > words["max"]:
         _refuse(call, f"min={words['min']} is above max={words['max']}.")
-    if words.get("max_drop", 0) < 0:
-        _refuse(
-            call,
-            f"max_drop={words['max_drop']} is below 0.\n"
-            "It is how far the mean may fall below the baseline, such as max_drop=0.02.",
-        )
+    for word, below in zip(DROPS, ("baseline", "anchor"), strict=True):
+        if words.get(word, 0) < 0:
+            _refuse(
+                call,
+                f"{word}={words[word]} is below 0.\n"
+                f"It is how far the mean may fall below the {below}, such as {word}=0.02.",
+            )
 
 
 def _check_drop_test(call: str, words: Mapping[str, Any]) -> None:
@@ -215,16 +250,20 @@ def _check_drop_test(call: str, words: Mapping[str, Any]) -> None:
     if "cluster" in words and not (isinstance(words["cluster"], str) and words["cluster"]):
         _refuse(call, f'cluster={words["cluster"]!r} is not the name of a tag, such as cluster="document".')
     if "max_drop" not in words:
-        for word in [
-            word for word in ("alpha", "burden", "strict", "inconclusive", "cluster") if word in words
-        ]:
+        how = (
+            ("strict",)
+            if "max_total_drop" in words
+            else ("alpha", "burden", "strict", "inconclusive", "cluster")
+        )
+        for word in [word for word in how if word in words]:
             _refuse(call, f"{word} says how max_drop is tested, and there is no max_drop.")
     if strict:
         _check_strict(call, words)
 
 
 def _check_strict(call: str, words: Mapping[str, Any]) -> None:
-    for word in [word for word in ("burden", "inconclusive", "cluster") if word in words]:
+    without_effect = () if "max_total_drop" in words else ("burden", "inconclusive", "cluster")
+    for word in [word for word in without_effect if word in words]:
         _refuse(
             call,
             f"{word} has no effect with strict=True, which fails unless a drop of max_drop is excluded.\n"

@@ -2,13 +2,17 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple
+from math import sqrt
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from pytest_rageval.errors import Cause, InputError, RagevalError, StaleBaselineError
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
 from pytest_rageval.gate.drop_tests import Compared, DropTest, drop_tests
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.scores import Outcome, Score
+
+if TYPE_CHECKING:
+    from pytest_rageval.gate.early_stop import EarlyStopped
 
 __all__ = ["BaselineLookup", "Case", "Ruling", "Verdict", "broken_parts", "rule", "uncounted", "verdict_on"]
 
@@ -58,6 +62,8 @@ class BaselineLookup:
         missing: why there is nothing to compare with, which is an error: the score is missing in the file, or generator
             or judge changed. Empty where there is no file.
         tolerance: differences of a question's scores up to this are rounding.
+        anchor: the score in the anchor; None where it is missing, or not compared with.
+        pinning: whether this run pins a new anchor.
     """
 
     fingerprint: Mapping[str, Any]
@@ -66,6 +72,8 @@ class BaselineLookup:
     required: bool = False
     missing: str = ""
     tolerance: float = ROUNDING
+    anchor: BaselineScore | None = None
+    pinning: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,10 @@ class Ruling:
         verdict: on the score.
         comparison: of the examples of the baseline and of now, or None.
         drop: the test of `max_drop`, or None.
+        anchor: the test of `max_total_drop`, or in an update of the new baseline, against the anchor; or None.
         slices: with `by`, one ruling for each value of the tag, the worst first; this one is the first of them.
+        early: where its questions were asked until the verdict was clear. If it was clear before all were asked,
+            `score` and `comparison` are those of the examples that are known, and their means say nothing.
     """
 
     threshold: Threshold
@@ -86,25 +97,40 @@ class Ruling:
     verdict: Verdict
     comparison: Comparison | None = None
     drop: DropTest | None = None
+    anchor: DropTest | None = None
     slices: tuple["Ruling", ...] = ()
+    early: "EarlyStopped | None" = None
+
+    @property
+    def stopped_early(self) -> bool:
+        """Whether the verdict was clear before all questions were asked."""
+        return self.early is not None and self.early.clear
 
 
 class Case(NamedTuple):
-    """A threshold to rule on: its score of the whole eval set, and the score's baseline."""
+    """A threshold to rule on: its score of the whole eval set, and the score's baseline.
+
+    `early` is for a threshold whose questions were asked until its verdict was clear; the score is then that of the
+    examples that are known.
+    """
 
     score: Score
     threshold: Threshold
     baseline: BaselineLookup
+    early: "EarlyStopped | None" = None
 
 
-def rule(cases: Sequence[Case | RagevalError], *, tests: int = 1) -> list[Ruling | RagevalError]:
-    """Rule on the thresholds of one test; their drops are tested together.
+def rule(
+    cases: Sequence[Case | RagevalError], *, tests: int = 1, apart: int = 0
+) -> list[Ruling | RagevalError]:
+    """Rule on the thresholds of one test; their drops are tested together, those below the anchor apart.
 
     A slice of which the baseline has no question has no baseline yet.
 
     Args:
         cases: with scores of one eval set; an error in place of a case is returned in its place.
-        tests: number of the run's tests that share the level of `max_drop`.
+        tests: number of the run's tests that share the level of `max_drop` and `max_total_drop`.
+        apart: number of the thresholds that need a share of the level of their own; see `drop_tests`.
 
     Returns:
         For each case the ruling; or an `InputError`, where no example has the tag of `where` or `by`, or a
@@ -115,14 +141,20 @@ def rule(cases: Sequence[Case | RagevalError], *, tests: int = 1) -> list[Ruling
     tested = [
         (each, each.compared)
         for each in slices
-        if each.compared is not None and each.threshold.max_drop is not None
+        if each.compared is not None
+        and each.threshold.max_drop is not None
+        and not (each.early and each.early.clear)
     ]
+    anchored = [(each, each.anchored) for each in slices if each.anchored is not None]
     try:
-        results = drop_tests([compared for _, compared in tested], tests=tests)
+        drops = drop_tests([compared for _, compared in tested], tests=tests, apart=apart)
+        totals = drop_tests([compared for _, compared in anchored], tests=tests)
     except InputError as error:
         return [error] * len(cases)
-    for (each, _), result in zip(tested, results, strict=True):
+    for (each, _), result in zip(tested, drops, strict=True):
         each.drop = result
+    for (each, _), result in zip(anchored, totals, strict=True):
+        each.anchor = result
     return [found if isinstance(found, RagevalError) else _ruling(found) for found in sliced]
 
 
@@ -136,6 +168,10 @@ class _Slice:
     error: RagevalError | None = None
     compared: Compared | None = None
     drop: DropTest | None = None
+    anchored: Compared | None = None
+    anchor: DropTest | None = None
+    anchor_error: RagevalError | None = None
+    early: "EarlyStopped | None" = None
 
     @property
     def comparison(self) -> Comparison | None:
@@ -144,11 +180,11 @@ class _Slice:
 
 def _slices(case: Case) -> list[_Slice] | RagevalError:
     """The slices of a case: one, or with `by` one for each value of the tag."""
-    score, threshold, baseline = case
+    score, threshold, baseline, early = case
     try:
         whole = score.where(**threshold.where) if threshold.where else score
         if threshold.by is None:
-            return [_compared(_Slice(threshold, baseline, whole))]
+            return [_compared(_Slice(threshold, baseline, whole, early=early))]
         values = _values(whole, threshold.by)
     except RagevalError as error:
         return error
@@ -164,19 +200,34 @@ def _slices(case: Case) -> list[_Slice] | RagevalError:
 
 
 def _compared(each: _Slice) -> _Slice:
-    """Compare a slice with the baseline, where its threshold does."""
+    """Compare a slice with the baseline and the anchor, where its threshold does; an update with the anchor alone."""
     score, baseline = each.score, each.baseline
-    if score is None or not each.threshold.compares or baseline.updating:
+    if score is None or not each.threshold.compares:
+        return each
+    try:
+        each.anchored = _anchored(score, each.threshold, baseline)
+    except RagevalError as error:
+        each.anchor_error = error
+    if baseline.updating:
         return each
     try:
         if baseline.missing:
             raise StaleBaselineError(f"{score.name}: {baseline.missing}")
         if baseline.before is not None and not _is_new(score, baseline.before):
             comparison = compare(score, baseline.fingerprint, baseline.before, tolerance=baseline.tolerance)
-            each.compared = Compared(each.threshold, comparison, score.scale, score.seed)
+            level = None if each.early is None else each.early.level
+            each.compared = Compared(each.threshold, comparison, score.scale, score.seed, level)
     except RagevalError as error:
         each.error = error
     return each
+
+
+def _anchored(score: Score, threshold: Threshold, baseline: BaselineLookup) -> Compared | None:
+    anchor = baseline.anchor
+    if anchor is None or anchor.pin is None or _is_new(score, anchor):
+        return None
+    comparison = compare(score, baseline.fingerprint, anchor, tolerance=baseline.tolerance)
+    return Compared(threshold.since_anchor(anchor.pin.updates), comparison, score.scale, score.seed)
 
 
 def _ruling(slices: Sequence[_Slice]) -> Ruling:
@@ -192,35 +243,82 @@ def _ruled(each: _Slice) -> Ruling:
         bounded = verdict_on(score, _without_baseline(threshold))
         if bounded.status == "pass":
             bounded = replace(bounded, reason=f"{score:.3f} is the new baseline")
-        return Ruling(threshold, score, bounded)
-    if each.error is not None:
-        # A violated bound fails, whatever the baseline.
-        bounded = verdict_on(score, _without_baseline(threshold))
+        bounded = replace(bounded, warnings=(*bounded.warnings, *_below_anchor(score, each)))
+        return Ruling(threshold, score, bounded, anchor=each.anchor)
+    error = each.error or each.anchor_error
+    if error is not None:
+        # A violated bound fails, whatever the baseline or the anchor.
+        whole = each.error is None
+        bounds = replace(threshold, max_total_drop=None) if whole else _without_baseline(threshold)
+        bounded = verdict_on(score, bounds, each.comparison, each.drop)
         if bounded.status == "fail":
-            return Ruling(threshold, score, replace(bounded, warnings=(*bounded.warnings, str(each.error))))
-        return Ruling(threshold, score, Verdict("error", str(each.error)))
-    verdict = verdict_on(score, threshold, each.comparison, each.drop)
-    if threshold.compares and each.comparison is None and each.baseline.required and verdict.status == "pass":
+            bounded = replace(bounded, warnings=(*bounded.warnings, str(error)))
+        else:
+            bounded = Verdict("error", str(error))
+        return Ruling(threshold, score, bounded, each.comparison, each.drop, early=each.early)
+    if each.early is not None and each.early.clear and each.comparison is not None:
+        verdict = _stopped_early(score, threshold, each.comparison, each.early)
+        return Ruling(threshold, score, verdict, each.comparison, early=each.early)
+    verdict = verdict_on(score, threshold, each.comparison, each.drop, each.anchor)
+    missing = (threshold.compares and each.comparison is None) or (
+        threshold.max_total_drop is not None and each.anchor is None
+    )
+    if missing and each.baseline.required and verdict.status != "fail":
         verdict = Verdict(
             "error", f"{score.name}: {verdict.reason} (--rageval-require-baseline, the default under CI=true)"
         )
-    return Ruling(threshold, score, verdict, each.comparison, each.drop)
+    return Ruling(threshold, score, verdict, each.comparison, each.drop, each.anchor, early=each.early)
+
+
+def _stopped_early(
+    score: Score, threshold: Threshold, comparison: Comparison, early: "EarlyStopped"
+) -> Verdict:
+    verdict = Verdict(early.verdict or "pass", early.reason(threshold))
+    if early.verdict == "fail":
+        return verdict
+    # Those that were not asked had a score in the baseline, or they are new.
+    unasked = early.changed - early.asked
+    comparison = replace(comparison, new=early.new)
+    return replace(verdict, warnings=tuple(_unseen_drop(score, threshold, comparison, unasked=unasked)))
 
 
 def broken_parts(ruling: Ruling) -> set[str]:
     """What a failed threshold breaks: "bounds" (`min`, `max`), "baseline" (`max_drop`, `max_lost`)."""
+    if ruling.score is None:
+        return set()
+    if ruling.early is not None:
+        return {"baseline"}
     threshold = ruling.threshold
-    parts = {"bounds": _without_baseline(threshold), "baseline": replace(threshold, min=None, max=None)}
-    return {
-        name
-        for name, part in parts.items()
-        if ruling.score is not None
-        and verdict_on(ruling.score, part, ruling.comparison, ruling.drop).status == "fail"
+    parts = {
+        "bounds": _without_baseline(threshold),
+        "baseline": replace(threshold, min=None, max=None, max_total_drop=None),
     }
+    verdicts = {
+        name: verdict_on(ruling.score, part, ruling.comparison, ruling.drop) for name, part in parts.items()
+    }
+    return {name for name, verdict in verdicts.items() if verdict.status == "fail"}
 
 
 def _without_baseline(threshold: Threshold) -> Threshold:
-    return replace(threshold, max_drop=None, max_lost=None)
+    return replace(threshold, max_drop=None, max_total_drop=None, max_lost=None)
+
+
+def _below_anchor(score: Score, each: _Slice) -> Iterator[str]:
+    """A warning where an update writes a baseline that is below the anchor, or cannot be compared with it."""
+    pinning, allowed = each.baseline.pinning, each.threshold.max_total_drop
+    if each.anchor_error is not None and not pinning:
+        yield f"the anchor is kept, and cannot be compared with: {each.anchor_error}"
+    if (drop := each.anchor) is None:
+        return
+    lost = drop.comparison.drop
+    if lost > ROUNDING and (drop.significant or (allowed is not None and lost > allowed + ROUNDING)):
+        bound = "" if allowed is None else f", allowed {allowed:g}"
+        significant = "significant" if drop.significant else "not significant"
+        anchor = "it is replaced" if pinning else "it is kept, and --rageval-pin-baseline would replace it"
+        yield (
+            f"the new baseline is below the anchor: {_distance(score, drop, allowed or 0.0)}{_over(drop.comparison)}"
+            f"{bound}: {'a larger drop' if drop.beyond else 'a drop'} is {significant} ({_p_value(drop)}); {anchor}"
+        )
 
 
 def _is_new(score: Score, before: BaselineScore) -> bool:
@@ -259,12 +357,18 @@ def _worst_first(ruling: Ruling) -> tuple[int, float, str]:
             margins.append(threshold.max - ruling.score)
         if threshold.max_drop is not None and ruling.comparison is not None:
             margins.append(threshold.max_drop - ruling.comparison.drop)
+        if threshold.max_total_drop is not None and ruling.anchor is not None:
+            margins.append(threshold.max_total_drop - ruling.anchor.comparison.drop)
         margin = min(margins, default=float(ruling.score))
     return WORST_FIRST.index(ruling.verdict.status), margin, str(ruling.threshold.where)
 
 
 def verdict_on(
-    score: Score, threshold: Threshold, comparison: Comparison | None = None, drop: DropTest | None = None
+    score: Score,
+    threshold: Threshold,
+    comparison: Comparison | None = None,
+    drop: DropTest | None = None,
+    anchor: DropTest | None = None,
 ) -> Verdict:
     """Compare the mean with the bounds, in full precision; a mean on a bound passes.
 
@@ -278,13 +382,14 @@ def verdict_on(
         threshold: its bounds.
         comparison: with the baseline; None where there is none, which passes with a warning.
         drop: the test of `max_drop`; None without it.
+        anchor: the test of `max_total_drop`; None without it, or without an anchor, which passes with a warning.
 
     Returns:
-        `fail` where a bound is violated: `max_drop` by a drop that is larger and significant, or with
-        `strict` by one that is not excluded. `inconclusive` where a larger drop is not significant, which
+        `fail` where a bound is violated: `max_drop` or `max_total_drop` by a drop that is larger and significant,
+        or with `strict` by one that is not excluded. `inconclusive` where a larger drop is not significant, which
         is `fail` with `inconclusive="fail"`.
     """
-    verdict = _verdict(score, threshold, comparison, drop)
+    verdict = _verdict(score, threshold, comparison, drop, anchor)
     warnings = list(verdict.warnings)
     if verdict.status != "fail":
         warnings += (text for _, text in _beyond(score, threshold, "retriever", "run"))
@@ -292,11 +397,23 @@ def verdict_on(
     if drop is not None:
         warnings += _doubts(drop, verdict.status)
     warnings += _within_spread(score, threshold, comparison)
+    warnings += _uneven(score, comparison)
+    if anchor is not None:
+        total = threshold.since_anchor(0)
+        if verdict.status != "fail":
+            warnings += _unseen_drop(score, total, anchor.comparison)
+        warnings += _doubts(anchor, _on_drop(score, total, anchor).status)
+        warnings += _within_spread(score, total, anchor.comparison)
+        warnings += _uneven(score, anchor.comparison)
     return replace(verdict, warnings=tuple(warnings))
 
 
 def _verdict(
-    score: Score, threshold: Threshold, comparison: Comparison | None, drop: DropTest | None
+    score: Score,
+    threshold: Threshold,
+    comparison: Comparison | None,
+    drop: DropTest | None,
+    anchor: DropTest | None,
 ) -> Verdict:
     below = threshold.min is not None and score < threshold.min - ROUNDING
     above = threshold.max is not None and score > threshold.max + ROUNDING
@@ -312,7 +429,7 @@ def _verdict(
         if not listed[word]:
             violated.append(text)
             brief.append(f"{word} is broken where the retriever failed")
-    dropped = _on_baseline(score, threshold, comparison, drop)
+    dropped = _on_baseline(score, threshold, comparison, drop, anchor)
     if not violated:
         return dropped
     if dropped.status == "fail":
@@ -366,17 +483,25 @@ def _ids(names: Sequence[str]) -> str:
 
 
 def _on_baseline(
-    score: Score, threshold: Threshold, comparison: Comparison | None, drop: DropTest | None
+    score: Score,
+    threshold: Threshold,
+    comparison: Comparison | None,
+    drop: DropTest | None,
+    anchor: DropTest | None,
 ) -> Verdict:
     if not threshold.compares:
         return Verdict("pass", f"{score:.3f} is within bounds")
     if comparison is None:
         text = f"{score:.3f} has no baseline yet to compare with; --rageval-update-baseline writes one"
+        if threshold.max_total_drop is not None:
+            text += ", and with --rageval-pin-baseline pins it as the anchor of max_total_drop"
         return Verdict("pass", text, (text,))
     parts = [_on_drop(score, threshold, drop)] if drop is not None else []
     parts += [_on_lost(score, threshold, comparison)] if threshold.max_lost is not None else []
+    parts += [_on_total_drop(score, threshold, anchor)] if threshold.max_total_drop is not None else []
     parts.sort(key=lambda part: WORST_FIRST.index(part.status))
-    reason = "; ".join(part.reason for part in parts)
+    kept = () if parts[0].status == "pass" else ("pass",)
+    reason = "; ".join(part.reason for part in parts if part.status not in kept)
     brief = "; ".join(part.brief for part in parts if part.brief)
     return Verdict(parts[0].status, reason, tuple(text for part in parts for text in part.warnings), brief)
 
@@ -395,6 +520,28 @@ def _on_lost(score: Score, threshold: Threshold, comparison: Comparison) -> Verd
     if len(lost) <= (threshold.max_lost or 0):
         return Verdict("pass", text)
     return Verdict("fail", f"{text}: {_ids(lost)}", brief=f"lost {len(lost)} > {threshold.max_lost}")
+
+
+def _on_total_drop(score: Score, threshold: Threshold, anchor: DropTest | None) -> Verdict:
+    if anchor is None:
+        text = (
+            f"{score:.3f} has no anchor yet for max_total_drop to compare with; on the commit to compare with, "
+            "--rageval-update-baseline --rageval-pin-baseline pins one"
+        )
+        return Verdict("pass", text, (text,))
+    verdict = _on_drop(score, threshold.since_anchor(0), anchor)
+    if verdict.status == "pass":
+        return verdict
+    remedy = (
+        "; the git log of the baseline shows which updates lowered it: win back what they lost, or accept it as the "
+        "new anchor by --rageval-update-baseline --rageval-pin-baseline"
+    )
+    return replace(
+        verdict,
+        reason=verdict.reason + remedy,
+        warnings=tuple(text + remedy for text in verdict.warnings),
+        brief=verdict.brief and f"since the anchor {verdict.brief}",
+    )
 
 
 def _on_drop(score: Score, threshold: Threshold, drop: DropTest) -> Verdict:
@@ -425,42 +572,67 @@ def _on_drop(score: Score, threshold: Threshold, drop: DropTest) -> Verdict:
 
 
 def _within_spread(score: Score, threshold: Threshold, comparison: Comparison | None) -> Iterator[str]:
-    """Warnings about bounds that are closer to the mean than the spread of repeated runs."""
-    spread = score.spread or 0.0
+    """Warnings about bounds that are closer to the mean over repeated runs than its standard error."""
+    runs = len(score.repeats) + 1
+    spread = (score.spread or 0.0) / sqrt(runs)
     now = float(score)
     bounds = [("min", threshold.min, now), ("max", threshold.max, now)]
     if threshold.max_drop is not None and comparison is not None:
         before, lost = comparison.mean, comparison.drop
-        bounds.append(("max_drop", before - threshold.max_drop, before - lost))
+        word = "max_drop" if comparison.before.pin is None else "max_total_drop"
+        bounds.append((word, before - threshold.max_drop, before - lost))
     for word, bound, mean in bounds:
         if bound is not None and abs(mean - bound) < spread:
-            at = f" ({bound:.3f})" if word == "max_drop" else f" {bound:g}"
+            at = f" {bound:g}" if word in ("min", "max") else f" ({bound:.3f})"
             yield (
-                f"{word}{at} is {abs(mean - bound):.3f} from {mean:.3f}, and runs differ by {spread:.3f}: "
-                "another run may end on the other side"
+                f"{word}{at} is {abs(mean - bound):.3f} from {mean:.3f}, and means of {runs} runs differ by "
+                f"{spread:.3f}: the next one may be on the other side"
             )
 
 
-def _unseen_drop(score: Score, threshold: Threshold, comparison: Comparison | None) -> Iterator[str]:
+def _uneven(score: Score, comparison: Comparison | None) -> Iterator[str]:
+    """A warning where the scores before are means over another number of runs."""
+    if comparison is None or (now := len(score.repeats) + 1) == (then := comparison.before.runs):
+        return
+    kind = comparison.before.kind
+    pair = f"the {kind}'s scores are of {_runs(then)} and these of {_runs(now)}"
+    if then < now:
+        yield (
+            f"{pair}: the {kind} is the noisier side; write it on the commit to compare with: "
+            f"{comparison.before.options} --rageval-repeat {now}"
+        )
+    else:
+        yield f"{pair}: this run is the noisier side; run with --rageval-repeat {then}"
+
+
+def _runs(number: int) -> str:
+    return f"{number} run{'' if number == 1 else 's'}"
+
+
+def _unseen_drop(
+    score: Score, threshold: Threshold, comparison: Comparison | None, *, unasked: int = 0
+) -> Iterator[str]:
     """A warning where examples that cannot be compared may hide a larger drop than is allowed, or more losses."""
     if comparison is None:
         return
     new, lost = comparison.new, [outcome.example.id for outcome in comparison.lost]
     lowest, highest = score.reach
     unseen = new + len(lost)
-    whole = len(comparison.changes) + unseen
+    whole = len(comparison.changes) + unasked + unseen
     drop_is_seen = (
         threshold.max_drop is None or unseen * (highest - lowest) <= threshold.max_drop * whole + ROUNDING
     )
     if drop_is_seen and (threshold.max_lost is None or len(lost) <= threshold.max_lost):
         return
-    text = f"a drop among {unseen} of {whole} examples would not be seen"
+    kind = comparison.before.kind
+    since = "" if comparison.before.pin is None else f" since the {kind}"
+    text = f"a drop{since} among {unseen} of {whole} examples would not be seen"
     if lost:
-        text += f"; {len(lost)} had a score in the baseline and have none now: {_ids(lost)}"
+        text += f"; {len(lost)} had a score in the {kind} and have none now: {_ids(lost)}"
     if new:
         text += (
-            f"; {new} have no score in the baseline, as they are now: write it anew on the commit to compare "
-            "with, --rageval-update-baseline"
+            f"; {new} have no score in the {kind}, as they are now: write it anew on the commit to compare "
+            f"with, {comparison.before.options}"
         )
     yield text
 
@@ -471,9 +643,10 @@ def _doubts(drop: DropTest, status: Status) -> Iterator[str]:
     units, what = (n, "examples") if drop.clusters is None else (drop.clusters, "clusters of examples")
     if status == "pass" and drop.least is not None and units < drop.least:
         p_value = 0.5 ** (units + 1)
+        since = "" if drop.comparison.before.pin is None else " since the anchor"
         yield (
-            f"{units} {what} can show no drop, should all of them get worse (p = {p_value:.2g} > {drop.alpha:.2g}); "
-            f"{drop.least} are the least"
+            f"{units} {what} can show no drop, should all of them get worse{since} "
+            f"(p = {p_value:.2g} > {drop.alpha:.2g}); {drop.least} are the least"
         )
     elif drop.clusters is not None and drop.clusters < FEW_CLUSTERS:
         yield f"{n} examples are in {drop.clusters} clusters; a drop is shown reliably with {FEW_CLUSTERS} or more"
@@ -487,7 +660,7 @@ def _doubts(drop: DropTest, status: Status) -> Iterator[str]:
 
 
 def _distance(score: Score, drop: DropTest, max_drop: float) -> str:
-    """Such as "0.593: drop 0.346 [0.252, 0.437] from the baseline's 0.940"."""
+    """Such as "0.593: drop 0.346 [0.252, 0.437] from the anchor's 0.940 (pinned at 1a2b3c4, 7 updates ago)"."""
     comparison = drop.comparison
     before, lost = comparison.mean, comparison.drop
     now = before - lost
@@ -495,7 +668,9 @@ def _distance(score: Score, drop: DropTest, max_drop: float) -> str:
     whole = "" if abs(now - score) <= ROUNDING else f" ({score:.3f} {over})"
     by = _digits(lost, max_drop) if lost > max_drop + ROUNDING else f"{_plain(lost):.3f}"
     low, high = (f"{_plain(bound):.3f}" for bound in drop.interval)
-    return f"{now:.3f}{whole}: drop {by} [{low}, {high}] from the baseline's {before:.3f}"
+    pin = comparison.before.pin
+    then = f"the {comparison.before.kind}'s {before:.3f}{'' if pin is None else f' ({pin})'}"
+    return f"{now:.3f}{whole}: drop {by} [{low}, {high}] from {then}"
 
 
 def _plain(number: float) -> float:
@@ -512,7 +687,7 @@ def _over(comparison: Comparison) -> str:
             f"{len(failed)} have no score, since the retriever failed, and count as {lowest:g}: {_reasons(failed)}"
         )
     if comparison.left_out:
-        parts.append(f"{comparison.left_out} are not the same in the baseline")
+        parts.append(f"{comparison.left_out} are not the same in the {comparison.before.kind}")
     if comparison.unscored:
         parts.append(f"{comparison.unscored} have no score now or then")
     return f" over {len(comparison.changes)} examples ({', '.join(parts)})" if parts else ""

@@ -4,6 +4,7 @@ import os
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pytest
@@ -16,6 +17,7 @@ from pytest_rageval.plugin.terminal import fail_run, plain_nodeid, print_lines, 
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline import BaselineEntry
+    from pytest_rageval.gate.comparison import Pin
     from pytest_rageval.llm.store import Entry
 
 __all__ = [
@@ -27,6 +29,12 @@ __all__ = [
 
 SELECTING: Final = ("lf", "stepwise", "ignore", "ignore_glob", "setuponly", "setupplan")
 """Options of pytest by which tests are left out, or not run."""
+
+COMPARED: Final = ("max_drop", "max_total_drop", "max_lost")
+"""The bounds that compare with the baseline."""
+
+GIT_TIMEOUT_S: Final = 10
+"""Git is asked for the commit at most this long."""
 
 KEYS: Final = 3
 """Number of keys of unused replies that are listed; -v lists all."""
@@ -103,7 +111,7 @@ class CompletenessPlugin(_SelectionPlugin):
             self._compared[nodeid] = {
                 entry_name(entry)
                 for entry in results["scores"]
-                if any((entry["threshold"] or {}).get(word) is not None for word in ("max_drop", "max_lost"))
+                if any((entry["threshold"] or {}).get(word) is not None for word in COMPARED)
             }
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -224,6 +232,7 @@ class CassetteWriterPlugin(_FilePlugin):
         self._lines.update(GatePlugin.of(self._config).recorded())
         used = {key: cassette.read_entry(line) for key, line in self._lines.items()}
         partial = self._completeness.partial(session)
+        partial = partial or ("--rageval-early-stop" if self._settings.stops_early else "")
         drop = self._settings.drop_unused and not partial
         try:
             kept = cassette.read_cassette(path) if path.exists() else {}
@@ -328,14 +337,16 @@ class BaselineWriterPlugin(_FilePlugin):
             InputError: the existing file is no baseline, or the file cannot be written.
         """
         from pytest_rageval.gate.baseline import Baseline  # noqa: PLC0415 - rare
-        from pytest_rageval.gate.baseline_update import update_of  # noqa: PLC0415 - rare
+        from pytest_rageval.gate.baseline_update import anchors_after, update_of  # noqa: PLC0415 - rare
         from pytest_rageval.reports.notes import update_text  # noqa: PLC0415 - rare
 
-        path, old = self._settings.baseline, Baseline.read(self._settings.baseline).tests
+        path, old = self._settings.baseline, Baseline.read(self._settings.baseline)
         update = update_of(
-            old, self._entries, unfinished=self._unfinished, failed=self._failed, complete=not partial
+            old.tests, self._entries, unfinished=self._unfinished, failed=self._failed, complete=not partial
         )
-        Baseline(update.tests).write(path)
+        pin = _pin(self._config.rootpath) if self._settings.pin_baseline else None
+        anchors = anchors_after(old.anchors, update, written=self._entries, pin=pin, complete=not partial)
+        Baseline(update.tests, anchors=anchors).write(path)
         held_back = [
             f"{test} {name}: out of its bounds and lower, the old baseline is kept"
             for test, name in update.held_back
@@ -344,8 +355,31 @@ class BaselineWriterPlugin(_FilePlugin):
         dropped = [
             f"{test} {name}: dropped, no threshold with max_drop bounds it" for test, name in update.dropped
         ]
+        dropped += [
+            f"{test}: its anchor is dropped, it is gone" for test in sorted(old.anchors.keys() - anchors)
+        ]
         self._changes = [*map(update_text, update.moved), *held_back, *gone, *dropped]
         self._lowers = bool(held_back or gone or dropped) or any(moved.lowered for moved in update.moved)
         fate = f"kept, since this was no full run ({partial})" if partial else "dropped, since they are gone"
         others = f"; {len(update.others)} others {fate}" if update.others else ""
-        self._note = f"baseline: {path} ({len(self._entries)} tests written{others})"
+        pinned = "" if pin is None else f", {pin} as the anchor of max_total_drop"
+        self._note = f"baseline: {path} ({len(self._entries)} tests written{pinned}{others})"
+
+
+def _pin(root: Path) -> "Pin":
+    """Today, and the commit of git, where there is one."""
+    import subprocess  # noqa: PLC0415 - rare
+    from datetime import UTC, datetime  # noqa: PLC0415 - rare
+
+    from pytest_rageval.gate.comparison import Pin  # noqa: PLC0415 - rare
+
+    git = ("git", "rev-parse", "--verify", "--quiet", "HEAD")
+    try:
+        found = subprocess.run(  # noqa: S603 - a fixed command
+            git, cwd=root, capture_output=True, text=True, check=True, timeout=GIT_TIMEOUT_S
+        )
+    except (OSError, ValueError, subprocess.SubprocessError):
+        commit = None
+    else:
+        commit = found.stdout.strip() or None
+    return Pin(commit, datetime.now(UTC).date().isoformat())

@@ -180,7 +180,8 @@ class GatePlugin:
             plain_nodeid(item.nodeid)
             for item in session.items
             for marker in item.iter_markers("rageval_threshold")
-            if marker.kwargs.get("max_drop") is not None and not marker.kwargs.get("strict")
+            if marker.kwargs.get("max_total_drop") is not None
+            or (marker.kwargs.get("max_drop") is not None and not marker.kwargs.get("strict"))
         )
 
     @pytest.hookimpl(tryfirst=True)
@@ -288,7 +289,7 @@ class GatePlugin:
         return LIMITS.get(verbosity, 3 if verbosity < 0 else None)
 
     def _work(self) -> Work:
-        usage, (rankings, ranked) = self.session.gateway.usage, self.session.pipelines.rankings
+        usage, (rankings, ranked) = self.session.usage, self.session.pipelines.rankings
         return Work(
             rankings,
             ranked,

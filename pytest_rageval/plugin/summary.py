@@ -184,7 +184,10 @@ class SummaryPlugin:
         from pytest_rageval.reports.terminal import gain_lines, plan_lines, table_lines  # noqa: PLC0415
 
         if self._settings.plan:
-            return plan_lines(sorted(self._usage_of.items()))
+            lines = plan_lines(sorted(self._usage_of.items()))
+            if self._settings.early_stop:
+                lines.append("--rageval-early-stop may ask about fewer questions: the plan counts all.")
+            return lines
         # pytest itself reports tests that ended before they had a score.
         tests = [test for test in self._sorted if _has_table(test)]
         matrix, ratings = self._systems

@@ -3,12 +3,22 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-__all__ = ["ComparisonEntry", "ExampleEntry", "QuestionEntry", "QuestionsEntry", "ScoreEntry"]
+__all__ = [
+    "ComparisonEntry",
+    "EarlyStopEntry",
+    "ExampleEntry",
+    "QuestionEntry",
+    "QuestionsEntry",
+    "ScoreEntry",
+]
 
 
 class ComparisonEntry(TypedDict, total=False):
-    """A score compared with its baseline."""
+    """A score compared with its baseline, or with its anchor, which was pinned at a `commit`."""
 
+    commit: str | None
+    date: str
+    updates: int
     mean: float
     drop: float
     n: int
@@ -26,6 +36,17 @@ class ComparisonEntry(TypedDict, total=False):
     better: list[str]
 
 
+class EarlyStopEntry(TypedDict):
+    """How far the questions were asked; `verdict` is None where all were, and `drop` is an estimate."""
+
+    asked: int
+    changed: int
+    unchanged: int
+    not_asked: int
+    drop: float | None
+    verdict: str | None
+
+
 class ExampleEntry(TypedDict, total=False):
     """One example of a score."""
 
@@ -33,6 +54,7 @@ class ExampleEntry(TypedDict, total=False):
     score: float | None
     unscored: str | None
     undefined: str
+    early_stop: str
     case: str | None
     lost_by: str | None
     explanation: str
@@ -63,9 +85,13 @@ class QuestionEntry(TypedDict, total=False):
 
 
 class QuestionsEntry(TypedDict, total=False):
-    """The questions that explain a verdict, and why: "worse" than the baseline, "below" or "above" a `bound`."""
+    """The questions that explain a verdict, and why: "worse" than the baseline, "below" or "above" a `bound`.
+
+    With `since` they are worse than the anchor.
+    """
 
     why: str
+    since: str
     bound: float
     of: int
     better: int
@@ -88,6 +114,7 @@ class ScoreEntry(TypedDict, total=False):
     undefined: int
     spread: float
     runs: int
+    partly_scored: int
     oddities: dict[str, int]
     counts: dict[str, int]
     judge_votes: dict[str, Any]
@@ -96,6 +123,8 @@ class ScoreEntry(TypedDict, total=False):
     arena: dict[str, Any]
     threshold: Mapping[str, Any] | None
     baseline: ComparisonEntry | None
+    anchor: ComparisonEntry
+    early_stop: EarlyStopEntry
     verdict: str | None
     reason: str | None
     cases: dict[str, int]

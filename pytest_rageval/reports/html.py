@@ -187,6 +187,8 @@ def _examples(examples: Sequence[ExampleEntry]) -> Element:
 def _value(example: ExampleEntry) -> str:
     if example["score"] is not None:
         return f"{example['score']:.3f}"
+    if example.get("early_stop") == "not asked":
+        return "not asked"
     unscored = example["unscored"]
     return f"unscored: {unscored}" if unscored is not None else f"undefined: {example.get('undefined')}"
 

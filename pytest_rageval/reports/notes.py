@@ -12,20 +12,25 @@ from itertools import chain
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_rageval.gate.comparison import Comparison, Pin
+from pytest_rageval.gate.drop_tests import DropTest
 from pytest_rageval.gate.verdict import Ruling
-from pytest_rageval.reports.document import ComparisonEntry, ScoreEntry
+from pytest_rageval.reports.document import ComparisonEntry, EarlyStopEntry, ScoreEntry
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.stats.agreement import Tally
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline_update import Moved
+    from pytest_rageval.gate.early_stop import EarlyStopped
 
 __all__ = [
     "TEXTS",
+    "anchor_entry",
     "anomalies_entry",
     "anomalies_text",
     "baseline_entry",
     "beside_entry",
+    "early_stop_entry",
     "gained",
     "losses",
     "mean_entry",
@@ -72,9 +77,20 @@ def _reasons_text(key: str, entry: Mapping[str, Any]) -> str:
 
 def baseline_entry(ruling: Ruling) -> ComparisonEntry | None:
     """The comparison with the baseline, over the examples that can be compared, and the test of `max_drop`."""
-    comparison, drop = ruling.comparison, ruling.drop
-    if comparison is None:
+    if ruling.comparison is None or ruling.stopped_early:
         return None
+    return _comparison_entry(ruling.comparison, ruling.drop)
+
+
+def anchor_entry(ruling: Ruling) -> dict[str, ComparisonEntry]:
+    """The comparison with the anchor, and when that was pinned, as the report's key `anchor`."""
+    if ruling.anchor is None or (pin := ruling.anchor.comparison.before.pin) is None:
+        return {}
+    pinned: ComparisonEntry = {"commit": pin.commit, "date": pin.date, "updates": pin.updates}
+    return {"anchor": {**pinned, **_comparison_entry(ruling.anchor.comparison, ruling.anchor)}}
+
+
+def _comparison_entry(comparison: Comparison, drop: DropTest | None) -> ComparisonEntry:
     failed = [outcome.example.id for outcome in comparison.failed]
     test: ComparisonEntry = (
         {}
@@ -104,13 +120,22 @@ def baseline_entry(ruling: Ruling) -> ComparisonEntry | None:
 
 
 def _baseline_text(entry: ScoreEntry) -> str:
-    """Such as "baseline 0.792, drop 0.029 (p = 0.21)".
-
-    Where these are not the examples of the score, with how many were compared: "baseline 0.792 over 55 of 60, …".
-    """
+    """Such as "baseline 0.792, drop 0.029 (p = 0.21)"."""
     baseline = entry.get("baseline")
-    if baseline is None:
+    return "" if baseline is None else _comparison_text(entry, baseline, f"baseline {baseline['mean']:.3f}")
+
+
+def _anchor_text(entry: ScoreEntry) -> str:
+    """Such as "anchor 0.876 (pinned at 1a2b3c4, 7 updates ago), drop 0.064 (p = 0.21)"."""
+    if "anchor" not in entry:
         return ""
+    anchor = entry["anchor"]
+    pin = Pin(anchor["commit"], anchor["date"], anchor["updates"])
+    return _comparison_text(entry, anchor, f"anchor {anchor['mean']:.3f} ({pin})")
+
+
+def _comparison_text(entry: ScoreEntry, baseline: ComparisonEntry, name: str) -> str:
+    """Over other examples than the score's, with how many were compared: "baseline 0.792 over 55 of 60, …"."""
     n = baseline["n"]
     failed = len(baseline.get("failed", ()))
     examples = entry["n"] + failed
@@ -129,8 +154,31 @@ def _baseline_text(entry: ScoreEntry) -> str:
         if effect >= NOTABLE and "clusters" not in baseline
         else ""
     )
-    drop = _drop_text(baseline)
-    return f"baseline {baseline['mean']:.3f}{over}, {drop}{f' ({changes})' if changes else ''}{shared}"
+    return f"{name}{over}, {_drop_text(baseline)}{f' ({changes})' if changes else ''}{shared}"
+
+
+def early_stop_entry(early: "EarlyStopped") -> EarlyStopEntry:
+    """How many questions were asked, and of how many the score is known without."""
+    return {
+        "asked": early.asked,
+        "changed": early.changed,
+        "unchanged": early.unchanged,
+        "not_asked": early.not_asked,
+        "drop": early.drop,
+        "verdict": early.verdict,
+    }
+
+
+def _early_stop_text(entry: ScoreEntry) -> str:
+    """Such as "stopped early: 63 of 600 changed questions asked (1,400 unchanged), drop about 0.051"."""
+    early = entry.get("early_stop")
+    if early is None:
+        return ""
+    asked = f"{early['changed']:,} changed questions asked ({early['unchanged']:,} unchanged)"
+    if early["verdict"] is None:
+        return f"all {asked}"
+    drop = "" if early["drop"] is None else f", drop about {early['drop']:.3f}"
+    return f"stopped early: {early['asked']:,} of {asked}{drop}"
 
 
 def _canary_text(entry: ScoreEntry) -> str:
@@ -196,6 +244,7 @@ def _slice(ruling: Ruling, tag: str) -> dict[str, Any]:
         "value": ruling.threshold.where[tag],
         **mean_entry(ruling.score),
         "baseline": baseline_entry(ruling),
+        **anchor_entry(ruling),
         "verdict": ruling.verdict.status,
         "reason": ruling.verdict.reason,
         **warnings_entry(ruling.verdict.warnings),
@@ -240,14 +289,18 @@ def slice_warnings(entry: ScoreEntry) -> Iterator[tuple[Mapping[str, Any], str]]
 
 
 def repeats_entry(score: Score) -> dict[str, Any]:
-    """The run-to-run spread and the number of runs."""
-    return {} if score.spread is None else {"spread": score.spread, "runs": len(score.repeats) + 1}
+    """The run-to-run spread, the number of runs, and how many examples have no score in some of them."""
+    if score.spread is None:
+        return {}
+    partly = {"partly_scored": score.partly_scored} if score.partly_scored else {}
+    return {"spread": score.spread, "runs": len(score.repeats) + 1, **partly}
 
 
 def _repeats_text(entry: ScoreEntry) -> str:
     if "spread" not in entry:
         return ""
-    return f"run-to-run spread {entry['spread']:.3f} over {entry['runs']} runs"
+    partly = f"; {entry['partly_scored']} have no score in some of them" if "partly_scored" in entry else ""
+    return f"run-to-run spread {entry['spread']:.3f} over {entry['runs']} runs{partly}"
 
 
 def beside_entry(score: Score) -> dict[str, Any]:
@@ -349,7 +402,9 @@ def _corrected_text(entry: ScoreEntry) -> str:
 TEXTS: Final = (
     partial(_reasons_text, "unscored"),
     partial(_reasons_text, "undefined"),
+    _early_stop_text,
     _baseline_text,
+    _anchor_text,
     _canary_text,
     _slices_text,
     _repeats_text,

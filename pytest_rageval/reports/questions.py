@@ -41,10 +41,25 @@ def questions_entry(ruling: Ruling) -> dict[str, QuestionsEntry]:
     too, and the drop is allowed; or the score is above `max`. Empty where no question explains it, so that
     it can be joined to a threshold's entry.
     """
-    comparison, beyond = ruling.comparison, _beyond(ruling)
+    comparison, beyond = _explaining(ruling), _beyond(ruling)
     if comparison is not None and comparison.worse and (beyond is None or _explains(comparison, ruling)):
-        return {"questions": worse_entry(comparison)}
+        entry = worse_entry(comparison)
+        if ruling.early is not None and ruling.stopped_early:
+            # The unchanged ones are no part of what was seen.
+            entry["of"] = ruling.early.asked
+        return {"questions": entry}
     return {} if beyond is None else {"questions": beyond}
+
+
+def _explaining(ruling: Ruling) -> Comparison | None:
+    """The comparison that explains the verdict: with the anchor where the total drop alone is too large."""
+    threshold, comparison, anchor = ruling.threshold, ruling.comparison, ruling.anchor
+    if anchor is None or anchor.comparison.drop <= (threshold.max_total_drop or 0.0):
+        return comparison
+    dropped = (
+        comparison is not None and threshold.max_drop is not None and comparison.drop > threshold.max_drop
+    )
+    return comparison if dropped else anchor.comparison
 
 
 def _beyond(ruling: Ruling) -> QuestionsEntry | None:
@@ -72,6 +87,7 @@ def worse_entry(comparison: Comparison) -> QuestionsEntry:
     worse = comparison.worse
     return {
         "why": "worse",
+        **({} if comparison.before.pin is None else {"since": comparison.before.kind}),
         "of": len(comparison.changes),
         "better": len(comparison.better),
         "lost_by": losses(change.outcome for change in worse),
@@ -159,7 +175,8 @@ def questions_text(entry: QuestionsEntry) -> str:
     """How many they are: "32 of 91 questions got worse, 0 better", or "38 of 91 questions are below 0.85"."""
     some = f"{len(entry['listed'])} of {entry['of']} questions"
     if entry["why"] == "worse":
-        return f"{some} got worse, {entry['better']} better"
+        since = f" since the {entry['since']}" if "since" in entry else ""
+        return f"{some} got worse{since}, {entry['better']} better"
     return f"{some} are {entry['why']} {entry['bound']:g}"
 
 
@@ -189,7 +206,8 @@ def failure_lines(ruling: Ruling, *, limit: int | None) -> list[str]:
         failed = [str(each.threshold.where[tag]) for each in ruling.slices if each.verdict.status == "fail"]
         some = f"{len(failed)} of {len(ruling.slices)} values of {tag} fail"
         lines += wrapped(f"  {some}: {', '.join(failed)}", 4)
-    lines += wrapped(score_line(score), 2)
+    if not ruling.stopped_early:
+        lines += wrapped(score_line(score), 2)
     questions = questions_entry(ruling).get("questions")
     if questions is None:
         return lines + _reason_lines(score)

@@ -6,7 +6,7 @@ Entries also travel from xdist workers to the controller.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.evalsets.field_map import near_misses
 from pytest_rageval.gate.threshold import Threshold
@@ -15,9 +15,11 @@ from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import EvalSet
 from pytest_rageval.reports.document import ScoreEntry
 from pytest_rageval.reports.notes import (
+    anchor_entry,
     anomalies_entry,
     baseline_entry,
     beside_entry,
+    early_stop_entry,
     mean_entry,
     repeats_entry,
     slices_entry,
@@ -26,6 +28,9 @@ from pytest_rageval.reports.notes import (
 )
 from pytest_rageval.reports.questions import questions_entry
 from pytest_rageval.scores import Outcome, Places, Score
+
+if TYPE_CHECKING:
+    from pytest_rageval.gate.early_stop import EarlyStopped
 
 __all__ = [
     "SCHEMA",
@@ -43,6 +48,9 @@ __all__ = [
 ]
 
 SCHEMA: Final = 1
+
+OF_ALL: Final = frozenset({"counts", "beside", "pooled", "cases", "spearman"})
+"""The keys of an entry that sum up what was asked."""
 
 Notes = Callable[[Score | None], Mapping[str, Any]]
 """The keys of a score's entry that its definition adds; of None where the score could not be computed."""
@@ -99,13 +107,29 @@ def ruling_entry(ruling: Ruling, notes: Notes | None = None) -> dict[str, Any]:
         entry = error_entry(threshold.spec, threshold, verdict.reason, notes)
     else:
         entry = score_entry(ruling.score, threshold, verdict, notes)
+    entry = entry if ruling.early is None else _asked_in_part(entry, ruling.early)
     return {
         **entry,
         "baseline": baseline_entry(ruling),
+        **anchor_entry(ruling),
         **warnings_entry(verdict.warnings),
         **slices_entry(ruling),
         **questions_entry(ruling),
     }
+
+
+def _asked_in_part(entry: Mapping[str, Any], early: "EarlyStopped") -> dict[str, Any]:
+    """The entry of a score that was asked of some examples: without what would seem to be of all."""
+    kept = {name: value for name, value in entry.items() if name not in OF_ALL}
+    if early.clear:
+        kept |= {"mean": None, "ci95": None}
+    found = {example["id"]: example for example in entry["examples"]}
+    examples = []
+    for name in early.states if early.clear else found:
+        example = found.get(name, {"id": name, "score": None, "unscored": None})
+        state = early.states.get(name, "asked")
+        examples.append(example if state == "asked" else {**example, "early_stop": state})
+    return _in_order({**kept, "early_stop": early_stop_entry(early), "examples": examples})
 
 
 def score_entry(
@@ -206,21 +230,21 @@ def _plain(tags: Mapping[str, Any]) -> dict[str, Any]:
 
 def _bounds(threshold: Threshold) -> dict[str, Any]:
     """The bounds; keywords that came after the first version only where they are set."""
+    tested = threshold.max_drop is not None or threshold.max_total_drop is not None
     later = {
+        "max_total_drop": threshold.max_total_drop,
         "max_lost": threshold.max_lost,
         "tolerance": threshold.tolerance or None,
         "burden": "beyond" if threshold.burden == "beyond" else None,
         "strict": threshold.strict or None,
-        "inconclusive": "fail"
-        if threshold.inconclusive == "fail" and threshold.max_drop is not None
-        else None,
+        "inconclusive": "fail" if threshold.inconclusive == "fail" and tested else None,
         "cluster": threshold.cluster,
     }
     return {
         "min": threshold.min,
         "max": threshold.max,
         "max_drop": threshold.max_drop,
-        "alpha": None if threshold.max_drop is None else threshold.alpha,
+        "alpha": threshold.alpha if tested else None,
         **{word: value for word, value in later.items() if value is not None},
     }
 

@@ -62,6 +62,9 @@ WIDE_HEAD: Final = (*HEAD[:BASELINE], "vs baseline", *HEAD[BASELINE:])
 NUMERIC: Final = frozenset({"mean", "n", "unscored"})
 """The columns that are aligned to the right."""
 
+SIGNS: Final = {"min": "≥", "max": "≤", "max_drop": "↓", "max_total_drop": "total ↓", "max_lost": "lost ≤"}
+"""The signs of bounds, in the threshold's cell."""
+
 PLAN_HEAD: Final = ("requests", "cached", "live", "tokens in", "tokens out", "USD")
 
 # Few runs have any.
@@ -158,10 +161,11 @@ def table_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:
 def _cells(entry: ScoreEntry) -> tuple[str, ...]:
     """A score's row: a text for each of `HEAD`."""
     mean, interval = entry["mean"], entry["ci95"]
+    no_interval = "stopped early" if mean is None and "early_stop" in entry else "-"
     return (
         sliced_name(entry),
         "-" if mean is None else f"{mean:.3f}",
-        "-" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
+        no_interval if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
         "-" if mean is None else str(entry["n"]),
         "-" if mean is None else str(entry["unscored"]),
         _threshold(entry["threshold"] or {}),
@@ -177,10 +181,7 @@ def wide_cells(entry: ScoreEntry) -> tuple[str, ...]:
 
 
 def _threshold(threshold: Mapping[str, Any]) -> str:
-    bounds = (
-        (sign, threshold.get(word))
-        for word, sign in (("min", "≥"), ("max", "≤"), ("max_drop", "↓"), ("max_lost", "lost ≤"))
-    )
+    bounds = ((sign, threshold.get(word)) for word, sign in SIGNS.items())
     shown = [f"{sign} {value:g}" for sign, value in bounds if value is not None]
     return " ".join([*shown, *(["strict"] if threshold.get("strict") else [])]) or "-"
 

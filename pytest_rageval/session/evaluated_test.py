@@ -3,6 +3,7 @@
 In a plan the same path counts what would be asked, and ends with stubs in place of results.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +12,7 @@ from pytest_rageval.errors import InputError, Planned, RagevalError, StaleBaseli
 from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.evaluations.scoring import ScoreDef, uniform_judge
 from pytest_rageval.gate.baseline import WRITE, baseline_entry
+from pytest_rageval.gate.comparison import fingerprint_changes
 from pytest_rageval.gate.threshold import BOUNDS, Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, Case, Ruling, broken_parts, rule
 from pytest_rageval.model import EvalSet, Ranking
@@ -24,8 +26,10 @@ from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
     from pytest_rageval.evaluations.label_agreement import Agreement, AgreementRequest
+    from pytest_rageval.gate.early_stop import EarlyStopped
     from pytest_rageval.session.calibration_gate import CalibrationGate
     from pytest_rageval.session.canary import Canary
+    from pytest_rageval.session.early_stop import Found, Watched
 
 __all__ = ["EvaluatedTest", "OutOfBoundsError"]
 
@@ -176,7 +180,8 @@ class EvaluatedTest:
         served = {model: sorted(names) for model, names in self._session.served.items() if names}
         if served and self._asks_models():
             results["served"] = served
-        if warnings := list(filter(None, [self._judge_warning(), self._served_warning(served)])):
+        found = [self._judge_warning(), self._served_warning(served), self._early_stop_warning()]
+        if warnings := list(filter(None, found)):
             results["warnings"] = warnings
         results["scores"] = list(self._entries.values())
         results |= self._calibration.results() if self._calibration else {}
@@ -208,10 +213,8 @@ class EvaluatedTest:
             return problems
         if self._session.settings.plan:
             return [*problems, *map(str, self._plan(thresholds))]
-        requests = list(dict.fromkeys(map(_request, thresholds)))
-        scores = self._session.score(self._components, self.evalset, requests)
-        cases = [self._case(scores[_request(each)], each) for each in thresholds]
-        rulings = rule(cases, tests=self._family_size(cases))
+        cases, tests, apart = self._cases(thresholds)
+        rulings = rule(cases, tests=tests, apart=apart)
         for threshold, case, ruling in zip(thresholds, cases, rulings, strict=True):
             if isinstance(case, Case) and isinstance(ruling, Ruling):
                 self._keep(case, ruling)
@@ -222,6 +225,54 @@ class EvaluatedTest:
                     error_entry(threshold.spec, threshold, str(ruling), self._definition(threshold).notes)
                 )
         return problems
+
+    def _cases(self, thresholds: Sequence[Threshold]) -> tuple[list[Case | RagevalError], int, int]:
+        """The thresholds with their scores, the number of tests that share the level, and of shares in this test."""
+        watched = self._watched(thresholds)
+        requests = [each for each in dict.fromkeys(map(_request, thresholds)) if each not in watched]
+        scores = self._session.score(self._components, self.evalset, requests)
+        tests = self._family_size(thresholds)
+        tested = [each for each in thresholds if each.max_drop is not None and not each.strict]
+        groups = len({each.cluster for each in tested if _request(each) not in watched})
+        early, apart = self._until_clear(watched, tests, groups) if watched else ({}, 0)
+        cases = []
+        for each in thresholds:
+            found = early.get(_request(each)) or scores[_request(each)]
+            score, stopped = found if isinstance(found, tuple) else (found, None)
+            cases.append(self._case(score, each, stopped))
+        return cases, tests, apart
+
+    def _until_clear(
+        self, watched: "Mapping[ScoreRequest, Watched]", tests: int, groups: int
+    ) -> "tuple[dict[ScoreRequest, Found], int]":
+        from pytest_rageval.session.early_stop import score_until_clear  # noqa: PLC0415 - few runs do
+
+        return score_until_clear(
+            self._session, self._components, self.evalset, watched, tests=tests, groups=groups
+        )
+
+    def _watched(self, thresholds: Sequence[Threshold]) -> "dict[ScoreRequest, Watched]":
+        """The thresholds whose questions need only be asked until the verdict is clear."""
+        if not self._session.settings.stops_early:
+            return {}
+        from pytest_rageval.session.early_stop import Watched  # noqa: PLC0415 - few runs do
+
+        times = Counter(map(_request, thresholds))
+        watched = {}
+        for threshold in thresholds:
+            request, definition = _request(threshold), self._definition(threshold)
+            separable = definition.separable and definition.scale is not None and definition.dependencies
+            if not (threshold.may_stop_early and separable and times[request] == 1):
+                continue
+            try:
+                baseline = self._baseline(threshold)
+            except RagevalError:
+                # It is raised again where the score is compared.
+                continue
+            before = baseline.before
+            if before is not None and not fingerprint_changes(before, baseline.fingerprint):
+                watched[request] = Watched(threshold, before, baseline.tolerance)
+        return watched
 
     def _score(self, spec: str, words: Mapping[str, Any]) -> Score:
         threshold = self._threshold((spec,), words, optional=True)
@@ -272,20 +323,26 @@ class EvaluatedTest:
         requests = list(dict.fromkeys(map(_request, thresholds)))
         return self._session.plan(self._components, self.evalset, requests)
 
-    def _family_size(self, cases: Sequence[Case | RagevalError]) -> int:
+    def _family_size(self, thresholds: Sequence[Threshold]) -> int:
         """Number of tests that share the error rate: also where only some are selected, those of the baseline."""
-        if not any(isinstance(case, Case) and case.baseline.before is not None for case in cases):
+        if not any(each.compares for each in thresholds):
             return 1
-        recorded = self._session.baseline.sharing
+        try:
+            recorded = self._session.baseline.sharing
+        except RagevalError:
+            # It is raised again where a score is compared.
+            return 1
         return max(
             1, self._session.settings.family or len(recorded), len(recorded.intersection(self._sharing))
         )
 
-    def _case(self, score: Score | RagevalError, threshold: Threshold) -> Case | RagevalError:
+    def _case(
+        self, score: Score | RagevalError, threshold: Threshold, early: "EarlyStopped | None" = None
+    ) -> Case | RagevalError:
         if isinstance(score, RagevalError):
             return score
         try:
-            case = Case(score, threshold, self._baseline(threshold))
+            case = Case(score, threshold, self._baseline(threshold), early)
             canary = self._canary(case)
         except RagevalError as error:
             return error
@@ -306,7 +363,7 @@ class EvaluatedTest:
 
     def _keep(self, case: Case, ruling: Ruling) -> None:
         """Keep a ruling for the report and for failures, with the doubts about its threshold."""
-        score, threshold, _ = case
+        score, threshold = case.score, case.threshold
         definition = self._definition(threshold)
         verdict = ruling.verdict
         verdict = replace(verdict, warnings=(*verdict.warnings, *threshold.doubts(definition.scale)))
@@ -316,7 +373,7 @@ class EvaluatedTest:
         self._record(
             {
                 **ruling_entry(ruling, definition.notes),
-                **self._corrected(ruling.score, threshold),
+                **({} if ruling.stopped_early else self._corrected(ruling.score, threshold)),
                 **({} if canary is None else {"canary": canary.entry()}),
             }
         )
@@ -337,21 +394,29 @@ class EvaluatedTest:
         return self._calibration.corrected(score, threshold) if self._calibration else {}
 
     def _baseline(self, threshold: Threshold) -> BaselineLookup:
-        """The score's baseline; only bounds that compare with it read the file."""
+        """The score's baseline and anchor; only bounds that compare with them read the file."""
         settings = self._session.settings
-        if not threshold.compares or settings.update_baseline:
-            return BaselineLookup({}, None, updating=bool(settings.update_baseline))
+        if not threshold.compares:
+            return BaselineLookup({}, None)
         nodeid, name, request = self._test.nodeid, threshold.name, _request(threshold)
-        baseline = self._session.baseline
-        if baseline.path is None:
+        baseline, scale = self._session.baseline, self._definition(threshold).scale
+        updating = bool(settings.update_baseline)
+        if baseline.path is None and not updating:
             self._check_root()
-        before = baseline.before(nodeid, name, self._definition(threshold).scale)
+        before = None if updating else baseline.before(nodeid, name, scale)
+        anchored = updating or threshold.max_total_drop is not None
         now = self._session.fingerprint(self._components, request)
-        missing = baseline.missing(nodeid, name, self._test.collected()) if before is None else ""
-        # Embeddings differ a little from one processor to another.
-        tolerance = EMBEDDING_ROUNDING if "encoder" in now else ROUNDING
+        absent = before is None and not updating
         return BaselineLookup(
-            now, before, required=settings.require_baseline, missing=missing, tolerance=tolerance
+            now,
+            before,
+            updating=updating,
+            required=settings.require_baseline,
+            missing=baseline.missing(nodeid, name, self._test.collected()) if absent else "",
+            # Embeddings differ a little from one processor to another.
+            tolerance=EMBEDDING_ROUNDING if "encoder" in now else ROUNDING,
+            anchor=baseline.anchor(nodeid, name, scale) if anchored else None,
+            pinning=settings.pin_baseline,
         )
 
     def _check_root(self) -> None:
@@ -404,6 +469,17 @@ class EvaluatedTest:
         except InputError:
             return None
 
+    def _early_stop_warning(self) -> str:
+        """A warning where every question was taken for changed; empty where none was."""
+        early = [one.early for one in self._rulings if one.early is not None]
+        if not early or not self._components.undescribed:
+            return ""
+        return (
+            f"--rageval-early-stop asks about questions whose passages did not change too: your own "
+            f"{' and '.join(self._components.own)} may have changed unseen. Give it an attribute fingerprint, a text "
+            "that you change with what it does"
+        )
+
     def _asks_models(self) -> bool:
         """Whether one of the test's scores asks a generator or a judge."""
         return any(
@@ -445,7 +521,7 @@ def _slice(score: Score | RagevalError, threshold: Threshold) -> Score:
 
 def _summary(ruling: Ruling) -> str:
     name = ruling.threshold.name if ruling.score is None else ruling.score.name
-    return f"{name} {ruling.verdict.brief}"
+    return f"{name} {ruling.verdict.brief or ruling.verdict.reason}"
 
 
 def _failed(ruling: Ruling) -> Ruling | None:

@@ -132,6 +132,14 @@ class Components:
         named = {"generator": self.generator, "judge": self.judge}
         return [name for name, component in named.items() if not is_ours(component)]
 
+    @property
+    def undescribed(self) -> bool:
+        """Whether a generator or judge of the user's own has no `fingerprint`, so that it may change unseen."""
+        parts = (self.generator, self.judge)
+        return any(
+            not is_ours(part) and not isinstance(getattr(part, "fingerprint", None), str) for part in parts
+        )
+
 
 class Pipelines:
     """One pipeline, and its repeats, for all tests with the same components."""

@@ -102,7 +102,15 @@ class Session:
 
     @cached_property
     def baseline(self) -> Baseline:
-        """The baseline to compare with; InputError where the file is none, or was named and is missing."""
+        """The baseline to compare with; InputError where the file is none, or was named and is missing.
+
+        In an update it is the one that is replaced, and empty where it cannot be read, which the writer reports.
+        """
+        if self.settings.update_baseline:
+            try:
+                return Baseline.read(self.settings.baseline)
+            except InputError:
+                return Baseline()
         return Baseline.to_compare_with(self.settings.baseline, named=self.settings.baseline_named)
 
     @property
@@ -128,16 +136,26 @@ class Session:
 
         async def scored(request: ScoreRequest) -> Score:
             outcomes, *repeats = await self._outcomes_of(pipelines, evalset, request)
-            return Score(
-                request.spec,
-                outcomes,
-                max_unscored=self.settings.max_unscored,
-                seed=self.settings.seed,
-                repeats=repeats,
-                scale=self.definition(request).scale or UNIT,
-            )
+            return self.score_of(request, outcomes, repeats)
 
         return self._each(requests, scored)
+
+    def score_of(
+        self, request: ScoreRequest, outcomes: Sequence[Outcome], repeats: Sequence[Sequence[Outcome]] = ()
+    ) -> Score:
+        """The score of these outcomes.
+
+        Raises:
+            TooManyUnscoredError: too many have no value.
+        """
+        return Score(
+            request.spec,
+            outcomes,
+            max_unscored=self.settings.max_unscored,
+            seed=self.settings.seed,
+            repeats=repeats,
+            scale=self.definition(request).scale or UNIT,
+        )
 
     def score_anew(
         self, components: Components, examples: Sequence[Example], request: ScoreRequest
@@ -249,7 +267,7 @@ class Session:
         async def every() -> list[T | RagevalError]:
             return await asyncio.gather(*map(one, requests))
 
-        return dict(zip(requests, self.loop.run(every()), strict=True))
+        return dict(zip(requests, self.loop.run(every()), strict=True)) if requests else {}
 
     async def _outcomes_of(
         self, pipelines: Sequence[Pipeline], evalset: EvalSet, request: ScoreRequest

@@ -19,8 +19,9 @@ class EarlyStop:
     A capital starts at 1 and bets on each difference x. Where its null hypothesis is true, it ever reaches 1/a with a
     probability of at most a (Ville's inequality), so it may be checked after each question. There are two:
 
-    - *red*: against "the true mean drop is at most `beyond`", `Π (1 + λ·(x - beyond) / (1 + beyond))`. At 2/alpha,
-      and where the questions so far project a drop of the full set above `max_drop`, the verdict is "fail".
+    - *red*: against "the true mean drop is at most `beyond`", `Π (1 + λ·(x - beyond) / (1 + beyond))`. At 2/alpha
+      (2·shares/alpha), and where the questions so far project a drop of the full set above `max_drop`, the verdict is
+      "fail".
     - *green*: against "the full set drops by `max_drop` or more", `Π (1 + λ·(m - x) / (1 - m))`. Questions are drawn
       without replacement: m is the mean of those still to come if the full set drops by `max_drop`,
       `(max_drop·questions - sum so far) / questions to come`. At 1/alpha the verdict is "pass". It is "pass" too where
@@ -39,6 +40,7 @@ class EarlyStop:
         alpha: the level of the threshold, in (0, 0.5].
         beyond: 0, or `max_drop` where a drop of more than that is to be shown.
         largest: the largest possible difference, either way.
+        shares: so many tests share the probability of a wrong "fail"; that of a wrong "pass" is each one's own.
 
     Raises:
         ValueError: a number is not in its range.
@@ -64,6 +66,7 @@ class EarlyStop:
         alpha: float,
         beyond: float = 0.0,
         largest: float = 1.0,
+        shares: int = 1,
     ) -> None:
         if not 0 <= changed <= questions:
             message = f"of {questions} questions {changed} cannot be asked"
@@ -72,7 +75,7 @@ class EarlyStop:
             message = f"no test has alpha={alpha}, max_drop={max_drop}, beyond={beyond}, largest={largest}"
             raise ValueError(message)
         self._questions, self._to_come = questions, changed
-        self._alpha, self._largest = alpha, largest
+        self._alpha, self._shares, self._largest = alpha, shares, largest
         self._max_drop, self._beyond = max_drop / largest, beyond / largest
         self._worse, self._harmless = [1.0] * len(STAKES), [1.0] * len(STAKES)
         self._sum = 0.0
@@ -123,6 +126,22 @@ class EarlyStop:
         self._questions -= 1
         self._look()
 
+    @property
+    def drop(self) -> float:
+        """The drop of the full set, estimated from the questions so far; 0 before the first."""
+        if not self.asked:
+            return 0.0
+        return self._largest * self._sum * (self.asked + self._to_come) / self.asked / self._questions
+
+    @property
+    def certain(self) -> bool:
+        """Whether the full set can no longer drop by more than `max_drop`, whatever comes."""
+        return self._sum + self._to_come <= self._limit
+
+    @property
+    def _limit(self) -> float:
+        return self._max_drop * self._questions + SLACK
+
     def _met(self, x: float) -> None:
         self._worse = _bet(self._worse, (x - self._beyond) / (1 + self._beyond))
 
@@ -133,12 +152,11 @@ class EarlyStop:
     def _look(self) -> None:
         if self.verdict is not None:
             return
-        limit = self._max_drop * self._questions + SLACK
-        if self._sum + self._to_come <= limit or _mean(self._harmless) >= 1 / self._alpha:
+        if self.certain or _mean(self._harmless) >= 1 / self._alpha:
             self.verdict = "pass"
-        elif self.asked and _mean(self._worse) >= 2 / self._alpha:
+        elif self.asked and _mean(self._worse) >= 2 * self._shares / self._alpha:
             estimate = self._sum * (self.asked + self._to_come) / self.asked
-            if estimate > limit:
+            if estimate > self._limit:
                 self.verdict = "fail"
 
 

@@ -81,6 +81,7 @@ VOLATILE: Final = (
     (re.compile(r"(=|-|_){4,}"), r"\1\1\1\1"),
     (re.compile(r"(platform|plugins:|rootdir:|cachedir:) .*"), r"\1"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([+-]\d\d:\d\d)?"), "2026-01-01 00:00"),
+    (re.compile(r"\bpinned (at [0-9a-f]{7}\b|on \d{4}-\d\d-\d\d)"), "pinned at 1a2b3c4"),
     (re.compile(r"\b\d+(\.\d)? [kM]B\b"), "1 kB"),
     (re.compile(r"\b\d+ tokens in, \d+ out"), "1 tokens in, 1 out"),
     # A plan's estimate of tokens depends on the address, which has another port each time.

@@ -37,7 +37,7 @@ import pytest
 
 pytestmark = pytest.mark.rageval_evalset("evals.jsonl")
 
-@pytest.mark.rageval_threshold("recall@1", min=0.2, max_drop=0.02)
+@pytest.mark.rageval_threshold("recall@1", min=0.2, max_drop=0.02, max_total_drop=0.05)
 @pytest.mark.rageval_threshold("recall@1", max_drop=0.3, strict=True)
 @pytest.mark.rageval_threshold("recall@1", max=0.4)
 @pytest.mark.rageval_threshold("recall@1", min=0.9, by="topic")
@@ -172,7 +172,9 @@ def test_a_report_with_everything_in_it(pytester, monkeypatch, llm):
         "--rageval-repeat=2",
         "--rageval-judge-votes=3",
     )
-    pytester.runpytest_inprocess(*run, "--rageval-update-baseline", "-k", "many and good")
+    pytester.runpytest_inprocess(
+        *run, "--rageval-update-baseline", "--rageval-pin-baseline", "-k", "many and good"
+    )
     baseline = pytester.path / "rageval_baseline.json"
     baseline.write_text(baseline.read_text(encoding="utf-8").replace("[good]", "[bad]"), encoding="utf-8")
     pytester.runpytest_inprocess(*run, "--rageval-both-orders", "--rageval-report=out.json")
@@ -180,8 +182,38 @@ def test_a_report_with_everything_in_it(pytester, monkeypatch, llm):
     scores = [score for test in report["tests"] for score in test["scores"]]
     missing = set(SCHEMA["$defs"]["score"]["properties"]) - {key for score in scores for key in score}
     # Said by a test each, where it is rare.
-    assert missing <= {"canary", "corrected"}
+    assert missing <= {"canary", "corrected", "early_stop", "partly_scored"}
     assert report["matrix"]
     assert report["ratings"]
     assert {"function", "system", "own"} - {key for test in report["tests"] for key in test} <= {"own"}
     assert {test["outcome"] for test in report["tests"]} >= {"failed", "error", "skipped", "xfailed"}
+
+
+def test_the_report_of_a_run_that_stops_early(pytester, monkeypatch, llm):
+    """One threshold is clear before all questions are asked, the other is not."""
+    monkeypatch.setenv("OPENAI_BASE_URL", llm.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    records = [
+        {"id": f"q{n}", "question": f"What is the code of item-{n}?", "answers": [f"c{n}x"]}
+        for n in range(1, 19)
+    ]
+    (pytester.path / "evals.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(
+        """
+        import pytest
+        pytestmark = pytest.mark.rageval_evalset("evals.jsonl")
+        @pytest.mark.rageval_threshold("answer.em@1", max_drop=0.02)
+        @pytest.mark.rageval_threshold("answer.f1@1", max_drop=0.17)
+        def test_many(rageval): pass
+        """
+    )
+    run = (*WITHOUT, "--rageval-model=m1", "--rageval-early-stop")
+    pytester.runpytest_inprocess(*run, "--rageval-update-baseline", "-k", "good")
+    baseline = pytester.path / "rageval_baseline.json"
+    baseline.write_text(baseline.read_text(encoding="utf-8").replace("[good]", "[bad]"), encoding="utf-8")
+    pytester.runpytest_inprocess(*run, "--rageval-report=out.json", "--rageval-report=out.html", "-k", "bad")
+    [test] = check(pytester.path / "out.json")["tests"]
+    verdicts = {score["spec"]: score["early_stop"]["verdict"] for score in test["scores"]}
+    assert verdicts == {"answer.em@1": None, "answer.f1@1": "pass"}
+    assert "not asked" in (pytester.path / "out.html").read_text(encoding="utf-8")

@@ -75,8 +75,8 @@ def test_the_spread_of_the_runs_is_told_beside_the_interval(project, llm):
     _more(project, COUNTED)
     project.test(GATE.format(spec="answer.em@1", bounds="min=0.9"))
     warning = (
-        "warning: test_it.py::test_gate: answer.em@1: min 0.9 is 0.100 from 1.000, and runs differ by 0.144: "
-        "another run may end on the other side"
+        "warning: test_it.py::test_gate: answer.em@1: min 0.9 is 0.017 from 0.917, and means of 3 runs differ by "
+        "0.083: the next one may be on the other side"
     )
     for live, arguments in ((12, REPEAT), (0, (*REPEAT, "-q"))):
         llm.requests.clear()
@@ -89,7 +89,7 @@ def test_the_spread_of_the_runs_is_told_beside_the_interval(project, llm):
         (test,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
         (score,) = test["scores"]
         # Means of 1, 0.75 and 1: a standard deviation of sqrt(1/48).
-        assert (score["mean"], score["spread"], score["runs"]) == (1.0, pytest.approx(48**-0.5), 3)
+        assert (score["mean"], score["spread"], score["runs"]) == (11 / 12, pytest.approx(48**-0.5), 3)
         assert score["warnings"] == [warning.partition("answer.em@1: ")[2]]
     project.run(*REPEAT).stdout.fnmatch_lines(["    answer.em@1: run-to-run spread 0.144 over 3 runs"])
 
@@ -104,18 +104,18 @@ def test_the_spread_of_the_runs_is_told_beside_the_interval(project, llm):
 
 
 def test_the_spread_is_in_the_failure(project, llm):
-    """Within eighty columns; the verdict is that of the first run."""
+    """Within eighty columns; the verdict is on the mean of all runs."""
     llm.model = Waverer("wrong", "c1x", "c1x")
     project.use(llm)
-    project.test(GATE.format(spec="answer.em@1", bounds="min=0.8"))
+    project.test(GATE.format(spec="answer.em@1", bounds="min=0.95"))
     result = project.run(*REPEAT)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "answer.em@1: 0.750 is below the minimum 0.8",
-            "answer.em@1 = 0.750 (95% interval 0.301 to 0.954, run-to-run spread 0.144 over 3",
+            "answer.em@1: 0.917 is below the minimum 0.95",
+            "answer.em@1 = 0.917 (95% interval *, run-to-run spread 0.144 over 3",
             "  runs, n = 4)",
-            "warning: test_it.py::test_gate: answer.em@1: min 0.8 is 0.050 from 0.750, and runs differ by 0.144: *",
+            "warning: test_it.py::test_gate: answer.em@1: min 0.95 is 0.033 from 0.917, and means of 3 runs *",
         ]
     )
 
@@ -182,24 +182,71 @@ def test_the_users_own_parts_are_simply_called_again(project):
     assert test["scores"][0]["spread"] > 0
 
 
-def test_repeats_change_neither_score_nor_baseline(project, llm):
-    """They are beside the first run, which is compared; so a baseline of one run serves them too."""
-    llm.model = Waverer("c1x", "wrong", "c1x")
+class Flipper:
+    """Answers as the clerk does, but that these items have a wrong answer the first time they are asked about."""
+
+    def __init__(self, *items: int) -> None:
+        self.items = items
+        self.asked: Counter[str] = Counter()
+
+    def __call__(self, prompt: str) -> str:
+        """The answer to this sample of the prompt."""
+        self.asked[prompt] += 1
+        flips = self.asked[prompt] == 1 and any(f"item-{n}?" in prompt for n in self.items)
+        return "wrong" if flips else clerk(prompt)
+
+
+def _kept(project):
+    tests = json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))["tests"]
+    return tests["test_it.py::test_gate"]["scores"]["answer.em@1"]
+
+
+def test_the_means_of_all_runs_are_compared_and_kept(project, llm):
+    """A first run at .80 and four at 1.00 against a baseline of 1.00: the mean dropped by 0.04, not by 0.20."""
     project.use(llm)
-    project.test(GATE.format(spec="answer.em@1", bounds="max_drop=0.1"))
-    project.run("--rageval-update-baseline", "--rageval-concurrency=1")
-    written = (project.path / "rageval_baseline.json").read_bytes()
-    result = project.run(*REPEAT)
+    project.evalset(20)
+    project.test(GATE.format(spec="answer.em@1", bounds="max_drop=0.05"))
+    project.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    single = (project.path / "rageval_baseline.json").read_bytes()
+    assert "repeats" not in _kept(project)
+
+    llm.model = Flipper(1, 2, 3, 4)
+    once = project.run("--rageval-refresh", "--rageval-concurrency=1")
+    once.assert_outcomes(failed=1)
+    once.stdout.fnmatch_lines(["answer.em@1: 0.800: drop 0.200 *"])
+    result = project.run("--rageval-repeat=5", "--rageval-concurrency=1")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "    answer.em@1: baseline 1.000, no change (p = 1)",
-            "    answer.em@1: run-to-run spread 0.144 over 3 runs",
-            "warning: *: answer.em@1: max_drop (0.900) is 0.100 from 1.000, and runs differ by 0.144: *",
+            "    answer.em@1: baseline 1.000, drop 0.040 * 4 of 20 worse)",
+            "    answer.em@1: run-to-run spread 0.089 over 5 runs",
+            "warning: *: the baseline's scores are of 1 run and these of 5 runs: the baseline is the noisier side; *",
         ]
     )
-    project.run("--rageval-update-baseline", *REPEAT)
-    assert (project.path / "rageval_baseline.json").read_bytes() == written
+
+    project.run("--rageval-update-baseline", "--rageval-repeat=5").assert_outcomes(passed=1)
+    assert _kept(project)["repeats"] == 5
+    assert [_kept(project)["examples"][name]["score"] for name in ("q1", "q5")] == [0.8, 1.0]
+    same = project.run("--rageval-repeat=5")
+    same.stdout.fnmatch_lines(["    answer.em@1: baseline 0.960, no change *"])
+    same.stdout.no_fnmatch_line("*noisier*")
+    project.run("-q").stdout.fnmatch_lines(["warning: *: this run is the noisier side; *--rageval-repeat 5"])
+
+    llm.model = clerk
+    project.run("--rageval-update-baseline", "--rageval-refresh").assert_outcomes(passed=1)
+    assert (project.path / "rageval_baseline.json").read_bytes() == single
+
+
+def test_a_question_without_an_answer_in_one_run_has_the_mean_of_the_others(project, llm):
+    """It is scored, and the table says that runs differ in it."""
+    llm.model = Waverer("c1x", " ", "c1x")
+    project.use(llm)
+    project.test(GATE.format(spec="answer.em@1", bounds="min=0.9"))
+    result = project.run(*REPEAT, "--rageval-max-unscored=0.3", "--rageval-report=report.json")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*spread 0.000 over 3 runs; 1 have no score in some of them"])
+    (test,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
+    assert (test["scores"][0]["unscored"], test["scores"][0]["partly_scored"]) == (0, 1)
 
 
 def test_no_run_at_all_is_refused(project):

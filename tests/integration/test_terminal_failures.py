@@ -90,11 +90,11 @@ def test_other_plugins_see_the_place_and_the_line(project: Project) -> None:
     result = project.run("-s", "--rageval-report=r.json")
     path = project.path / "test_it.py"
     seen = [line.partition("SEEN ")[2] for line in result.outlines if "SEEN " in line]
-    words = "max_drop, max_lost, where, by, alpha, burden, strict, inconclusive, cluster, tolerance, comparator, label"
+    seen = [line.partition(". It knows: ")[0] for line in seen]
     assert seen == [
         f"call {path} 4 recall@1 0.750 < 0.9",
         f"call {path} 7 recall@1 0.750 < 0.8",
-        f"setup {path} 8 rageval_threshold has no keyword 'maximum'. It knows: min, max, {words}, order.",
+        f"setup {path} 8 rageval_threshold has no keyword 'maximum'",
         f"call {path} 11 assert recall@1 > 0.8",
     ]
     tests = json.loads((project.path / "r.json").read_text(encoding="utf-8"))["tests"]

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -183,11 +184,48 @@ def _repeated(*runs: list[float | None], **words: Any) -> Score:
 def test_the_spread_is_the_standard_deviation_of_the_means_of_runs(
     runs: list[list[float | None]], spread: float | None
 ) -> None:
-    """With n - 1; a run without any score is left out, and one run has none. The score is that of the first."""
+    """With n - 1; a run without any score is left out, and one run has none."""
     score = _repeated(*runs)
     assert score.spread == (None if spread is None else pytest.approx(spread))
-    assert score == sum(value or 0.0 for value in runs[0]) / sum(value is not None for value in runs[0])
     assert len(score.repeats) == len(runs) - 1
+
+
+@pytest.mark.parametrize(
+    ("runs", "values", "partly"),
+    [
+        ([[1.0, 0.0]], [1.0, 0.0], 0),
+        ([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 1.0]], [0.75, 0.75], 0),
+        ([[0.1, 0.2], [0.1, 0.2], [0.1, 0.2]], [0.1, 0.2], 0),
+        ([[None, 1.0], [0.5, 1.0], [1.0, 1.0]], [0.75, 1.0], 1),
+        ([[None, 1.0], [None, None]], [None, 1.0], 1),
+    ],
+)
+def test_each_example_has_the_mean_over_the_runs_in_which_it_has_a_score(
+    runs: list[list[float | None]], values: list[float | None], partly: int
+) -> None:
+    """The score is the mean of these; an example without a score in any run is unscored."""
+    score = _repeated(*runs)
+    assert [outcome.value for outcome in score.outcomes] == values
+    assert [outcome.unscored for outcome in score.outcomes] == [
+        None if value is not None else "no" for value in values
+    ]
+    scored = [value for value in values if value is not None]
+    assert score == pytest.approx(sum(scored) / len(scored))
+    assert score.partly_scored == partly
+    if None not in values:
+        assert [score.where(topic=topic) for topic in "ab"] == values
+
+
+def test_an_example_is_explained_by_the_run_closest_to_its_mean() -> None:
+    """Lost twice of three times, it is shown as lost."""
+    won, lost = _outcome(0, 1.0), replace(_outcome(0, 0.0), lost_by="generator")
+    assert Score("answer.em@5", [won], repeats=[[lost], [lost]]).outcomes[0].lost_by == "generator"
+    assert Score("answer.em@5", [won], repeats=[[lost], [won]]).outcomes[0].lost_by is None
+
+
+def test_a_value_of_a_further_run_is_a_finite_number_too() -> None:
+    with pytest.raises(InputError, match="the score of example q1 is inf, no finite number"):
+        _repeated([1.0, 0.0], [1.0, float("inf")])
 
 
 def test_a_slice_has_its_own_spread() -> None:

@@ -50,6 +50,21 @@ def test_what_was_written_is_read(path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
+def test_the_number_of_runs_is_kept_where_there_are_several(path: Path) -> None:
+    """So that a baseline of single runs has the same bytes as before."""
+    examples = tuple(example(name) for name in ("q1", "q2"))
+    first, again = ([Outcome(each, value) for each in examples] for value in (1.0, 0.5))
+    for repeats, runs in (([], 1), ([again, again, again], 4)):
+        entry = baseline_entry(examples, {"answer.em@1": (Score("answer.em@1", first, repeats=repeats), {})})
+        kept = entry["scores"]["answer.em@1"]
+        assert kept.get("repeats") == (None if runs == 1 else runs)
+        assert kept["examples"]["q1"]["score"] == (1.0 if runs == 1 else 0.625)
+        Baseline({"t": entry}).write(path)
+        before = Baseline.read(path).before("t", "answer.em@1", None)
+        assert before is not None
+        assert before.runs == runs
+
+
 def test_no_file_is_an_empty_baseline(path: Path) -> None:
     """The first run has none."""
     assert Baseline.read(path).tests == {}
@@ -263,6 +278,9 @@ def _score(**changes: object) -> Callable[[dict[str, Any]], object]:
         _score(fingerprint=None),
         _score(examples=["q1"]),
         _score(examples={"q1": 1.0}),
+        _score(repeats=0),
+        _score(repeats="3"),
+        _score(repeats=True),
         _example(score="1.0"),
         _example(score=True),
         _example(score=float("nan")),

@@ -1,5 +1,7 @@
 """Whether a drop is more than noise, and what is said of it."""
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_rageval.gate.comparison import compare
@@ -244,15 +246,15 @@ def _repeated(*means: float, n: int = 20) -> Score:
 @pytest.mark.parametrize(
     ("bounds", "warnings"),
     [
-        ({"min": 0.75}, ["min 0.75 is 0.050 from 0.800, and runs differ by 0.071: another run may *"]),
-        ({"min": 0.7}, []),
-        ({"max": 0.85}, ["max 0.85 is 0.050 from 0.800, and runs differ by 0.071: another run may *"]),
-        ({"max": 0.9}, []),
+        ({"min": 0.76}, ["min 0.76 is 0.040 from 0.800, and means of 2 runs differ by 0.050: *"]),
+        ({"min": 0.74}, []),
+        ({"max": 0.84}, ["max 0.84 is 0.040 from 0.800, and means of 2 runs differ by 0.050: *"]),
+        ({"max": 0.86}, []),
         (
-            {"min": 0.75, "max_drop": 0.25},
+            {"min": 0.76, "max_drop": 0.24},
             [
-                "min 0.75 is 0.050 from 0.800, and runs differ by 0.071: another run may *",
-                "max_drop (0.750) is 0.050 from 0.800, and runs differ by 0.071: another run may *",
+                "min 0.76 is 0.040 from 0.800, and means of 2 runs differ by 0.050: *",
+                "max_drop (0.760) is 0.040 from 0.800, and means of 2 runs differ by 0.050: *",
             ],
         ),
         ({"max_drop": 0.05}, []),
@@ -261,16 +263,16 @@ def _repeated(*means: float, n: int = 20) -> Score:
 def test_a_bound_within_the_noise_of_runs_is_pointed_out(
     bounds: dict[str, float], warnings: list[str]
 ) -> None:
-    """Closer to the mean than means of runs are to each other, by their standard deviation, here 0.0707."""
-    score = _repeated(0.8, 0.9)
+    """Closer to the mean of two runs than its standard error: that of one, here 0.0707, over the root of 2."""
+    score = _repeated(0.75, 0.85)
     assert score.spread == pytest.approx(0.1 / 2**0.5)
     drop = None
     if "max_drop" in bounds:
         drop = drop_test(comparison_of(ALL, numbered(16, 4)), max_drop=bounds["max_drop"], alpha=0.001)
     verdict = drop_verdict(score, Threshold("answer.em@5", **bounds), drop)
-    ends = ": another run may end on the other side"
+    ends = "the next one may be on the other side"
     told = [each for each in verdict.warnings if each.endswith(ends)]
-    assert told == [each.replace(": another run may *", ends) for each in warnings]
+    assert told == [each.replace("*", ends) for each in warnings]
 
 
 def test_the_distance_to_an_allowed_drop_is_that_of_the_common_examples() -> None:
@@ -279,8 +281,40 @@ def test_the_distance_to_an_allowed_drop_is_that_of_the_common_examples() -> Non
     again = score_of(now | {"q0": 0.0}).outcomes
     score = Score("answer.em@5", score_of(now).outcomes, repeats=[again])
     drop = drop_test(comparison_of(ALL, now), max_drop=0.21, alpha=0.05)
-    _, warning = drop_verdict(score, Threshold("answer.em@5", max_drop=0.21), drop).warnings
-    assert warning.startswith("max_drop (0.790) is 0.010 from 0.800, and runs differ by 0.024")
+    _, warning, _ = drop_verdict(score, Threshold("answer.em@5", max_drop=0.21), drop).warnings
+    assert warning.startswith("max_drop (0.790) is 0.010 from 0.800, and means of 2 runs differ by 0.017")
+
+
+@pytest.mark.parametrize(
+    ("runs", "before", "warning"),
+    [
+        (1, 1, None),
+        (3, 3, None),
+        (
+            3,
+            1,
+            (
+                "the baseline's scores are of 1 run and these of 3 runs: the baseline is the noisier side; write it on "
+                "the commit to compare with: --rageval-update-baseline --rageval-repeat 3"
+            ),
+        ),
+        (
+            1,
+            3,
+            (
+                "the baseline's scores are of 3 runs and these of 1 run: this run is the noisier side; run with "
+                "--rageval-repeat 3"
+            ),
+        ),
+    ],
+)
+def test_the_side_with_fewer_runs_is_the_noisier_one(runs: int, before: int, warning: str | None) -> None:
+    """They are compared, and a warning names it."""
+    score = _repeated(*[0.9] * runs)
+    comparison = compare(score, {}, replace(before_of(ALL), runs=before))
+    verdict = drop_verdict(score, Threshold("recall@5", max_drop=0.2), drop_test(comparison, max_drop=0.2))
+    assert verdict.status == "pass"
+    assert list(verdict.warnings) == ([] if warning is None else [warning])
 
 
 NEW = (

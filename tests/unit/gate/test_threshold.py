@@ -25,6 +25,23 @@ from pytest_rageval.gate.threshold import Threshold
         ({"max_drop": 0.02, "strict": True}, Threshold("recall@5", max_drop=0.02, strict=True)),
         ({"max_drop": 0, "strict": False}, Threshold("recall@5", max_drop=0)),
         ({"max_drop": 3}, Threshold("recall@5", max_drop=3)),
+        (
+            {
+                "max_total_drop": 0.05,
+                "alpha": 0.1,
+                "burden": "beyond",
+                "inconclusive": "fail",
+                "cluster": "topic",
+            },
+            Threshold(
+                "recall@5",
+                max_total_drop=0.05,
+                alpha=0.1,
+                burden="beyond",
+                inconclusive="fail",
+                cluster="topic",
+            ),
+        ),
         ({"min": 0.5, "by": "topic"}, Threshold("recall@5", min=0.5, by="topic")),
         (
             {"max_drop": 0.1, "by": "topic", "where": {"hops": 2}},
@@ -43,7 +60,7 @@ def test_bounds_are_read(kwargs: dict[str, Any], expected: Threshold) -> None:
         ((), {"min": 0.5}, "wants the name of one score, found ()"),
         (("a@1", "b@1"), {"min": 0.5}, "wants the name of one score, found ('a@1', 'b@1')"),
         ((0.5,), {}, "wants the name of one score, found (0.5,)"),
-        (("recall@5",), {}, "bounds nothing: give min, max, max_drop or max_lost"),
+        (("recall@5",), {}, "bounds nothing: give min, max, max_drop, max_total_drop or max_lost"),
         (("recall@5",), {"where": {"topic": "a"}}, "bounds nothing"),
         (("recall@5",), {"minimum": 0.5}, "has no keyword 'minimum'. It knows: "),
         (("recall@5",), {"min": 0.5, "b": 1, "a": 1}, "has no keyword 'a', 'b'"),
@@ -61,6 +78,17 @@ def test_bounds_are_read(kwargs: dict[str, Any], expected: Threshold) -> None:
         (("recall@5",), {"max_drop": "2%"}, "max_drop='2%' is not a number"),
         (("recall@5",), {"max_drop": True}, "max_drop=True is not a number"),
         (("recall@5",), {"max_drop": -0.02}, "max_drop=-0.02 is below 0.\nIt is how far the mean may fall"),
+        (("recall@5",), {"max_total_drop": "5%"}, "max_total_drop='5%' is not a number"),
+        (
+            ("recall@5",),
+            {"max_total_drop": -0.05},
+            "max_total_drop=-0.05 is below 0.\nIt is how far the mean",
+        ),
+        (
+            ("recall@5",),
+            {"max_total_drop": 0.05, "strict": True},
+            "strict says how max_drop is tested, and there",
+        ),
         (("recall@5",), {"min": 0.5, "by": ["topic"]}, "by=['topic'] is not the name of a tag"),
         (("recall@5",), {"by": "topic"}, "bounds nothing"),
         (("recall@5",), {"max_drop": 0.1, "alpha": 0}, "alpha=0 must be above 0 and at most 0.5"),
@@ -129,7 +157,7 @@ def test_a_baseline_knows_a_score_by_the_way_it_is_computed(words: dict[str, Any
 def test_the_markers_help_shows_every_word_with_its_default() -> None:
     """Made of the class, so that it cannot say what is not so."""
     assert Threshold.signature().startswith(
-        "spec, *, min=None, max=None, max_drop=None, max_lost=None, where=None, by=None,"
+        "spec, *, min=None, max=None, max_drop=None, max_total_drop=None, max_lost=None, where=None, by=None,"
     )
     assert "alpha=0.05, burden='drop', strict=False," in Threshold.signature()
 
@@ -170,6 +198,7 @@ GRADES = (1.0, 5.0)
             "more than half of its scale, which goes from 1 to 5.\nGive a max_drop that would matter, such as 0.08.",
         ),
         ({"max_drop": 1}, (0.0, 1.0), "\nFor 1% write max_drop=0.01."),
+        ({"max_drop": 0.02, "max_total_drop": 5}, (0.0, 1.0), "\nFor 5% write max_total_drop=0.05."),
         ({"max_drop": 0.51}, (0.0, 1.0), "max_drop=0.51 allows the mean to lose more than half of its scale"),
         ({"max_drop": 2.1, "strict": True}, GRADES, "max_drop=2.1 allows the mean to lose more than half"),
     ],

@@ -48,6 +48,32 @@ def test_what_cannot_be_reached_costs_nothing() -> None:
     assert _stop(changed=16, largest=0.5).verdict == "pass"
 
 
+def test_a_shared_level_makes_red_rarer_and_leaves_green() -> None:
+    """Of ten tests each fails at a tenth of the level, and passes as it would alone."""
+    alone, shared = _fed([1.0] * CHANGED), _fed([1.0] * CHANGED, shares=10)
+    wealth = [math.fsum((1 + stake) ** k for stake in STAKES) / len(STAKES) for k in range(30)]
+    assert alone.asked < shared.asked == next(k for k in range(30) if wealth[k] >= 400)
+    assert _fed([0.0] * CHANGED, shares=10).asked == _fed([0.0] * CHANGED).asked
+
+
+def test_the_drop_of_the_full_set_is_estimated() -> None:
+    """From the questions so far, for all that changed; unchanged ones count as 0."""
+    stop = _stop(questions=100, changed=40, max_drop=0.3)
+    assert stop.drop == 0
+    for drop in (1.0, 0.0, 0.5, 0.5):
+        stop.add(drop)
+    assert stop.drop == pytest.approx(0.5 * 40 / 100)
+    stop.skip()
+    assert stop.drop == pytest.approx(0.5 * 39 / 99)
+
+
+def test_a_pass_is_certain_or_likely() -> None:
+    """Certain where too few are left to lose more than may be lost."""
+    assert _stop(changed=8).certain
+    likely = _fed([0.0] * CHANGED)
+    assert (likely.verdict, likely.certain) == ("pass", False)
+
+
 def test_the_bound_on_the_rest_is_exact() -> None:
     """With max_drop 0.02 of 400 nine losses are too many: it passes where so few are left, and not before."""
     stop = _stop(changed=20, alpha=1e-9)

@@ -1,0 +1,275 @@
+"""Ask about the questions of a threshold in random order, until its verdict on a drop is clear."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from pytest_rageval.answers.comparators import MEASURES
+from pytest_rageval.errors import RagevalError, Unscored
+from pytest_rageval.evaluations.context import Pipeline, ScoreRequest, Terms, gather_all
+from pytest_rageval.evaluations.registry import Registry, resolve
+from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
+from pytest_rageval.fingerprint import digest
+from pytest_rageval.gate.comparison import BaselineScore, is_same
+from pytest_rageval.gate.early_stop import EarlyStopped, State
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.model import EvalSet, Example, Ranking
+from pytest_rageval.scores import Evidence, Outcome, Score, too_many
+from pytest_rageval.session.pipelines import Components
+from pytest_rageval.session.session import Session
+from pytest_rageval.stats.intervals import UNIT
+from pytest_rageval.stats.sequential import EarlyStop
+
+__all__ = ["DropWatch", "Watched", "score_until_clear"]
+
+CUT: Final = '…"'
+"""The end of a label that is only the beginning of a document's text."""
+
+
+class Watched(NamedTuple):
+    """A threshold whose questions are asked until its verdict is clear.
+
+    Attributes:
+        threshold: with `max_drop`, of the whole eval set.
+        before: the score in the baseline.
+        tolerance: differences of an example's scores up to this are none.
+    """
+
+    threshold: Threshold
+    before: BaselineScore
+    tolerance: float
+
+
+Found = tuple[Score, EarlyStopped] | RagevalError
+
+
+def score_until_clear(  # noqa: PLR0913 - as for a score, with what shares the level
+    session: Session,
+    components: Components,
+    evalset: EvalSet,
+    watched: Mapping[ScoreRequest, Watched],
+    *,
+    tests: int,
+    groups: int,
+) -> tuple[dict[ScoreRequest, Found], int]:
+    """Score an eval set by several scores, each until the verdict on its threshold is clear.
+
+    Args:
+        session: whose models are asked.
+        components: the user's retriever, generator and judge.
+        evalset: to score.
+        watched: by request, the threshold and its baseline.
+        tests: number of the run's tests that share the level.
+        groups: number of shares of the test's level that other thresholds need.
+
+    Returns:
+        By request: the score of the examples that are known, with how far they were asked, or the error that
+        prevented it; and the number of shares of the test's level that these thresholds need.
+    """
+    settings, pipeline = session.settings, session.pipelines.of(components)
+
+    async def retrieved(request: ScoreRequest) -> DropWatch:
+        terms, score = resolve(request, session.registry.scores)
+        trusted = not components.undescribed and not _uses_added(session.registry, pipeline, terms, score)
+        watch = DropWatch(pipeline, terms, score, watched[request])
+        await watch.retrieve(evalset.examples, trust_rankings=trusted)
+        return watch
+
+    async def asked(request: ScoreRequest, watch: DropWatch, shares: int) -> Found:
+        try:
+            outcomes, early = await watch.ask(
+                shares=shares, batch=settings.concurrency, max_unscored=settings.max_unscored
+            )
+            check_failures(outcomes, settings.max_unscored)
+            return session.score_of(request, outcomes), early
+        except RagevalError as error:
+            return error
+
+    async def every() -> tuple[list[Found], int]:
+        watches = await gather_all(map(retrieved, watched))
+        apart = sum(not watch.clear for watch in watches)
+        shares = tests * (groups + max(1, apart))
+        pairs = zip(watched, watches, strict=True)
+        return await gather_all(asked(request, watch, shares) for request, watch in pairs), apart
+
+    found, apart = session.loop.run(every())
+    return dict(zip(watched, found, strict=True)), apart
+
+
+def _uses_added(registry: Registry, pipeline: Pipeline, terms: Terms, score: ScoreDef) -> bool:
+    """Whether a score uses a plugin's comparator or measure: known by its name alone, it may change unseen."""
+    texts = score.comparisons(terms).values() if "compare" in score.dependencies else ()
+    names = {terms.part}.union(*(pipeline.comparison(text).names for text in texts))
+    return not names.isdisjoint({*registry.comparators, *registry.measures} - MEASURES.keys())
+
+
+class DropWatch:
+    """The questions of one threshold, in random order, and what is known of them.
+
+    The order depends on the seed and on all rankings, so that another version of the retriever is asked about
+    other questions first: those that failed the last version are no random sample for the next.
+
+    Args:
+        pipeline: that is asked.
+        terms: of the score.
+        score: whose scale is known, and whose examples can be scored in batches.
+        watched: the threshold and its baseline.
+    """
+
+    def __init__(self, pipeline: Pipeline, terms: Terms, score: ScoreDef, watched: Watched) -> None:
+        self._pipeline = pipeline
+        self._terms = terms
+        self._score = score
+        self._threshold, self._before, self._tolerance = watched
+        self._low, self._high = score.scale or UNIT
+        self._examples: Sequence[Example] = ()
+        self._order: list[Example] = []
+        self._known: dict[str, Outcome] = {}
+
+    async def retrieve(self, examples: Sequence[Example], *, trust_rankings: bool) -> None:
+        """Retrieve for all examples; those with the ranking of the baseline have its score, without being asked.
+
+        Args:
+            examples: of the eval set.
+            trust_rankings: False where something else may have changed unseen, so that all are to be asked.
+        """
+        rankings = dict(
+            zip((each.id for each in examples), await gather_all(map(self._shown, examples)), strict=True)
+        )
+        self._examples = examples
+        comparable = [
+            each
+            for each in examples
+            if is_same(each, self._before) and self._before.examples[each.id].get("score") is not None
+        ]
+        if trust_rankings:
+            for each in comparable:
+                kept, ranking = self._before.examples[each.id], rankings[each.id]
+                if ranking is not None and _is_unchanged(kept.get("ranking"), ranking):
+                    self._known[each.id] = Outcome(each, kept["score"], evidence=Evidence(ranking))
+        labels = [None if ranking is None else _labels(ranking) for ranking in rankings.values()]
+        drawn = digest([self._pipeline.seed, labels])
+        self._order = sorted(comparable, key=lambda each: digest([drawn, each.id]))
+
+    @property
+    def clear(self) -> bool:
+        """Whether so few rankings changed that nothing needs to be asked."""
+        return self._stop().verdict is not None
+
+    async def ask(
+        self, *, shares: int, batch: int, max_unscored: float
+    ) -> tuple[list[Outcome], EarlyStopped]:
+        """Ask until the verdict is clear, or about all examples.
+
+        A verdict is not clear as long as more than `max_unscored` of the asked examples have no score.
+
+        Args:
+            shares: among so many the level of the threshold is divided.
+            batch: number of examples that are asked at once.
+            max_unscored: the largest share of examples without a score.
+
+        Returns:
+            The outcomes of all examples, or of those that are known, in the order of the eval set; and how far
+            they were asked.
+        """
+        stop = self._stop(shares)
+        asked: dict[str, Outcome] = {}
+        for part in self._batches(batch):
+            unscored = sum(each.unscored is not None for each in asked.values())
+            defined = sum(each.undefined is None for each in asked.values())
+            if stop.verdict is not None and not too_many(unscored, defined, max_unscored):
+                break
+            changed = [each for each in part if each.id not in self._known]
+            asked |= await self._outcomes(changed)
+            for each in part:
+                self._tell(stop, each, asked.get(each.id))
+        number = len(self._order) - len(self._known)
+        is_early = len(asked) < number
+        states: dict[str, State] = {}
+        for each in self._examples:
+            if each.id in self._known:
+                states[each.id] = "unchanged"
+            elif each.id in asked:
+                states[each.id] = "asked"
+            elif is_early:
+                states[each.id] = "not asked"
+        if not is_early:
+            asked |= await self._outcomes([each for each in self._examples if each.id not in states])
+        found = self._known | asked
+        early = EarlyStopped(
+            states,
+            number,
+            stop.verdict if is_early else None,
+            stop.drop if stop.asked or not number else None,
+            stop.certain,
+            self._threshold.alpha / shares / 2,
+        )
+        return [found[each.id] for each in self._examples if each.id in found], early
+
+    def _stop(self, shares: int = 1) -> EarlyStop:
+        max_drop = self._threshold.max_drop or 0.0
+        return EarlyStop(
+            questions=len(self._order),
+            changed=len(self._order) - len(self._known),
+            max_drop=max_drop,
+            alpha=self._threshold.alpha,
+            beyond=max_drop if self._threshold.burden == "beyond" else 0.0,
+            largest=self._high - self._low,
+            shares=shares,
+        )
+
+    async def _shown(self, example: Example) -> Ranking | None:
+        """The ranking that the baseline keeps of a question; None where it cannot be had, so that it is asked."""
+        try:
+            return await self._pipeline.shown(example.question, self._terms.k, self._terms.order)
+        except (RagevalError, Unscored):
+            return None
+
+    def _batches(self, size: int) -> Iterator[list[Example]]:
+        """The examples in random order, in parts with so many changed ones each; the last may have fewer."""
+        part: list[Example] = []
+        changed = 0
+        for each in self._order:
+            part.append(each)
+            changed += each.id not in self._known
+            if changed == size:
+                yield part
+                part, changed = [], 0
+        if changed:
+            yield part
+
+    async def _outcomes(self, examples: Sequence[Example]) -> dict[str, Outcome]:
+        if not examples:
+            return {}
+        outcomes = await self._score.evaluate(self._pipeline, examples, self._terms)
+        return {each.example.id: each for each in outcomes}
+
+    def _tell(self, stop: EarlyStop, example: Example, outcome: Outcome | None) -> None:
+        """Tell what came of an example; None is unchanged."""
+        if outcome is None:
+            stop.add_unchanged()
+            return
+        value = outcome.value
+        if outcome.unscored is not None and outcome.cause == "retriever":
+            # As in a comparison of all examples.
+            value = self._low
+        if value is None:
+            stop.skip()
+            return
+        drop = (self._before.examples[example.id]["score"] or 0.0) - value
+        width = self._high - self._low
+        # Rounding may take a score a little beyond its scale.
+        stop.add(0.0 if abs(drop) <= self._tolerance else max(-width, min(width, drop)))
+
+
+def _is_unchanged(before: Sequence[str] | None, ranking: Ranking) -> bool:
+    """Whether a ranking is the one in the baseline, which keeps labels; one that is cut may hide a change."""
+    labels = _labels(ranking)
+    exact = all(
+        document.id is not None or not label.endswith(CUT)
+        for document, label in zip(ranking, labels, strict=True)
+    )
+    return before is not None and exact and list(before) == labels
+
+
+def _labels(ranking: Ranking) -> list[str]:
+    return [document.label for document in ranking]

@@ -1,0 +1,244 @@
+"""`--rageval-pin-baseline` and `max_total_drop`: a memory that updates of the baseline do not wash out."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from tests.llm_server import clerk
+
+pytestmark = pytest.mark.slow
+
+UPDATE, PIN = "--rageval-update-baseline", "--rageval-pin-baseline"
+GATE = '@pytest.mark.rageval_threshold("{spec}", {bounds})\ndef test_gate(): pass\n'
+
+FROG = """
+import pytest
+
+LOST = {lost}
+
+@pytest.fixture(scope="session")
+def rageval_retriever():
+    def search(query, k):
+        n = int(query.split("item-")[1].rstrip("?"))
+        return [{{"id": f"doc-{{n if n > LOST else 0}}", "text": "a text"}}]
+    return search
+"""
+
+
+def _file(project):
+    return json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))
+
+
+def _lose(project, number):
+    project.pytester.makeconftest(FROG.format(lost=number))
+
+
+def _git(project, *arguments):
+    command = [shutil.which("git"), *arguments]
+    return subprocess.run(
+        command, cwd=project.path, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+@pytest.fixture
+def hundred(project):
+    """A project with 100 questions and a pinned anchor, at which the retriever finds all."""
+    project.evalset(100)
+    _lose(project, 0)
+    project.test(GATE.format(spec="recall@1", bounds="max_drop=0.02, max_total_drop=0.05"))
+    project.run(UPDATE, PIN).assert_outcomes(passed=1)
+    return project
+
+
+def test_twenty_updates_that_lose_a_point_each_are_caught(hundred):
+    """The baseline follows each of them, and `max_drop` sees one question at a time; the anchor stays."""
+    found = []
+    for lost in range(1, 21):
+        _lose(hundred, lost)
+        found.append(hundred.run())
+        updated = hundred.run(UPDATE, "-q")
+        updated.assert_outcomes(passed=1)
+        below = [line for line in updated.outlines if "the new baseline is below the anchor" in line]
+        assert len(below) == (lost > 5)
+    verdicts = [result.parseoutcomes() == {"passed": 1} for result in found]
+    # Eight losses and no gain are the least that is significant at a twentieth of 0.05.
+    assert verdicts == [lost < 8 for lost in range(1, 21)]
+    found[5].stdout.fnmatch_lines(
+        [
+            (
+                "warning: *: recall@1: 0.940: drop 0.060 [[]*] from the anchor's 1.000 (pinned on *, 5 updates ago), "
+                "allowed 0.05: a drop is not significant (p = 0.0078 > 0.0025); *"
+            )
+        ]
+    )
+    found[-1].stdout.fnmatch_lines(
+        [
+            "recall@1: 0.800: drop 0.200 [[]*] from the anchor's 1.000 (pinned on",
+            "  *, 19 updates ago), allowed 0.05: a drop of more than 0.05 is",
+            "  significant (p = *); the git log of the baseline shows which",
+            "  updates lowered it: win back what they lost, or accept it as the new anchor by",
+            "  --rageval-update-baseline --rageval-pin-baseline",
+            "20 of 100 questions got worse since the anchor, 0 better:",
+            "  recall@1 * ↓ 0.02 total ↓ 0.05 * fail",
+            "    recall@1: baseline 0.810, drop 0.010 *",
+            "    recall@1: anchor 1.000 (pinned on *, 19 updates ago), drop 0.200 *, 20 of 100 worse)",
+        ]
+    )
+    assert _file(hundred)["anchors"]["test_it.py::test_gate"]["updates"] == 20
+
+    accepted = hundred.run(UPDATE, PIN)
+    accepted.stdout.fnmatch_lines(
+        [
+            "baseline: * (1 tests written, pinned on * as the anchor of max_total_drop)",
+            "warning: *: the new baseline is below the anchor: 0.800: drop 0.200 *; it is replaced",
+        ]
+    )
+    hundred.run().assert_outcomes(passed=1)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_an_anchor_has_the_commit_that_it_was_pinned_at(hundred):
+    """Of git, where there is one; without it the date alone."""
+    anchor = _file(hundred)["anchors"]["test_it.py::test_gate"]
+    assert "commit" not in anchor
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b.example")
+    for command in (("init", "-q"), (*identity, "commit", "-q", "--allow-empty", "-m", "first")):
+        _git(hundred, *command)
+    commit = _git(hundred, "rev-parse", "HEAD")
+    hundred.run(UPDATE, PIN).stdout.fnmatch_lines(
+        [f"baseline: * (1 tests written, pinned at {commit[:7]} as the *)"]
+    )
+    assert _file(hundred)["anchors"]["test_it.py::test_gate"]["commit"] == commit
+    _lose(hundred, 1)
+    result = hundred.run("--rageval-report=report.json")
+    result.stdout.fnmatch_lines([f"    recall@1: anchor 1.000 (pinned at {commit[:7]}), drop 0.010 *"])
+    report = json.loads((hundred.path / "report.json").read_text(encoding="utf-8"))
+    (score,) = report["tests"][0]["scores"]
+    assert score["threshold"]["max_total_drop"] == 0.05
+    assert score["threshold"]["alpha"] == 0.05
+    assert (score["anchor"]["commit"], score["anchor"]["updates"]) == (commit, 0)
+    assert score["anchor"]["alpha"] == pytest.approx(0.05 / 20)
+    assert score["baseline"]["alpha"] == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("git", ["no git at all", "a git that fails", "a git that says nothing"])
+def test_pinning_never_fails_because_of_git(hundred, monkeypatch, git):
+    folder = hundred.path / "bin"
+    folder.mkdir()
+    if git != "no git at all":
+        (folder / "git").write_text(
+            "#!/bin/sh\nexit " + ("1" if "fails" in git else "0") + "\n", encoding="utf-8"
+        )
+        (folder / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    result = hundred.run(UPDATE, PIN)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["baseline: * (1 tests written, pinned on * as the anchor of max_total_drop)"]
+    )
+
+
+def test_without_an_anchor_a_run_says_how_to_pin_one(project):
+    """Also with -q; where a baseline is required it is an error."""
+    project.evalset(20)
+    project.test(GATE.format(spec="recall@1", bounds="max_total_drop=0.05"))
+    none_yet = (
+        "recall@1: 1.000 has no anchor yet for max_total_drop to compare with; *" + f"{UPDATE} {PIN} pins one"
+    )
+    project.run("-q").stdout.fnmatch_lines(
+        [f"warning: *no baseline yet*{UPDATE} *{PIN} pins it as the anchor *"]
+    )
+    project.run(UPDATE).assert_outcomes(passed=1)
+    result = project.run("-q")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"warning: *{none_yet}"])
+    result = project.run("--rageval-require-baseline")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"*{none_yet} (--rageval-require-baseline, *"])
+    project.run(UPDATE, PIN)
+    result = project.run("--rageval-require-baseline")
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("warning: *anchor yet*")
+
+
+def test_pinning_alone_is_refused(project):
+    result = project.run(PIN)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {PIN} pins what {UPDATE} writes, and nothing is written without *"])
+
+
+def test_a_new_generator_leaves_the_anchor_as_it_is_until_another_is_pinned(project, llm):
+    """An update under it says so, also with -q; then the total drop is an error that names what changed."""
+    project.use(llm)
+    project.test(GATE.format(spec="answer.em@1", bounds="max_drop=0.5, max_total_drop=0.5"))
+    project.run(UPDATE, PIN).assert_outcomes(passed=1)
+    pinned = _file(project)["anchors"]
+    llm.model = lambda prompt: "wrong" if "item-2?" in prompt else clerk(prompt)
+    project.use(llm, "m2")
+    result = project.run(f"{UPDATE}=force", "-q")
+    result.assert_outcomes(passed=1)
+    kept = (
+        "answer.em@1: the anchor (pinned on *) was made with other settings; only the retriever may differ. *"
+    )
+    result.stdout.fnmatch_lines([f"warning: *the anchor is kept, and cannot be compared with: {kept}"])
+    anchors = _file(project)["anchors"]
+    assert anchors["test_it.py::test_gate"] == {**pinned["test_it.py::test_gate"], "updates": 1}
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            f"*{kept}",
+            "*generator: m1 at * in the anchor, m2 at * now",
+            f"*pin a new anchor *: {UPDATE} {PIN}.",
+        ]
+    )
+    result = project.run(UPDATE, PIN, "-q")
+    result.stdout.no_fnmatch_line("*the anchor is kept*")
+    project.run().assert_outcomes(passed=1)
+
+
+def test_workers_write_the_same_anchor(hundred):
+    written = (hundred.path / "rageval_baseline.json").read_bytes()
+    hundred.run_process(UPDATE, PIN, "-n2").assert_outcomes(passed=1)
+    assert (hundred.path / "rageval_baseline.json").read_bytes() == written
+
+
+def test_a_file_that_is_no_baseline_is_reported_once_by_an_update(hundred):
+    """By what writes it; the tests themselves have nothing to compare with."""
+    (hundred.path / "rageval_baseline.json").write_text("<<<<<<< HEAD\n", encoding="utf-8")
+    result = hundred.run(UPDATE)
+    result.assert_outcomes(passed=1)
+    assert result.ret != 0
+    told = [line for line in result.outlines if "it contains the marks of a merge conflict" in line]
+    assert len(told) == 1
+
+
+def test_an_anchor_without_its_test_is_dropped_by_a_full_run_alone_which_says_so(hundred):
+    """As where a test was renamed in one place of the file."""
+    path = hundred.path / "rageval_baseline.json"
+    document = _file(hundred)
+    document["anchors"]["test_it.py::test_old"] = document["anchors"].pop("test_it.py::test_gate")
+    path.write_text(json.dumps(document), encoding="utf-8")
+    hundred.run(UPDATE, "test_it.py::test_gate").assert_outcomes(passed=1)
+    assert set(_file(hundred)["anchors"]) == {"test_it.py::test_old"}
+    result = hundred.run(UPDATE, "-q")
+    result.stdout.fnmatch_lines(["  test_it.py::test_old: its anchor is dropped, it is gone"])
+    assert "anchors" not in _file(hundred)
+
+
+def test_tests_with_a_total_drop_share_the_level_too(hundred):
+    """Each of the two tests at a half, of which the anchor's first comparison gets a twentieth."""
+    hundred.test(
+        GATE.format(spec="recall@1", bounds="max_drop=0.02")
+        + GATE.format(spec="recall@1", bounds="max_total_drop=0.05").replace("test_gate", "test_total")
+        + "def test_own(rageval):\n    rageval.score('recall@1', max_total_drop=0.05)\n"
+    )
+    hundred.run(UPDATE, PIN)
+    hundred.run("--rageval-report=report.json").assert_outcomes(passed=3)
+    tests = json.loads((hundred.path / "report.json").read_text(encoding="utf-8"))["tests"]
+    gate, own, total = (test["scores"][0] for test in tests)
+    assert (gate["baseline"]["alpha"], "anchor" in gate) == (0.025, False)
+    assert (total["anchor"]["alpha"], "alpha" in total["baseline"]) == (0.025 / 20, False)
+    assert own["anchor"]["alpha"] == 0.05 / 20

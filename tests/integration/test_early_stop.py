@@ -1,0 +1,185 @@
+"""`--rageval-early-stop`: models are asked about few questions, and the report says about how many."""
+
+import json
+import re
+
+import pytest
+
+UPDATE = "--rageval-update-baseline"
+STOP = "--rageval-early-stop"
+ASKING = '@pytest.mark.rageval_threshold("answer.em@1", max_drop=0.02)\ndef test_gate(): pass\n'
+N = 200
+
+# Another passage for some questions, which says the same or not.
+CHANGED = """
+CORPUS |= {{f"doc-{{n}}": f"Of all things, item-{{n}} has the code c{{n}}x." for n in range(1, 201)}}
+OTHERS = {others}
+WRONG = {wrong}
+
+def search(query, k):
+    wanted = int(query.split("item-")[1].rstrip("?"))
+    name = f"other-{{wanted}}" if wanted in OTHERS else f"doc-{{wanted}}"
+    return [{{"id": name, "text": "Nothing." if wanted in WRONG else CORPUS[f"doc-{{wanted}}"]}}][:k]
+"""
+
+
+@pytest.fixture
+def gated(project, llm):
+    """A project of 200 questions that all have the right answer in the baseline, and no reply kept."""
+    project.use(llm)
+    project.evalset(N)
+    project.original = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.test(ASKING)
+    project.ini(rageval_model="m1", rageval_concurrency="4")
+    change(project)
+    project.run(UPDATE, STOP).assert_outcomes(passed=1)
+    # An update asks all.
+    assert len(llm.requests) == N
+    llm.requests.clear()
+    return project
+
+
+def change(project, others=range(0), wrong=range(0)):
+    """Let the retriever return other passages for some questions."""
+    project.pytester.makeconftest(project.original + CHANGED.format(others=others, wrong=wrong))
+
+
+def report(project):
+    """The entry of the only score."""
+    document = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+    [[entry]] = [test["scores"] for test in document["tests"]]
+    return entry
+
+
+def fresh(project, *arguments):
+    """A run without kept replies."""
+    return project.run(STOP, "--rageval-refresh", "--rageval-report=report.json", *arguments)
+
+
+def test_without_a_change_no_request_is_sent(gated, llm):
+    """The scores are those of the baseline."""
+    result = fresh(gated)
+    result.assert_outcomes(passed=1)
+    assert llm.requests == []
+    result.stdout.fnmatch_lines(
+        [
+            "  answer.em@1  1.000  0.981 to 1.000  200 *0 * ↓ 0.02 * pass",
+            "    answer.em@1: all 0 changed questions asked (200 unchanged)",
+            "    answer.em@1: baseline 1.000, no change (p = 1)",
+        ]
+    )
+
+
+def test_a_clear_regression_is_red_after_few_requests(gated, llm):
+    """What got worse of those that were asked is listed; the mean, which is not known, is not."""
+    change(gated, others=range(1, 151), wrong=range(1, 101))
+    result = fresh(gated)
+    result.assert_outcomes(failed=1)
+    asked = report(gated)["early_stop"]["asked"]
+    assert len(llm.requests) == asked < 150 / 4
+    stopped = f"stopped early: {asked} of 150 changed questions asked (50 unchanged)"
+    text = " ".join(result.stdout.str().split())
+    assert f"answer.em@1: {stopped}: drop about 0." in text
+    assert ", allowed 0.02: a drop is significant (level 0.025)" in text
+    assert f" of {asked} questions got worse, 0 better:" in text
+    result.stdout.re_match_lines(
+        [
+            r"  q\d+  1.00 → 0.00  What is the code of item-\d+\?",
+            r"      retrieved   doc-\d+",
+            r"      →           other-\d+",
+            r"  answer.em@1 +-  stopped early  - +-  ↓ 0.02 +fail",
+            rf"    answer.em@1: {re.escape(stopped)}, drop about 0\.\d+",
+        ]
+    )
+    entry = report(gated)
+    assert (entry["mean"], entry["baseline"], entry["verdict"]) == (None, None, "fail")
+    assert entry["early_stop"] == entry["early_stop"] | {
+        "changed": 150,
+        "unchanged": 50,
+        "not_asked": 150 - asked,
+        "verdict": "fail",
+    }
+    states = [each.get("early_stop") for each in entry["examples"]]
+    assert [states.count(state) for state in (None, "unchanged", "not asked")] == [asked, 50, 150 - asked]
+
+
+def test_a_small_drop_within_max_drop_is_green_with_fewer_requests(gated, llm):
+    """Two questions of 200 may be lost, and four would be allowed."""
+    change(gated, others=range(1, 101), wrong=range(1, 3))
+    result = fresh(gated)
+    result.assert_outcomes(passed=1)
+    assert 0 < len(llm.requests) < 100
+    entry = report(gated)
+    assert (entry["verdict"], entry["unscored"]) == ("pass", 0)
+    assert "excluded (level 0.05)" in entry["reason"]
+
+
+def test_requests_are_those_of_a_full_run(gated, llm):
+    """What was asked is kept, and a full run does not ask it again."""
+    change(gated, others=range(1, 151), wrong=range(1, 101))
+    fresh(gated)
+    first = len(llm.requests)
+    gated.run().assert_outcomes(failed=1)
+    # The unchanged ones were asked for the baseline.
+    assert len(llm.requests) < first + 150
+    asked = [json.dumps(body, sort_keys=True) for body in llm.requests]
+    assert len(set(asked)) == len(asked)
+
+
+def test_two_workers_ask_the_same(gated, llm):
+    """The order depends on the seed and the rankings alone."""
+    change(gated, others=range(1, 151), wrong=range(1, 101))
+    fresh(gated)
+    alone, asked = report(gated), sorted(llm.prompts)
+    llm.requests.clear()
+    gated.run_process("-n2", STOP, "--rageval-refresh", "--rageval-report=report.json")
+    assert report(gated) == alone
+    assert sorted(llm.prompts) == asked
+
+
+def test_a_plan_counts_all_and_says_so(gated):
+    """A run may ask less."""
+    change(gated, others=range(1, 151), wrong=range(1, 101))
+    result = gated.run("--rageval-plan", STOP)
+    result.stdout.fnmatch_lines(["--rageval-early-stop may ask about fewer questions: the plan counts all."])
+
+
+def test_replies_that_were_not_used_stay_recorded(gated):
+    """A run that leaves questions out is no full run."""
+    recorded = ("--rageval-cassette=replies.jsonl", "--rageval-record")
+    gated.run(*recorded)
+    before = (gated.path / "replies.jsonl").read_text(encoding="utf-8")
+    result = gated.run(STOP, *recorded, "--rageval-drop-unused")
+    result.stdout.fnmatch_lines(
+        ["unused replies are not dropped: this was no full run (--rageval-early-stop)"]
+    )
+    assert (gated.path / "replies.jsonl").read_text(encoding="utf-8") == before
+
+
+def test_a_budget_ends_it_as_an_error(gated, llm):
+    """Before its verdict is clear there is none."""
+    change(gated, others=range(1, 151))
+    result = fresh(gated, "--rageval-max-calls=6")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*--rageval-max-calls=6 is reached*"])
+    assert len(llm.requests) == 6
+
+
+def test_a_canary_asks_about_unchanged_questions(gated, llm):
+    """Other texts under the same ids look unchanged; asked anew they score otherwise, and there is no verdict."""
+    change(gated, wrong=range(1, 151))
+    fresh(gated).assert_outcomes(passed=1)
+    assert llm.requests == []
+    result = fresh(gated, "--rageval-canary=20")
+    result.assert_outcomes(errors=1)
+    assert len(llm.requests) == 20
+    assert report(gated)["canary"]["questions"] == 20
+
+
+def test_a_canary_that_fails_shows_no_mean_that_is_not_known(gated):
+    """Where the verdict would have been clear before all were asked."""
+    change(gated, others=range(151, 155), wrong=range(1, 151))
+    result = fresh(gated, "--rageval-canary=20")
+    result.assert_outcomes(errors=1)
+    entry = report(gated)
+    assert (entry["verdict"], entry["mean"], entry["early_stop"]["not_asked"]) == ("error", None, 4)

@@ -1,0 +1,349 @@
+"""The anchor: pinned scores that updates of the baseline keep, and the bound on the total drop below them."""
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_rageval.errors import InputError
+from pytest_rageval.gate.baseline import Baseline, BaselineEntry, baseline_entry, pinned
+from pytest_rageval.gate.baseline_update import anchors_after, update_of
+from pytest_rageval.gate.comparison import BaselineScore, Pin
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.gate.verdict import BaselineLookup, Case, Ruling, rule
+from pytest_rageval.reports.notes import anchor_entry
+from pytest_rageval.reports.questions import failure_lines
+from pytest_rageval.scores import Score
+from pytest_rageval.stats.sequential import anchor_alpha
+from tests.unit.gate.scored import Values, before_of, numbered, ranked, score_of
+
+COMMIT = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d"
+PIN = Pin(COMMIT, "2026-11-22")
+ALL = numbered(100, 0)
+
+
+def _entry(values: Values) -> BaselineEntry:
+    score = score_of(values)
+    return baseline_entry(tuple(each.example for each in score.outcomes), {"recall@5": (score, {})})
+
+
+def _anchor(values: Values, updates: int = 7, fingerprint: dict[str, Any] | None = None) -> BaselineScore:
+    return replace(before_of(values, fingerprint=fingerprint), pin=PIN._replace(updates=updates))
+
+
+def _ruling(
+    now: Values,
+    *,
+    before: Values | None = None,
+    anchor: BaselineScore | None,
+    tests: int = 1,
+    lookup: dict[str, Any] | None = None,
+    **words: Any,
+) -> Ruling:
+    words = {"max_total_drop": 0.05} | words
+    baseline = BaselineLookup(
+        {}, before_of(now if before is None else before), anchor=anchor, **(lookup or {})
+    )
+    [ruling] = rule([Case(score_of(now), Threshold("recall@5", **words), baseline)], tests=tests)
+    assert isinstance(ruling, Ruling)
+    return ruling
+
+
+@pytest.mark.parametrize(
+    ("pin", "text"),
+    [
+        (PIN, "pinned at 1a2b3c4"),
+        (Pin(COMMIT, "2026-11-22", 1), "pinned at 1a2b3c4, 1 update ago"),
+        (Pin(COMMIT, "2026-11-22", 7), "pinned at 1a2b3c4, 7 updates ago"),
+        (Pin(None, "2026-11-22", 2), "pinned on 2026-11-22, 2 updates ago"),
+    ],
+)
+def test_an_anchor_says_when_it_was_pinned(pin: Pin, text: str) -> None:
+    assert str(pin) == text
+
+
+def test_an_anchor_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """Without rankings and answers; a file without anchors is as it was before there were any."""
+    path = tmp_path / "rageval_baseline.json"
+    outcome = ranked("q1", 0.5, ["kb-1"], "an answer")
+    score = Score("recall@5", [outcome])
+    entry = baseline_entry((outcome.example,), {"recall@5": (score, {"generator": "m1"})})
+    Baseline({"t": entry}).write(path)
+    assert "anchors" not in json.loads(path.read_text(encoding="utf-8"))
+    Baseline({"t": entry}, anchors={"t": pinned(entry, Pin(None, "2026-11-22", 3))}).write(path)
+    baseline = Baseline.read(path)
+    anchor, before = baseline.anchor("t", "recall@5", None), baseline.before("t", "recall@5", None)
+    assert anchor is not None
+    assert before is not None
+    assert anchor.pin == Pin(None, "2026-11-22", 3)
+    assert (anchor.questions, anchor.fingerprint) == (before.questions, before.fingerprint)
+    assert dict(anchor.examples["q1"]) == {"score": 0.5, "under": before.mark}
+    assert (before.pin, dict(before.examples["q1"])["answer"]) == (None, "an answer")
+    assert baseline.anchor("t", "mrr@5", None) is baseline.anchor("u", "recall@5", None) is None
+    with pytest.raises(
+        InputError, match=r"question q1 in recall@5 of t has the score 0.5, and the score goes from 1"
+    ):
+        baseline.anchor("t", "recall@5", (1.0, 5.0))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda anchors: anchors["t"].pop("questions"),
+        lambda anchors: anchors["t"].pop("date"),
+        lambda anchors: anchors["t"].pop("updates"),
+        lambda anchors: anchors["t"].update(updates=-1),
+        lambda anchors: anchors["t"].update(updates="7"),
+        lambda anchors: anchors["t"].update(commit=7),
+        lambda anchors: anchors["t"]["scores"]["recall@5"]["examples"]["q0"].update(score="1"),
+        lambda anchors: anchors.update(t=[]),
+    ],
+)
+def test_an_anchor_of_another_form_is_an_error(
+    tmp_path: Path, spoil: Callable[[dict[str, Any]], object]
+) -> None:
+    path, entry = tmp_path / "rageval_baseline.json", _entry({"q0": 1.0})
+    anchors: dict[str, Any] = {"t": copy.deepcopy(pinned(entry, PIN))}
+    for spoilt in (False, True):
+        if spoilt:
+            spoil(anchors)
+        document = {"schema": 1, "tests": {"t": entry}, "anchors": anchors}
+        path.write_text(json.dumps(document), encoding="utf-8")
+        if not spoilt:
+            assert Baseline.read(path).anchors == anchors
+    with pytest.raises(
+        InputError, match=r"is no baseline of this package: .*the anchor of t\b.*\.\nRestore it"
+    ):
+        Baseline.read(path)
+
+
+def test_an_update_keeps_anchors_and_counts_itself_where_a_score_moved() -> None:
+    before = {name: _entry({"a": 1.0}) for name in ("moved", "same", "gone", "other")}
+    anchors = {name: pinned(_entry({"a": 1.0}), PIN._replace(updates=3)) for name in before}
+    entries = {"moved": _entry({"a": 0.5}), "same": _entry({"a": 1.0}), "new": _entry({"a": 1.0})}
+    update = update_of(before, entries, unfinished=(), failed={}, complete=False)
+    after = anchors_after(anchors, update, written=entries, complete=False)
+    assert {name: anchor["updates"] for name, anchor in after.items()} == {
+        "moved": 4,
+        "same": 3,
+        "gone": 3,
+        "other": 3,
+    }
+    assert after["moved"]["scores"] == anchors["moved"]["scores"]
+    update = update_of(before, entries, unfinished=(), failed={}, complete=True)
+    assert anchors_after(anchors, update, written=entries, complete=True).keys() == {"moved", "same"}
+
+
+def test_pinning_replaces_the_anchors_of_the_tests_that_ran() -> None:
+    before = {name: _entry({"a": 1.0}) for name in ("ran", "other")}
+    anchors = {name: pinned(_entry({"a": 1.0}), PIN._replace(updates=3)) for name in before}
+    entries = {"ran": _entry({"a": 0.5})}
+    update = update_of(before, entries, unfinished=(), failed={}, complete=False)
+    after = anchors_after(anchors, update, written=entries, pin=Pin(None, "2027-01-01"), complete=False)
+    assert after == {"ran": pinned(entries["ran"], Pin(None, "2027-01-01")), "other": anchors["other"]}
+
+
+@pytest.mark.parametrize(
+    ("lost", "words", "status", "reason"),
+    [
+        (
+            4,
+            {},
+            "pass",
+            (
+                "0.960: drop 0.040 [-0.036, 0.136] from the anchor's 1.000 (pinned at 1a2b3c4, 7 updates ago), "
+                "allowed 0.05"
+            ),
+        ),
+        (
+            6,
+            {},
+            "inconclusive",
+            "allowed 0.05: a drop is not significant (p = 0.0078 > 0.0025); *; the git log of *",
+        ),
+        (6, {"inconclusive": "fail"}, "fail", "; inconclusive is set to fail; the git log of *"),
+        (
+            12,
+            {},
+            "fail",
+            (
+                "allowed 0.05: a drop is significant (p = 0.00012 ≤ 0.0025), one of more than 0.05 is not; the git log "
+                "of the baseline shows which updates lowered it: win back what they lost, or accept it as the new "
+                "anchor by --rageval-update-baseline --rageval-pin-baseline"
+            ),
+        ),
+        (30, {"burden": "beyond"}, "fail", ": a drop of more than 0.05 is significant (p = *"),
+    ],
+)
+def test_the_total_drop_is_bounded_below_the_anchor(
+    lost: int, words: dict[str, Any], status: str, reason: str
+) -> None:
+    """The baseline before is as low as the score now: the last update lost nothing."""
+    ruling = _ruling(numbered(100 - lost, lost), anchor=_anchor(ALL), **words)
+    assert ruling.verdict.status == status
+    parts = [part for part in reason.split("*") if part]
+    places = [ruling.verdict.reason.find(part) for part in parts]
+    assert -1 not in places, ruling.verdict.reason
+    assert places == sorted(places)
+    assert ruling.drop is None
+
+
+@pytest.mark.parametrize(("updates", "tests"), [(0, 1), (0, 4), (9, 1), (19, 2)])
+def test_the_level_is_spent_over_updates(updates: int, tests: int) -> None:
+    """And among the tests of the run; the test of `max_drop` beside it has its own."""
+    ruling = _ruling(numbered(90, 10), anchor=_anchor(ALL, updates), tests=tests, max_drop=0.02)
+    assert ruling.anchor is not None
+    assert ruling.drop is not None
+    assert ruling.anchor.alpha == pytest.approx(anchor_alpha(0.05 / tests, updates + 1))
+    assert ruling.drop.alpha == 0.05 / tests
+
+
+def test_a_bound_within_the_noise_of_runs_is_pointed_out_once() -> None:
+    """The comparison with the anchor has no minimum of its own."""
+    again = score_of(numbered(90, 10)).outcomes
+    score = Score("recall@5", score_of(numbered(94, 6)).outcomes, repeats=[again])
+    threshold = Threshold("recall@5", min=0.91, max_total_drop=0.09)
+    before = replace(before_of(ALL), runs=2)
+    lookup = BaselineLookup({}, before, anchor=replace(_anchor(ALL), runs=2))
+    [ruling] = rule([Case(score, threshold, lookup)])
+    assert isinstance(ruling, Ruling)
+    assert [warning.partition(" is 0.010 from 0.920")[0] for warning in ruling.verdict.warnings] == [
+        "min 0.91",
+        "max_total_drop (0.910)",
+    ]
+
+
+def test_both_drops_are_named_where_both_are_too_large() -> None:
+    ruling = _ruling(numbered(70, 30), before=numbered(90, 10), anchor=_anchor(ALL), max_drop=0.02)
+    assert ruling.verdict.status == "fail"
+    first, _, second = ruling.verdict.reason.partition("; ")
+    assert first.startswith("0.700: drop 0.200 ")
+    assert "from the baseline's 0.900, allowed 0.02" in first
+    assert second.startswith("0.700: drop 0.300 ")
+    assert "from the anchor's 1.000 (pinned at 1a2b3c4, 7 updates ago), allowed 0.05" in second
+
+
+def test_a_strict_threshold_on_the_last_drop_is_none_on_the_total_one() -> None:
+    ruling = _ruling(ALL, anchor=_anchor(ALL), max_drop=0.1, strict=True)
+    assert ruling.anchor is not None
+    assert ruling.anchor.least is not None
+    assert ruling.verdict.status == "pass"
+
+
+NO_ANCHOR = (
+    "1.000 has no anchor yet for max_total_drop to compare with; on the commit to compare with, "
+    "--rageval-update-baseline --rageval-pin-baseline pins one"
+)
+
+
+def test_without_an_anchor_the_run_says_how_to_pin_one() -> None:
+    """A warning, and an error where a baseline is required."""
+    verdict = _ruling(ALL, anchor=None).verdict
+    assert (verdict.status, verdict.reason, verdict.warnings) == ("pass", NO_ANCHOR, (NO_ANCHOR,))
+    verdict = _ruling(ALL, anchor=None, lookup={"required": True}).verdict
+    assert verdict.status == "error"
+    assert verdict.reason.startswith(f"recall@5: {NO_ANCHOR} (--rageval-require-baseline")
+    verdict = _ruling(
+        numbered(96, 4), before=ALL, anchor=None, max_drop=0.02, alpha=0.01, lookup={"required": True}
+    ).verdict
+    assert verdict.status == "error"
+    verdict = _ruling(ALL, anchor=None, max_drop=0.02).verdict
+    assert verdict.status == "pass"
+    assert verdict.reason.endswith(f"from the baseline's 1.000, allowed 0.02; {NO_ANCHOR}")
+
+
+def test_an_anchor_under_other_settings_is_an_error_and_hides_no_failure() -> None:
+    anchor = _anchor(ALL, fingerprint={"generator": "m1"})
+    verdict = _ruling(ALL, anchor=anchor).verdict
+    assert (verdict.status, verdict.reason) == (
+        "error",
+        (
+            "recall@5: the anchor (pinned at 1a2b3c4, 7 updates ago) was made with other settings; only the retriever "
+            "may differ. Changed since:\n  generator: m1 in the anchor, nothing now\nGo back to what it was, or pin a "
+            "new anchor on the commit to compare with: --rageval-update-baseline --rageval-pin-baseline."
+        ),
+    )
+    verdict = _ruling(numbered(70, 30), before=ALL, anchor=anchor, max_drop=0.02).verdict
+    assert verdict.status == "fail"
+    assert "from the baseline's 1.000" in verdict.reason
+    assert "the anchor (pinned at" in verdict.warnings[-1]
+
+
+@pytest.mark.parametrize(
+    ("lost", "allowed", "pinning", "told"),
+    [
+        (0, 0.05, False, None),
+        (4, 0.05, False, None),
+        (4, None, False, None),
+        (
+            6,
+            0.05,
+            False,
+            "allowed 0.05: a drop is not significant (p = 0.0078 > 0.0025); it is kept, and --rageval-pin-",
+        ),
+        (12, 0.2, False, "allowed 0.2: a drop is significant (p = 0.00012 ≤ 0.0025); it is kept"),
+        (12, None, False, "(pinned at 1a2b3c4, 7 updates ago): a drop is significant"),
+        (12, 0.05, True, "; it is replaced"),
+    ],
+)
+def test_an_update_that_goes_below_the_anchor_says_so(
+    lost: int, allowed: float | None, told: str | None, *, pinning: bool
+) -> None:
+    """Beyond the bound, or significantly; it is written all the same."""
+    lookup = {"updating": True, "pinning": pinning}
+    words = {"max_drop": 0.02, "max_total_drop": allowed}
+    ruling = _ruling(numbered(100 - lost, lost), anchor=_anchor(ALL), lookup=lookup, **words)
+    assert (ruling.verdict.status, ruling.verdict.reason) == (
+        "pass",
+        f"{1 - lost / 100:.3f} is the new baseline",
+    )
+    if told is None:
+        assert not ruling.verdict.warnings
+        return
+    (warning,) = ruling.verdict.warnings
+    assert warning.startswith(
+        f"the new baseline is below the anchor: {1 - lost / 100:.3f}: drop 0.{lost:02}0 ["
+    )
+    assert told in warning
+
+
+def test_an_update_under_other_settings_says_that_the_anchor_is_kept() -> None:
+    anchor = _anchor(ALL, fingerprint={"generator": "m1"})
+    for pinning in (False, True):
+        ruling = _ruling(ALL, anchor=anchor, lookup={"updating": True, "pinning": pinning})
+        assert ruling.verdict.status == "pass"
+        told = [
+            each for each in ruling.verdict.warnings if each.startswith("the anchor is kept, and cannot be")
+        ]
+        assert len(told) == (not pinning)
+
+
+def test_new_questions_of_which_the_anchor_knows_nothing_are_pointed_out() -> None:
+    now = numbered(120, 0)
+    (warning,) = _ruling(now, anchor=_anchor(ALL)).verdict.warnings
+    assert warning == (
+        "a drop since the anchor among 20 of 120 examples would not be seen; 20 have no score in the anchor, as they "
+        "are now: write it anew on the commit to compare with, --rageval-update-baseline --rageval-pin-baseline"
+    )
+
+
+def test_the_failure_lists_what_got_worse_since_the_anchor() -> None:
+    """Where the last change alone is within its bound."""
+    ruling = _ruling(numbered(80, 20), before=numbered(81, 19), anchor=_anchor(ALL), max_drop=0.02)
+    lines = failure_lines(ruling, limit=1)
+    assert "20 of 100 questions got worse since the anchor, 0 better:" in lines
+    entry = anchor_entry(ruling)["anchor"]
+    assert (entry["commit"], entry["date"], entry["updates"]) == (COMMIT, "2026-11-22", 7)
+    assert (entry["mean"], round(entry["drop"], 3), len(entry["worse"])) == (1.0, 0.2, 20)
+    ruling = _ruling(numbered(50, 50), before=ALL, anchor=_anchor(ALL), max_drop=0.02)
+    assert "50 of 100 questions got worse, 0 better:" in failure_lines(ruling, limit=1)
+
+
+def test_no_early_stop_leaves_questions_out_of_the_comparison_with_the_anchor() -> None:
+    assert Threshold("answer.em@1", max_drop=0.02).may_stop_early
+    assert not Threshold("answer.em@1", max_drop=0.02, max_total_drop=0.05).may_stop_early
+    assert not Threshold("answer.em@1", max_total_drop=0.05).may_stop_early
