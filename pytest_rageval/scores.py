@@ -97,6 +97,7 @@ class Evidence:
         sizes: of the sets that the score compares: "relevant", of these "shown", and of these "found".
         places: of the arena, the verdicts of the judge on the answer against the reference.
         explanation: of the score, in the judge's words; empty where it gives none.
+        remark: what is not seen in the answer itself, such as "cited nothing"; empty without one.
     """
 
     ranking: Ranking | None = None
@@ -112,6 +113,7 @@ class Evidence:
     sizes: Mapping[str, int] = field(default_factory=dict, hash=False)
     places: Places = field(default_factory=Places)
     explanation: str = ""
+    remark: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,6 +127,8 @@ class Pipeline:
         }
         self._expressions: dict[str, compare.Expression] = {}
         self._once = SingleFlight()
+        # For the display of progress.
+        self.rankings = self.ranked = 0
 
     def again(self, n: int) -> "Pipeline":
         """The n-th repeat over the same rankings, in which generator and judge are asked again."""
@@ -134,7 +136,14 @@ class Pipeline:
 
     async def ranking(self, question: str, k: int) -> Ranking:
         """The retriever's ranking for a question when asked for k documents."""
-        return await self._once.of(("ranking", question, k), lambda: self.retriever.retrieve(question, k))
+        return await self._once.of(("ranking", question, k), lambda: self._retrieved(question, k))
+
+    async def _retrieved(self, question: str, k: int) -> Ranking:
+        self.rankings += 1
+        try:
+            return await self.retriever.retrieve(question, k)
+        finally:
+            self.ranked += 1
 
     async def readable(self, question: str, k: int) -> Ranking:
         """The same, for a generator or a judge to read.

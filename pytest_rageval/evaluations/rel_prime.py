@@ -29,6 +29,9 @@ __all__ = ["SCORES", "pooled_notes"]
 
 NO_RELEVANT = "no relevant passage was in the prompt"
 
+OTHERS = 5
+"""How many items that equal no reference are named."""
+
 
 @each_example
 async def evaluate_answer_recall(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
@@ -48,7 +51,8 @@ async def evaluate_answer_recall(run: Pipeline, example: Example, terms: Terms) 
     found, evidence = await _cited(run, example, terms, prompt)
     counts = {"parametric_answers": found.parametric, **evidence.counts}
     expected = tuple(aliases[0] for aliases in example.wanted)
-    evidence = replace(evidence, expected=expected, expected_as="wanted", counts=counts)
+    remark = _others_text(listed(evidence.answer or "", example.wanted).others)
+    evidence = replace(evidence, expected=expected, expected_as="wanted", counts=counts, remark=remark)
     return _recall(found.answers, terms), evidence
 
 
@@ -204,9 +208,18 @@ def _occurring(wanted: Sequence[Sequence[str]], texts: Sequence[str]) -> frozens
 async def _cited(run: Pipeline, example: Example, terms: Terms, prompt: _Prompt) -> tuple[RelPrime, Evidence]:
     answer = await run.cited_answer(example.question, terms.k, terms.order)
     found = prompt.compared(answer)
-    return found, Evidence(
-        prompt.ranking, answer, counts={"hallucinated_citations": found.hallucinated, **prompt.counts}
-    )
+    counts = {"hallucinated_citations": found.hallucinated, **prompt.counts}
+    citations = cited(answer, len(prompt.names))
+    remark = "" if citations.positions or citations.hallucinated else "cited nothing"
+    return found, Evidence(prompt.ranking, answer, counts=counts, remark=remark)
+
+
+def _others_text(items: Sequence[str]) -> str:
+    """The items of an answer that are none of the wanted ones."""
+    if not items:
+        return ""
+    named = ", ".join(map(repr, items[:OTHERS])) + (", …" if len(items) > OTHERS else "")
+    return f"item {named} equals no reference" if len(items) == 1 else f"items {named} equal no reference"
 
 
 def _sizes(citations: Recall) -> dict[str, int]:

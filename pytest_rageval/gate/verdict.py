@@ -14,7 +14,7 @@ from pytest_rageval.scores import Outcome, Score
 if TYPE_CHECKING:
     from pytest_rageval.gate.early_stop import EarlyStopped
 
-__all__ = ["BaselineLookup", "Case", "Ruling", "Verdict", "rule", "uncounted", "verdict_on"]
+__all__ = ["BaselineLookup", "Case", "Ruling", "Verdict", "broken_parts", "rule", "uncounted", "verdict_on"]
 
 Status = Literal["pass", "inconclusive", "fail", "error"]
 
@@ -41,11 +41,13 @@ class Verdict:
         status: `inconclusive` passes.
         reason: why, in a sentence.
         warnings: shown also where the test passes.
+        brief: of a failure, the broken bounds, such as "0.593 < 0.85; drop 0.346 > 0.02".
     """
 
     status: Status
     reason: str
     warnings: tuple[str, ...] = ()
+    brief: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +282,23 @@ def _stopped_early(
     return replace(verdict, warnings=tuple(_unseen_drop(score, threshold, comparison, unasked=unasked)))
 
 
+def broken_parts(ruling: Ruling) -> set[str]:
+    """What a failed threshold breaks: "bounds" (`min`, `max`), "baseline" (`max_drop`, `max_lost`)."""
+    if ruling.score is None:
+        return set()
+    if ruling.early is not None:
+        return {"baseline"}
+    threshold = ruling.threshold
+    parts = {
+        "bounds": _without_baseline(threshold),
+        "baseline": replace(threshold, min=None, max=None, max_total_drop=None),
+    }
+    verdicts = {
+        name: verdict_on(ruling.score, part, ruling.comparison, ruling.drop) for name, part in parts.items()
+    }
+    return {name for name, verdict in verdicts.items() if verdict.status == "fail"}
+
+
 def _without_baseline(threshold: Threshold) -> Threshold:
     return replace(threshold, max_drop=None, max_total_drop=None, max_lost=None)
 
@@ -398,19 +417,25 @@ def _verdict(
 ) -> Verdict:
     below = threshold.min is not None and score < threshold.min - ROUNDING
     above = threshold.max is not None and score > threshold.max + ROUNDING
-    violated = []
+    violated, brief = [], []
     if threshold.min is not None and below:
         violated.append(f"{_digits(score, threshold.min)} is below the minimum {threshold.min:g}")
+        brief.append(f"{_digits(score, threshold.min)} < {threshold.min:g}")
     if threshold.max is not None and above:
         violated.append(f"{_digits(score, threshold.max)} is above the maximum {threshold.max:g}")
+        brief.append(f"{_digits(score, threshold.max)} > {threshold.max:g}")
     listed = {"min": below, "max": above}
-    violated += (text for word, text in _beyond(score, threshold, "retriever") if not listed[word])
+    for word, text in _beyond(score, threshold, "retriever"):
+        if not listed[word]:
+            violated.append(text)
+            brief.append(f"{word} is broken where the retriever failed")
     dropped = _on_baseline(score, threshold, comparison, drop, anchor)
     if not violated:
         return dropped
     if dropped.status == "fail":
         violated.append(dropped.reason)
-    return Verdict("fail", "; ".join(violated), dropped.warnings)
+        brief.append(dropped.brief)
+    return Verdict("fail", "; ".join(violated), dropped.warnings, "; ".join(brief))
 
 
 def uncounted(score: Score) -> Iterator[str]:
@@ -477,7 +502,8 @@ def _on_baseline(
     parts.sort(key=lambda part: WORST_FIRST.index(part.status))
     kept = () if parts[0].status == "pass" else ("pass",)
     reason = "; ".join(part.reason for part in parts if part.status not in kept)
-    return Verdict(parts[0].status, reason, tuple(text for part in parts for text in part.warnings))
+    brief = "; ".join(part.brief for part in parts if part.brief)
+    return Verdict(parts[0].status, reason, tuple(text for part in parts for text in part.warnings), brief)
 
 
 def _on_lost(score: Score, threshold: Threshold, comparison: Comparison) -> Verdict:
@@ -493,7 +519,7 @@ def _on_lost(score: Score, threshold: Threshold, comparison: Comparison) -> Verd
     )
     if len(lost) <= (threshold.max_lost or 0):
         return Verdict("pass", text)
-    return Verdict("fail", f"{text}: {_ids(lost)}")
+    return Verdict("fail", f"{text}: {_ids(lost)}", brief=f"lost {len(lost)} > {threshold.max_lost}")
 
 
 def _on_total_drop(score: Score, threshold: Threshold, anchor: DropTest | None) -> Verdict:
@@ -511,7 +537,10 @@ def _on_total_drop(score: Score, threshold: Threshold, anchor: DropTest | None) 
         "new anchor by --rageval-update-baseline --rageval-pin-baseline"
     )
     return replace(
-        verdict, reason=verdict.reason + remedy, warnings=tuple(text + remedy for text in verdict.warnings)
+        verdict,
+        reason=verdict.reason + remedy,
+        warnings=tuple(text + remedy for text in verdict.warnings),
+        brief=verdict.brief and f"since the anchor {verdict.brief}",
     )
 
 
@@ -522,20 +551,23 @@ def _on_drop(score: Score, threshold: Threshold, drop: DropTest) -> Verdict:
     if threshold.strict:
         excluded = "excluded" if drop.significant else "not excluded"
         text += f": a drop of {max_drop:g} is {excluded} ({_p_value(drop)})"
-        return Verdict("pass", text) if drop.significant else Verdict("fail", f"{text}{_power(score, drop)}")
+        if drop.significant:
+            return Verdict("pass", text)
+        return Verdict("fail", f"{text}{_power(score, drop)}", brief=f"drop of {max_drop:g} not excluded")
     if drop.comparison.drop <= max_drop + ROUNDING:
         return Verdict("pass", text)
+    brief = f"drop {_digits(drop.comparison.drop, max_drop)} > {max_drop:g}"
     # Above 0 the interval, which agrees with the test, says more than that something dropped.
     if drop.significant and (drop.beyond or drop.interval[0] >= max_drop):
-        return Verdict("fail", f"{text}: {larger} is significant ({_p_value(drop)})")
+        text += f": {larger} is significant ({_p_value(drop)})"
+    elif drop.significant:
+        text += f": a drop is significant ({_p_value(drop)}), one of more than {max_drop:g} is not"
     if drop.significant:
-        return Verdict(
-            "fail", f"{text}: a drop is significant ({_p_value(drop)}), one of more than {max_drop:g} is not"
-        )
+        return Verdict("fail", text, brief=brief)
     found = larger if drop.beyond else "a drop"
     text += f": {found} is not significant ({_p_value(drop)}){_power(score, drop)}"
     if threshold.inconclusive == "fail":
-        return Verdict("fail", f"{text}; inconclusive is set to fail")
+        return Verdict("fail", f"{text}; inconclusive is set to fail", brief=brief)
     return Verdict("inconclusive", text, (text,))
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, StoreError
+from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import GatePlugin
-from pytest_rageval.plugin.terminal import fail_run, plain_nodeid, print_lines
+from pytest_rageval.plugin.terminal import fail_run, plain_nodeid, print_lines, terminal_width
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline import BaselineEntry
@@ -87,11 +88,14 @@ class CompletenessPlugin(_SelectionPlugin):
         self._excused: set[str] = set()
         self._lines: list[str] = []
         self._run = uuid.uuid4().hex
+        self._progress = WorkersProgress(config)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Send the run's name, which its processes share, to an xdist worker."""
+        """Send an xdist worker the run's name, which its processes share, the terminal's width, and a channel."""
         node.workerinput["rageval_run"] = self._run
+        node.workerinput["rageval_width"] = terminal_width()
+        self._progress.connect(node)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a test that may not have asked for all that it uses; note the scores that a test compares."""

@@ -1,5 +1,6 @@
 """The fixtures, and checks of markers: unknown ones, and eval sets that no test scores."""
 
+import os
 from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -26,6 +27,11 @@ __all__ = [
 ]
 
 EVALSET: Final = "rageval_evalset"
+
+TIMEOUT: Final = (
+    "rageval: timeout = {:g} s counts the evaluation too, which is the setup of the first test that needs a score: a "
+    "run without kept replies may exceed it. Set timeout_func_only = true."
+)
 
 NO_RETRIEVER: Final = """\
 There is no fixture rageval_retriever, so there is nothing to evaluate. Write in conftest.py:
@@ -126,9 +132,21 @@ class MarksPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Refuse an unknown marker that was added later, as by a conftest."""
-        if problem := self._problem(item):
+        """Refuse an unknown marker that was added later, as by a conftest, and a timeout that counts the setup."""
+        if problem := self._problem(item) or _timeout_problem(item):
             raise failure(problem)
+
+    def pytest_report_header(self, config: pytest.Config) -> str | None:
+        """Warn of a timeout for each test, unless it counts the function only."""
+        if not config.pluginmanager.hasplugin("timeout") or config.getini("timeout_func_only"):
+            return None
+        found = (
+            config.getoption("timeout", None),
+            os.environ.get("PYTEST_TIMEOUT"),
+            config.getini("timeout"),
+        )
+        seconds = next((each for each in found if each not in {None, ""}), 0)
+        return TIMEOUT.format(float(seconds)) if _is_positive(seconds) else None
 
     def pytest_sessionfinish(self) -> None:
         """Send an xdist worker's warnings to the controller."""
@@ -181,3 +199,29 @@ def _unscored(items: list[pytest.Item]) -> Iterator[str]:
 
 def _scores(item: pytest.Item) -> bool:
     return "rageval" in getattr(item, "fixturenames", ()) or any(map(item.get_closest_marker, MARKERS))
+
+
+def _timeout_problem(item: pytest.Item) -> str:
+    """An error about a mark of pytest-timeout that counts the evaluation; empty without one."""
+    mark = item.get_closest_marker("timeout")
+    if mark is None or not item.config.pluginmanager.hasplugin("timeout"):
+        return ""
+    seconds = mark.kwargs.get("timeout", mark.args[0] if mark.args else 0)
+    func_only = mark.kwargs.get("func_only")
+    func_only = item.config.getini("timeout_func_only") if func_only is None else func_only
+    if func_only or not _is_positive(seconds) or not any(map(item.get_closest_marker, MARKERS)):
+        return ""
+    return (
+        f"{item.nodeid} has the mark timeout, which counts the evaluation too: it is this test's setup, and would be "
+        "ended while it is paid for.\n"
+        f"Write @pytest.mark.timeout({seconds}, func_only=True), or set timeout_func_only = true in pytest's "
+        "configuration."
+    )
+
+
+def _is_positive(seconds: object) -> bool:
+    """Whether it is a time limit; pytest-timeout itself refuses what is no number."""
+    try:
+        return float(str(seconds)) > 0
+    except ValueError:
+        return False

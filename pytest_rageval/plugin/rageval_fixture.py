@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pytest
 
 from pytest_rageval.model import Example, Ranking
-from pytest_rageval.plugin.terminal import failure, plain_nodeid
+from pytest_rageval.plugin.terminal import argument_of, failure, plain_nodeid
 from pytest_rageval.scores import Score
 from pytest_rageval.session import Session
 from pytest_rageval.session.evaluated_test import EvaluatedTest, OutOfBoundsError
@@ -53,8 +53,8 @@ class Rageval:
         try:
             return self._shown(lambda: self._test.score(spec, words))
         except OutOfBoundsError as error:
-            text = str(error)
-        raise failure(text)
+            text, summary = str(error), error.summary
+        raise failure(text, summary)
 
     def agreement(
         self,
@@ -136,6 +136,7 @@ def marked_test(item: pytest.Item) -> MarkedTest:
         markers=lambda name: list(item.iter_markers(name)),
         collected=lambda: {plain_nodeid(each.nodeid) for each in item.session.items},
         record_property=lambda name, value: item.user_properties.append((name, value)),
+        argument=argument_of(item.config, plain_nodeid(item.nodeid)),
     )
 
 

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 import pytest
 
 from pytest_rageval.config import Settings
-from pytest_rageval.errors import RagevalError, places
+from pytest_rageval.errors import RagevalError, Unscored, places
+from pytest_rageval.plugin.progress import EvaluationProgress, Work
 from pytest_rageval.plugin.terminal import (
-    Progress,
     cut_traceback,
     fail_run,
     failure,
+    place_failure,
     plain_nodeid,
     print_line,
     print_lines,
+    terminal_width,
 )
 from pytest_rageval.printable import printable
 
@@ -55,10 +57,14 @@ class GatePlugin:
         self.config = config
         self.settings = settings
         self._session: Session | None = None
-        self._progress: Progress | None = None
+        self._progress: EvaluationProgress | None = None
         self._sharing: frozenset[str] = frozenset()
         self._tests: dict[str, EvaluatedTest] = {}
         self._usage_before: dict[str, Usage] = {}
+        self._explained = False
+        self._running: str | None = None
+        # Measured here: once tests run, their output is captured and the terminal out of reach.
+        self._width: int = getattr(config, "workerinput", {}).get("rageval_width", terminal_width())
 
     @classmethod
     def of(cls, config: pytest.Config) -> "GatePlugin":
@@ -72,9 +78,11 @@ class GatePlugin:
     def session(self) -> "Session":
         """What the tests share, made at the first use: here the heavy imports happen."""
         if self._session is None:
+            from pytest_rageval.reports.layout import width  # noqa: PLC0415
             from pytest_rageval.session import RunContext, Session  # noqa: PLC0415
 
-            self._progress = Progress(self.config, self._progress_line)
+            self._progress = EvaluationProgress(self.config, self._work, self._width)
+            width.set(self._width)
             registry, tick = self.registry, self._progress.tick
             sent = getattr(self.config, "workerinput", {})
             run, workers = sent.get("rageval_run", uuid.uuid4().hex), int(sent.get("workercount", 1))
@@ -135,6 +143,14 @@ class GatePlugin:
         test = self._tests.get(item.nodeid)
         return test is not None and test.has_stubs
 
+    def interrupted(self) -> "tuple[str, Usage] | None":
+        """The test that runs, and what it has asked of models; None where no test runs."""
+        if self._session is None or self._running is None:
+            return None
+        from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - see session
+
+        return self._running, self._session.usage - self._usage_before.get(self._running, Usage())
+
     def recorded(self) -> dict[str, str]:
         """The replies that this process used and that are to be recorded, as lines of a cassette."""
         if self._session is None or not self.settings.record:
@@ -171,6 +187,7 @@ class GatePlugin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Give the fixture to tests whose mark came late: from a parameter, or from another plugin."""
+        self._explained, self._running = False, item.nodeid
         if self._session is not None:
             self._usage_before[item.nodeid] = self._session.usage
         names = getattr(item, "fixturenames", None)
@@ -181,8 +198,9 @@ class GatePlugin:
     def pytest_runtest_call(self, item: pytest.Item) -> None:
         """Fail a test whose markers' scores are out of bounds, before its own statements."""
         if item.nodeid in self._tests:
-            if failures := self._tests[item.nodeid].failures():
-                raise failure("\n\n".join(failures))
+            test = self._tests[item.nodeid]
+            if failures := test.failures():
+                raise failure("\n\n".join(failures), test.summary)
         elif late := next(filter(item.get_closest_marker, MARKERS), None):
             raise failure(
                 f"{late} does nothing here: it came when the test had begun, or the test has no fixtures.\n"
@@ -202,6 +220,10 @@ class GatePlugin:
                 call.excinfo = pytest.ExceptionInfo.from_exception(error)
         cut_traceback(call.excinfo)
         report = yield
+        if report.failed and call.excinfo is not None and self._is_ours(call.excinfo.value):
+            place_failure(report, item, call.excinfo.value)
+        if report.when == "teardown":
+            self._running = None
         if report.when == "teardown" and (results := self._results(item)):
             report.rageval = results  # type: ignore[attr-defined]
         return report
@@ -213,11 +235,18 @@ class GatePlugin:
         from pytest_rageval.reports.questions import explain  # noqa: PLC0415 - loaded by now
 
         lines = explain(op, left, right, limit=self._limit)
+        self._explained = bool(lines)
         return lines and list(map(printable, lines))
 
     def pytest_sessionfinish(self) -> None:
         """Close the session; warn where the user's code holds that up."""
-        blocking = None if self._session is None else self._session.close()
+        if self._session is None:
+            return
+        from pytest_rageval.reports.layout import WIDTH, width  # noqa: PLC0415 - loaded by now
+
+        # The files that follow do not depend on the terminal.
+        width.set(WIDTH)
+        blocking = self._session.close()
         if blocking is not None:
             what = "async code still runs and blocks the event loop, so that connections and files are not closed"
             print_line(self.config, f"rageval: warning: {what}: {blocking}")
@@ -249,14 +278,27 @@ class GatePlugin:
         nodeid = plain_nodeid(item.nodeid)
         return {"nodeid": nodeid, "evalset": None, "scores": [], **found, "llm": asked.plain()}
 
+    def _is_ours(self, error: BaseException) -> bool:
+        """Whether the text of a failure is this package's: then its summary is one line."""
+        ours = isinstance(error, RagevalError | Unscored) or hasattr(error, "rageval_summary")
+        return ours or (self._explained and isinstance(error, AssertionError))
+
     @property
     def _limit(self) -> int | None:
         verbosity = self.config.get_verbosity()
         return LIMITS.get(verbosity, 3 if verbosity < 0 else None)
 
-    def _progress_line(self) -> str:
-        usage = self.session.usage
-        return f"{usage.requests} replies asked for, {usage.cached} from the cache, {usage.live} live"
+    def _work(self) -> Work:
+        usage, (rankings, ranked) = self.session.usage, self.session.pipelines.rankings
+        return Work(
+            rankings,
+            ranked,
+            usage.requests,
+            usage.cached + usage.live + usage.failed,
+            live=usage.live,
+            cost_usd=usage.cost_usd,
+            unpriced=usage.unpriced,
+        )
 
 
 def checked_prompts(prompts: object) -> "Prompts | None":

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -11,7 +11,7 @@ import pytest
 
 from pytest_rageval.config import Settings
 from pytest_rageval.plugin.runner import GatePlugin
-from pytest_rageval.plugin.terminal import fail_run, print_lines
+from pytest_rageval.plugin.terminal import argument_of, fail_run, plain_nodeid, print_lines
 from pytest_rageval.printable import one_line, printable
 
 if TYPE_CHECKING:
@@ -92,6 +92,12 @@ class SummaryPlugin:
         if report.failed:
             self._add_without_results(report)
 
+    def pytest_keyboard_interrupt(self) -> None:
+        """Count what the interrupted test was charged for: no report comes of it."""
+        if found := GatePlugin.of(self._config).interrupted():
+            nodeid, usage = found
+            self._usage_of[plain_nodeid(nodeid)] = usage
+
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the report files, over those of an earlier run."""
@@ -134,8 +140,9 @@ class SummaryPlugin:
             else:
                 self._notes.append(f"report: {path}")
 
+    @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print the table, or the plan, and what was written; warnings also with -q."""
+        """Print the table, or the plan, and what was written; warnings also with -q. Last before pytest's summary."""
         # A plan is the purpose of its run: it is shown with -q too.
         shown = (self._usage_of or self._notes) and (self._settings.plan or terminalreporter.verbosity >= 0)
         if shown and (lines := [*self._lines(), *self._notes]):
@@ -174,7 +181,7 @@ class SummaryPlugin:
         """The table, or the plan."""
         from pytest_rageval.reports.results import usage_entry, usage_lines  # noqa: PLC0415
         from pytest_rageval.reports.systems import matrix_lines, ratings_lines  # noqa: PLC0415
-        from pytest_rageval.reports.terminal import plan_lines, table_lines  # noqa: PLC0415
+        from pytest_rageval.reports.terminal import gain_lines, plan_lines, table_lines  # noqa: PLC0415
 
         if self._settings.plan:
             lines = plan_lines(sorted(self._usage_of.items()))
@@ -188,6 +195,7 @@ class SummaryPlugin:
             *(table_lines(tests) if tests else ()),
             *matrix_lines(matrix),
             *ratings_lines(ratings),
+            *gain_lines(self._sorted, partial(argument_of, self._config)),
             *usage_lines(usage_entry(self._usage)),
             *([f"legend: {LEGEND}"] if tests else ()),
         ]
@@ -208,7 +216,7 @@ def _outcome(report: pytest.TestReport | pytest.CollectReport) -> Mapping[str, s
         *_, reason = report.longrepr if isinstance(report.longrepr, tuple) else (report.longreprtext,)
         return {"outcome": "skipped", "message": reason.removeprefix("Skipped: ")}
     crash = getattr(report.longrepr, "reprcrash", None)
-    message = report.longreprtext if crash is None else crash.message
+    message = report.longreprtext if crash is None else getattr(report, "rageval_message", crash.message)
     outcome = "failed" if report.when == "call" else "error"
     # pytest's name for the exception of `pytest.fail`.
     return {"outcome": outcome, "message": message.removeprefix("Failed: ")}

@@ -1,40 +1,102 @@
-"""What the plugin prints, made safe for terminals and CI logs; the line of progress; tracebacks without our frames."""
+"""What the plugin prints, made safe for terminals and CI logs; failures and tracebacks without our frames."""
 
+import os
+import shlex
+import shutil
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import textwrap
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from pytest_rageval.errors import RagevalError, Unscored
 from pytest_rageval.printable import one_line, printable
 
-if TYPE_CHECKING:
-    from pytest_rageval.llm.rate_limits import Announcer, Wait
-
-__all__ = ["Progress", "cut_traceback", "fail_run", "failure", "plain_nodeid", "print_line", "print_lines"]
+__all__ = [
+    "argument_of",
+    "cut_traceback",
+    "fail_run",
+    "failure",
+    "place_failure",
+    "plain_nodeid",
+    "print_line",
+    "print_lines",
+    "terminal_width",
+    "uncaptured",
+]
 
 PACKAGE: Final = Path(__file__).parents[1]
 
-DELAY_S: Final = 1.0
-"""The line of progress appears after this time."""
+LEAST_WIDTH: Final = 40
+"""A terminal that says that it is narrower is taken for one of 80 columns, as pytest does."""
 
-INTERVAL_S: Final = 0.25
-"""Time between two updates of the line."""
-
-WAIT_S: Final = 10.0
-"""The line names a server that has not answered for this time."""
+COLOURS: Final = {"pass": "green", "fail": "red", "error": "red", "inconclusive": "yellow"}
+"""pytest's markup of the verdicts in the table."""
 
 
-def failure(text: str) -> BaseException:
-    """What `pytest.fail` raises, with this text and without a traceback."""
-    return pytest.fail.Exception(printable(text), pytrace=False)
+def failure(text: str, summary: str = "") -> BaseException:
+    """What `pytest.fail` raises, with this text and without a traceback; default summary: the first line."""
+    error = pytest.fail.Exception(printable(text), pytrace=False)
+    error.rageval_summary = one_line(summary or text.partition("\n")[0])  # type: ignore[attr-defined]
+    return error
+
+
+def place_failure(report: pytest.TestReport, item: pytest.Item, error: BaseException) -> None:
+    """Place a failure of ours in the test, and shorten its message to one line.
+
+    pytest's summary prints the whole message on CI, and `--tb=line`, JSON reports and annotations its place.
+    The whole text stands in the traceback, and as `rageval_message` for reports.
+
+    Args:
+        report: on the failed phase of the test.
+        item: the test.
+        error: that failed it.
+    """
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is None:
+        return
+    report.rageval_message = crash.message  # type: ignore[attr-defined]
+    summary = getattr(error, "rageval_summary", None)
+    if summary is None:
+        crash.message = crash.message.partition("\n")[0]
+        return
+    crash.message = summary
+    crash.path, crash.lineno = _place(item, error)
+    if item.config.option.tbstyle != "line":
+        # As pytest ends a traceback.
+        shown = Path(crash.path)
+        folder = item.config.invocation_params.dir
+        shown = shown.relative_to(folder) if shown.is_relative_to(folder) else shown
+        trace = report.longrepr.reprtraceback  # type: ignore[union-attr]
+        place = replace(crash, path=str(shown), message="Failed")
+        last = replace(trace.reprentries[-1], lines=[], reprfileloc=place, style="short")
+        trace.reprentries = [*trace.reprentries, last]
+
+
+def _place(item: pytest.Item, error: BaseException) -> tuple[str, int]:
+    """The innermost line of the test's file, else the test itself."""
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__, limit=None)
+        if frame.filename == str(item.path) and frame.lineno is not None
+    ]
+    if lines:
+        return str(item.path), lines[-1]
+    path, line, _ = item.reportinfo()
+    return str(path), (line or 0) + 1
+
+
+def argument_of(config: pytest.Config, nodeid: str) -> str:
+    """The argument with which pytest runs a test, from the folder in which this run was started."""
+    path, colons, name = nodeid.partition("::")
+    here = os.path.relpath(config.rootpath / path, config.invocation_params.dir)
+    return shlex.quote(f"{Path(here).as_posix()}{colons}{name}")
 
 
 def fail_run(session: pytest.Session) -> None:
@@ -43,10 +105,36 @@ def fail_run(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+def terminal_width() -> int:
+    """The number of columns of the terminal; 80 without one, and where it is too narrow for any table."""
+    columns = shutil.get_terminal_size().columns
+    return columns if columns >= LEAST_WIDTH else 80
+
+
 def print_lines(reporter: pytest.TerminalReporter, lines: Iterable[str], **markup: bool) -> None:
-    """Print lines to the terminal; `markup` is pytest's, such as `yellow=True`."""
+    """Print lines to the terminal; `markup` is pytest's, such as `yellow=True`.
+
+    Verdicts at the end of table rows have their colour. On a terminal long lines are wrapped; in a file and in the
+    log of a CI job they are not, so that they can be searched.
+    """
     for line in lines:
-        reporter.line(printable(line), **markup)
+        for part in map(printable, _fitting(line) if reporter.isatty else [line]):
+            head, gap, verdict = part.rpartition("  ")
+            if gap and head.startswith("  ") and verdict in COLOURS:
+                reporter.write(head + gap)
+                reporter.line(verdict, **{COLOURS[verdict]: True})
+            else:
+                reporter.line(part, **markup)
+
+
+def _fitting(line: str) -> list[str]:
+    """The line in parts that fit the terminal; a command is not broken, it is there to be copied."""
+    if len(line) <= (columns := terminal_width()) or "pytest --" in line:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(
+        line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def print_line(config: pytest.Config, text: str) -> None:
@@ -63,7 +151,7 @@ def print_line(config: pytest.Config, text: str) -> None:
         print_lines(reporter, [text], yellow=True)
         reporter.flush()
 
-    _uncaptured(config, write)
+    uncaptured(config, write)
 
 
 def plain_nodeid(nodeid: str) -> str:
@@ -77,65 +165,8 @@ def plain_nodeid(nodeid: str) -> str:
     return nodeid[:at] if at > max(nodeid.rfind("]"), nodeid.rfind("::")) else nodeid
 
 
-class Progress:
-    """A line that is rewritten in place while models are asked; without a terminal, warnings of long waits.
-
-    Args:
-        config: of the run; there is no line with -q, without a terminal, or in a worker.
-        line: returns the text to show.
-    """
-
-    def __init__(self, config: pytest.Config, line: Callable[[], str]) -> None:
-        self._config = config
-        self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-        self._line = line
-        self._enabled = self._reporter is not None and self._reporter.isatty and config.get_verbosity() >= 0
-        self._began: float | None = None
-        self._updated: float | None = None
-        self._announcer: Announcer | None = None
-
-    def tick(self, waits: "Sequence[Wait]") -> None:
-        """Show or update the line, if it is time to; `waits` are the servers that do not answer now."""
-        if threading.current_thread() is not threading.main_thread():
-            # pytest's capturing and its terminal are for the main thread.
-            return
-        if self._enabled:
-            self._show(waits)
-        elif waits or self._announcer:
-            if self._announcer is None:
-                from pytest_rageval.llm.rate_limits import Announcer  # noqa: PLC0415 - loaded where a server is waited for
-
-                self._announcer = Announcer(partial(print_line, self._config))
-            self._announcer(waits)
-
-    def clear(self) -> None:
-        """Remove the line."""
-        if self._updated is not None:
-            self._write(lambda: self._reporter.rewrite("", erase=True))
-            self._write(lambda: self._reporter.rewrite(""))
-        self._began = self._updated = None
-
-    def _show(self, waits: "Sequence[Wait]") -> None:
-        now = time.monotonic()
-        if self._began is None:
-            self._began = now
-        if now - self._began < DELAY_S or now - (self._updated or 0.0) < INTERVAL_S:
-            return
-        if self._updated is None:
-            self._write(self._reporter.ensure_newline)
-        self._updated = now
-        waiting = [str(wait) for wait in waits if wait.lasts(WAIT_S)]
-        text = one_line(f"rageval: {'; '.join(waiting) or f'{self._line()}, {now - self._began:.0f} s'}")
-        width = self._config.get_terminal_writer().fullwidth
-        text = text if len(text) < width else f"{text[: width - 2]}…"
-        self._write(lambda: self._reporter.rewrite(text, erase=True))
-
-    def _write(self, write: Callable[[], None]) -> None:
-        _uncaptured(self._config, write)
-        self._reporter.flush()
-
-
-def _uncaptured(config: pytest.Config, write: Callable[[], None]) -> None:
+def uncaptured(config: pytest.Config, write: Callable[[], None]) -> None:
+    """Write to the terminal itself, also while pytest captures output."""
     capture: Any = config.pluginmanager.get_plugin("capturemanager")
     with nullcontext() if capture is None else capture.global_and_fixture_disabled():
         write()

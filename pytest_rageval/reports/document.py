@@ -77,6 +77,7 @@ class QuestionEntry(TypedDict, total=False):
     passages: list[dict[str, Any]]
     expected: dict[str, Any]
     judge: str
+    remark: str
     unscored: str
     lost_by: str
     case: str

@@ -149,7 +149,13 @@ def _fields(question: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[
         yield "label", [f"{passage['label']:.2g} ", element("code", passage["document"]), answer]
     if "expected" in question:
         yield question["expected"]["as"], [expected_text(question["expected"])]
-    named = (("unscored", "unscored"), ("judge", "judge"), ("lost by", "lost_by"), ("case", "case"))
+    named = (
+        ("unscored", "unscored"),
+        ("judge", "judge"),
+        ("why", "remark"),
+        ("lost by", "lost_by"),
+        ("case", "case"),
+    )
     yield from ((name, [question[key]]) for name, key in named if key in question)
 
 

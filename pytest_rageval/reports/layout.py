@@ -1,17 +1,24 @@
-"""Lines that fit a terminal: wrapped text, labelled fields below a question, and aligned columns."""
+"""Lines that fit a terminal: wrapped text, labelled fields below a question, and aligned columns.
+
+A run of pytest sets `width` to that of its terminal while tests run; files have the default.
+"""
 
 import re
 import textwrap
 from collections.abc import Collection, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Final
 from unicodedata import east_asian_width
 
 from pytest_rageval.printable import printable
 
-__all__ = ["WIDTH", "aligned", "field_lines", "wrapped"]
+__all__ = ["WIDTH", "aligned", "field_lines", "width", "wrapped"]
 
 WIDTH: Final = 80
 LABEL: Final = 12
+
+width: Final = ContextVar("width", default=WIDTH)
+"""The number of columns that texts are wrapped to."""
 
 PAD: Final = "\x00"
 """Stands behind a character that is two columns wide: then the length of a text is its width."""
@@ -24,9 +31,11 @@ class _Wrapper(textwrap.TextWrapper):
 
 
 def wrapped(text: str, indent: int) -> list[str]:
-    """A text in lines of at most 80 columns where words allow, the further ones indented."""
+    """A text in lines of at most `width` columns where words allow, the further ones indented."""
     shown = "".join(f"{each}{PAD}" if east_asian_width(each) in "WF" else each for each in printable(text))
-    wrapper = _Wrapper(WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+    wrapper = _Wrapper(
+        width.get(), subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
     return [line.replace(PAD, "") for line in wrapper.wrap(shown)]
 
 

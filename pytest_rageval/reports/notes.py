@@ -31,6 +31,7 @@ __all__ = [
     "baseline_entry",
     "beside_entry",
     "early_stop_entry",
+    "gained",
     "losses",
     "mean_entry",
     "moved_text",
@@ -210,6 +211,13 @@ def moved_text(entry: ScoreEntry) -> str:
         return "±0"
     p_value = f" (p = {baseline['p_value']:.2g})" if "p_value" in baseline else ""
     return f"{'−' if drop > 0 else '+'}{abs(drop):.3f}{p_value}"
+
+
+def gained(entry: ScoreEntry) -> float | None:
+    """By how much a score has passed its baseline, where that is significant."""
+    baseline = entry.get("baseline") or {}
+    is_gain = baseline.get("interval", (0, 0))[1] < 0 and entry["verdict"] == "pass"
+    return -baseline["drop"] if is_gain else None
 
 
 def update_text(moved: "Moved") -> str:

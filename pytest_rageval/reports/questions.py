@@ -8,7 +8,7 @@ from pytest_rageval.gate.comparison import Change, Comparison
 from pytest_rageval.gate.verdict import Ruling
 from pytest_rageval.model import Ranking
 from pytest_rageval.reports.document import QuestionEntry, QuestionsEntry
-from pytest_rageval.reports.layout import WIDTH, field_lines, wrapped
+from pytest_rageval.reports.layout import field_lines, width, wrapped
 from pytest_rageval.reports.notes import losses
 from pytest_rageval.scores import Outcome, Score
 
@@ -128,6 +128,7 @@ def _question(outcome: Outcome, before: dict[str, Any]) -> QuestionEntry:
         "passages": _passages(outcome),
         "expected": expected,
         "judge": evidence.explanation,
+        "remark": evidence.remark if outcome.value is None or outcome.value < 1 else "",
         "unscored": outcome.unscored,
         "lost_by": outcome.lost_by,
         "case": outcome.case,
@@ -262,11 +263,11 @@ def ranking_lines(ranking: Ranking) -> list[str]:
     """A ranking, one document a line: rank, id, the beginning of the text."""
     if not ranking.documents:
         return [f"nothing was retrieved for {ranking.query!r}"]
-    lines = [f"retrieved for {ranking.query!r}:"]
+    lines, most = [f"retrieved for {ranking.query!r}:"], width.get()
     for rank, document in enumerate(ranking, 1):
         name = f"{document.id}: " if document.id is not None else ""
         line = f"  {rank}. {name}{' '.join(document.text.split())}"
-        lines.append(line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…")
+        lines.append(line if len(line) <= most else f"{line[: most - 1]}…")
     return lines
 
 
@@ -281,7 +282,7 @@ def question_lines(
         more: where a reader finds the others.
 
     Returns:
-        Lines of at most 80 characters where words allow.
+        Lines of the width of the terminal where words allow.
     """
     listed = questions["listed"]
     shown = listed if limit is None else listed[:limit]
@@ -307,8 +308,7 @@ def _question_lines(question: QuestionEntry) -> Iterator[str]:
     if "retrieved" in question and (before or "passages" not in question):
         then = ", ".join(before["retrieved"]) or NOTHING if "retrieved" in before else None
         yield from _then_and_now("retrieved", then, ", ".join(question["retrieved"]) or NOTHING)
-    if "unscored" in question:
-        yield from field_lines("unscored", [question["unscored"]])
+    yield from _text_fields(question, unscored="unscored")
     if "answer" in question:
         yield from _then_and_now("answer", before.get("answer"), question["answer"])
     for rank, passage in enumerate(question.get("passages", ())):
@@ -317,13 +317,20 @@ def _question_lines(question: QuestionEntry) -> Iterator[str]:
         yield from field_lines(label, [f"{passage['label']:.2g} {passage['document']}{answer}"])
     if "expected" in question:
         yield from field_lines(question["expected"]["as"], [expected_text(question["expected"])])
-    if "judge" in question:
-        yield from field_lines("judge", [question["judge"]])
+    yield from _text_fields(question, judge="judge", why="remark")
     lost_by, case = question.get("lost_by"), question.get("case")
     if lost_by is not None:
         yield from field_lines("lost by", [f"{lost_by} (case {case})" if case else lost_by])
     elif case is not None:
         yield from field_lines("case", [case])
+
+
+def _text_fields(question: QuestionEntry, **keys: str) -> Iterator[str]:
+    """Those of the texts that the question has, by their labels."""
+    texts = {label: question.get(key) for label, key in keys.items()}
+    for label, text in texts.items():
+        if text is not None:
+            yield from field_lines(label, [str(text)])
 
 
 def _then_and_now(label: str, then: str | None, now: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from pytest_rageval.evaluations.scoring import ScoreDef, uniform_judge
 from pytest_rageval.gate.baseline import WRITE, baseline_entry
 from pytest_rageval.gate.comparison import fingerprint_changes
 from pytest_rageval.gate.threshold import BOUNDS, Threshold
-from pytest_rageval.gate.verdict import BaselineLookup, Case, Ruling, rule
+from pytest_rageval.gate.verdict import BaselineLookup, Case, Ruling, broken_parts, rule
 from pytest_rageval.model import EvalSet, Ranking
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
@@ -41,7 +41,11 @@ EMBEDDING_ROUNDING: Final = 1e-6
 
 
 class OutOfBoundsError(RagevalError):
-    """A score that a test asked for is out of its bounds."""
+    """A score that a test asked for is out of its bounds; `summary` says so in one line."""
+
+    def __init__(self, text: str, summary: str) -> None:
+        super().__init__(text)
+        self.summary = summary
 
 
 class EvaluatedTest:
@@ -103,9 +107,15 @@ class EvaluatedTest:
 
     def failures(self) -> list[str]:
         """The failed thresholds of markers, and those that `score` was asked for, each as text."""
-        failed = filter(None, map(_failed, self._rulings))
         calibrations = self._calibration.failures(limit=self._limit) if self._calibration else ()
-        return [*calibrations, *map(self._failure, failed)]
+        return [*calibrations, *map(self._failure, self._failed), *self._next_steps(self._failed)]
+
+    @property
+    def summary(self) -> str:
+        """The failures in one line: "recall@3 0.593 < 0.85; drop 0.346 > 0.02"."""
+        calibrations = self._calibration.failures(limit=0) if self._calibration else ()
+        firsts = (text.partition("\n")[0] for text in calibrations)
+        return "; ".join([*firsts, *map(_summary, self._failed)])
 
     def violations(self) -> list[str]:
         """The thresholds of `score` calls that failed or ended as an error, each as text."""
@@ -178,14 +188,13 @@ class EvaluatedTest:
         if self._agreements:
             results["agreement"] = self._agreements
         if self._baseline_scores:
-            failed = filter(None, map(_failed, self._rulings))
             results["baseline"] = baseline_entry(self.evalset.examples, self._baseline_scores)
             if self._test.nodeid not in self._sharing:
                 results["baseline"]["shares_alpha"] = False
             renamed = {model: names for model, names in served.items() if names != [model]}
             if renamed and "served" in results:
                 results["baseline"]["served"] = renamed
-            results["out_of_bounds"] = sorted({ruling.threshold.name for ruling in failed})
+            results["out_of_bounds"] = sorted({ruling.threshold.name for ruling in self._failed})
         return results
 
     def _evaluate_markers(self) -> list[str]:
@@ -293,7 +302,8 @@ class EvaluatedTest:
         if ruling.verdict.status == "error":
             raise StaleBaselineError(ruling.verdict.reason)
         if ruling.verdict.status == "fail":
-            raise OutOfBoundsError(self._failure(ruling))
+            texts = [self._failure(ruling), *self._next_steps([ruling])]
+            raise OutOfBoundsError("\n\n".join(texts), _summary(ruling))
         return _slice(score, threshold)
 
     def _threshold(
@@ -431,6 +441,23 @@ class EvaluatedTest:
             self._test.record_property(f"rageval {name}", entry["mean"])
         self._entries[key] = entry
 
+    @property
+    def _failed(self) -> list[Ruling]:
+        return [*filter(None, map(_failed, self._rulings))]
+
+    def _next_steps(self, failed: Sequence[Ruling]) -> list[str]:
+        """How to accept a drop below the baseline, where there is one."""
+        parts = [(ruling.threshold.name, broken_parts(ruling)) for ruling in failed]
+        dropped = {name for name, broken in parts if "baseline" in broken}
+        # An update keeps the old baseline of a score that is out of other bounds.
+        kept = {name for name, broken in parts if "bounds" in broken}
+        if not dropped:
+            return []
+        command = f"pytest --rageval-update-baseline {self._test.argument or self._test.nodeid}"
+        if dropped <= kept:
+            return [f"accept this drop: change min or max in the test, then\n  {command}"]
+        return [f"accept this drop: {command}"]
+
     def _failure(self, ruling: Ruling) -> str:
         return "\n".join(failure_lines(ruling, limit=self._limit))
 
@@ -490,6 +517,11 @@ def _slice(score: Score | RagevalError, threshold: Threshold) -> Score:
     if isinstance(score, RagevalError):
         raise score
     return score.where(**threshold.where) if threshold.where else score
+
+
+def _summary(ruling: Ruling) -> str:
+    name = ruling.threshold.name if ruling.score is None else ruling.score.name
+    return f"{name} {ruling.verdict.brief or ruling.verdict.reason}"
 
 
 def _failed(ruling: Ruling) -> Ruling | None:

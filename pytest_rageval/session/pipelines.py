@@ -46,6 +46,7 @@ class MarkedTest:
         markers: returns its markers of a name, the closest first.
         collected: returns the node ids of all tests of the run.
         record_property: records a number for JUnit reports.
+        argument: the argument with which pytest runs it from the folder of this run; default: the node id.
     """
 
     nodeid: str
@@ -54,6 +55,7 @@ class MarkedTest:
     markers: Callable[[str], Sequence[Marker]]
     collected: Callable[[], Collection[str]]
     record_property: Callable[[str, float], None]
+    argument: str = ""
 
     @property
     def bases(self) -> tuple[Path, Path]:
@@ -169,6 +171,12 @@ class Pipelines:
         from pytest_rageval.llm.messages import OF_ONE_RUN  # noqa: PLC0415 - see session
 
         return self.of(components).again(OF_ONE_RUN + crc32(run.encode()))
+
+    @property
+    def rankings(self) -> tuple[int, int]:
+        """How many rankings the retrievers were asked for, and how many of these have come."""
+        firsts = [pipelines[0] for _, pipelines in list(self._pipelines.values())]
+        return sum(each.rankings for each in firsts), sum(each.ranked for each in firsts)
 
     @property
     def remarks(self) -> Counter[str]:

@@ -82,14 +82,14 @@ def test_what_was_had_is_kept_and_the_next_run_asks_for_the_rest(project, llm):
 
 
 def test_workers_say_what_they_wait_for(project, llm):
-    """On the standard error of the run; each worker has its own patience, and both end."""
+    """The controller prints it; each worker has its own patience, and both end."""
     _use(project, llm)
     project.evalset(8)
     llm.model = lambda _: BUSY
     project.test(GATE.format("test_a") + GATE.format("test_b").replace("@1", "@2"))
     result = _ends(project, "-n2", "--rageval-patience=8")
     result.assert_outcomes(errors=2)
-    result.stderr.fnmatch_lines(["rageval: waiting for http://127.0.0.1:* requests, * of at most 8 s): *"])
+    result.stdout.fnmatch_lines(["rageval: waiting for http://127.0.0.1:* requests, * of at most 8 s): *"])
 
 
 def test_a_terminal_shows_what_is_waited_for(project, llm):
@@ -98,6 +98,7 @@ def test_a_terminal_shows_what_is_waited_for(project, llm):
     llm.model = lambda _: BUSY
     project.test(GATE.format("test_a"))
     shown = on_a_terminal(project, "--rageval-patience=8", status=1)
+    print(repr(shown))
     assert re.search(
         r"rageval: waiting for http://127\.0\.0\.1:\d+/v1 \(4 requests, \d of at most 8 s\)", shown
     )

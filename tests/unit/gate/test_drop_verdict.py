@@ -457,4 +457,5 @@ def test_what_the_retriever_failed_at_is_a_drop() -> None:
         "0.940 (1.000 without those): drop 0.060 [0.031, 0.112] from the baseline's 1.000 over 100 examples (6 have no "
         "score, since the retriever failed, and count as 0: the retriever failed (q94, q95, q96, q97, q98, q99)), "
         "allowed 0.02: a drop of more than 0.02 is significant (p = 0.0078 ≤ 0.05)",
+        brief="drop 0.060 > 0.02",
     )

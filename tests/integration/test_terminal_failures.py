@@ -1,0 +1,190 @@
+"""Failures on the terminal: once in full, one line in pytest's summary, placed in the test, with the next step."""
+
+import json
+import re
+
+import pytest
+
+from tests.integration.conftest import Project
+from tests.llm_server import LLMServer
+
+UPDATE = "--rageval-update-baseline"
+DROP = '@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\ndef test_gate(): pass\n'
+BOTH = DROP.replace("max_drop", "min=0.9, max_drop")
+STYLES = ["auto", "long", "short", "line", "native"]
+
+
+def _worse(project: Project, test: str) -> None:
+    """A baseline, and a retriever that got worse since."""
+    project.evalset(12)
+    project.test(test)
+    project.run(UPDATE).assert_outcomes(passed=1)
+    project.lose(*range(1, 8))
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n1",), marks=pytest.mark.slow)], ids=["0", "1"])
+def test_on_ci_the_failure_is_printed_once_and_its_summary_is_a_line(
+    project: Project, monkeypatch: pytest.MonkeyPatch, style: str, workers: tuple[str, ...]
+) -> None:
+    """On CI pytest's summary prints whole messages; the table is the last before it."""
+    _worse(project, BOTH)
+    monkeypatch.setenv("CI", "true")
+    result = project.run(f"--tb={style}", "--durations=1", *workers)
+    result.assert_outcomes(failed=1)
+    text = str(result.stdout)
+    for once in (
+        "(95% interval 0.193 to 0.680, n = 12)",
+        "7 of 12 questions got worse",
+        "  q3  1.00 → 0.00 ",
+    ):
+        assert text.count(once) == 1
+    summary = "recall@1 0.417 < 0.9; drop 0.583 > 0.02"
+    found = "?.417 *0.193 to 0.680*fail"
+    result.stdout.fnmatch_lines(
+        [
+            "*= slowest 1 durations =*",
+            "*= rageval =*",
+            f"  recall@1 * {found}",
+            "*= short test summary info =*",
+            f"FAILED test_it.py::test_gate - {summary}",
+            "*= 1 failed*",
+        ]
+    )
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_failure_points_at_the_test(project: Project, style: str) -> None:
+    """At the first line of the test with its decorators, as pytest does."""
+    project.lose(1)
+    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate(): pass\n')
+    result = project.run(f"--tb={style}")
+    found = [line for line in result.outlines if ".py:4" in line]
+    place = (
+        f"{project.path / 'test_it.py'}:4: recall@1 0.750 < 0.9"
+        if style == "line"
+        else "test_it.py:4: Failed"
+    )
+    assert found == [place]
+
+
+def test_other_plugins_see_the_place_and_the_line(project: Project) -> None:
+    """Annotations and JSON reports read `reprcrash`; the whole text stays in the report of this package."""
+    project.lose(1)
+    project.test(
+        '@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_marker(): pass\n'
+        "def test_body(rageval):\n"
+        '    rageval.score("recall@1", min=0.8)\n'
+        '@pytest.mark.rageval_threshold("recall@1", maximum=0.9)\ndef test_setup(): pass\n'
+        "def test_assertion(rageval):\n"
+        '    assert rageval.score("recall@1") > 0.8\n'
+    )
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(
+        f"{source}\n"
+        "def pytest_runtest_logreport(report):\n"
+        "    if report.failed:\n"
+        "        crash = report.longrepr.reprcrash\n"
+        "        print('SEEN', report.when, crash.path, crash.lineno, crash.message)\n"
+    )
+    result = project.run("-s", "--rageval-report=r.json")
+    path = project.path / "test_it.py"
+    seen = [line.partition("SEEN ")[2] for line in result.outlines if "SEEN " in line]
+    seen = [line.partition(". It knows: ")[0] for line in seen]
+    assert seen == [
+        f"call {path} 4 recall@1 0.750 < 0.9",
+        f"call {path} 7 recall@1 0.750 < 0.8",
+        f"setup {path} 8 rageval_threshold has no keyword 'maximum'",
+        f"call {path} 11 assert recall@1 > 0.8",
+    ]
+    tests = json.loads((project.path / "r.json").read_text(encoding="utf-8"))["tests"]
+    messages = [test["message"] for test in tests]
+    assert len(messages) == 4
+    assert sum("1 of 4 questions are below" in message for message in messages) == 3
+
+
+def test_a_drop_comes_with_the_command_that_accepts_it(project: Project) -> None:
+    """It can be run as printed, and then the test passes; only a comparison with a baseline has it."""
+    _worse(project, DROP)
+    result = project.run()
+    (line,) = [line for line in result.outlines if line.startswith("accept")]
+    assert line == "accept this drop: pytest --rageval-update-baseline test_it.py::test_gate"
+    project.run(*line.partition("pytest ")[2].split()).assert_outcomes(passed=1)
+    project.run().assert_outcomes(passed=1)
+
+
+def test_a_drop_that_an_update_would_keep_out_says_what_comes_first(project: Project) -> None:
+    """An update keeps the old baseline of a score that is out of its other bounds."""
+    _worse(project, BOTH)
+    project.run().stdout.fnmatch_lines(
+        [
+            "accept this drop: change min or max in the test, then",
+            "  pytest --rageval-update-baseline test_it.py::test_gate",
+        ]
+    )
+    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate(): pass\n')
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    assert "accept this" not in str(result.stdout)
+
+
+def test_the_command_names_a_test_in_a_folder_and_its_parameters(project: Project) -> None:
+    """From where pytest was started, and quoted for a shell."""
+    project.evalset(12)
+    (project.path / "sub").mkdir()
+    body = '@pytest.mark.parametrize("n", ["a b"])\n' + DROP.replace("()", "(n)")
+    project.test(body)
+    (project.path / "test_it.py").rename(project.path / "sub" / "test_it.py")
+    project.run(UPDATE).assert_outcomes(passed=1)
+    project.lose(*range(1, 8))
+    project.run().stdout.fnmatch_lines(
+        ["accept this drop: pytest --rageval-update-baseline 'sub/test_it.py::test_gate[[]a b]'"]
+    )
+
+
+def test_an_update_that_lowers_a_score_says_so_with_q(project: Project) -> None:
+    """What is accepted is printed in every mode."""
+    _worse(project, DROP)
+    result = project.run(UPDATE, "-q")
+    result.stdout.fnmatch_lines(["  test_it.py::test_gate recall@1: 1.000 → 0.417, 7 of 12 worse, 0 better"])
+
+
+def test_a_significant_gain_comes_with_the_command_that_locks_it_in(project: Project) -> None:
+    """A gain that may be chance comes without one."""
+    _worse(project, DROP)
+    project.run(UPDATE).assert_outcomes(passed=1)
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    worse = re.compile(r"\nfor name in \[(.*)\]:\n    del CORPUS\[name\]")
+    lost = worse.search(source)
+    assert lost is not None
+    for missing, hinted in (('"doc-1"', True), (lost[1].removeprefix('"doc-1", '), False)):
+        project.pytester.makeconftest(worse.sub(f"\nfor name in [{missing}]:\n    del CORPUS[name]", source))
+        result = project.run()
+        result.assert_outcomes(passed=1)
+        hint = "test_it.py::test_gate: recall@1 gained 0.500, which is significant; lock it in: pytest "
+        assert [line for line in result.outlines if "lock it" in line] == (
+            [f"{hint}--rageval-update-baseline test_it.py::test_gate"] if hinted else []
+        )
+    assert "lock it" not in str(project.run(UPDATE).stdout)
+
+
+def test_scores_of_citations_say_that_nothing_was_cited_and_which_item_equals_no_reference(
+    project: Project, llm: LLMServer
+) -> None:
+    """The answer alone does not show why it lost."""
+    llm.model = lambda prompt: (
+        "[1]" if "item-2" in prompt else "the code, 77" if "item-3" in prompt else "c1x"
+    )
+    project.use(llm)
+    project.test(
+        '@pytest.mark.rageval_threshold("rel_recall.answer@1", min=0.9)\n'
+        '@pytest.mark.rageval_threshold("rel_recall.citation@1", min=0.9)\n'
+        "def test_gate(): pass\n"
+    )
+    result = project.run("--rageval-report=r.html")
+    result.assert_outcomes(failed=1)
+    text = str(result.stdout)
+    assert "      why         items 'code', '77' equal no reference\n" in text
+    assert "      why         item 'c1x' equals no reference\n" in text
+    assert text.count("      why         cited nothing\n") == 3
+    assert "cited nothing" in (project.path / "r.html").read_text(encoding="utf-8")

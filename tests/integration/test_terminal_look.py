@@ -1,0 +1,90 @@
+"""How the output fits the terminal: its width, and pytest's own colours."""
+
+import sys
+
+import pytest
+
+from tests.integration.conftest import Project
+
+if sys.platform == "win32":
+    pytest.skip("there are no pseudo terminals", allow_module_level=True)
+
+from tests.integration.test_reports import on_a_terminal
+
+TESTS = """
+@pytest.mark.rageval_threshold("recall@1", min=0.9, max_drop=0.02)
+def test_fail(): pass
+
+@pytest.mark.rageval_threshold("hit@2", min=0.1)
+def test_pass(): pass
+
+@pytest.mark.rageval_threshold("recall@1", max_drop=0.02, alpha=0.0001)
+def test_doubt(): pass
+"""
+
+
+@pytest.fixture
+def worse(project: Project) -> Project:
+    """A project with a failure that has long lines: many words in a question, and notes below the table."""
+    project.evalset(12)
+    project.test(TESTS)
+    project.run("--rageval-update-baseline").assert_outcomes(passed=3)
+    project.lose(*range(1, 8))
+    return project
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n1",), marks=pytest.mark.slow)], ids=["0", "1"])
+def test_text_wraps_at_the_width_of_the_terminal(
+    worse: Project, monkeypatch: pytest.MonkeyPatch, columns: int, workers: tuple[str, ...]
+) -> None:
+    """Rows of the table and commands are not wrapped; a worker, which has no terminal, wraps for the controller's."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown = on_a_terminal(worse, "--color=no", "--rageval-report=r.md", *workers, status=1).splitlines()
+    failure = shown[shown.index(next(line for line in shown if "_ test_fail _" in line)) + 1 :]
+    failure = failure[: failure.index(next(line for line in failure if line.startswith("accept this drop")))]
+    notes = [line for line in shown if line.startswith("    ")]
+    lengths = [len(line) for line in [*failure, *notes] if not line.startswith("[gw0] ")]
+    assert max(lengths) <= columns
+    assert max(lengths) > columns * 0.6 or columns == 200
+    (first,) = (line for line in failure if line.startswith("recall@1: "))
+    assert ("from the baseline's 1.000, allowed" in first) == (columns == 200)
+    written = (worse.path / "r.md").read_text(encoding="utf-8").splitlines()
+    assert any(line.startswith("recall@1: 0.417") and 60 < len(line) <= 80 for line in written)
+
+
+def test_a_log_has_whole_lines(worse: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Notes in a file can be searched, however narrow the terminal is said to be."""
+    monkeypatch.setenv("COLUMNS", "40")
+    worse.run().stdout.fnmatch_lines(["    recall@1: baseline 1.000, drop 0.583 * 7 of 12 worse)"])
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "coloured"),
+    [
+        (["--color=yes"], {}, True),
+        (["--color=yes"], {"NO_COLOR": "1"}, True),
+        (["--color=no"], {"FORCE_COLOR": "1"}, False),
+        ([], {"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
+        ([], {"FORCE_COLOR": "1"}, True),
+    ],
+)
+def test_verdicts_have_the_colours_of_pytest(
+    worse: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    environment: dict[str, str],
+    *,
+    coloured: bool,
+) -> None:
+    """Green, red and yellow, where pytest itself uses colours."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "PY_COLORS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    worse.test(TESTS.replace("min=0.9, ", ""))
+    text = str(worse.run(*options).stdout)
+    for word, colour in (("fail", 31), ("pass", 32), ("inconclusive", 33)):
+        assert (f"  \x1b[{colour}m{word}\x1b[0m\n" in text) == coloured
+        assert (f"  {word}\n" in text) != coloured
+    assert ("\x1b" in text) == coloured

@@ -1,0 +1,136 @@
+"""Progress where there is no terminal, with workers, and what an interrupted run has cost."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pytest_rageval.plugin import progress
+from pytest_rageval.plugin.progress import Work
+from tests.integration.conftest import Project
+from tests.llm_server import Fault, LLMServer
+
+PRICES = '["m1"]\ninput = 1000\noutput = 1000\n'
+GATE = '@pytest.mark.rageval_threshold("answer.em@1", min=0.1)\ndef test_gate(): pass\n'
+SLOW = ("--rageval-concurrency=2", "--rageval-prices=prices.toml")
+LINE = re.compile(
+    r"rageval: (\d+) of (\d+) replies \((\d+)%\), \d+\.\d a second, about \d+ s left, (\d\.\d{4}) USD"
+)
+
+
+@pytest.fixture
+def slow(project: Project, llm: LLMServer) -> Project:
+    """A project whose evaluation takes some seconds, and costs something."""
+    llm.latency_s = 0.2
+    project.use(llm)
+    project.evalset(16)
+    project.test(GATE)
+    (project.path / "prices.toml").write_text(PRICES, encoding="utf-8")
+    return project
+
+
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["0", "2"])
+def test_without_a_terminal_progress_is_a_line_at_a_time(
+    slow: Project, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
+) -> None:
+    """Share, rate, time left and cost; no carriage return. With workers the controller prints their sum."""
+    monkeypatch.setattr(progress, "LINE_S", 0.3)
+    slow.test(GATE + GATE.replace("test_gate", "test_other").replace("em@1", "em@2"))
+    result = slow.run(*SLOW, *workers)
+    result.assert_outcomes(passed=2)
+    printed = f"{result.stdout}{result.stderr}"
+    assert "\r" not in printed
+    found = [tuple(map(float, each)) for each in LINE.findall(printed)]
+    assert found
+    for done, asked, percent, _ in found:
+        assert done <= asked
+        assert percent == pytest.approx(100 * done / asked, abs=0.51)
+    assert found[-1][3] > 0
+    assert {"16", "32"} & {str(int(asked)) for _, asked, *_ in found}
+
+
+def test_with_q_there_is_no_progress(slow: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a terminal."""
+    monkeypatch.setattr(progress, "LINE_S", 0.3)
+    result = slow.run("-q", *SLOW)
+    assert " replies (" not in str(result.stdout)
+
+
+def test_a_slow_retriever_has_progress_too(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any model."""
+    monkeypatch.setattr(progress, "LINE_S", 0.2)
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(
+        source.replace("    wanted =", "    import time; time.sleep(0.15)\n    wanted =")
+    )
+    project.evalset(8)
+    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.1)\ndef test_gate(): pass\n')
+    printed = str(project.run().stdout)
+    assert re.search(
+        r"rageval: \d of 8 questions retrieved \(\d+%\), \d+\.\d a second, about \d s left\n", printed
+    )
+
+
+def test_a_server_that_refuses_is_named_within_ten_seconds_of_waiting(
+    slow: Project, llm: LLMServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In place of the progress; the run ends when patience does."""
+    monkeypatch.setattr(progress, "LINE_S", 0.3)
+    monkeypatch.setattr(progress, "WAIT_S", 0.2)
+    llm.model = lambda _: Fault(429, message="slow down")
+    result = slow.run(*SLOW, "--rageval-patience=2")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["rageval: waiting for http://127.0.0.1* of at most 2 s): *429*"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
+def test_an_interrupted_run_ends_with_the_table_so_far_and_what_was_paid(
+    slow: Project, llm: LLMServer
+) -> None:
+    """Also for the test that was interrupted."""
+    slow.test(
+        '@pytest.mark.rageval_threshold("recall@1", min=0.1)\ndef test_first(): pass\n'
+        + GATE.replace("test_gate", "test_second")
+    )
+    command = [sys.executable, "-m", "pytest", *slow.arguments, "-pno:randomly", *SLOW]
+    process = subprocess.Popen(command, cwd=slow.path, stdout=subprocess.PIPE, text=True, env=os.environ)
+    while len(llm.requests) < 5:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == pytest.ExitCode.INTERRUPTED
+    assert re.search(r"^  recall@1 +1\.000 .* pass$", printed, re.MULTILINE)
+    paid = re.search(r"^16 replies: 0 cached, (\d+) live, .*, (\d\.\d{4}) USD$", printed, re.MULTILINE)
+    assert paid is not None
+    assert int(paid[1]) >= 3
+    assert float(paid[2]) > 0
+
+
+@pytest.mark.parametrize(
+    ("work", "text"),
+    [
+        (
+            Work(4, 4, 10, 5, 0, 2.0, 5, 0.5),
+            "5 of 10 replies (50%), 2.0 a second, about 2 s left, 0.5000 USD",
+        ),
+        (Work(4, 1, 0, 0), "1 of 4 questions retrieved (25%)"),
+        (
+            Work(4, 1, 2, 1, 0.5, 2.0),
+            "1 of 4 questions retrieved, 1 of 2 replies (33%), 2.0 a second, about 6 s left",
+        ),
+        (
+            Work(0, 0, 9000, 9, 0, 1.0, 1, 0, 1),
+            "9 of 9000 replies (0%), 1.0 a second, about 150 min left, price not known",
+        ),
+        (Work(), "0 of 0 questions retrieved (0%)"),
+    ],
+)
+def test_work_as_text(work: Work, text: str) -> None:
+    """What is not known is left out."""
+    assert str(work) == text
+    assert str(Work.total([work, Work()])) == text

@@ -1,0 +1,69 @@
+"""pytest-timeout: the evaluation is the first test's setup, which a limit for each test would end."""
+
+import pytest
+
+from tests.integration.conftest import Project
+
+pytest.importorskip("pytest_timeout")
+
+HEADER = (
+    "rageval: timeout = 60 s counts the evaluation too, which is the setup of the first test that needs a score: a run "
+    "without kept replies may exceed it. Set timeout_func_only = true."
+)
+MARKED = (
+    '@pytest.mark.timeout({})\n@pytest.mark.rageval_threshold("recall@1", min=0.5)\ndef test_gate(): pass\n'
+)
+
+
+@pytest.mark.parametrize("where", ["ini", "option", "environment"])
+def test_the_header_says_that_a_timeout_counts_the_evaluation(
+    project: Project, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Wherever it is set; not where it counts the function only, and not where the plugin is off."""
+    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.5)\ndef test_gate(): pass\n')
+    options = ["--timeout=60"] if where == "option" else []
+    keys = {"timeout": "60"} if where == "ini" else {}
+    if where == "environment":
+        monkeypatch.setenv("PYTEST_TIMEOUT", "60")
+    project.ini(**keys)
+    result = project.run(*options)
+    result.assert_outcomes(passed=1)
+    assert HEADER in result.outlines
+    project.ini(**keys, timeout_func_only="true")
+    assert "timeout = 60" not in str(project.run(*options).stdout)
+    project.ini(**keys)
+    assert "timeout = 60" not in str(project.run("-pno:timeout").stdout)
+
+
+def test_without_a_timeout_the_header_says_nothing(project: Project) -> None:
+    """Nor with one of 0, which is none."""
+    project.test("def test_plain(): pass\n")
+    assert "counts the evaluation" not in str(project.run().stdout)
+    assert "counts the evaluation" not in str(project.run("--timeout=0").stdout)
+
+
+@pytest.mark.parametrize("arguments", ["10", "timeout=10", "10, func_only=False", "10, 'signal'"])
+def test_a_timeout_mark_on_a_marked_test_is_refused_with_the_remedy(project: Project, arguments: str) -> None:
+    """Before anything is asked."""
+    project.test(MARKED.format(arguments))
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "test_it.py::test_gate has the mark timeout, which counts the evaluation too: it is this test's setup, *",
+            "Write @pytest.mark.timeout(10, func_only=True), or set timeout_func_only = true in pytest's *",
+        ]
+    )
+
+
+def test_a_timeout_mark_that_does_no_harm_is_allowed(project: Project) -> None:
+    """It counts the function only, is switched off, or the test is not marked."""
+    for arguments in ("10, func_only=True", "0"):
+        project.test(MARKED.format(arguments))
+        project.run().assert_outcomes(passed=1)
+    project.test(MARKED.format("10"))
+    project.run("-pno:timeout", "-W", "ignore").assert_outcomes(passed=1)
+    project.ini(timeout_func_only="true")
+    project.run().assert_outcomes(passed=1)
+    project.test("@pytest.mark.timeout(10)\ndef test_plain(): pass\n")
+    project.run().assert_outcomes(passed=1)
