@@ -172,11 +172,12 @@ def test_a_clear_drop_is_red_after_few_questions(good: Settings) -> None:
     assert early["asked"] == len(run.rag.asked) < N / 4
     assert early["not_asked"] == N - early["asked"]
     assert early["drop"] == pytest.approx(0.5, abs=0.3)
-    [failure] = run.test.failures()
+    failure, accept = run.test.failures()
     lost = sum(each["score"] == 0 for each in run.entry["examples"])
     assert f"{lost} of {early['asked']} questions got worse, 0 better" in failure
     assert "a drop is significant (level 0.025)" in failure.replace("\n  ", " ")
     assert "95% interval" not in failure
+    assert accept.startswith("accept this drop: pytest --rageval-update-baseline ")
 
 
 def test_changes_that_lose_nothing_are_green_before_all_are_asked(good: Settings) -> None:
