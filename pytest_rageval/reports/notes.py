@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.gate.comparison import Comparison, Pin
 from pytest_rageval.gate.drop_tests import DropTest
-from pytest_rageval.gate.verdict import Ruling
+from pytest_rageval.gate.ruling import Ruling
 from pytest_rageval.reports.document import ComparisonEntry, EarlyStopEntry, ScoreEntry
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.stats.agreement import Tally

@@ -5,7 +5,7 @@ from typing import Any, Final, cast
 
 from pytest_rageval.gate.baseline import LONGEST
 from pytest_rageval.gate.comparison import Change, Comparison
-from pytest_rageval.gate.verdict import Ruling
+from pytest_rageval.gate.ruling import Ruling
 from pytest_rageval.model import Ranking
 from pytest_rageval.reports.document import QuestionEntry, QuestionsEntry
 from pytest_rageval.reports.layout import field_lines, width, wrapped

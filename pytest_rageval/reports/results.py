@@ -9,8 +9,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.evalsets.field_map import near_misses
+from pytest_rageval.gate.ruling import Ruling
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import Ruling, Verdict, uncounted
+from pytest_rageval.gate.verdict import Verdict, uncounted
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import EvalSet
 from pytest_rageval.reports.document import ScoreEntry

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pytest_rageval.errors import StaleBaselineError
 from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.gate.comparison import compare
-from pytest_rageval.gate.verdict import Case
+from pytest_rageval.gate.ruling import Case
 from pytest_rageval.session.pipelines import Components
 from pytest_rageval.session.session import Session
 from pytest_rageval.stats.drops import Drops, joint_drop_test

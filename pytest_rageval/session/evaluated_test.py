@@ -13,8 +13,8 @@ from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.evaluations.scoring import ScoreDef, uniform_judge
 from pytest_rageval.gate.baseline import WRITE, baseline_entry
 from pytest_rageval.gate.comparison import fingerprint_changes
+from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, broken_parts, rule
 from pytest_rageval.gate.threshold import BOUNDS, Threshold
-from pytest_rageval.gate.verdict import BaselineLookup, Case, Ruling, broken_parts, rule
 from pytest_rageval.model import EvalSet, Ranking
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry

@@ -8,8 +8,9 @@ from pytest_rageval.errors import Cause, RagevalError
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
 from pytest_rageval.gate.drop_tests import Compared, DropTest, drop_tests
+from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, rule
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import BaselineLookup, Case, Ruling, Verdict, rule, verdict_on
+from pytest_rageval.gate.verdict import Verdict, verdict_on
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.scores import Evidence, Outcome, Score
 

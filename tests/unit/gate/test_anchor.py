@@ -13,8 +13,8 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.gate.baseline import Baseline, BaselineEntry, baseline_entry, pinned
 from pytest_rageval.gate.baseline_update import anchors_after, update_of
 from pytest_rageval.gate.comparison import BaselineScore, Pin
+from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, rule
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import BaselineLookup, Case, Ruling, rule
 from pytest_rageval.reports.notes import anchor_entry
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.scores import Score

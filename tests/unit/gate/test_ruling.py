@@ -7,8 +7,8 @@ import pytest
 
 from pytest_rageval.errors import InputError, TooManyUnscoredError
 from pytest_rageval.gate.comparison import BaselineScore
+from pytest_rageval.gate.ruling import BaselineLookup, Ruling
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import BaselineLookup, Ruling
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
 from tests.unit.gate.scored import before_of, numbered, rule_on, score_of

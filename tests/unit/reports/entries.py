@@ -4,8 +4,9 @@ from typing import Any
 
 from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
+from pytest_rageval.gate.ruling import Ruling
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import Ruling, Verdict
+from pytest_rageval.gate.verdict import Verdict
 from pytest_rageval.reports import results
 from pytest_rageval.reports.results import Notes
 from pytest_rageval.scores import Score

@@ -2,8 +2,9 @@
 
 import pytest
 
+from pytest_rageval.gate.ruling import Ruling
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import Ruling, verdict_on
+from pytest_rageval.gate.verdict import verdict_on
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.reports.questions import (
     failure_lines,

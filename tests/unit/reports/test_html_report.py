@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from pytest_rageval.gate.comparison import BaselineScore
+from pytest_rageval.gate.ruling import BaselineLookup
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import BaselineLookup
 from pytest_rageval.model import Document, Example, Gold, Ranking
 from pytest_rageval.reports.html import html_report
 from pytest_rageval.reports.results import report_document

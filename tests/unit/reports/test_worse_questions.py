@@ -7,8 +7,8 @@ import pytest
 
 from pytest_rageval.gate.baseline import LONGEST
 from pytest_rageval.gate.comparison import BaselineScore, compare
+from pytest_rageval.gate.ruling import BaselineLookup, Ruling
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import BaselineLookup, Ruling
 from pytest_rageval.model import Document, Example, Gold, Ranking
 from pytest_rageval.reports.questions import failure_lines, question_lines, worse_entry
 from pytest_rageval.reports.terminal import table_lines, warning_lines
