@@ -294,7 +294,7 @@ class _Completion(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, _: Any, shell: Any, *__: Any) -> None:
         shtab = require("shtab", extra="completion", purpose="--print-completion")
         _complete_files(parser, shtab.FILE)
-        say(shtab.complete(parser, shell=shell))
+        say(shtab.complete(parser, shell=shell))  # nosec B604
         parser.exit()
 
 

@@ -112,7 +112,7 @@ def test_a_plan_goes_on_behind_a_table_of_annotators(project, llm, touch):
 
 STUCK = [
     ("assert math.fsum(score.values) > 3.9", "AssertionError*"),
-    ("assert re.search('c1', rageval.answer('What is the code of item-1?', 1))", "AssertionError*"),
+    ("assert re.search('c1x', rageval.answer('What is the code of item-1?', 1))", "AssertionError*"),
     ("raise RuntimeError('mine')", "RuntimeError: mine"),
     ("pytest.skip('only where it is good')", "Skipped: only where it is good"),
     ("pytest.fail('never')", "Failed: never"),

@@ -24,7 +24,7 @@ def encode(texts):
 
 encoder = shared_encoder()
 encoder.fingerprint = "by number"
-encoder._encode_queries = encoder._encode_passages = encode
+encoder.queries = encoder.passages = encode
 DOCUMENTS = [{"id": name, "text": text} for name, text in CORPUS.items()]
 '''
 
