@@ -18,6 +18,7 @@ from pytest_rageval.evalsets.corpus import is_of_files, read_corpus
 from pytest_rageval.evalsets.field_map import near_misses
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.gate.drop_tests import GOLD, question_clusters
+from pytest_rageval.gate.verdict import FEW_CLUSTERS
 from pytest_rageval.measures.gold_matching import files_named, normal_path
 from pytest_rageval.measures.near_duplicates import similar_questions
 from pytest_rageval.model import Document, EvalSet, Example, Gold, Span, excerpt
@@ -78,7 +79,8 @@ def check_command(options: argparse.Namespace) -> int:
     for by, (largest, clusters, effect) in shared.items():
         say(
             f"Up to {count(largest, 'question')} share a {by}, in {clusters} groups. If these gain and lose together, "
-            f"the design effect is up to {effect:.1f}: test with cluster={by!r}"
+            f"the design effect is up to {effect:.1f}"
+            + (f": test with cluster={by!r}" if clusters >= FEW_CLUSTERS else "")
         )
     return int(errors > 0)
 

@@ -128,6 +128,8 @@ def test_the_passage_is_found():
 INI: Final = """\
 [pytest]
 pythonpath = .
+# Without the plugin its markers would do nothing, and every test would pass.
+required_plugins = pytest-rageval
 # Scores of answers need a model, and the key of its server in the environment:
 # rageval_model = gpt-5-mini
 # Replies that `pytest --rageval-record` recorded. CI then needs no key:

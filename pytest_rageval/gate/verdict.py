@@ -12,6 +12,7 @@ from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.scores import Outcome, Score
 
 __all__ = [
+    "FEW_CLUSTERS",
     "ROUNDING",
     "WORST_FIRST",
     "Verdict",

@@ -222,9 +222,18 @@ def warning_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:
     for test in tests:
         for entry in test["scores"]:
             of_entry = ((entry["where"], warning) for warning in entry.get("warnings", ()))
-            for where, warning in (*of_entry, *slice_warnings(entry)):
+            for where, warning in (*of_entry, *slice_warnings(entry), *_all_zero(entry)):
                 lines.append(f"{test['nodeid']}: {sliced_name({**entry, 'where': where})}: {warning}")
     return [f"warning: {line}" for line in lines]
+
+
+def _all_zero(entry: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """A warning where a threshold passes though every question scores 0, as with ids of another kind."""
+    threshold = entry["threshold"] or {}
+    wants_more = any(threshold.get(word) is not None for word in ("min", "max_drop", "max_lost"))
+    if wants_more and entry["verdict"] != "fail" and entry["mean"] == 0 and entry["n"]:
+        found = anomalies_text({name: n for name, n in entry["oddities"].items() if name == "foreign_ids"})
+        yield entry["where"], f"all {entry['n']} questions score 0{f': {found}' if found else ''}"
 
 
 def gain_lines(tests: Sequence[Mapping[str, Any]], argument: Callable[[str], str]) -> Iterator[str]:

@@ -88,8 +88,11 @@ def test_a_threshold_without_an_eval_set_shows_the_mark(project):
 @pytest.mark.parametrize(
     ("marker", "said"),
     [
-        ('"recall@2"', "*bounds nothing: give min, max, max_drop or max_lost, *"),
-        ('"recall@2", minimum=1', "*no keyword 'minimum'. It knows: min, max, max_drop, max_lost, where, *"),
+        ('"recall@2"', "*bounds nothing: give min, max, max_drop, max_total_drop or max_lost, *"),
+        (
+            '"recall@2", minimum=1',
+            "*no keyword 'minimum'. It knows: min, max, max_drop, max_total_drop, max_lost, *",
+        ),
         ('"recall@2", min="1"', "*min='1' is not a number."),
         ('"recall@2", min=0.9, max=0.1', "*min=0.9 is above max=0.1."),
         ("min=0.9", "*wants the name of one score, *"),

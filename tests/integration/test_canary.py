@@ -6,6 +6,8 @@ import pytest
 
 from tests.docs.test_report_schema import check
 
+pytestmark = pytest.mark.slow
+
 UPDATE = "--rageval-update-baseline"
 
 ASKING = '@pytest.mark.rageval_threshold("answer.em@1", max_drop=0.02)\ndef test_gate(): pass\n'
@@ -49,7 +51,6 @@ def test_a_changed_generator_is_an_error_and_no_worse_retriever(project, llm):
     assert (canary["questions"], canary["before"]) == (19, 1.0)
 
 
-@pytest.mark.slow
 def test_a_canary_that_is_well_changes_no_verdict(project, llm):
     """So many questions are asked in every run, and nothing else."""
     _baseline(project, llm)

@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 UPDATE = "--rageval-update-baseline"
 STOP = "--rageval-early-stop"
 ASKING = '@pytest.mark.rageval_threshold("answer.em@1", max_drop=0.02)\ndef test_gate(): pass\n'

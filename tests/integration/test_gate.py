@@ -544,3 +544,17 @@ def test_questions_of_one_document_are_one_loss(project):
     result = project.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["cluster='subject': no example has a tag 'subject'.*"])
+
+
+def test_a_score_of_0_on_every_question_is_pointed_out(project):
+    """As with ids of another kind: also with -q, and when a baseline is written of it."""
+    project.evalset(12, gold=[{"id": "handbook.md"}])
+    project.test(RECALL)
+    told = (
+        "warning: test_it.py::test_gate: recall@1: all 12 questions score 0: no id in 12 rankings is that of any gold "
+        "passage: are they ids of the same kind?"
+    )
+    for arguments in (("-q",), ("-q", UPDATE), ("-q",)):
+        result = project.run(*arguments)
+        result.assert_outcomes(passed=1)
+        assert told in result.outlines

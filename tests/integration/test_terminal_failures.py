@@ -8,6 +8,8 @@ import pytest
 from tests.integration.conftest import Project
 from tests.llm_server import LLMServer
 
+pytestmark = pytest.mark.slow
+
 UPDATE = "--rageval-update-baseline"
 DROP = '@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\ndef test_gate(): pass\n'
 BOTH = DROP.replace("max_drop", "min=0.9, max_drop")

@@ -6,6 +6,8 @@ import pytest
 
 from tests.integration.conftest import Project
 
+pytestmark = pytest.mark.slow
+
 if sys.platform == "win32":
     pytest.skip("there are no pseudo terminals", allow_module_level=True)
 

@@ -14,6 +14,8 @@ from pytest_rageval.plugin.progress import Work
 from tests.integration.conftest import Project
 from tests.llm_server import Fault, LLMServer
 
+pytestmark = pytest.mark.slow
+
 PRICES = '["m1"]\ninput = 1000\noutput = 1000\n'
 GATE = '@pytest.mark.rageval_threshold("answer.em@1", min=0.1)\ndef test_gate(): pass\n'
 SLOW = ("--rageval-concurrency=2", "--rageval-prices=prices.toml")
@@ -96,7 +98,10 @@ def test_an_interrupted_run_ends_with_the_table_so_far_and_what_was_paid(
         '@pytest.mark.rageval_threshold("recall@1", min=0.1)\ndef test_first(): pass\n'
         + GATE.replace("test_gate", "test_second")
     )
-    command = [sys.executable, "-m", "pytest", *slow.arguments, "-pno:randomly", *SLOW]
+    # A background process of a shell ignores the signal, and so would its children.
+    start = "import signal, sys, pytest; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    start += "sys.exit(pytest.main())"
+    command = [sys.executable, "-c", start, *slow.arguments, "-pno:randomly", *SLOW]
     process = subprocess.Popen(command, cwd=slow.path, stdout=subprocess.PIPE, text=True, env=os.environ)
     while len(llm.requests) < 5:
         assert process.poll() is None

@@ -4,6 +4,8 @@ import pytest
 
 from tests.integration.conftest import Project
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("pytest_timeout")
 
 HEADER = (

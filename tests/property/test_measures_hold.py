@@ -9,6 +9,8 @@ from pytest_rageval.answers.overlap import exact_match, token_f1
 from pytest_rageval.measures.ranking import MEASURES
 from pytest_rageval.stats.intervals import mean_interval
 
+pytestmark = pytest.mark.slow
+
 GRADES = st.integers(0, 3).map(float)
 SHARES = st.floats(0, 1, allow_subnormal=False)
 
@@ -85,7 +87,6 @@ def test_an_interval_lies_within_0_and_1(values: list[float], seed: int) -> None
         assert 0 <= low <= high <= 1
 
 
-@pytest.mark.slow
 @given(prediction=st.text(), references=st.lists(st.text(), max_size=4))
 def test_exact_match_implies_full_f1(prediction: str, references: list[str]) -> None:
     """F1 is in [0, 1], and 1 for an exact match of texts that have words."""

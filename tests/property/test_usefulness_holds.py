@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from pytest_rageval.errors import InputError
 from pytest_rageval.measures.ranking import LABEL_MEASURES, usefulness
 
+pytestmark = pytest.mark.slow
+
 BINARY = st.lists(st.integers(0, 1).map(float), max_size=30)
 SHARES = st.lists(st.floats(0, 1, allow_subnormal=False), max_size=30)
 CUTS = st.one_of(st.none(), st.integers(1, 40))
@@ -51,7 +53,6 @@ def test_promoting_a_useful_passage_never_lowers_a_score(
     _promoted(name, labels, k, data)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", GRADED)
 @given(labels=SHARES, k=CUTS, data=st.data())
 def test_promoting_a_better_passage_never_lowers_a_graded_score(

@@ -22,6 +22,8 @@ from pytest_rageval.session.early_stop import DropWatch, Watched
 from pytest_rageval.session.evaluated_test import EvaluatedTest
 from tests.unit.session.marked import NODEID, Judge, Mark, marked, threshold
 
+pytestmark = pytest.mark.slow
+
 N = 200
 EVALSET = EvalSet("evals", tuple(Example(f"q{i}", f"question {i}", answers=("right",)) for i in range(N)))
 GATE = threshold("answer.em@1", max_drop=0.02)
