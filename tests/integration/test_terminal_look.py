@@ -6,12 +6,12 @@ import pytest
 
 from tests.integration.conftest import Project
 
-pytestmark = pytest.mark.slow
-
 if sys.platform == "win32":
     pytest.skip("there are no pseudo terminals", allow_module_level=True)
 
 from tests.integration.test_reports import on_a_terminal
+
+pytestmark = pytest.mark.slow
 
 TESTS = """
 @pytest.mark.rageval_threshold("recall@1", min=0.9, max_drop=0.02)
