@@ -345,7 +345,8 @@ def test_the_check_finds_what_is_quadratic():
     import re
 
     pattern = re.compile(r"[^\S\n]*\[")
-    assert _slow(lambda said: pattern.sub("", said), ["spaces"])
+    # A pause of the machine in the shortest of the measurements hides it.
+    assert any(_slow(lambda said: pattern.sub("", said), ["spaces"]) for _ in range(5))
 
 
 PARTS = ("answers", "measures", "prompts.templates", "tokenize", "cli.quotes", "llm.budget")
