@@ -48,7 +48,7 @@ def failure(text: str, summary: str = "") -> BaseException:
 
 
 def place_failure(report: pytest.TestReport, item: pytest.Item, error: BaseException) -> None:
-    """Place a failure of ours in the test, and shorten its message to one line.
+    """Place a failure of a threshold in the test, and shorten its message to one line.
 
     pytest's summary prints the whole message on CI, and `--tb=line`, JSON reports and annotations its place.
     The whole text stands in the traceback, and as `rageval_message` for reports.

@@ -177,8 +177,7 @@ class EvaluatedTest:
         results: dict[str, Any] = {"evalset": self._evalset_entry()}
         if own := self._components.own:
             results["own"] = own
-        served = {model: sorted(names) for model, names in self._session.served.items() if names}
-        if served and self._asks_models():
+        if served := self._served():
             results["served"] = served
         found = [self._judge_warning(), self._served_warning(served), self._early_stop_warning()]
         if warnings := list(filter(None, found)):
@@ -192,7 +191,7 @@ class EvaluatedTest:
             if self._test.nodeid not in self._sharing:
                 results["baseline"]["shares_alpha"] = False
             renamed = {model: names for model, names in served.items() if names != [model]}
-            if renamed and "served" in results:
+            if renamed:
                 results["baseline"]["served"] = renamed
             results["out_of_bounds"] = sorted({ruling.threshold.name for ruling in self._failed})
         return results
@@ -480,15 +479,19 @@ class EvaluatedTest:
             "that you change with what it does"
         )
 
-    def _asks_models(self) -> bool:
-        """Whether one of the test's scores asks a generator or a judge."""
-        return any(
-            self._session.definition(_request(ruling.threshold)).dependencies for ruling in self._rulings
-        )
+    def _served(self) -> dict[str, list[str]]:
+        """The names that servers gave the models of this test's scores, by model: those of other tests are left out."""
+        found = {model: sorted(names) for model, names in self._session.served.items() if names}
+        if not found:
+            return {}
+        requests = {_request(ruling.threshold) for ruling in self._rulings}
+        prints = [self._session.fingerprint(self._components, request) for request in requests]
+        asked = {str(value).rpartition(" at ")[0] for each in prints for value in each.values()}
+        return {model: names for model, names in found.items() if model in asked}
 
     def _served_warning(self, served: Mapping[str, Sequence[str]]) -> str:
         """A warning where a server gives a model another name than in the baseline; empty without one."""
-        if not any(ruling.comparison for ruling in self._rulings) or not self._asks_models():
+        if not served or not any(ruling.comparison for ruling in self._rulings):
             return ""
         before = self._session.baseline.tests[self._test.nodeid].get("served", {})
         changed = [

@@ -117,6 +117,20 @@ def test_another_served_model_is_named(project, llm):
     )
 
 
+def test_a_test_names_the_models_that_its_own_scores_ask(project, llm):
+    """Whatever ran before it, so that the order of tests changes no baseline."""
+    llm.served = "of-2026-01"
+    project.use(llm)
+    judged = ASKING.replace("answer.em", "answer.correct").replace("test_gate", "test_a_judge")
+    project.test(judged + ASKING)
+    project.run(UPDATE, "--rageval-judge-model=m2").assert_outcomes(passed=2)
+    tests = json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))["tests"]
+    assert {name.partition("::")[2]: sorted(entry["served"]) for name, entry in tests.items()} == {
+        "test_a_judge": ["m1", "m2"],
+        "test_gate": ["m1"],
+    }
+
+
 def test_a_canary_and_a_replay_do_not_go_together(project):
     result = project.run("--rageval-canary=5", "--rageval-replay")
     result.stderr.fnmatch_lines(
