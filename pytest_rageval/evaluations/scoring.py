@@ -42,11 +42,14 @@ JUDGE_METHODS: Final = frozenset({"relevant", "prefer", *(f"rate {criterion}" fo
 ASKABLE: Final = GENERATOR_METHODS | JUDGE_METHODS | {"compare", "label"}
 """What a score can depend on: methods of generator and judge, `run.comparison`, and `terms.label`."""
 
-KEYWORDS: Final = {"comparator": "compare", "label": "label", "order": "cite"}
-"""The keywords of a threshold that change a score, each with the dependency that it changes."""
+MATCH: Final = "match"
+"""The dependency of a score that compares items of lists: a judge is asked only where a threshold names it."""
+
+KEYWORDS: Final = {"comparator": {"compare", MATCH}, "label": {"label"}, "order": {"cite"}}
+"""The keywords of a threshold that change a score, each with the dependencies that it changes."""
 
 
-def _comparisons(terms: Terms) -> dict[str, str | None]:
+def _comparisons(_run: Pipeline, terms: Terms) -> dict[str, str | None]:
     return {"comparator": terms.comparator} | ({"label": terms.label} if terms.label is not None else {})
 
 
@@ -74,7 +77,7 @@ class ScoreDef:
     evaluate: Evaluation
     asks: AbstractSet[str] | None = None
     scale: tuple[float, float] | None = UNIT
-    comparisons: Callable[[Terms], Mapping[str, str | None]] = _comparisons
+    comparisons: Callable[[Pipeline, Terms], Mapping[str, str | None]] = _comparisons
     settings: Callable[[Pipeline, Terms], Mapping[str, Any]] = lambda _run, _terms: {}
     separable: bool = True
     verdicts: bool = False
@@ -92,14 +95,14 @@ class ScoreDef:
     @property
     def words(self) -> frozenset[str]:
         """The keywords of a threshold that change it."""
-        return frozenset(word for word, asked in KEYWORDS.items() if asked in self.dependencies)
+        return frozenset(word for word, asked in KEYWORDS.items() if asked & self.dependencies)
 
     @property
     def models(self) -> tuple[str, ...]:
         """What it asks of "generator" and "judge". A comparator may spare the judge."""
         asked = (
             ("generator", self.dependencies & GENERATOR_METHODS),
-            ("judge", self.dependencies - GENERATOR_METHODS),
+            ("judge", self.dependencies - GENERATOR_METHODS - {MATCH}),
         )
         return tuple(model for model, methods in asked if methods)
 
@@ -113,7 +116,7 @@ class ScoreDef:
         for method in sorted(asked & GENERATOR_METHODS):
             found |= _prefixed("generator", run.generator.identity(method))
         measures: frozenset[str] = frozenset()
-        for word, text in self.comparisons(terms).items() if "compare" in asked else ():
+        for word, text in self.comparisons(run, terms).items() if "comparator" in self.words else ():
             comparison = run.comparison(text)
             found[word] = comparison.text
             measures |= comparison.names
