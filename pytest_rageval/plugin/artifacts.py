@@ -79,7 +79,7 @@ class CompletenessPlugin(_SelectionPlugin):
 
     NAME: ClassVar[str] = "rageval-completeness"
 
-    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings, workers: WorkersProgress) -> None:
         super().__init__(config)
         self._incomplete = Counter[tuple[str, str]]()
         self._crashed = False
@@ -88,7 +88,7 @@ class CompletenessPlugin(_SelectionPlugin):
         self._excused: set[str] = set()
         self._lines: list[str] = []
         self._run = uuid.uuid4().hex
-        self._progress = WorkersProgress(config)
+        self._progress = workers
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:

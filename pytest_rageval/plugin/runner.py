@@ -81,7 +81,7 @@ class GatePlugin:
             from pytest_rageval.reports.layout import width  # noqa: PLC0415
             from pytest_rageval.session import RunContext, Session  # noqa: PLC0415
 
-            self._progress = EvaluationProgress(self.config, self._work, self._width)
+            self._progress = EvaluationProgress(self.config, self._work, self.running, self._width)
             width.set(self._width)
             registry, tick = self.registry, self._progress.tick
             sent = getattr(self.config, "workerinput", {})
@@ -143,7 +143,7 @@ class GatePlugin:
         test = self._tests.get(item.nodeid)
         return test is not None and test.has_stubs
 
-    def interrupted(self) -> "tuple[str, Usage] | None":
+    def running(self) -> "tuple[str, Usage] | None":
         """The test that runs, and what it has asked of models; None where no test runs."""
         if self._session is None or self._running is None:
             return None
