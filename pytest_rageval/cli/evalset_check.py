@@ -194,7 +194,7 @@ def _unbalanced_tags(evalset: EvalSet) -> Iterator[Finding]:
         values = {key: example.tags.get(tag) for key, example in zip(keys, evalset, strict=True)}
         yield Finding(
             tuple(example.id for key, example in zip(keys, evalset, strict=True) if key == least),
-            f"{tag}: {values[most]!r} has {often} examples, {values[least]!r} {seldom}",
+            f"{tag}: {values[most]!r} has {count(often, 'example')}, {values[least]!r} {seldom}",
         )
 
 

@@ -12,6 +12,7 @@ from pytest_rageval.errors import CallableError, QueryError, RagevalError, Undef
 from pytest_rageval.evaluations.context import Evaluation, Pipeline, Terms, gather_all
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.model import Example
+from pytest_rageval.plural import counted
 from pytest_rageval.prompts.templates import CRITERIA
 from pytest_rageval.scores import SCORING, Evidence, Outcome, Score, too_many
 from pytest_rageval.stats.intervals import UNIT
@@ -166,7 +167,9 @@ def check_failures(outcomes: Sequence[Outcome], max_unscored: float) -> None:
     if len(failed) == defined:
         raise error_of_all(failed)
     if too_many(len(failed), defined, max_unscored):
-        share = f"More than the allowed {100 * max_unscored:g}% of {defined} examples have no score."
+        share = (
+            f"More than the allowed {100 * max_unscored:g}% of {counted(defined, 'example')} have no score."
+        )
         remedy = "Mend it, or allow a larger share with --rageval-max-unscored SHARE."
         raise error_of_all(failed, f"{share} {remedy}")
 

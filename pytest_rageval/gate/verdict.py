@@ -9,6 +9,7 @@ from pytest_rageval.errors import Cause
 from pytest_rageval.gate.comparison import Comparison
 from pytest_rageval.gate.drop_tests import DropTest
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.plural import counted
 from pytest_rageval.scores import Outcome, Score
 
 __all__ = [
@@ -208,8 +209,8 @@ def _on_lost(score: Score, threshold: Threshold, comparison: Comparison) -> Verd
     ]
     by = f" by more than {threshold.tolerance:g}" if threshold.tolerance else ""
     text = (
-        f"{score:.3f}: {len(lost)} of {len(comparison.changes)} examples score less than in the baseline{by}, "
-        f"allowed {threshold.max_lost}"
+        f"{score:.3f}: {len(lost)} of {counted(len(comparison.changes), 'example')} score less than in the "
+        f"baseline{by}, allowed {threshold.max_lost}"
     )
     if len(lost) <= (threshold.max_lost or 0):
         return Verdict("pass", text)
@@ -300,7 +301,7 @@ def _uneven(score: Score, comparison: Comparison | None) -> Iterator[str]:
 
 
 def _runs(number: int) -> str:
-    return f"{number} run{'' if number == 1 else 's'}"
+    return counted(number, "run")
 
 
 def unseen_drop(
@@ -320,7 +321,7 @@ def unseen_drop(
         return
     kind = comparison.before.kind
     since = "" if comparison.before.pin is None else f" since the {kind}"
-    text = f"a drop{since} among {unseen} of {whole} examples would not be seen"
+    text = f"a drop{since} among {unseen} of {counted(whole, 'example')} would not be seen"
     if lost:
         text += f"; {len(lost)} had a score in the {kind} and have none now: {_ids(lost)}"
     if new:
@@ -343,7 +344,8 @@ def _doubts(drop: DropTest, status: Status) -> Iterator[str]:
             f"(p = {p_value:.2g} > {drop.alpha:.2g}); {drop.least} are the least"
         )
     elif drop.clusters is not None and drop.clusters < FEW_CLUSTERS:
-        yield f"{n} examples are in {drop.clusters} clusters; a drop is shown reliably with {FEW_CLUSTERS} or more"
+        have = counted(drop.clusters, "cluster")
+        yield f"the {counted(n, 'example')} lie in {have}; a drop is shown reliably with {FEW_CLUSTERS} or more"
     if drop.skewed and status == "fail":
         yield (
             "the losses are many and small, or the gains few and large: with such differences this test raises more "
@@ -386,10 +388,14 @@ def _over(comparison: Comparison) -> str:
             f"{len(failed)} have no score, since the retriever failed, and count as {lowest:g}: {_reasons(failed)}"
         )
     if comparison.left_out:
-        parts.append(f"{comparison.left_out} are not the same in the {comparison.before.kind}")
+        be = "is" if comparison.left_out == 1 else "are"
+        parts.append(f"{comparison.left_out} {be} not the same in the {comparison.before.kind}")
     if comparison.unscored:
-        parts.append(f"{comparison.unscored} have no score now or then")
-    return f" over {len(comparison.changes)} examples ({', '.join(parts)})" if parts else ""
+        parts.append(
+            f"{comparison.unscored} {'has' if comparison.unscored == 1 else 'have'} no score now or then"
+        )
+    n = len(comparison.changes)
+    return f" over {counted(n, 'example')} ({', '.join(parts)})" if parts else ""
 
 
 def _power(score: Score, drop: DropTest) -> str:
@@ -397,9 +403,13 @@ def _power(score: Score, drop: DropTest) -> str:
     n = len(drop.comparison.changes)
     parts = []
     if drop.detectable is not None and drop.detectable <= drop.comparison.mean - score.reach[0]:
-        parts.append(f"{n} examples show a drop of {drop.detectable:.3f} at 80% power")
+        parts.append(
+            f"{n} {'example shows' if n == 1 else 'examples show'} a drop of {drop.detectable:.3f} at 80% power"
+        )
     elif drop.detectable is not None:
-        parts.append(f"{n} examples are too few to show any drop at 80% power")
+        parts.append(
+            f"{n} {'example is' if n == 1 else 'examples are'} too few to show any drop at 80% power"
+        )
     if drop.needed is not None and drop.needed > n:
         parts.append(f"about {drop.needed:,} would settle this one")
     return "".join(f"; {part}" for part in parts)

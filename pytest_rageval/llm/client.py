@@ -14,6 +14,7 @@ from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
 from pytest_rageval.llm.messages import MOST_TEXT, MOST_TOKENS, Reply, Request, TooLarge, well_formed
 from pytest_rageval.llm.rate_limits import retry_after, until_reset
 from pytest_rageval.llm.servers import Server
+from pytest_rageval.plural import counted
 
 if TYPE_CHECKING:
     from openai import APIStatusError, OpenAIError
@@ -200,7 +201,7 @@ class Client:
     def unreachable(self, reason: str, attempts: int) -> ServerError:
         """Return the error for a server that was never reached."""
         return ServerError(
-            f"No server answers at {self._server.base_url} ({reason}; tried {attempts} times).\n"
+            f"No server answers at {self._server.base_url} ({reason}; tried {counted(attempts, 'time')}).\n"
             "Start it, or name another with --rageval-base-url or OPENAI_BASE_URL. "
             "Replies received before are in the cache."
         )

@@ -24,6 +24,7 @@ from pytest_rageval.plugin.terminal import (
     print_lines,
     terminal_width,
 )
+from pytest_rageval.plural import counted
 from pytest_rageval.printable import printable
 
 if TYPE_CHECKING:
@@ -358,7 +359,7 @@ class PlanningPlugin:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """List the tests that were not planned to their end."""
         if n := len(self._unfinished):
-            tests = f"{n} test{'' if n == 1 else 's'} could not be planned to the end"
+            tests = f"{counted(n, 'test')} could not be planned to the end"
             head = f"{tests}; what is asked behind these places is not counted:"
             print_lines(terminalreporter, [head, *(f"  {line}" for line in self._unfinished)], red=True)
 

@@ -109,7 +109,7 @@ def _score(entry: ScoreEntry) -> Iterator[Node]:
     elif entry["verdict"] not in {None, "pass"}:
         yield element("p", f"{marked(entry)} {name}: {entry['reason']}", class_="reason")
     if entry["examples"]:
-        yield _folded(f"{name}: all {len(entry['examples'])} examples", _examples(entry["examples"]))
+        yield _folded(f"{name}: all examples ({len(entry['examples'])})", _examples(entry["examples"]))
 
 
 def _question(question: Mapping[str, Any]) -> Element:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pytest_rageval.gate.comparison import Comparison, Pin
 from pytest_rageval.gate.drop_tests import DropTest
 from pytest_rageval.gate.ruling import Ruling
+from pytest_rageval.plural import counted
 from pytest_rageval.reports.document import ComparisonEntry, EarlyStopEntry, ScoreEntry
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.stats.agreement import Tally
@@ -186,8 +187,8 @@ def _canary_text(entry: ScoreEntry) -> str:
     if canary is None:
         return ""
     return (
-        f"canary: {canary['questions']} questions with the same passages, {canary['before']:.3f} in the baseline, "
-        f"{canary['now']:.3f} asked anew (p = {canary['p_value']:.2g})"
+        f"canary: {counted(canary['questions'], 'question')} with the same passages, "
+        f"{canary['before']:.3f} in the baseline, {canary['now']:.3f} asked anew (p = {canary['p_value']:.2g})"
     )
 
 
@@ -227,7 +228,9 @@ def update_text(moved: "Moved") -> str:
         parts.append(f"{moved.before:.3f} → {moved.after:.3f}")
         parts.append(f"{moved.worse} of {moved.n} worse, {moved.better} better")
     if moved.lost:
-        parts.append(f"{moved.lost} questions had a score and have none now")
+        parts.append(
+            f"{moved.lost} {'question' if moved.lost == 1 else 'questions'} had a score before and none now"
+        )
     return f"{moved.nodeid} {moved.name}: {', '.join(parts)}"
 
 
@@ -299,7 +302,8 @@ def repeats_entry(score: Score) -> dict[str, Any]:
 def _repeats_text(entry: ScoreEntry) -> str:
     if "spread" not in entry:
         return ""
-    partly = f"; {entry['partly_scored']} have no score in some of them" if "partly_scored" in entry else ""
+    some = entry.get("partly_scored", 0)
+    partly = f"; {some} {'has' if some == 1 else 'have'} no score in some of them" if some else ""
     return f"run-to-run spread {entry['spread']:.3f} over {entry['runs']} runs{partly}"
 
 
@@ -356,9 +360,9 @@ def _votes_text(entry: ScoreEntry) -> str:
     if "judge_votes" not in entry:
         return ""
     tally = Tally(**{name: entry["judge_votes"][name] for name in asdict(Tally())})
-    unread = f", {tally.unread} votes not read" if tally.unread else ""
+    unread = f", {counted(tally.unread, 'vote')} not read" if tally.unread else ""
     return (
-        f"flip rate {tally.flip_rate:.1%} ({tally.split} of {tally.verdicts} verdicts), "
+        f"flip rate {tally.flip_rate:.1%} ({tally.split} of {counted(tally.verdicts, 'verdict')}), "
         f"minority {tally.minority_rate:.1%} ({tally.minority} of {tally.votes} votes){unread}"
     )
 

@@ -14,6 +14,7 @@ from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import Verdict, uncounted
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import EvalSet
+from pytest_rageval.plural import counted
 from pytest_rageval.reports.document import ScoreEntry
 from pytest_rageval.reports.notes import (
     anchor_entry,
@@ -253,8 +254,8 @@ def _bounds(threshold: Threshold) -> dict[str, Any]:
 def evalset_entry(evalset: EvalSet) -> dict[str, Any]:
     """An eval set, with a warning for each key that looks like a misspelt one."""
     warnings = [
-        f'the key "{miss.key}" is not read (in {len(miss.ids)} of {len(evalset)} examples). Was "{miss.meant}" meant? '
-        f'Rename it, or say fields={{"{miss.meant}": "{miss.key}"}}.'
+        f'the key "{miss.key}" is not read (in {len(miss.ids)} of {counted(len(evalset), "example")}). '
+        f'Was "{miss.meant}" meant? Rename it, or say fields={{"{miss.meant}": "{miss.key}"}}.'
         for miss in near_misses(evalset)
     ]
     return {"name": evalset.name, "size": len(evalset), "digest": evalset.digest, **warnings_entry(warnings)}
@@ -280,7 +281,7 @@ def models_text(document: Mapping[str, Any]) -> str:
     settings, tests = document["settings"], document["tests"]
     own = Counter(part for test in tests for part in test.get("own", ()))
     defaults = f"generator {settings['generator'] or 'none named'}, judge {settings['judge']}"
-    others = [f"own {part} in {count} of {len(tests)} tests" for part, count in own.items()]
+    others = [f"own {part} in {count} of {counted(len(tests), 'test')}" for part, count in own.items()]
     return "; ".join([f"{defaults}, compared by {settings['comparator']}", *others])
 
 
@@ -297,7 +298,7 @@ def usage_lines(entry: Mapping[str, Any]) -> list[str]:
     Args:
         entry: as in the JSON report, under `llm`.
     """
-    parts = [f"{entry['requests']} replies: {entry['cached']} cached, {entry['live']} live"]
+    parts = [f"{counted(entry['requests'], 'reply')}: {entry['cached']} cached, {entry['live']} live"]
     if entry["failed"]:
         parts.append(f"{entry['failed']} failed")
     if entry["live"]:
@@ -305,5 +306,7 @@ def usage_lines(entry: Mapping[str, Any]) -> list[str]:
         parts.append("price not known" if entry["cost_usd"] is None else f"{entry['cost_usd']:.4f} USD")
     lines = [", ".join(parts)] if entry["requests"] else []
     if entry["cut"]:
-        lines.append(f"{entry['cut']} replies were cut by the token limit")
+        lines.append(
+            f"{entry['cut']} {'reply was' if entry['cut'] == 1 else 'replies were'} cut by the token limit"
+        )
     return lines + [f"{count} × {remark}" for remark, count in entry["remarks"].items()]

@@ -139,6 +139,6 @@ def test_a_key_that_is_nearly_ours_is_told_once(project):
     lines = project.run().stdout.str().splitlines()
     (line,) = (line for line in lines if line.startswith("warning: "))
     assert line.startswith(
-        'warning: e.jsonl: the key "golds" is not read (in 1 of 1 examples). Was "gold" meant? '
+        'warning: e.jsonl: the key "golds" is not read (in 1 of 1 example). Was "gold" meant? '
     )
     assert line.endswith('Rename it, or say fields={"gold": "golds"}.')

@@ -164,7 +164,7 @@ def test_a_server_that_is_too_slow_is_unscored(project, llm):
     project.use(llm)
     project.test(GATE)
     result = project.run("--rageval-timeout=0.1", "--rageval-retries=0")
-    result.stdout.fnmatch_lines(["*4 × no reply in 0.1 s, 1 times *"])
+    result.stdout.fnmatch_lines(["*4 × no reply in 0.1 s, 1 time *"])
 
 
 def test_an_unusable_cache_folder_is_an_error(project, llm):
