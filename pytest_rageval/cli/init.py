@@ -32,7 +32,7 @@ PASSAGES: Final = {
 EXAMPLES: Final = (
     ("q1", "How many days do I have to return a tablet?", "40", "returns"),
     ("q2", "How long do parcels to Norway take?", "four", "shipping"),
-    ("q3", "Does the warranty cover the battery?", "yes", "warranty"),
+    ("q3", "How long does the warranty cover the battery?", "two years", "warranty"),
 )
 """Each with its id, question, answer, and the passage that has it."""
 
@@ -186,12 +186,21 @@ JOB: Final = """\
 
 
 class File(NamedTuple):
-    """A file to write: what it is for, its content, and what to add where there is one, and where in it."""
+    """A file to write, or what to add to it where there is one.
+
+    Attributes:
+        purpose: what it is for.
+        content: of a new file.
+        addition: to one that exists.
+        place: where in it.
+        mark: a text that only a file with the addition has; default: the addition.
+    """
 
     purpose: str
     content: str
     addition: str
     place: str = ""
+    mark: str = ""
 
 
 def init_command(options: argparse.Namespace) -> int:
@@ -374,9 +383,8 @@ def _workflow(options: argparse.Namespace) -> File:
     text = JOB.replace("@VERSION@", version("pytest-rageval"))
     for mark, value in marks.items():
         text = text.replace(f"@{mark}@", value)
-    return File(
-        "runs the test on GitHub, and comments on the pull request", WORKFLOW + text, text, "below `jobs:`"
-    )
+    purpose = "runs the test on GitHub, and comments on the pull request"
+    return File(purpose, WORKFLOW + text, text, "below `jobs:`", f"\n  {job}:")
 
 
 def _installed(folder: str) -> list[str]:
@@ -404,7 +412,7 @@ def _write(path: Path, file: File) -> None:
     text = ""
     with suppress(OSError, UnicodeDecodeError):
         text = path.read_text(encoding="utf-8")
-    if file.addition.strip() in text:
+    if (file.mark or file.addition.strip()) in text:
         say(f"kept {path.as_posix()}: it has what is needed")
     else:
         place = f" {file.place}" if file.place else ""

@@ -6,6 +6,7 @@ In a plan the same path counts what would be asked, and ends with stubs in place
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.errors import InputError, Planned, RagevalError, StaleBaselineError
@@ -464,9 +465,30 @@ class EvaluatedTest:
         if not (self._entries or self._agreements):
             return None
         try:
-            return evalset_entry(self.evalset)
+            entry = evalset_entry(self.evalset)
         except InputError:
             return None
+        if warning := self._evalset_warning():
+            entry = {**entry, "warnings": [*entry.get("warnings", ()), warning]}
+        return entry
+
+    def _evalset_warning(self) -> str:
+        """A warning where a file beside the test has the name of the eval set that is read; empty without one."""
+        marker = next(iter(self._test.markers(EVALSET)), None)
+        source = next(iter(marker.args), None) if marker else None
+        if not isinstance(source, str | Path):
+            return ""
+        found = list(
+            dict.fromkeys(path.resolve() for base in self._test.bases if (path := base / source).exists())
+        )
+        if len(found) < 2:  # noqa: PLR2004 - another one
+            return ""
+        root = self._test.root.resolve()
+        read, other = (path.relative_to(root) if path.is_relative_to(root) else path for path in found)
+        return (
+            f"{read.as_posix()} is read, from the root directory, and {other.as_posix()}, beside the test, is not. "
+            f'To read that one, write rageval_evalset("{other.as_posix()}")'
+        )
 
     def _early_stop_warning(self) -> str:
         """A warning where every question was taken for changed; empty where none was."""

@@ -174,6 +174,10 @@ def test_repeated_it_changes_nothing(project, capsys):
     out = capsys.readouterr().out
     assert out.count(": it has what is needed\n") == len(WRITTEN)
     assert "Add to it" not in out
+    # Also where its own line installs something else.
+    (project / "requirements.txt").write_text("", encoding="utf-8")
+    assert main(["init"]) == 0
+    assert "Add to it" not in capsys.readouterr().out
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege")
