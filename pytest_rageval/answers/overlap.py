@@ -37,8 +37,7 @@ __all__ = [
 
 EXTRA: Final = "overlap"
 
-MOST_WORDS: Final = 20_000
-"""Words of a text that are read where time or memory grows faster than the text."""
+MOST_WORDS: Final = 20_000  # words of a text that are read where time or memory grows faster than the text
 
 LONGEST_STEMMED: Final = 100
 """Characters of a word that is stemmed. The stemmer takes quadratic time for a word, and recurses."""

@@ -17,12 +17,10 @@ from pytest_rageval.stats.drops import ROUNDING, Drops, joint_drop_test
 __all__ = ["diff_command"]
 
 SCHEMA: Final = 1
-ALPHA: Final = 0.025
-"""Of each of the two one-sided tests, so that the interval has 95%."""
+ALPHA: Final = 0.025  # of each of the two one-sided tests, so that the interval has 95%
 SIMILARITIES: Final = 1e-6
 """Differences up to this are none for scores from embeddings, which differ that much between machines."""
-MAX_IDS: Final = 5
-"""Questions that are named in a line."""
+MAX_IDS: Final = 5  # questions that are named in a line
 
 
 class Key(NamedTuple):
@@ -168,8 +166,7 @@ def _number(value: object) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        message = f"a score must be a number or null, found {value!r}"
-        raise ValueError(message)
+        raise ValueError(f"a score must be a number or null, found {value!r}")
     return float(value)
 
 

@@ -22,8 +22,7 @@ from pytest_rageval.stats.power import (
 
 __all__ = ["GOLD", "Compared", "DropTest", "drop_tests", "question_clusters"]
 
-GOLD: Final = ("gold.source", "gold.id")
-"""As `cluster`: the files of the gold passages, or their ids."""
+GOLD: Final = ("gold.source", "gold.id")  # as `cluster`: the files of the gold passages, or their ids
 
 TIMES: Final = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 """By how many times a set is enlarged to find the size that excludes a drop."""
@@ -114,9 +113,6 @@ def drop_tests(parts: Sequence[Compared], *, tests: int = 1, apart: int = 0) -> 
         parts: scores of the same eval set, or of slices of it.
         tests: number of the run's tests that share the level.
         apart: number of further shares of the level, for thresholds whose questions are asked until it is clear.
-
-    Returns:
-        A result for each, in the same order.
 
     Raises:
         InputError: no example has what `cluster` names.

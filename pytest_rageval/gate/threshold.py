@@ -14,12 +14,10 @@ ALPHA: Final = 0.05
 
 DROPS: Final = ("max_drop", "max_total_drop")
 
-BOUNDS: Final = ("min", "max", *DROPS, "max_lost")
-"""The keywords that can fail a test."""
+BOUNDS: Final = ("min", "max", *DROPS, "max_lost")  # the keywords that can fail a test
 
 LARGEST_DROP: Final = 0.5
-LARGE_DROP: Final = 0.2
-"""Above these shares of the scale's width a `max_drop` is a mistake, or probably one."""
+LARGE_DROP: Final = 0.2  # above these shares of the scale's width a `max_drop` is a mistake, or probably one
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,14 +30,12 @@ WORST_FIRST: Final[tuple[Status, ...]] = ("error", "fail", "inconclusive", "pass
 ROUNDING: Final = 1e-12
 """The mean of n equal numbers can differ from them in the last bit, which is no regression."""
 
-IDS: Final = 10
-"""Number of examples without a score whose ids are listed."""
+IDS: Final = 10  # number of examples without a score whose ids are listed
 
 FEW_CLUSTERS: Final = 20
 """With fewer clusters the test of a drop has little power, and its level is only approximate."""
 
-REASONS: Final = 3
-"""Number of different reasons for a missing score that are listed."""
+REASONS: Final = 3  # number of different reasons for a missing score that are listed
 
 
 @dataclass(frozen=True, slots=True)

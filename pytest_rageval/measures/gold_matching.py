@@ -10,18 +10,14 @@ from pytest_rageval.model import Document, Gold, Ranking, Span
 
 __all__ = ["SHARE", "GoldMatch", "files_named", "ideal_labels", "normal_path", "overlap"]
 
-SHARE: Final = 0.5
-"""Of a gold passage that has to be retrieved for it to be found."""
-
-RUN: Final = 8
-"""Words in a row that two texts on one topic do not share by chance."""
+SHARE: Final = 0.5  # of a gold passage that has to be retrieved for it to be found
+RUN: Final = 8  # words in a row that two texts on one topic do not share by chance
 
 ROUNDING: Final = 1e-9
 
 Evidence = Literal["id", "same text", "span", "text"]
 """The same id, equal words, offsets in one file, words in common."""
-STRENGTH: Final[tuple[Evidence, ...]] = ("id", "same text", "span", "text")
-"""The strongest first."""
+STRENGTH: Final[tuple[Evidence, ...]] = ("id", "same text", "span", "text")  # the strongest first
 
 Part = tuple[float, float]
 

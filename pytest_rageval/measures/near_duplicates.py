@@ -19,11 +19,9 @@ _WORD: Final = re.compile(rf"[{COMMON_UNSPACED}]|[^\W_{COMMON_UNSPACED}]+")
 
 Runs = frozenset[tuple[str, ...]]
 
-RUN: Final = 3
-"""Words of a run."""
+RUN: Final = 3  # words of a run
 THRESHOLD: Final = 0.35
-FEWEST: Final = 20
-"""The smallest divisor of a share, for short texts."""
+FEWEST: Final = 20  # the smallest divisor of a share, for short texts
 
 SAME_QUESTION: Final = 0.6
 """Of the three-word runs. Questions are short and begin alike, so they share more than passages do: at 0.6 a word may

@@ -28,15 +28,11 @@ from pytest_rageval.reports.terminal import (
 
 __all__ = ["LONGEST", "markdown_report"]
 
-LONGEST: Final = 60_000
-"""Characters of a report: GitHub takes a comment of 65,536, and other hosts more."""
+LONGEST: Final = 60_000  # characters of a report: GitHub takes a comment of 65,536, and other hosts more
 
 LONGEST_TABLE: Final = 30_000
-LONGEST_WARNINGS: Final = 6_000
-"""Parts of these, so that there is room for the lost questions."""
-
-LONGEST_BLOCK: Final = 8_000
-"""Characters of one folded block."""
+LONGEST_WARNINGS: Final = 6_000  # parts of these, so that there is room for the lost questions
+LONGEST_BLOCK: Final = 8_000  # characters of one folded block
 
 MORE: Final = "the HTML report shows them"
 

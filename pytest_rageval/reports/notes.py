@@ -21,7 +21,7 @@ from pytest_rageval.stats.agreement import Tally
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline_update import Moved
-    from pytest_rageval.gate.early_stop import EarlyStopped
+    from pytest_rageval.gate.ruling import EarlyStopped
 
 __all__ = [
     "TEXTS",
@@ -44,14 +44,12 @@ __all__ = [
     "warnings_entry",
 ]
 
-REASONS: Final = 5
-"""How many different reasons are shown."""
+REASONS: Final = 5  # how many different reasons are shown
 
 NOTABLE: Final = 1.2
 """From this design effect on, a test that takes questions to be independent raises more false alarms than alpha."""
 
-BETTER: Final = 8
-"""How many of the questions that got better are named."""
+BETTER: Final = 8  # how many of the questions that got better are named
 
 
 def short(rho: float) -> str:
@@ -428,8 +426,7 @@ ANOMALIES: Final[Mapping[str, str]] = {
 }
 """The texts of the counts, in this order."""
 
-FEWEST: Final = 10
-"""From so many rankings on, it is no accident that no id is that of a gold passage."""
+FEWEST: Final = 10  # from so many rankings on, it is no accident that no id is that of a gold passage
 
 
 def anomalies_entry(outcomes: Sequence[Outcome]) -> dict[str, int]:

@@ -26,8 +26,7 @@ __all__ = [
     "worse_entry",
 ]
 
-NAMED: Final = 8
-"""How many of the questions that are not shown are at least named."""
+NAMED: Final = 8  # how many of the questions that are not shown are at least named
 
 NOTHING: Final = "(nothing)"
 

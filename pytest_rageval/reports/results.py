@@ -31,7 +31,7 @@ from pytest_rageval.reports.questions import questions_entry
 from pytest_rageval.scores import Outcome, Places, Score
 
 if TYPE_CHECKING:
-    from pytest_rageval.gate.early_stop import EarlyStopped
+    from pytest_rageval.gate.ruling import EarlyStopped
 
 __all__ = [
     "SCHEMA",

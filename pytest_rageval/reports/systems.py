@@ -9,13 +9,11 @@ from pytest_rageval.stats.systems import Battle, Standing, UnratableError, again
 
 __all__ = ["matrix_entries", "matrix_lines", "ratings_entries", "ratings_lines"]
 
-ALPHA: Final = 0.05
-"""Above this, a p-value leaves a system as good as the best."""
+ALPHA: Final = 0.05  # above this, a p-value leaves a system as good as the best
 
 PREFIX: Final = "rageval_"
 
-REFERENCE: Final = "reference"
-"""The system that wrote the references; the names of others end in a cut-off."""
+REFERENCE: Final = "reference"  # the system that wrote the references; the names of others end in a cut-off
 
 LEGEND: Final = (
     "  * highest of its column; ≈ not significantly lower; others significantly lower",

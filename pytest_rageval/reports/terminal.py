@@ -41,8 +41,7 @@ MARKS: Final[Mapping[str, str]] = {
 }
 """By the verdict of a threshold, and by the outcome of a test."""
 
-BROKEN: Final = frozenset({"fail", "error"})
-"""Verdicts that fail a test, unless it is expected to fail."""
+BROKEN: Final = frozenset({"fail", "error"})  # verdicts that fail a test, unless it is expected to fail
 
 VERDICTS: Final = {
     "fail": "failed",
@@ -59,8 +58,7 @@ BASELINE: Final = HEAD.index("threshold")
 WIDE_HEAD: Final = (*HEAD[:BASELINE], "vs baseline", *HEAD[BASELINE:])
 """The columns of reports that may have long lines: with the change from the baseline."""
 
-NUMERIC: Final = frozenset({"mean", "n", "unscored"})
-"""The columns that are aligned to the right."""
+NUMERIC: Final = frozenset({"mean", "n", "unscored"})  # the columns that are aligned to the right
 
 SIGNS: Final = {"min": "≥", "max": "≤", "max_drop": "↓", "max_total_drop": "total ↓", "max_lost": "lost ≤"}
 """The signs of bounds, in the threshold's cell."""

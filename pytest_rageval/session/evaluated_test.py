@@ -26,7 +26,7 @@ from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
     from pytest_rageval.evaluations.label_agreement import Agreement, AgreementRequest
-    from pytest_rageval.gate.early_stop import EarlyStopped
+    from pytest_rageval.gate.ruling import EarlyStopped
     from pytest_rageval.session.calibration_gate import CalibrationGate
     from pytest_rageval.session.canary import Canary
     from pytest_rageval.session.early_stop import Found, Watched

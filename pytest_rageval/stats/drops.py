@@ -25,26 +25,18 @@ __all__ = [
     "unseen_gain",
 ]
 
-ROUNDING: Final = 1e-12
-"""Differences up to this are rounding of scores, which are of the order of 1."""
-ENOUGH: Final = 60
-"""With fewer questions the reweighted test has too little power to be required as well."""
-USUAL_ALPHA: Final = 0.05
-"""The same holds at a smaller alpha."""
+ROUNDING: Final = 1e-12  # differences up to this are rounding of scores, which are of the order of 1
+ENOUGH: Final = 60  # with fewer questions the reweighted test has too little power to be required as well
+USUAL_ALPHA: Final = 0.05  # the same holds at a smaller alpha
 IN_DOUBT: Final = 2
 """Where the reweighted test is not required, a p-value above so many times alpha sets `needs_symmetry`."""
-FEW: Final = 8
-"""With fewer gains than this, larger ones are allowed for."""
+FEW: Final = 8  # with fewer gains than this, larger ones are allowed for
 MANY: Final = 20_000
 """With more questions, unseen changes would move a bound by less than 0.0002: they are left out."""
-NEAR: Final = 1e-5
-"""Error of a bound that is searched for, as a share of the largest difference."""
-NOTHING: Final = 1e-15
-"""The p-value assumed at the far end of the search."""
-MOST: Final = 0.7
-"""Higher p-values are cut off in the search: no level is higher."""
-PROBES: Final = 40
-"""Most evaluations of a search; about eight are usual."""
+NEAR: Final = 1e-5  # error of a bound that is searched for, as a share of the largest difference
+NOTHING: Final = 1e-15  # the p-value assumed at the far end of the search
+MOST: Final = 0.7  # higher p-values are cut off in the search: no level is higher
+PROBES: Final = 40  # most evaluations of a search; about eight are usual
 
 NORMAL: Final = NormalDist()
 
@@ -253,15 +245,18 @@ def _check(scores: Sequence[Drops], clusters: Sequence[Hashable] | None) -> None
     if clusters is not None:
         lengths.add(len(clusters))
     if len(lengths) > 1:
-        message = f"the scores and clusters are of the same questions, found {sorted(lengths)} of them"
-        raise ValueError(message)
+        raise ValueError(
+            f"the scores and clusters are of the same questions, found {sorted(lengths)} of them"
+        )
     for score in scores:
         if not 0 <= score.beyond < score.largest:
-            message = f"a drop to be beyond is at least 0 and below {score.largest}, found {score.beyond}"
-            raise ValueError(message)
+            raise ValueError(
+                f"a drop to be beyond is at least 0 and below {score.largest}, found {score.beyond}"
+            )
         if any(abs(drop) > score.largest for drop in score.values):
-            message = f"a difference of scores is a number from {-score.largest} to {score.largest}, or NaN"
-            raise ValueError(message)
+            raise ValueError(
+                f"a difference of scores is a number from {-score.largest} to {score.largest}, or NaN"
+            )
 
 
 def _numbers(drops: Sequence[float]) -> list[float]:

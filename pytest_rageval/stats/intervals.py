@@ -7,11 +7,9 @@ from typing import Final
 
 __all__ = ["UNIT", "Z95", "Estimate", "mean_interval", "share", "wilson"]
 
-Z95: Final = 1.959963984540054
-"""The 97.5% quantile of the standard normal distribution."""
+Z95: Final = 1.959963984540054  # the 97.5% quantile of the standard normal distribution
 
-UNIT: Final = (0.0, 1.0)
-"""The scale of most scores, from the lowest to the highest."""
+UNIT: Final = (0.0, 1.0)  # the scale of most scores, from the lowest to the highest
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,8 @@ __all__ = ["mid_p", "tango"]
 
 WHOLE = 1000
 """Up to so many changes the tail is summed in whole numbers; beyond, floats are right to about 1e-11."""
-NOTHING = 1e-17
-"""A share that changes no float."""
-HALVINGS = 60
-"""Steps of a bisection on [-1, 1]: more than a float can tell apart."""
+NOTHING = 1e-17  # a share that changes no float
+HALVINGS = 60  # steps of a bisection on [-1, 1]: more than a float can tell apart
 
 
 def mid_p(lost: int, gained: int) -> float:

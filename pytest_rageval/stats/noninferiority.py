@@ -11,16 +11,12 @@ from numpy.typing import NDArray
 
 __all__ = ["noninferiority", "null_weights", "reweighted_drop"]
 
-TIE = 1e-9
-"""Numbers closer than this are equal but for rounding."""
-HALVINGS = 80
-"""Steps of the bisection: more than enough for every bit of a number."""
+TIE = 1e-9  # numbers closer than this are equal but for rounding
+HALVINGS = 80  # steps of the bisection: more than enough for every bit of a number
 GRIDS = (1, 12, 60, 240)
 """Steps from 0 to the largest difference. Between them they hold 0/1 scores, and common shares."""
-POINTS = 1 << 20
-"""Most points of the distribution of a sum that are followed, which bounds memory."""
-VANISHED = 1e-140
-"""Amplitudes below are 0."""
+POINTS = 1 << 20  # most points of the distribution of a sum that are followed, which bounds memory
+VANISHED = 1e-140  # amplitudes below are 0
 TAIL = 32.0
 """Sums beyond a probability of e^-32 on either side are not followed: less than the transform's rounding."""
 
@@ -70,8 +66,9 @@ def noninferiority(
     0.0493
     """
     if not 0 <= margin < largest:
-        message = f"a margin is at least 0 and below {largest}, the largest difference; found {margin}"
-        raise ValueError(message)
+        raise ValueError(
+            f"a margin is at least 0 and below {largest}, the largest difference; found {margin}"
+        )
     return _mean_at_most(np.asarray(drops, dtype=float), margin, largest, points)
 
 
@@ -106,10 +103,9 @@ def reweighted_drop(
     [0.0936, 0.0]
     """
     if not -largest < allowed < largest:
-        message = (
+        raise ValueError(
             f"an allowed drop is between {-largest} and {largest}, the largest difference; found {allowed}"
         )
-        raise ValueError(message)
     return _mean_at_most(-np.asarray(drops, dtype=float), -allowed, largest, points)
 
 
@@ -117,8 +113,7 @@ def _mean_at_most(numbers: Floats, margin: float, largest: float, points: int) -
     """Probability of the observed mean or a smaller one in the world of mean `margin`."""
     values, counts = np.unique(numbers, return_counts=True)
     if not np.all(np.abs(values) <= largest):
-        message = f"a difference of scores is a number from {-largest} to {largest}"
-        raise ValueError(message)
+        raise ValueError(f"a difference of scores is a number from {-largest} to {largest}")
     n = len(numbers)
     if n == 0 or (mean := float(counts @ values) / n) >= margin - TIE:
         return 1.0

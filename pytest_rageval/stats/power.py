@@ -21,8 +21,7 @@ __all__ = [
     "intraclass_correlation",
 ]
 
-POWER: Final = 0.8
-"""The share of runs in which a drop is to be detected."""
+POWER: Final = 0.8  # the share of runs in which a drop is to be detected
 
 
 def detectable_drop(  # noqa: PLR0913 - what the test is made of

@@ -5,12 +5,10 @@ from typing import Final, Literal
 
 __all__ = ["EarlyStop", "anchor_alpha"]
 
-FIRST: Final = 10
-"""So many comparisons with an anchor share half of alpha equally."""
+FIRST: Final = 10  # so many comparisons with an anchor share half of alpha equally
 STAKES: Final = (0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 0.95)
 """Shares of the largest bet that cannot lose all: small ones win where drops are small and noise is large."""
-SLACK: Final = 1e-9
-"""Sums closer than this are equal but for rounding."""
+SLACK: Final = 1e-9  # sums closer than this are equal but for rounding
 
 
 class EarlyStop:
@@ -69,11 +67,11 @@ class EarlyStop:
         shares: int = 1,
     ) -> None:
         if not 0 <= changed <= questions:
-            message = f"of {questions} questions {changed} cannot be asked"
-            raise ValueError(message)
+            raise ValueError(f"of {questions} questions {changed} cannot be asked")
         if not 0 < alpha <= 0.5 or max_drop < 0 or not 0 <= beyond < largest:  # noqa: PLR2004 - as documented
-            message = f"no test has alpha={alpha}, max_drop={max_drop}, beyond={beyond}, largest={largest}"
-            raise ValueError(message)
+            raise ValueError(
+                f"no test has alpha={alpha}, max_drop={max_drop}, beyond={beyond}, largest={largest}"
+            )
         self._questions, self._to_come = questions, changed
         self._alpha, self._shares, self._largest = alpha, shares, largest
         self._max_drop, self._beyond = max_drop / largest, beyond / largest
@@ -92,10 +90,9 @@ class EarlyStop:
         """
         x = drop / self._largest
         if not -1 <= x <= 1:
-            message = (
+            raise ValueError(
                 f"a difference of scores is a number from {-self._largest} to {self._largest}, found {drop}"
             )
-            raise ValueError(message)
         if not self._to_come:
             raise ValueError("more questions came than had changed")
         mean = self._mean_to_come()
@@ -182,8 +179,7 @@ def anchor_alpha(alpha: float, update: int) -> float:
     [0.0025, 0.0025, 0.002273, 0.000658, 2.5e-05]
     """
     if update < 1:
-        message = f"updates are counted from 1, found {update}"
-        raise ValueError(message)
+        raise ValueError(f"updates are counted from 1, found {update}")
     return alpha / (2 * FIRST) if update <= FIRST else alpha * FIRST / (2 * update * (update - 1))
 
 

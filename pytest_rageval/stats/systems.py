@@ -24,14 +24,10 @@ __all__ = [
     "position_bias",
 ]
 
-ALPHA: Final = 0.05
-"""Drawn p-values are on the right side of this level."""
-BASE: Final = 1000.0
-"""The mean of all ratings."""
-POINTS: Final = 400.0 / log(10)
-"""Points for a unit of log odds: 400 points multiply the odds by 10."""
-CONVERGED: Final = 1e-8
-"""A Newton step this small leaves an error of its square."""
+ALPHA: Final = 0.05  # drawn p-values are on the right side of this level
+BASE: Final = 1000.0  # the mean of all ratings
+POINTS: Final = 400.0 / log(10)  # points for a unit of log odds: 400 points multiply the odds by 10
+CONVERGED: Final = 1e-8  # a Newton step this small leaves an error of its square
 STEPS: Final = 200
 """Most Newton steps. A few suffice, and one more for each factor e between the odds of two systems."""
 

@@ -43,10 +43,8 @@ _LEAST_WORDS = 3
 _MOST_MISSING = 20
 LONGEST = 4000
 """Characters of a text that are read: short answers have far fewer, and each word is held against each."""
-MOST_SAID = 1000
-"""Words, figures and marks of a prediction that are read."""
-MOST_WANTED = 300
-"""Those of a reference that has more than so many are not compared."""
+MOST_SAID = 1000  # words, figures and marks of a prediction that are read
+MOST_WANTED = 300  # those of a reference that has more than so many are not compared
 
 # Between the parts of one reference a prediction may say this many tokens.
 _REACH = 12
