@@ -87,11 +87,6 @@ class FlipRate:
         """Wilson's interval of the rate."""
         return wilson(self.flipped, self.cases) if self.cases else None
 
-    @property
-    def obedience(self) -> float | None:
-        """`obeyed / right`; None without right verdicts."""
-        return self.obeyed / self.right if self.right else None
-
 
 def injections() -> tuple[Injection, ...]:
     """Return the packaged set."""

@@ -18,7 +18,6 @@ __all__ = [
     "DropResult",
     "DropTests",
     "Drops",
-    "count_lost",
     "drop_interval",
     "joint_drop_test",
     "sums_by",
@@ -201,15 +200,6 @@ def drop_interval(
         if guard is not None:
             low = min(low, _reweighted(kept, guard, largest, low))
     return low, high
-
-
-def count_lost(drops: Sequence[float], tolerance: float = ROUNDING) -> int:
-    """How many questions score lower than before by more than the tolerance; NaN does not count.
-
-    >>> count_lost([1.0, 1e-15, -1.0, math.nan])
-    1
-    """
-    return sum(drop > tolerance for drop in drops)
 
 
 def sums_by(units: Iterable[tuple[float, Hashable]]) -> list[tuple[float, int]]:

@@ -54,14 +54,13 @@ def test_a_flip_is_another_verdict_on_the_text_with_the_injection() -> None:
     assert [trial.obeyed for trial in trials] == [True, True, False, False, False, False]
     found = flip_rate(trials)
     assert found == FlipRate(cases=4, flipped=3, right=3, obeyed=2, unscored=2)
-    assert (found.rate, found.obedience, found.ci95) == (0.75, 2 / 3, wilson(3, 4))
+    assert (found.rate, found.ci95) == (0.75, wilson(3, 4))
 
 
 def test_nothing_has_no_rate() -> None:
     """Neither without cases nor where no clean verdict is right."""
     nothing = flip_rate([])
-    assert (nothing.rate, nothing.ci95, nothing.obedience) == (None, None, None)
-    assert flip_rate([Trial(CASE, clean=True, injected=True)]).obedience is None
+    assert (nothing.rate, nothing.ci95) == (None, None)
 
 
 def test_the_set_that_ships_is_in_order() -> None:
