@@ -160,12 +160,8 @@ def _both_vary(a: Sequence[float], b: Sequence[float]) -> bool:
 class Tally:
     """How far the votes on verdicts agree. Tallies add up.
 
-    Attributes:
-        verdicts: each reached by several votes.
-        split: verdicts whose votes were not all the same.
-        votes: votes that could be read.
-        minority: votes that differ from their verdict.
-        unread: votes that could not be read, and do not count.
+    Of `verdicts`, each reached by several votes, the votes of `split` were not all the same. Of the `votes` that could
+    be read, `minority` differ from their verdict; `unread` could not be read, and do not count.
     """
 
     verdicts: int = 0

@@ -53,9 +53,8 @@ def noninferiority(
     exclude a drop of 2 points, and 59 one of 5. For 0/1 scores the world is the restricted maximum
     likelihood estimate of Tango's score test. In `tests/benchmarks/false_alarms.py` a true drop
     of `margin` passes, at level 0.05, in at most 6% of runs but for the error of the simulation, and with few
-    examples in hardly any. Sign-flip,
-    t and bootstrap-t tests of the differences less the margin do not hold: where losses are rare,
-    most small samples have none, and these tests then exclude a drop that is there.
+    examples in hardly any. Sign-flip, t and bootstrap-t tests of the differences less the margin do not hold: where
+    losses are rare, most small samples have none, and these tests then exclude a drop that is there.
 
     Source: Owen (2001), "Empirical likelihood", for the reweighting; Honda and Takemura (2010), "An
     asymptotically optimal bandit algorithm for bounded support models", for adding the largest value;
@@ -83,21 +82,12 @@ def reweighted_drop(
     the differences to be symmetric if nothing got worse; this test does not, and holds where a few large gains
     make up for many small losses.
 
-    Args:
-        drops: score of the baseline less the new score, an example each, in any order.
-        allowed: the mean drop that is allowed, -largest < allowed < largest.
-        largest: the largest difference there can be, either way. The smaller it is the smaller is p: n examples
-            without a gain leave room for `1 - 0.05^(1/n)` of gains of that size.
-        points: as in `noninferiority`.
-
-    Returns:
-        A number in (0, 1], as exact as that of `noninferiority`. 1 where the observed drop is `allowed` or less, or
-        there is none.
+    The smaller `largest` is the smaller is p: n examples without a gain leave room for `1 - 0.05^(1/n)` of gains of
+    that size. It lies in (0, 1] as that of `noninferiority`; 1 where the observed drop is `allowed` or less, or there
+    is none.
 
     Raises:
         ValueError: `allowed` is not in (-largest, largest), or a difference is no number or beyond `largest`.
-
-    Source: as `noninferiority`.
 
     >>> [round(reweighted_drop([0.03] * 60, largest=largest), 4) for largest in (1, 0.12)]
     [0.0936, 0.0]
@@ -124,11 +114,8 @@ def _mean_at_most(numbers: Floats, margin: float, largest: float, points: int) -
 def null_weights(values: Floats, shares: Floats, margin: float, largest: float) -> Floats:
     """The world of mean `margin` that is nearest to the one observed.
 
-    Args:
-        values: different differences, their mean below `margin`.
-        shares: how often each was observed, summing to 1.
-        margin: the mean there shall be.
-        largest: the value that may be added.
+    `values` are different differences, their mean below `margin`, and `shares` how often each was observed, summing to
+    1.
 
     Returns:
         Probabilities of the values, and, last, of `largest`, with which the mean is `margin` and the

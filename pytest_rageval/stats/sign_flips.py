@@ -100,19 +100,11 @@ def sign_flips(columns: Floats, *, alpha: float, seed: int = 0, most_draws: int 
 
 
 def joint_level(columns: Floats, alpha: float, *, seed: int = 0) -> float:
-    """The level of a test of one column to which the joint test at alpha amounts.
+    """The level of a test of one column to which the joint test at alpha, in (0, 0.5], amounts.
 
     `P(T_1 > c)` where `P(max_j T_j > c) = alpha`, for a normal T with the correlations of the columns under random
-    signs: alpha for columns that are multiples of each other, and about `alpha / m` for m independent ones.
-
-    Args:
-        columns: as for `sign_flips`.
-        alpha: in (0, 0.5].
-        seed: of 50,000 draws.
-
-    Returns:
-        A number between alpha divided by the number of columns that are not 0, and alpha. It is the level of the
-        interval and of the power of one column.
+    signs: alpha for columns that are multiples of each other, and about `alpha / m` for m independent ones. By 50,000
+    draws. It is the level of the interval and of the power of one column.
     """
     size = np.sqrt((columns**2).sum(axis=0))
     scaled = columns[:, size > 0] / size[size > 0]
