@@ -89,7 +89,7 @@ class Demand:
 
 
 def is_long(reference: str) -> bool:
-    """Return whether a reference is too long to be compared by its words: more than 4,000 characters or 300 words."""
+    """Whether a reference is too long to be compared by its words: more than 4,000 characters or 300 words."""
     return len(reference) > LONGEST or len(parse(reference)) > MOST_WANTED
 
 
@@ -341,7 +341,7 @@ def _is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:
 
 
 def _negates(tokens: Sequence[Token], at: int) -> bool:
-    """Return whether the token at a place denies what follows it."""
+    """Whether the token at a place denies what follows it."""
     form, following = form_at(tokens, at), form_at(tokens, at + 1)
     return following not in _ASSERTING if form in NEGATORS else (form, following) in _REPLACING
 
