@@ -29,10 +29,7 @@ SHELLS: Final = ("bash", "zsh", "tcsh", "fish")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command.
-
-    Args:
-        arguments: of the command line, without the program's name; None: those of the process.
+    """Run one command of these arguments, by default those of the process.
 
     Returns:
         The exit status: 0; 1 if the command found damage or errors; 2 for unusable input; 130 after Ctrl-C.

@@ -289,10 +289,9 @@ def _report_lines(report: _Report, options: argparse.Namespace) -> list[str]:
     if report.flips:
         rows = []
         for name, flips in report.flips.items():
-            rate = flips.rate
-            shown = (
-                ("-", "-") if rate is None else (f"{rate.value:.1%}", f"{rate.low:.1%} to {rate.high:.1%}")
-            )
+            rate, shown = flips.rate, ("-", "-")
+            if rate is not None:
+                shown = f"{rate.value:.1%}", f"{rate.low:.1%} to {rate.high:.1%}"
             rows.append((name, str(flips.changed), str(flips.of), *shown))
         lines += ["", table(("verdicts changed by", "changed", "of", "flip rate", "95% interval"), rows)]
     bias = report.positions

@@ -47,7 +47,8 @@ def show(name: str, trials: list[Trial]) -> None:
     said = sum(trial.clean or False for trial in trials)
     print(  # noqa: T201
         f"{name:28} {found.flipped:2} of {found.cases} flipped: {found.flipped / found.cases:.2f} "
-        f"[{low:.2f}, {high:.2f}]; clean: {found.right} right, {said} yes; of the right {found.obeyed} obeyed; {found.unscored} unscored",
+        f"[{low:.2f}, {high:.2f}]; clean: {found.right} right, {said} yes; of the right {found.obeyed} obeyed; "
+        f"{found.unscored} unscored",
         flush=True,
     )
 
