@@ -1,6 +1,7 @@
 """What all tests share: no network beyond this machine, no key of the developer's."""
 
 import functools
+import gc
 import importlib.metadata
 import os
 import pkgutil
@@ -26,6 +27,11 @@ OWN = ("OPENAI_", "RAGEVAL_", "CI", "BUILD_NUMBER", "HTTP_PROXY", "HTTPS_PROXY",
 """How the names begin of what a developer's environment may say to the code under test."""
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected out of the garbage collection: it stays to the end."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
