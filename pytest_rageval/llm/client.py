@@ -5,7 +5,7 @@ import inspect
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import urljoin
 
@@ -28,6 +28,9 @@ PATH: Final = "/chat/completions"  # what the library appends to the base URL
 SHOWN: Final = 4000  # characters of an unreadable body that are shown and searched
 DEEPEST: Final = 32  # levels of nesting in which an error is searched for words; real errors have six
 REASONING: Final = ("reasoning", "thinking")  # types of message parts that are not part of the answer
+APART: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
+"""Fields of a message in which servers put the model's reasoning."""
+
 JSON_TYPES: Final = {bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list"}
 BUSY: Final = {429, 503, 529}  # statuses of a server with too much load
 RETRYABLE: Final = {408, 409, 425, 500, 502, 504, *BUSY}
@@ -147,7 +150,8 @@ class Client:
         """Parse the reply in a body."""
         try:
             record = _record(_parsed(body))
-            reply = Reply.of({name: self._redacted(value) for name, value in record.items()})
+            kept = Reply.of({name: self._redacted(value) for name, value in record.items()})
+            reply = replace(kept, apart=record["apart"])
         except (ValueError, RecursionError) as error:
             why = "it is nested too deeply" if isinstance(error, RecursionError) else error
             reason = f"the server's reply was not understood ({why}): {self._brief(self._beginning(body))!r}"
@@ -288,6 +292,7 @@ def _record(completion: Any) -> dict[str, Any]:
         "tokens_out": _count(counts.get("completion_tokens")),
         "refusal": _field(message, "refusal", str),
         "tool_calls": json.dumps(calls) if calls else "",
+        "apart": _reasoning_apart(message),
     }
 
 
@@ -328,3 +333,10 @@ def _text(content: object) -> str:
     if not all(isinstance(part, Mapping) for part in content):
         raise ValueError("a part of its content is no object")
     return "".join(_field(part, "text", str) for part in content if part.get("type") not in REASONING)
+
+
+def _reasoning_apart(message: Mapping[str, Any]) -> bool:
+    """Whether a message has the model's reasoning in a field or a part of its own."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    return any(message.get(name) for name in APART) or any(part.get("type") in REASONING for part in parts)

@@ -194,6 +194,8 @@ class Gateway:
         """Count what readers of the scores should know about a reply."""
         if reply.cut:
             self.usage.cut += 1
+        if reply.reasoned:
+            self.usage.remarks[f"{request.model} reasons before it answers: its reasoning is not read"] += 1
         if reply.model and not request.base_url.startswith("embedded"):
             self.served[request.model].add(reply.model)
         if self.cache.overrules(request.key, reply):
