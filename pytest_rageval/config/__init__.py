@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.config.options import OPTIONS, Option
-from pytest_rageval.config.settings import EMBEDDED, BaseURL, Settings, public_url
+from pytest_rageval.config.settings import EMBEDDED, Api, BaseURL, Settings, public_url
 from pytest_rageval.errors import InputError
 
-__all__ = ["EMBEDDED", "OPTIONS", "BaseURL", "Option", "Settings", "public_url", "resolve"]
+__all__ = ["EMBEDDED", "OPTIONS", "Api", "BaseURL", "Option", "Settings", "public_url", "resolve"]
 
 SECRET_SIGNS: Final = frozenset("@?#")
 """A URL with one of these may contain a password or a key."""
