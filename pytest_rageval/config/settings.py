@@ -9,7 +9,10 @@ from urllib.parse import unquote, unquote_plus, urlsplit, urlunsplit
 
 from pytest_rageval.secret import Secret
 
-__all__ = ["EMBEDDED", "BaseURL", "Settings", "public_url"]
+__all__ = ["EMBEDDED", "Api", "BaseURL", "Settings", "public_url"]
+
+Api = Literal["chat", "responses"]
+"""The path that models are asked at: `/chat/completions` or `/responses`, for models that have no other."""
 
 ALLOWED: Final = "expected a URL that begins with http:// or https://"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from pytest_rageval.config import BaseURL
+from pytest_rageval.config import Api, BaseURL
 from pytest_rageval.errors import InputError, ServerError, require
 from pytest_rageval.fingerprint import file_digest
 from pytest_rageval.secret import Credentials, Secret
@@ -56,6 +56,10 @@ class Server(Protocol):
     def in_flight(self) -> int | None:
         """The most requests at once; None for a server that limits them itself."""
 
+    @property
+    def api(self) -> Api:
+        """The path that its models are asked at."""
+
     async def address(self) -> str:
         """Return the URL for requests; starts the embedded server."""
 
@@ -71,6 +75,8 @@ class RemoteServer:
         url: BaseURL | str = DEFAULT_BASE_URL,
         api_key: Secret | str | None = None,
         in_flight: int | None = None,
+        *,
+        api: Api = "chat",
     ) -> None:
         place = BaseURL.parse(url) if isinstance(url, str) else url
         key = Secret(api_key) if isinstance(api_key, str) else api_key
@@ -78,6 +84,7 @@ class RemoteServer:
         self.base_url = place.public
         self.credentials = Credentials(key, place.login, place.query)
         self.in_flight = in_flight
+        self.api = api
 
     def __repr__(self) -> str:
         return f"RemoteServer({self.base_url!r})"
@@ -96,6 +103,7 @@ class EmbeddedServer:
     credentials = Credentials()
     # It answers one request at a time; waiting in its queue would count towards the timeout.
     in_flight: int | None = 1
+    api: Api = "chat"
 
     # A name without the port, which changes, and with the thread count, which changes replies.
     base_url = f"embedded:threads={THREADS}"
