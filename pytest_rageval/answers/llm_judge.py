@@ -234,6 +234,7 @@ class LLMJudge:
         limit = {} if self.max_tokens is None else {"max_tokens": self.max_tokens}
         return Request(
             base_url=self.server.base_url,
+            api=self.server.api,
             model=self.model,
             messages=({"role": "user", "content": prompt},),
             parameters={"temperature": self.poll.temperature, **limit, **parameters},

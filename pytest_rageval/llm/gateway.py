@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
+from pytest_rageval.config import Api
 from pytest_rageval.errors import PLAN_MARK, MissingReplyError, RagevalError, Unscored
 from pytest_rageval.llm.budget import Budget, Limits, Purchase, most_tokens_out, prompt_tokens
 from pytest_rageval.llm.cache import Cache
-from pytest_rageval.llm.client import Client
 from pytest_rageval.llm.messages import (
     OF_ONE_RUN,
     Reply,
@@ -218,7 +218,7 @@ class LiveSource:
     pace: Pace
     prompts: bool = False
     _store_error: RagevalError | None = None
-    _senders: dict[str, tuple[Sender, asyncio.Semaphore]] = field(default_factory=dict)
+    _senders: dict[tuple[str, Api], tuple[Sender, asyncio.Semaphore]] = field(default_factory=dict)
 
     async def obtain(self, server: Server, request: Request) -> Reply:
         """Return the reply from the server, or from another process that has requested it."""
@@ -285,14 +285,15 @@ class LiveSource:
 
     def _sender(self, server: Server) -> tuple[Sender, asyncio.Semaphore]:
         """Return the sender to a server, with the semaphore of its claims."""
-        if server.base_url not in self._senders:
+        place = server.base_url, server.api
+        if place not in self._senders:
             pace = self.pace
             most = min(pace.concurrency, server.in_flight or pace.concurrency)
             limiter = Limiter(most, rpm=pace.rpm, tpm=pace.tpm)
-            client = Client(server, timeout_s=pace.timeout_s)
+            client = server.client(timeout_s=pace.timeout_s)
             sender = Sender(client, limiter, pace.timeout_s, pace.retries, pace.patience_s)
-            self._senders[server.base_url] = sender, asyncio.Semaphore(2 * most)
-        return self._senders[server.base_url]
+            self._senders[place] = sender, asyncio.Semaphore(2 * most)
+        return self._senders[place]
 
 
 class _LeaseLost(Exception):  # noqa: N818 - control flow, not an error

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Final, TypedDict, TypeVar, cast
 
+from pytest_rageval.config import Api
 from pytest_rageval.errors import Unscored
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.reasoning import without_reasoning
@@ -59,6 +60,7 @@ class Request:
     parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
     sample: int = 0  # 0, 1, 2 … distinguishes repeated draws of the same prompt; it is not sent
     parts: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
+    api: Api = "chat"  # the path that it is sent to
 
     @cached_property
     def key(self) -> str:
@@ -68,7 +70,9 @@ class Request:
             "parameters": dict(self.parameters),
         }
         names = {"base_url": self.base_url, "model": self.model, "sample": self.sample}
-        return digest({"schema": KEY_SCHEMA, **names, **plain})
+        # Absent where it is the usual one: keys are as they were when there was no other.
+        other = {} if self.api == "chat" else {"api": self.api}
+        return digest({"schema": KEY_SCHEMA, **names, **other, **plain})
 
 
 class TooLarge(Unscored):
@@ -196,6 +200,7 @@ class RequestSummary(TypedDict, total=False):
 
     base_url: str
     model: str
+    api: str  # where it is not that of chat completions
     parameters: dict[str, Any]
     sample: int
     parts: dict[str, str]
@@ -211,6 +216,8 @@ def request_summary(request: Request, *, prompts: bool = False) -> RequestSummar
         "sample": request.sample,
         "parts": {name: _hash(text) for name, text in _parts(request).items()},
     }
+    if request.api != "chat":
+        summary["api"] = request.api
     if prompts:
         summary["messages"] = _plain(request.messages)
     return summary
@@ -220,7 +227,7 @@ def read_summary(found: object) -> RequestSummary:
     """Return a summary that was read from a file; {} where it is none."""
     if not isinstance(found, dict):
         return {}
-    texts = all(isinstance(found.get(name, ""), str) for name in ("base_url", "model"))
+    texts = all(isinstance(found.get(name, ""), str) for name in ("base_url", "model", "api"))
     objects = all(isinstance(found.get(name, {}), dict) for name in ("parameters", "parts"))
     known = {name: value for name, value in found.items() if name != RUN} if texts and objects else {}
     return cast("RequestSummary", known)
@@ -273,7 +280,7 @@ def _facts(summary: RequestSummary) -> dict[tuple[str, ...], Any]:
     """Flatten a summary to values by path."""
     values = cast("Mapping[str, Any]", summary)
     facts: dict[tuple[str, ...], Any] = {
-        (name,): values[name] for name in ("model", "base_url", "sample") if name in values
+        (name,): values[name] for name in ("model", "base_url", "api", "sample") if name in values
     }
     for name in ("parameters", "parts"):
         inner = values.get(name)

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from pytest_rageval.config import Api, BaseURL
 from pytest_rageval.errors import InputError, ServerError, require
 from pytest_rageval.fingerprint import file_digest
+from pytest_rageval.llm.client import Client, Endpoint
 from pytest_rageval.secret import Credentials, Secret
 
 __all__ = [
@@ -41,33 +42,29 @@ PURPOSE: Final = (
 )
 
 
-class Server(Protocol):
-    """An OpenAI-compatible server."""
-
-    @property
-    def base_url(self) -> str:
-        """A name that does not change, part of every request's key."""
-
-    @property
-    def credentials(self) -> Credentials:
-        """Sent with each request, never shown or kept."""
+class Server(Endpoint, Protocol):
+    """Where models answer: mostly an OpenAI-compatible server."""
 
     @property
     def in_flight(self) -> int | None:
         """The most requests at once; None for a server that limits them itself."""
 
-    @property
-    def api(self) -> Api:
-        """The path that its models are asked at."""
-
-    async def address(self) -> str:
-        """Return the URL for requests; starts the embedded server."""
+    def client(self, *, timeout_s: float) -> Client:
+        """Return what sends requests to it, each once; `timeout_s` is for a whole reply."""
 
     def close(self) -> None:
         """Stop the server if `address` started it."""
 
 
-class RemoteServer:
+class _Connected:
+    """A server that is asked over HTTP."""
+
+    def client(self: Endpoint, *, timeout_s: float) -> Client:
+        """Return a client of the `openai` library."""
+        return Client(self, timeout_s=timeout_s)
+
+
+class RemoteServer(_Connected):
     """A server at a URL, which may contain user, password and query."""
 
     def __init__(
@@ -97,7 +94,7 @@ class RemoteServer:
         """Nothing was started."""
 
 
-class EmbeddedServer:
+class EmbeddedServer(_Connected):
     """A local model in a process of its own."""
 
     credentials = Credentials()
