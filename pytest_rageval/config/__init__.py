@@ -1,20 +1,41 @@
 """The options of a run and their precedence.
 
-`options` has the table of options, `settings` the resolved values, with the base URL and its secrets.
+`options` has the table of options, `tables` what `pyproject.toml` says of the models, `settings` the resolved values.
 """
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_rageval.config.base_url import BaseURL, public_url
+from pytest_rageval.config.models import Api, ModelSettings, Role, ServerSettings
 from pytest_rageval.config.options import OPTIONS, Option
-from pytest_rageval.config.settings import EMBEDDED, Api, BaseURL, Settings, public_url
+from pytest_rageval.config.parameters import REFUSED, combined
+from pytest_rageval.config.settings import EMBEDDED, JUDGE_KEY, PACE, Settings
+from pytest_rageval.config.tables import KEY_SOURCES, ROLES, Tables, read_tables
 from pytest_rageval.errors import InputError
+from pytest_rageval.secret import Secret
 
-__all__ = ["EMBEDDED", "OPTIONS", "Api", "BaseURL", "Option", "Settings", "public_url", "resolve"]
+__all__ = [
+    "EMBEDDED",
+    "OPTIONS",
+    "REFUSED",
+    "Api",
+    "BaseURL",
+    "ModelSettings",
+    "Option",
+    "Role",
+    "ServerSettings",
+    "Settings",
+    "combined",
+    "public_url",
+    "resolve",
+]
 
-SECRET_SIGNS: Final = frozenset("@?#")
-"""A URL with one of these may contain a password or a key."""
+SECRET_SIGNS: Final = frozenset("@?#{")
+"""A URL with one of these, or a JSON object, may contain a password or a key."""
+
+URL_VARIABLES: Final = {"base_url": "OPENAI_BASE_URL", "judge_base_url": "RAGEVAL_JUDGE_BASE_URL"}
 
 
 def resolve(
@@ -25,7 +46,7 @@ def resolve(
     invoked_in: Path,
     root: Path,
 ) -> Settings:
-    """Resolve the options of a run: command line over ini file over environment over default.
+    """Resolve the options of a run: command line, ini file, tables of `pyproject.toml`, environment, default.
 
     Args:
         command_line: texts by option name (a bool for switches, a list for repeatable options), None where
@@ -33,7 +54,7 @@ def resolve(
         ini: likewise; relative paths start from `root`.
         environ: environment variables.
         invoked_in: working directory of the command.
-        root: pytest's root directory.
+        root: pytest's root directory, with the `pyproject.toml` that is read.
 
     Raises:
         InputError: a value is not allowed, or two options contradict each other.
@@ -41,12 +62,13 @@ def resolve(
     values: dict[str, Any] = {
         "cache_dir": root / Settings.cache_dir,
         "baseline": root / Settings.baseline,
-        # Some shells leave a line feed at the end of `$(cat FILE)`.
-        "api_key": environ.get("OPENAI_API_KEY", "").strip() or None,
+        "api_key": _key(environ, "OPENAI_API_KEY"),
+        "judge_api_key": _key(environ, JUDGE_KEY),
         "gguf": environ.get("RAGEVAL_GGUF") or None,
         "ci": _is_ci(environ.get("CI")),
         "require_baseline": _is_ci(environ.get("CI")),
     }
+    tables = read_tables(root)
     for source, texts, base in (("ini", ini, root), ("flag", command_line, invoked_in)):
         for option in OPTIONS:
             raw = texts.get(option.name)
@@ -58,13 +80,46 @@ def resolve(
             values[option.name] = tuple(placed) if option.many else placed[0]
             if option.name == "baseline":
                 values["baseline_named"] = True
-    base_url = next(option for option in OPTIONS if option.name == "base_url")
-    if "base_url" not in values and (url := environ.get("OPENAI_BASE_URL", "").strip()):
-        values["base_url"] = _parsed(base_url, "OPENAI_BASE_URL", url)
+            _overrule(tables, option.name, values[option.name])
+    for option in OPTIONS:
+        variable = URL_VARIABLES.get(option.name, "")
+        if option.name not in values and (url := environ.get(variable, "").strip()):
+            values[option.name] = _parsed(option, variable, url)
+    values["tables"] = {role: _with_key(table, environ) for role, table in tables.items()}
     settings = Settings(**values)
     for message in _contradictions(settings):
         raise InputError(message)
     return settings
+
+
+def _overrule(tables: Tables, name: str, value: Any) -> None:
+    """Remove what an option says from the tables; a limit of calls or of cost is for the run, and theirs holds too."""
+    key = name.removeprefix("judge_")
+    roles: tuple[Role, ...] = ("judge",) if key != name else ("generator",)
+    for role in ROLES if name in PACE else roles:
+        table = tables.get(role, {})
+        if key == "base_url" and table.get(key, value) != value:
+            # The key is for the server in the table, and no other.
+            for where in KEY_SOURCES:
+                table.pop(where, None)
+        if key not in {"max_calls", "max_cost"}:
+            table.pop(key, None)
+
+
+def _with_key(table: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of the settings: with the key itself where the table names its environment variable."""
+    values = {name: value for name, value in table.items() if name not in KEY_SOURCES}
+    if variable := table.get("api_key_env"):
+        values |= {"key_name": variable, "needs_key": True, "api_key": _key(environ, variable)}
+    if command := table.get("api_key_command"):
+        values |= {"key_command": command, "api_key": None}
+    return values
+
+
+def _key(environ: Mapping[str, str], name: str) -> Secret | None:
+    # Some shells leave a line feed at the end of `$(cat FILE)`.
+    text = environ.get(name, "").strip()
+    return Secret(text) if text else None
 
 
 def _contradictions(settings: Settings) -> Iterator[str]:

@@ -5,7 +5,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from pytest_rageval.config.settings import BaseURL, Settings
+from pytest_rageval.config.base_url import BaseURL
+from pytest_rageval.config.parameters import parse_parameters
+from pytest_rageval.config.settings import Settings
 
 __all__ = ["OPTIONS", "Option"]
 
@@ -112,6 +114,14 @@ OPTIONS: Final = (
            "judge each pair of long answers in both orders, and count a verdict that changes with the order as a tie"),
     Option("base_url", BaseURL.parse, "URL",
            "OpenAI-compatible server; default: OPENAI_BASE_URL, or OpenAI's own", private=True),
+    Option("judge_base_url", BaseURL.parse, "URL",
+           "server of the model that compares answers; default: RAGEVAL_JUDGE_BASE_URL, or the server of the "
+           "generating one; its key is in RAGEVAL_JUDGE_API_KEY", private=True),
+    Option("parameters", parse_parameters, "JSON",
+           "parameters of each request to the generating model, such as '{\"reasoning_effort\": \"low\"}'; they "
+           "replace the package's own, such as temperature", private=True),
+    Option("judge_parameters", parse_parameters, "JSON",
+           "the same for the model that compares answers, which has none by default", private=True),
     Option("comparator", str, "EXPRESSION",
            "how two answers are compared: names of comparators and answer measures with and, or and thresholds, such "
            "as 'judge or em' or 'f1>=0.5'"),
