@@ -187,7 +187,7 @@ class Client:
             raise TooLarge(f"the reply has {size:,} characters, and at most {MOST_TEXT:,} are read")
         return reply
 
-    def _mapped(self, request: Request, error: "OpenAIError") -> Exception:  # noqa: PLR0911 - a case a line
+    def _mapped(self, request: Request, error: "OpenAIError") -> Exception:
         """Turn an error of the library into ours."""
         import openai  # noqa: PLC0415 - loaded by now
 
@@ -207,7 +207,7 @@ class Client:
         answer = _refusal(error.body) or {"message": self._beginning(error.response.content) or error.message}
         return self._by_status(request, status, answer, error.response.headers)
 
-    def _by_status(
+    def _by_status(  # noqa: PLR0911 - a case a line
         self, request: Request, status: int, answer: Mapping[str, Any], headers: Mapping[str, str]
     ) -> Exception:
         """Return our error for a status of HTTP other than 200, with the error that came with it."""

@@ -160,13 +160,17 @@ def test_parameters_that_it_lacks_are_left_out() -> None:
         (404, "This model is only supported in v1/responses and not in v1/chat/completions."),
         (
             404,
-            "This is not a chat model and thus not supported in the v1/chat/completions endpoint. Did you mean to use "
-            "v1/completions?",
+            (
+                "This is not a chat model and thus not supported in the v1/chat/completions endpoint. "
+                "Did you mean to use v1/completions?"
+            ),
         ),
         (
             400,
-            "The chatCompletion operation does not work with the specified model, gpt-5-codex. Please choose different "
-            "model and try again.",
+            (
+                "The chatCompletion operation does not work with the specified model, gpt-5-codex. "
+                "Please choose different model and try again."
+            ),
         ),
     ],
 )
