@@ -6,14 +6,15 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import urljoin
 
 from pytest_rageval.config import public_url
 from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
 from pytest_rageval.llm.messages import MOST_TEXT, MOST_TOKENS, Reply, Request, TooLarge, well_formed
 from pytest_rageval.llm.rate_limits import retry_after, until_reset
-from pytest_rageval.llm.servers import Server
+from pytest_rageval.llm.servers import URL_OPTIONS, Server
+from pytest_rageval.secret import Credentials
 
 if TYPE_CHECKING:
     from openai import APIStatusError, OpenAIError
@@ -67,6 +68,13 @@ class Refused(Unscored):
         self.answer = answer
 
 
+class _KeyRefused(NamedTuple):
+    """The error for a refused request, and the credentials that were sent with it."""
+
+    error: Exception
+    credentials: Credentials
+
+
 class Client:
     """Sends requests to one server, each once; `timeout_s` is for a whole reply."""
 
@@ -92,6 +100,10 @@ class Client:
             Unscored: this request failed, others may succeed; TooLarge where its answer is too large to be used.
         """
         response = await self._respond(request, parameters)
+        if isinstance(response, _KeyRefused) and await self._server.renew_key(response.credentials):
+            response = await self._respond(request, parameters)
+        if isinstance(response, _KeyRefused):
+            response = response.error
         if isinstance(response, Exception):
             # Raised outside the handlers: without the library's frames, which hold the key.
             raise response
@@ -100,6 +112,7 @@ class Client:
     async def _respond(self, request: Request, parameters: Mapping[str, Any]) -> Any:
         """Return the library's response, or the error as a value."""
         address = await self._server.address()
+        credentials = self._server.credentials
         # Imported here: 0.8 s, which a run from the cache must not pay.
         import openai  # noqa: PLC0415
 
@@ -107,11 +120,12 @@ class Client:
 
         try:
             if self._connection is None:
-                self._connection = Connection(address, self._server.credentials, timeout_s=self._timeout_s)
+                self._connection = Connection(address, credentials, timeout_s=self._timeout_s)
                 completions = self._connection.client.chat.completions
                 # Kept, since each look-up wraps all methods of the library anew.
                 self._create = completions.with_raw_response.create
                 self._known = inspect.signature(completions.create).parameters.keys()
+            self._connection.use(credentials)
             async with asyncio.timeout(self._timeout_s):
                 messages: Any = [
                     {name: well_formed(value) for name, value in message.items()}
@@ -123,7 +137,9 @@ class Client:
         except (TimeoutError, openai.APITimeoutError):
             return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
         except openai.OpenAIError as error:
-            return self._mapped(request, error)
+            mapped = self._mapped(request, error)
+            refused = isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError)
+            return _KeyRefused(mapped, credentials) if refused else mapped
         except (TypeError, UnicodeError) as error:
             return Unscored(f"a parameter of the request cannot be sent: {self._redacted(str(error))}")
         except Exception as error:  # noqa: BLE001 - raised without its frames
@@ -201,7 +217,7 @@ class Client:
         """Return the error for a server that was never reached."""
         return ServerError(
             f"No server answers at {self._server.base_url} ({reason}; tried {attempts} times).\n"
-            "Start it, or name another with --rageval-base-url or OPENAI_BASE_URL. "
+            f"Start it, or name another with {URL_OPTIONS[self._server.role]}. "
             "Replies received before are in the cache."
         )
 
@@ -217,19 +233,22 @@ class Client:
 
     def _refused(self, status: int) -> str:
         credentials = self._server.credentials
-        key, remedy = "a request without a key", "Set OPENAI_API_KEY to a key of this server"
+        server, name = self._server, self._server.key_name
+        key, remedy = "a request without a key", f"Set {name} to a key of this server"
         if credentials.login is not None:
             key, remedy = "the user and the password in the base URL", "Correct them"
+        elif server.key_command:
+            key, remedy = f"the key that {server.key_command[0]!r} printed", "Run that command in a terminal"
         elif credentials.api_key is not None:
-            key = "the key in OPENAI_API_KEY"
+            key = f"the key in {name}"
         return (
-            f"The server at {self._server.base_url} refused {key} (status {status}).\n"
-            f"{remedy}, or name another server with --rageval-base-url."
+            f"The server at {server.base_url} refused {key} (status {status}).\n"
+            f"{remedy}, or name another server with {URL_OPTIONS[server.role]}."
         )
 
     def _moved(self, error: "APIStatusError") -> str:
         here = f"The server at {self._server.base_url} answers with a redirect (status {error.status_code})"
-        remedy = "Set the base URL (--rageval-base-url or OPENAI_BASE_URL) to"
+        remedy = f"Set the base URL ({URL_OPTIONS[self._server.role]}) to"
         try:
             location = urljoin(str(error.request.url), error.response.headers["location"])
             there = self._redacted(public_url(location).partition("?")[0])
