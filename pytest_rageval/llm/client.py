@@ -4,12 +4,12 @@ import asyncio
 import inspect
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 from urllib.parse import urljoin
 
-from pytest_rageval.config import Api, public_url
+from pytest_rageval.config import Api, Role, public_url
 from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
 from pytest_rageval.llm import completions, responses
 from pytest_rageval.llm.messages import MOST_TEXT, Reply, Request, TooLarge, well_formed
@@ -21,10 +21,16 @@ if TYPE_CHECKING:
 
     from pytest_rageval.llm.connection import Connection
 
-__all__ = ["Client", "Endpoint", "Refused", "RetryableError"]
+__all__ = ["URL_OPTIONS", "Client", "Endpoint", "Refused", "RetryableError", "known_first", "refusal_in"]
 
 SHOWN: Final = 4000  # characters of an unreadable body that are shown and searched
 DEEPEST: Final = 32  # levels of nesting in which an error is searched for words; real errors have six
+URL_OPTIONS: Final[Mapping[Role, str]] = {
+    "generator": "--rageval-base-url or OPENAI_BASE_URL",
+    "judge": "--rageval-judge-base-url or RAGEVAL_JUDGE_BASE_URL",
+}
+"""What names the server of a model."""
+
 BUSY: Final = {429, 503, 529}  # statuses of a server with too much load
 RETRYABLE: Final = {408, 409, 425, 500, 502, 504, *BUSY}
 
@@ -88,8 +94,30 @@ class Endpoint(Protocol):
     def api(self) -> Api:
         """The path that its models are asked at."""
 
+    @property
+    def role(self) -> Role:
+        """The model whose settings name it."""
+
+    @property
+    def key_name(self) -> str:
+        """The environment variable where its key is looked for."""
+
+    @property
+    def key_command(self) -> tuple[str, ...]:
+        """The command that prints its key; empty for none."""
+
     async def address(self) -> str:
         """Return the URL for requests; starts the embedded server."""
+
+    async def renew_key(self, refused: Credentials) -> bool:
+        """Return whether there is another key than the refused one."""
+
+
+class _KeyRefused(NamedTuple):
+    """The error for a refused request, and the credentials that were sent with it."""
+
+    error: Exception
+    credentials: Credentials
 
 
 class Client:
@@ -118,6 +146,10 @@ class Client:
             Unscored: this request failed, others may succeed; TooLarge where its answer is too large to be used.
         """
         response = await self._respond(request, parameters)
+        if isinstance(response, _KeyRefused) and await self._server.renew_key(response.credentials):
+            response = await self._respond(request, parameters)
+        if isinstance(response, _KeyRefused):
+            response = response.error
         if isinstance(response, Exception):
             # Raised outside the handlers: without the library's frames, which hold the key.
             raise response
@@ -126,6 +158,7 @@ class Client:
     async def _respond(self, request: Request, parameters: Mapping[str, Any]) -> Any:
         """Return the library's response, or the error as a value."""
         address = await self._server.address()
+        credentials = self._server.credentials
         # Imported here: 0.8 s, which a run from the cache must not pay.
         import openai  # noqa: PLC0415
 
@@ -133,34 +166,30 @@ class Client:
 
         try:
             if self._connection is None:
-                self._connection = Connection(address, self._server.credentials, timeout_s=self._timeout_s)
+                self._connection = Connection(address, credentials, timeout_s=self._timeout_s)
                 methods = self._api.method(self._connection.client)
                 # Kept, since each look-up wraps all methods of the library anew.
                 self._create = methods.with_raw_response.create
                 self._known = inspect.signature(methods.create).parameters.keys()
+            self._connection.use(credentials)
             async with asyncio.timeout(self._timeout_s):
                 messages = [
                     {name: well_formed(value) for name, value in message.items()}
                     for message in request.messages
                 ]
                 arguments = self._api.arguments(messages, parameters)
-                return await self._create(model=request.model, **self._known_first(arguments))
+                return await self._create(model=request.model, **known_first(arguments, self._known))
         except (TimeoutError, openai.APITimeoutError):
             return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
         except openai.OpenAIError as error:
-            return self._mapped(request, error)
+            mapped = self._mapped(request, error)
+            refused = isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError)
+            return _KeyRefused(mapped, credentials) if refused else mapped
         except (TypeError, UnicodeError) as error:
             return Unscored(f"a parameter of the request cannot be sent: {self._redacted(str(error))}")
         except Exception as error:  # noqa: BLE001 - raised without its frames
             error.__cause__ = error.__context__ = None
             return error.with_traceback(None)
-
-    def _known_first(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Split off the parameters that only the server knows into `extra_body`."""
-        known = {name: value for name, value in parameters.items() if name in self._known}
-        unknown = {name: value for name, value in parameters.items() if name not in self._known}
-        extra = {"extra_body": {**unknown, **known.get("extra_body", {})}} if unknown else {}
-        return known | extra
 
     async def close(self) -> None:
         """Close the connections."""
@@ -204,7 +233,9 @@ class Client:
         status = error.status_code
         if 300 <= status < 400:  # noqa: PLR2004 - as HTTP numbers redirects
             return ServerError(self._moved(error))
-        answer = _refusal(error.body) or {"message": self._beginning(error.response.content) or error.message}
+        answer = refusal_in(error.body) or {
+            "message": self._beginning(error.response.content) or error.message
+        }
         return self._by_status(request, status, answer, error.response.headers)
 
     def _by_status(  # noqa: PLR0911 - a case a line
@@ -239,7 +270,7 @@ class Client:
         """Return the error for a server that was never reached."""
         return ServerError(
             f"No server answers at {self._server.base_url} ({reason}; tried {attempts} times).\n"
-            "Start it, or name another with --rageval-base-url or OPENAI_BASE_URL. "
+            f"Start it, or name another with {URL_OPTIONS[self._server.role]}. "
             "Replies received before are in the cache."
         )
 
@@ -271,19 +302,22 @@ class Client:
 
     def _refused(self, status: int, detail: str) -> str:  # noqa: ARG002 - it may hold a part of the key
         credentials = self._server.credentials
-        key, remedy = "a request without a key", "Set OPENAI_API_KEY to a key of this server"
+        server, name = self._server, self._server.key_name
+        key, remedy = "a request without a key", f"Set {name} to a key of this server"
         if credentials.login is not None:
             key, remedy = "the user and the password in the base URL", "Correct them"
+        elif server.key_command:
+            key, remedy = f"the key that {server.key_command[0]!r} printed", "Run that command in a terminal"
         elif credentials.api_key is not None:
-            key = "the key in OPENAI_API_KEY"
+            key = f"the key in {name}"
         return (
-            f"The server at {self._server.base_url} refused {key} (status {status}).\n"
-            f"{remedy}, or name another server with --rageval-base-url."
+            f"The server at {server.base_url} refused {key} (status {status}).\n"
+            f"{remedy}, or name another server with {URL_OPTIONS[server.role]}."
         )
 
     def _moved(self, error: "APIStatusError") -> str:
         here = f"The server at {self._server.base_url} answers with a redirect (status {error.status_code})"
-        remedy = "Set the base URL (--rageval-base-url or OPENAI_BASE_URL) to"
+        remedy = f"Set the base URL ({URL_OPTIONS[self._server.role]}) to"
         try:
             location = urljoin(str(error.request.url), error.response.headers["location"])
             there = self._redacted(public_url(location).partition("?")[0])
@@ -308,6 +342,14 @@ class Client:
         return self._server.credentials.redacted(value) if isinstance(value, str) else value
 
 
+def known_first(arguments: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Split off the arguments that a method of the library does not have, for the server, into `extra_body`."""
+    known = {name: value for name, value in arguments.items() if name in names}
+    unknown = {name: value for name, value in arguments.items() if name not in names}
+    extra = {"extra_body": {**unknown, **known.get("extra_body", {})}} if unknown else {}
+    return known | extra
+
+
 def _parsed(body: bytes) -> Any:
     """Parse a body; ValueError says why it is not JSON."""
     reasons = {UnicodeDecodeError: "it is not UTF-8", json.JSONDecodeError: "it is no JSON"}
@@ -318,7 +360,7 @@ def _parsed(body: bytes) -> Any:
         raise ValueError(why) from None
 
 
-def _refusal(body: object) -> Mapping[str, Any] | None:
+def refusal_in(body: object) -> Mapping[str, Any] | None:
     """Return an error's body; None where it is no object or nested too deeply."""
     if isinstance(body, list) and len(body) == 1 and isinstance(body[0], Mapping):
         # Google's servers put the object in a list.

@@ -27,6 +27,7 @@ __all__ = [
     "Request",
     "RequestSummary",
     "TooLarge",
+    "described",
     "difference",
     "empty_reason",
     "nearest",
@@ -221,6 +222,19 @@ def request_summary(request: Request, *, prompts: bool = False) -> RequestSummar
     if prompts:
         summary["messages"] = _plain(request.messages)
     return summary
+
+
+def described(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters for a fingerprint: each a text, a number or null, as its JSON or a hash where it is longer.
+
+    >>> described({"temperature": 0.5, "chat_template_kwargs": {"enable_thinking": False}})
+    {'temperature': 0.5, 'chat_template_kwargs': '{"enable_thinking": false}'}
+    """
+    shown = {name: _shown(name, value) for name, value in parameters.items()}
+    return {
+        name: json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
+        for name, value in shown.items()
+    }
 
 
 def read_summary(found: object) -> RequestSummary:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_rageval.answers.comparators import CanonicalComparator
 from pytest_rageval.answers.judge_protocol import Rating
-from pytest_rageval.config import EMBEDDED, Settings
+from pytest_rageval.config import EMBEDDED, ModelSettings, ServerSettings, Settings
 from pytest_rageval.errors import InputError
 from pytest_rageval.model import Document
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_rageval.answers.llm_judge import LLMJudge
     from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator
     from pytest_rageval.llm.gateway import Gateway
-    from pytest_rageval.llm.servers import EmbeddedServer, RemoteServer, Server
+    from pytest_rageval.llm.servers import EmbeddedServer, Pace, RemoteServer, Server
     from pytest_rageval.prompts.rendering import Prompts
 
 __all__ = ["DefaultGenerator", "DefaultJudge", "Models"]
@@ -24,9 +24,10 @@ __all__ = ["DefaultGenerator", "DefaultJudge", "Models"]
 class Models:
     """Models built from the options, each at its first use, and imported then: ranking measures need none."""
 
-    def __init__(self, settings: Settings, gateway: "Callable[[], Gateway]") -> None:
+    def __init__(self, settings: Settings, gateway: "Callable[[], Gateway]", *, workers: int = 1) -> None:
         self.settings = settings
         self._gateway = gateway
+        self._workers = workers
         self._embedded_server: EmbeddedServer | None = None
 
     @cached_property
@@ -34,27 +35,37 @@ class Models:
         """The model that answers.
 
         Raises:
-            InputError: a key or a base URL is set, but no model is named.
+            InputError: a key or a base URL is set, but no model is named; or the local model is given parameters.
         """
         from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator  # noqa: PLC0415 - see the class
 
-        settings = self.settings
+        settings, named = self.settings, self.settings.generator
         if settings.embedded:
+            if named.parameters:
+                raise InputError(
+                    f"Parameters are set ({', '.join(named.parameters)}), and the {EMBEDDED} model takes none.\n"
+                    "Name a model at a server with --rageval-model, or leave --rageval-parameters out."
+                )
             from pytest_rageval.llm.servers import EmbeddedServer, weights_in_force  # noqa: PLC0415
 
             # Its process starts at the first request.
             server = self._embedded_server = EmbeddedServer(weights_in_force(settings.gguf))
             model = f"{server.weights.name}@{server.weights.fingerprint[:12]}"
             return EmbeddedGenerator(self._gateway(), server, model)
-        if settings.model is None:
-            found = "--rageval-base-url or OPENAI_BASE_URL" if settings.base_url else "OPENAI_API_KEY"
+        if named.model is None:
+            key = "api_key_command" if named.server.key_command else named.server.key_name
+            found = "--rageval-base-url or OPENAI_BASE_URL" if named.server.base_url else key
             raise InputError(
                 f"{found} is set, but no model is named.\n"
                 f"Name one with --rageval-model NAME or rageval_model in the ini file; "
                 f"'{EMBEDDED}' is the local model."
             )
         return LLMGenerator(
-            self._gateway(), self.remote_server, settings.model, max_tokens=settings.max_tokens
+            self._gateway(),
+            self.server_of(named),
+            named.model,
+            max_tokens=settings.max_tokens,
+            parameters=named.parameters,
         )
 
     @cached_property
@@ -64,23 +75,60 @@ class Models:
         Raises:
             InputError: as for the generator.
         """
-        settings, model = self.settings, self.settings.llm_judge
+        settings, model, named = self.settings, self.settings.llm_judge, self.settings.judge
         if model is not None:
             from pytest_rageval.answers.llm_judge import LLMJudge, Poll  # noqa: PLC0415 - see the class
 
             poll = Poll(settings.judge_votes)
-            return LLMJudge(self._gateway(), self.remote_server, model, settings.max_tokens, poll)
+            return LLMJudge(
+                self._gateway(),
+                self.server_of(named),
+                model,
+                settings.max_tokens,
+                poll,
+                parameters=named.parameters,
+            )
+        if named.server != settings.generator.server or named.parameters:
+            raise InputError(
+                "The judge has a server or parameters of its own, but no model is named that judges.\n"
+                "Name one with --rageval-judge-model NAME or rageval_judge_model in the ini file."
+            )
         if not settings.embedded:
             # No model is named at all: the generator's error has the remedy.
             _ = self.generator
         return CanonicalComparator()
 
-    @cached_property
-    def remote_server(self) -> "RemoteServer":
-        """The server that the options name."""
-        from pytest_rageval.llm.servers import DEFAULT_BASE_URL, RemoteServer  # noqa: PLC0415 - see the class
+    def server_of(self, model: ModelSettings) -> "RemoteServer":
+        """The server of a model."""
+        from pytest_rageval.llm.budget import Limits  # noqa: PLC0415 - see the class
+        from pytest_rageval.llm.servers import DEFAULT_BASE_URL, RemoteServer  # noqa: PLC0415
 
-        return RemoteServer(self.settings.base_url or DEFAULT_BASE_URL, self.settings.api_key)
+        server = model.server
+        return RemoteServer(
+            server.base_url or DEFAULT_BASE_URL,
+            server.api_key,
+            api=server.api,
+            role=server.role,
+            key_name=server.key_name,
+            needs_key=server.needs_key,
+            key_command=server.key_command,
+            pace=self.pace(server),
+            limits=Limits(server.max_calls, server.max_cost, f"tool.rageval.models.{server.role}"),
+        )
+
+    def pace(self, limits: Settings | ServerSettings) -> "Pace":
+        """How fast this process asks a server: rates are those of the run, and processes do not see each other."""
+        from pytest_rageval.llm.servers import Pace  # noqa: PLC0415 - see the class
+
+        share = 1 / self._workers
+        return Pace(
+            concurrency=limits.concurrency,
+            timeout_s=limits.timeout,
+            retries=self.settings.retries,
+            rpm=limits.rpm and limits.rpm * share,
+            tpm=limits.tpm and limits.tpm * share,
+            patience_s=self.settings.patience,
+        )
 
     def generating(self) -> "tuple[Server, str]":
         """The server and the name of the model that answers; raises as `generator`."""

@@ -22,9 +22,9 @@ from pytest_rageval.llm import cache as cache_module
 from pytest_rageval.llm import sender as sender_module
 from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
-from pytest_rageval.llm.gateway import Access, Gateway, Pace
+from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.messages import Reply, Request, request_summary
-from pytest_rageval.llm.servers import RemoteServer, Server
+from pytest_rageval.llm.servers import Pace, RemoteServer, Server
 from pytest_rageval.llm.store import FILE, Entry
 from pytest_rageval.llm.usage import Usage
 from tests.unit.llm.scripted import Answer, ScriptedServer, completion, error, until
