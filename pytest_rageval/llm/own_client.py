@@ -12,17 +12,18 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pytest_rageval.config import Api, Role, is_secret_name, public_url
 from pytest_rageval.errors import CallableError, RagevalError, ServerError, Unscored
+from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.client import Client, RetryableError, known_first, refusal_in
 from pytest_rageval.llm.messages import Reply, Request, well_formed
 from pytest_rageval.llm.servers import NO_LIMITS, Pace
 from pytest_rageval.secret import Credentials, Secret
 from pytest_rageval.user_code import accepts, is_async
 
-__all__ = ["OwnClient", "OwnServer", "own_servers"]
+__all__ = ["OwnClient", "OwnFunction", "OwnServer", "own_functions"]
 
 ROLES: Final[tuple[Role, ...]] = ("generator", "judge")
 CALLED: Final = "(model, messages, **parameters)"
@@ -51,39 +52,55 @@ NAMED: Final = {
 """Beginnings of the names of exceptions that carry no status, and the status that they stand for."""
 
 
-def own_servers(client: object) -> dict[Role, "OwnServer"]:
-    """Return the servers that the value of the fixture `rageval_client` stands for, by the role of their model.
+class OwnFunction(NamedTuple):
+    """A function that is asked, and what the fixture calls it, for errors."""
+
+    function: object
+    name: str = "rageval_client"
+
+
+def own_functions(client: object) -> dict[Role, OwnFunction]:
+    """Return the functions in the value of the fixture `rageval_client`, by the role of the model that they ask.
 
     It is one function for both, or a mapping with a function for "generator", "judge" or each; None stands for none.
 
     Raises:
-        CallableError: it is anything else, or cannot be called as a client is.
+        CallableError: it is a mapping with other names.
     """
     if client is None:
         return {}
-    if isinstance(client, Mapping):
-        if not client or not client.keys() <= set(ROLES):
-            found = ", ".join(map(repr, client)) or "nothing"
-            raise CallableError(
-                f"rageval_client is a mapping with {found}.\\n"
-                'Return {"generator": function, "judge": function}, one of these, or one function for both.'
-            )
-        return {role: OwnServer(function, f"rageval_client[{role!r}]") for role, function in client.items()}
-    return dict.fromkeys(ROLES, OwnServer(client))
+    if not isinstance(client, Mapping):
+        return dict.fromkeys(ROLES, OwnFunction(client))
+    if not client or not client.keys() <= set(ROLES):
+        found = ", ".join(map(repr, client)) or "nothing"
+        raise CallableError(
+            f"rageval_client is a mapping with {found}.\n"
+            'Return {"generator": function, "judge": function}, one of these, or one function for both.'
+        )
+    return {role: OwnFunction(function, f"rageval_client[{role!r}]") for role, function in client.items()}
 
 
 class OwnServer:
-    """What the user's client reaches; `name` is that of the fixture, for errors."""
+    """What the user's client reaches. Two with the same function and settings are one server.
+
+    Raises:
+        CallableError: the function cannot be called as a client is.
+    """
 
     api: Api = "chat"
-    role: Role = "generator"
     key_name = ""
     key_command = ()
     in_flight: int | None = None
-    pace: Pace | None = None
-    limits = NO_LIMITS
 
-    def __init__(self, function: object, name: str = "rageval_client") -> None:
+    def __init__(
+        self,
+        own: OwnFunction,
+        *,
+        role: Role = "generator",
+        pace: Pace | None = None,
+        limits: Limits = NO_LIMITS,
+    ) -> None:
+        function, name = own
         if not callable(function):
             raise CallableError(
                 f"{name} is {type(function).__name__}, which cannot be called.\n"
@@ -101,8 +118,18 @@ class OwnServer:
             )
         self.function = function
         self.name = name
+        self.role = role
+        self.pace = pace
+        self.limits = limits
         self.base_url = _address(function)
-        self.credentials = Credentials(Secret("", _secrets_of_environment()))
+        self.credentials = Credentials(Secret("", _secrets(function)))
+        self._settings = (id(function), name, role, pace, limits)
+
+    def __eq__(self, other: object) -> bool:
+        return self._settings == other._settings if isinstance(other, OwnServer) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._settings)
 
     def __repr__(self) -> str:
         return f"OwnServer({self.base_url!r})"
@@ -110,7 +137,7 @@ class OwnServer:
     @property
     def label(self) -> str:
         """Its name in reports."""
-        return self.base_url
+        return self.base_url if self.role == "generator" else f"{self.base_url} ({self.role})"
 
     def client(self, *, timeout_s: float) -> "OwnClient":
         """Return what calls the function."""
@@ -184,7 +211,10 @@ class OwnClient(Client):
     def _as_json(self, returned: object) -> bytes | CallableError:
         try:
             completion = _fields(returned, COMPLETION)
-            choices = [_fields(choice, CHOICE) for choice in completion.get("choices") or ()]
+            found = completion.get("choices")
+            choices = [
+                _fields(choice, CHOICE) for choice in (found if isinstance(found, list | tuple) else ())
+            ]
             for choice in choices:
                 choice["message"] = _fields(choice.get("message"), MESSAGE)
             completion |= {"choices": choices, "usage": _fields(completion.get("usage"), USAGE)}
@@ -261,12 +291,18 @@ def _address(function: Any) -> str:
         return f"client:{fingerprint}"
     if isinstance(function, functools.partial):
         return _address(function.func)
-    owner = getattr(function, "__self__", None)
-    base_url = getattr(getattr(owner, "_client", None), "base_url", None)
+    base_url = getattr(_library_client(function), "base_url", None)
     if base_url is not None:
         return public_url(str(base_url)).rstrip("/")
     named = function if hasattr(function, "__qualname__") else type(function)
     return f"client:{_module(named)}.{named.__qualname__}"
+
+
+def _library_client(function: Any) -> Any:
+    """The `openai` client that a function is a method of, if it is one."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(getattr(function, "__self__", None), "_client", None)
 
 
 def _module(named: Any) -> str:
@@ -279,11 +315,14 @@ def _module(named: Any) -> str:
     return str(named.__module__)
 
 
-def _secrets_of_environment() -> Iterator[str]:
-    """Yield the keys in the environment, which an exception of the client may quote."""
+def _secrets(function: object) -> Iterator[str]:
+    """Yield the keys that an exception of the client may quote: those in the environment, and an `openai` client's."""
     for name, value in os.environ.items():
         if is_secret_name(name):
             yield value.strip()
+    key = getattr(_library_client(function), "api_key", None)
+    if isinstance(key, str):
+        yield key
 
 
 def _fields(value: Any, names: tuple[str, ...]) -> dict[str, Any]:

@@ -69,6 +69,7 @@ class Session:
         self._gateway: Gateway | None = None
         self.loop = PrivateLoop(threads=settings.threads, tick=tick and (lambda: tick(self._waits())))
         self.models = Models(settings, lambda: self.gateway, workers=self._context.workers)
+        self._own_models: list[tuple[object, Models]] = []
         self.sources = Sources(self.registry.formats)
         self.pipelines = Pipelines(settings, self.registry, self.loop)
         if settings.cassette or settings.prices:
@@ -90,6 +91,28 @@ class Session:
         from pytest_rageval.llm.api import LLM  # noqa: PLC0415 - see gateway
 
         return LLM(self.gateway, self.loop, self.models.generating)
+
+    def models_of(self, client: object) -> Models:
+        """The models that the user's client asks; those of the options' servers where it is None.
+
+        Raises:
+            CallableError: it cannot be a client.
+        """
+        if client is None:
+            return self.models
+        for known, models in self._own_models:
+            if known is client:
+                return models
+        models = Models(self.settings, lambda: self.gateway, workers=self._context.workers, client=client)
+        self._own_models.append((client, models))
+        return models
+
+    def llm_of(self, client: object) -> "LLM":
+        """The model that the user's client asks, for the user's own code; `llm` where it is None."""
+        from pytest_rageval.llm.api import LLM  # noqa: PLC0415 - see gateway
+
+        models = self.models_of(client)
+        return self.llm if models is self.models else LLM(self.gateway, self.loop, models.generating)
 
     @property
     def encoder(self) -> "CachedEncoder":
@@ -228,7 +251,8 @@ class Session:
         if self.loop.forked:
             # They belong to the parent process.
             return None
-        self.models.close()
+        for models in (self.models, *(own for _, own in self._own_models)):
+            models.close()
         if self._encoder is not None:
             self._encoder.close()
         return self.loop.close(None if self._gateway is None else self._gateway.close)
