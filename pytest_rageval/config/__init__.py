@@ -83,8 +83,8 @@ def resolve(
                 values["baseline_named"] = True
             _overrule(tables, option.name, values[option.name])
     for option in OPTIONS:
-        variable = URL_VARIABLES.get(option.name, "")
-        if option.name not in values and (url := environ.get(variable, "").strip()):
+        variable = URL_VARIABLES.get(option.name)
+        if variable and option.name not in values and (url := environ.get(variable, "").strip()):
             values[option.name] = _parsed(option, variable, url)
     values["tables"] = {role: _with_key(table, environ) for role, table in tables.items()}
     settings = Settings(**values)
