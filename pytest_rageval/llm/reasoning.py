@@ -10,9 +10,9 @@ _BLANK: Final = re.compile(r"\s*")
 _OPENED: Final = re.compile(
     rf"(?: [<\[] (?:{_TAGS}) (?:\s[^<>]{{0,200}})? [>\]] | ◁ (?:{_TAGS}) ▷ )", re.IGNORECASE | re.VERBOSE
 )
+_CLOSING: Final = rf"(?: [<\[] /(?:{_TAGS}) \s{{0,9}} [>\]] | ◁ /(?:{_TAGS}) ▷ )"
 _CLOSED: Final = re.compile(
-    rf"""(?: [<\[] /(?:{_TAGS}) \s{{0,9}} [>\]] | ◁ /(?:{_TAGS}) ▷ ) (?!["'`”’])  # not quoted""",
-    re.IGNORECASE | re.VERBOSE,
+    rf"""(?<! ["'`“‘] ) {_CLOSING} | {_CLOSING} (?! ["'`”’] )  # not in quotes""", re.IGNORECASE | re.VERBOSE
 )
 
 _CHANNEL: Final = re.compile(
