@@ -292,15 +292,10 @@ def _cost(usage: Usage) -> float | None:
 
 
 def usage_lines(entry: Mapping[str, Any]) -> list[str]:
-<<<<<<< HEAD
-    """The model usage in a line, then the remarks on it, from the entry `llm` of the JSON report."""
-=======
-    """The model usage in a line, of several servers each in another, then the remarks on it.
+    """The model usage in a line, that of each server where there are several, then the remarks on it.
 
-    Args:
-        entry: as in the JSON report, under `llm`.
+    `entry` is the entry `llm` of the JSON report.
     """
->>>>>>> replies
     parts = [f"{entry['requests']} replies: {entry['cached']} cached, {entry['live']} live"]
     if entry["failed"]:
         parts.append(f"{entry['failed']} failed")
