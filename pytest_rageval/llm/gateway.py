@@ -59,6 +59,7 @@ class Access:
     longest_call_s: float = (
         0.0  # the longest timeout of a server in the run, where that is not that of the pace
     )
+    servers: frozenset[str] = frozenset()  # base URLs of different servers, where more than one is in force
     prices: Path | None = None  # a file of prices that override the shipped ones
 
 
@@ -136,8 +137,9 @@ class Gateway:
             return
         for server, request in arrived:
             reply, recorded = found.get(request.key), None
-            if reply is None and (recorded := self.cache.find_at_other_address(request)) is not None:
-                reply = recorded.reply
+            if reply is None:
+                recorded = self.cache.find_at_other_address(request, self.access.servers)
+                reply = None if recorded is None else recorded.reply
             if reply is not None:
                 self.usage.cached += 1
                 self._resolve(request, reply, recorded)

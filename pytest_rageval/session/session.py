@@ -263,6 +263,7 @@ class Session:
 
         settings = self.settings
         servers = settings.generator.server, settings.judge.server
+        addresses = frozenset(server.base_url.public for server in servers if server.base_url)
         access = Access(
             cache_dir=settings.cache_dir,
             cassette=settings.cassette,
@@ -273,6 +274,7 @@ class Session:
             prompts=settings.record_prompts,
             pace=self.models.pace(settings),
             limits=Limits(settings.max_calls, settings.max_cost),
+            servers=addresses if len(addresses) > 1 else frozenset(),
             longest_call_s=max(server.timeout for server in servers),
             prices=settings.prices,
         )

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import re
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -417,6 +418,33 @@ def test_the_judge_is_asked_without_chance_and_with_each_reference_once() -> Non
     (request,) = door.requests
     assert (request.model, request.parameters) == ("j", {"temperature": 0.0})
     assert request.messages[0]["content"].count("- 5 km\n") == 1
+
+
+def test_parameters_of_the_user_replace_ours() -> None:
+    """They are part of the key and of the identity; without any both are what they were."""
+    door, server = _Door(), RemoteServer("http://here/v1")
+    given = {
+        "temperature": 1,
+        "max_completion_tokens": 900,
+        "chat_template_kwargs": {"enable_thinking": False},
+    }
+    plain, judge = LLMJudge(door, server, "j", 16), LLMJudge(door, server, "j", 16, parameters=given)
+    for each in (plain, judge):
+        assert asyncio.run(each.compare("How far?", ["5 km"], "5")) == 1.0
+    assert [request.parameters for request in door.requests] == [
+        {"temperature": 0.0, "max_tokens": 16},
+        given,
+    ]
+    assert len({request.key for request in door.requests}) == 2
+    extra = {
+        "temperature": 1,
+        "max_completion_tokens": 900,
+        "chat_template_kwargs": '{"enable_thinking": false}',
+    }
+    assert judge.identity("compare") == {**plain.identity("compare"), **extra}
+    assert plain.identity("compare").keys() == {"", "votes", "max_tokens", "prompt to compare"}
+    other = replace(plain, server=RemoteServer("http://here/v1", api="responses"))
+    assert other.identity("compare") == {**plain.identity("compare"), "api": "responses"}
 
 
 def test_a_grade_is_asked_for_by_a_prompt_of_its_own() -> None:

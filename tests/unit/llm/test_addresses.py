@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from pathlib import Path
 
 import pytest
 
@@ -16,25 +17,25 @@ KEY, ENTRA = "planted-key", "eyJ0eXAiOiJKV1QifQ.eyJhdWQiOiJ4In0.c2ln"
 
 RECIPES = {
     "Azure, v1": (
-        "https://r.openai.azure.com/openai/v1/",
+        "https://RESOURCE.openai.azure.com/openai/v1/",
         "/openai/v1/chat/completions",
     ),
     "Azure, dated": (
-        "https://r.openai.azure.com/openai/deployments/d?api-version=2024-10-21",
-        "/openai/deployments/d/chat/completions?api-version=2024-10-21",
+        "https://RESOURCE.openai.azure.com/openai/deployments/DEPLOYMENT?api-version=2024-10-21",
+        "/openai/deployments/DEPLOYMENT/chat/completions?api-version=2024-10-21",
     ),
     "Gemini": (
         "https://generativelanguage.googleapis.com/v1beta/openai/",
         "/v1beta/openai/chat/completions",
     ),
     "Bedrock, runtime": (
-        "https://bedrock-runtime.us-west-2.amazonaws.com/openai/v1",
+        "https://bedrock-runtime.REGION.amazonaws.com/openai/v1",
         "/openai/v1/chat/completions",
     ),
-    "Bedrock, mantle": ("https://bedrock-mantle.eu-west-1.api.aws/v1", "/v1/chat/completions"),
+    "Bedrock, mantle": ("https://bedrock-mantle.REGION.api.aws/v1", "/v1/chat/completions"),
     "Vertex AI": (
-        "https://europe-west4-aiplatform.googleapis.com/v1/projects/p/locations/europe-west4/endpoints/openapi",
-        "/v1/projects/p/locations/europe-west4/endpoints/openapi/chat/completions",
+        "https://LOCATION-aiplatform.googleapis.com/v1/projects/PROJECT/locations/LOCATION/endpoints/openapi",
+        "/v1/projects/PROJECT/locations/LOCATION/endpoints/openapi/chat/completions",
     ),
     "Ollama": ("http://localhost:11434/v1", "/v1/chat/completions"),
     "vLLM": ("http://localhost:8000/v1", "/v1/chat/completions"),
@@ -90,10 +91,17 @@ def test_a_token_of_entra_is_sent_as_one(provider: str) -> None:
     assert _received(address, ENTRA) == (target, f"Bearer {ENTRA}", "")
 
 
+def test_every_address_here_is_on_the_page_of_models() -> None:
+    """As it is tested, so that a reader can copy it."""
+    page = Path(__file__).parents[3].joinpath("docs", "how-to", "models.md").read_text(encoding="utf-8")
+    assert [address for address, _ in RECIPES.values() if f"`{address}`" not in page] == []
+
+
 def test_the_deployment_is_part_of_the_name_of_a_server() -> None:
     """Two deployments are two models; two versions of the interface may answer differently."""
     address, _ = RECIPES["Azure, dated"]
     names = {
-        BaseURL.parse(text).public for text in (address, address.replace("/d?", "/e?"), f"{address[:-1]}2")
+        BaseURL.parse(text).public
+        for text in (address, address.replace("/DEPLOYMENT?", "/OTHER?"), f"{address[:-1]}2")
     }
     assert len(names) == 3

@@ -613,6 +613,17 @@ def test_the_reply_of_just_this_address_counts(door: Through, tmp_path: Path) ->
         assert not through.usage.sorted_remarks
 
 
+def test_the_other_server_of_the_run_is_no_other_address(door: Through, tmp_path: Path) -> None:
+    """The user has told them apart: a reply of one is none of the other."""
+    tape, asked = _tape(tmp_path, here="recorded"), _request("x", base_url=THERE)
+    through = door(cassette=tape, mode="replay", servers=frozenset({HERE, THERE}))
+    (reply,) = _asked(through, RemoteServer(THERE), asked)
+    assert isinstance(reply, MissingReplyError)
+    through = door(cassette=tape, mode="replay", servers=frozenset({THERE, "http://third.test/v1"}))
+    (reply,) = _asked(through, RemoteServer(THERE), asked)
+    assert reply.text == "recorded"
+
+
 @pytest.mark.parametrize(("other", "found"), [("the same", True), ("another", False)])
 def test_nothing_is_chosen_among_different_replies(
     door: Through, tmp_path: Path, other: str, *, found: bool
