@@ -137,9 +137,19 @@ class Comparison:
     failed: tuple[Outcome, ...] = ()
 
     @property
+    def examples(self) -> list[Example]:
+        """The examples that can be compared."""
+        return [change.outcome.example for change in self.changes]
+
+    @property
     def drops(self) -> list[float]:
         """The drop of each example."""
         return [change.drop for change in self.changes]
+
+    @property
+    def drop_of(self) -> dict[str, float]:
+        """The same by the example's id."""
+        return {change.outcome.example.id: change.drop for change in self.changes}
 
     @property
     def drop(self) -> float:
