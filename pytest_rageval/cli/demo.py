@@ -31,8 +31,7 @@ OF_PROJECT: Final = (
 )  # fmt: skip
 """Files that say that the folder is a Python project, whose pytest looks for tests in the folders below."""
 
-PASSED, FAILED = 0, 1
-"""pytest's exit status."""
+PASSED, FAILED = 0, 1  # pytest's exit status
 
 
 def demo_command(options: argparse.Namespace) -> int:

@@ -241,11 +241,7 @@ def _steps(options: argparse.Namespace) -> list[str]:
 
 
 def _files(options: argparse.Namespace) -> dict[Path, File]:
-    """What to write, by its path in the current folder.
-
-    Raises:
-        InputError: an argument cannot be used.
-    """
+    """What to write, by its path in the current folder; InputError if an argument cannot be used."""
     if options.evalset is not None and options.retriever is None:
         raise InputError(
             f"--evalset {options.evalset} needs --retriever: the example's retriever knows three passages, not yours.\n"
@@ -258,7 +254,8 @@ def _files(options: argparse.Namespace) -> dict[Path, File]:
             "Leave one of them out: a retriever of LangChain, LlamaIndex or Haystack is recognised by its methods."
         )
     conftest = _conftest(options)
-    test = TEST.format(evalset=_in_project(evalset), spec=_spec(options), bounds=_bounds(options))
+    bounds = "min=0.9, max_drop=0.02" if options.retriever is None else "max_drop=0.02"
+    test = TEST.format(evalset=_in_project(evalset), spec=_spec(options), bounds=bounds)
     found = {
         Path("conftest.py"): File("hands over the retriever", conftest, conftest),
         Path("test_retrieval.py"): File("the test", test, test),
@@ -302,10 +299,6 @@ def _spec(options: argparse.Namespace) -> str:
         f"No question of {options.evalset} has gold passages or answers, so its rankings cannot be scored.\n"
         'Add to each line "gold": [{"id": "…"}], the passages that answer the question.'
     )
-
-
-def _bounds(options: argparse.Namespace) -> str:
-    return "max_drop=0.02" if options.retriever is not None else "min=0.9, max_drop=0.02"
 
 
 def _record(example: tuple[str, str, str, str]) -> dict[str, object]:
