@@ -290,7 +290,7 @@ def test_a_client_that_takes_too_long_is_cancelled(ask: Any) -> None:
             raise
 
     (outcome,), _ = ask(client, pace=Pace(timeout_s=0.02, retries=0))
-    assert (str(outcome), cancelled) == ("no reply in 0.02 s, 1 times", ["m"])
+    assert (str(outcome), cancelled) == ("no reply in 0.02 s, 1 time", ["m"])
 
 
 def test_closing_cancels_what_is_in_flight(tmp_path: Path) -> None:
