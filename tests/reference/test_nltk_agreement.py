@@ -1,13 +1,16 @@
 """Agreement equals that of nltk and scipy, on random labels."""
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from nltk.metrics.agreement import AnnotationTask
 from scipy.stats import pearsonr
 
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pearson
+
+if TYPE_CHECKING:
+    from nltk.metrics.agreement import AnnotationTask
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +24,10 @@ def _labels(name: str, raters: int, seed: int) -> list[list[int]]:
     return [first.tolist(), *(np.where(rng.random(60) < 0.5, first, other).tolist() for other in others)]
 
 
-def _task(raters: list[list[int]]) -> AnnotationTask:
+def _task(raters: list[list[int]]) -> "AnnotationTask":
+    # Importing it takes a second, also where these tests are not selected.
+    from nltk.metrics.agreement import AnnotationTask
+
     return AnnotationTask(
         [(who, item, label) for who, labels in enumerate(raters) for item, label in enumerate(labels)]
     )
