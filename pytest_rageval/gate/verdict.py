@@ -202,11 +202,8 @@ def _on_baseline(
 
 
 def _on_lost(score: Score, threshold: Threshold, comparison: Comparison) -> Verdict:
-    lost = [
-        change.outcome.example.id
-        for change in comparison.worse
-        if change.drop > threshold.tolerance + ROUNDING
-    ]
+    least = threshold.tolerance + ROUNDING
+    lost = [change.outcome.example.id for change in comparison.worse if change.drop > least]
     by = f" by more than {threshold.tolerance:g}" if threshold.tolerance else ""
     text = (
         f"{score:.3f}: {len(lost)} of {counted(len(comparison.changes), 'example')} score less than in the "
@@ -288,7 +285,9 @@ def _uneven(score: Score, comparison: Comparison | None) -> Iterator[str]:
     if comparison is None or (now := len(score.repeats) + 1) == (then := comparison.before.runs):
         return
     kind = comparison.before.kind
-    pair = f"the {kind}'s scores are of {_runs(then)} and these of {_runs(now)}"
+    pair = (
+        f"the {kind}'s scores are of {then} run{'s' * (then != 1)} and these of {now} run{'s' * (now != 1)}"
+    )
     if then < now:
         yield (
             f"{pair}: the {kind} is the noisier side; write it on the commit to compare with: "
@@ -296,10 +295,6 @@ def _uneven(score: Score, comparison: Comparison | None) -> Iterator[str]:
         )
     else:
         yield f"{pair}: this run is the noisier side; run with --rageval-repeat {then}"
-
-
-def _runs(number: int) -> str:
-    return counted(number, "run")
 
 
 def unseen_drop(
@@ -354,12 +349,10 @@ def _doubts(drop: DropTest, status: Status) -> Iterator[str]:
 
 
 def drop_text(score: Score, drop: DropTest, max_drop: float) -> str:
-    """The drop with its interval, and over which examples where these are not all."""
-    return f"{_distance(score, drop, max_drop)}{_over(drop.comparison)}"
+    """The drop with its interval, and over which examples where these are not all.
 
-
-def _distance(score: Score, drop: DropTest, max_drop: float) -> str:
-    """Such as "0.593: drop 0.346 [0.252, 0.437] from the anchor's 0.940 (pinned at 1a2b3c4, 7 updates ago)"."""
+    Such as "0.593: drop 0.346 [0.252, 0.437] from the anchor's 0.940 (pinned at 1a2b3c4, 7 updates ago)".
+    """
     comparison = drop.comparison
     before, lost = comparison.mean, comparison.drop
     now = before - lost
@@ -369,7 +362,7 @@ def _distance(score: Score, drop: DropTest, max_drop: float) -> str:
     low, high = (f"{_plain(bound):.3f}" for bound in drop.interval)
     pin = comparison.before.pin
     then = f"the {comparison.before.kind}'s {before:.3f}{'' if pin is None else f' ({pin})'}"
-    return f"{now:.3f}{whole}: drop {by} [{low}, {high}] from {then}"
+    return f"{now:.3f}{whole}: drop {by} [{low}, {high}] from {then}{_over(comparison)}"
 
 
 def _plain(number: float) -> float:

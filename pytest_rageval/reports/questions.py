@@ -28,9 +28,7 @@ __all__ = [
 ]
 
 NAMED: Final = 8  # how many of the questions that are not shown are at least named
-
 NOTHING: Final = "(nothing)"
-
 MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
@@ -56,9 +54,8 @@ def _explaining(ruling: Ruling) -> Comparison | None:
     threshold, comparison, anchor = ruling.threshold, ruling.comparison, ruling.anchor
     if anchor is None or anchor.comparison.drop <= (threshold.max_total_drop or 0.0):
         return comparison
-    dropped = (
-        comparison is not None and threshold.max_drop is not None and comparison.drop > threshold.max_drop
-    )
+    allowed = threshold.max_drop
+    dropped = comparison is not None and allowed is not None and comparison.drop > allowed
     return comparison if dropped else anchor.comparison
 
 

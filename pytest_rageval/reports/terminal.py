@@ -187,9 +187,9 @@ def notes(test: Mapping[str, Any]) -> Iterator[str]:
     for entry in test["scores"]:
         names.setdefault(anomalies_text(entry["oddities"]), []).append(sliced_name(entry))
     yield from (f"{', '.join(dict.fromkeys(named))}: {text}" for text, named in names.items() if text)
-    for text in TEXTS:
+    for key, text in TEXTS.items():
         for entry in test["scores"]:
-            if note := text(entry):
+            if entry.get(key) is not None and (note := text(entry)):
                 yield f"{sliced_name(entry)}: {note}"
     for entry in test["scores"]:
         counts = entry.get("counts", {})

@@ -80,9 +80,8 @@ class EvaluatedTest:
         self._test = test
         self._sharing = sharing
         self._limit = limit
-        calibrated = bool(session.settings.calibration or test.markers(CALIBRATION))
         self._calibration: CalibrationGate | None = None
-        if calibrated:
+        if session.settings.calibration or test.markers(CALIBRATION):
             self._calibration = calibration_gate(session, components, test)
         self._scores: list[Score] = []
         self._rulings: list[Ruling] = []

@@ -23,6 +23,7 @@ def _entry(**changes: Any) -> dict[str, Any]:
         "ci95": [0.708, 0.813],
         "n": 238,
         "unscored": 2,
+        "undefined": 0,
         "oddities": {},
         "threshold": {"min": 0.75, "max": None},
         "verdict": "pass",
