@@ -195,7 +195,8 @@ def test_results_are_the_same_under_xdist(project, llm, processes):
     project.use(llm)
     project.evalset(8)
     project.test(GATE + GATE.replace("test_gate", "test_again").replace("llm_reteval@1", "answer.em@2"))
-    result = project.run_process(
+    run = project.run_process if processes else project.run
+    result = run(
         "-n", str(processes), "--rageval-report=out.json", "--rageval-cassette=tape.jsonl", "--rageval-record"
     )
     result.assert_outcomes(passed=2)
