@@ -127,7 +127,8 @@ EVALSET: Final = (
 )  # fmt: skip
 
 GENERATE_OPTIONS: Final = (
-    "model", "judge_model", "base_url", "max_tokens", "concurrency", "timeout", "cache_dir", "refresh", "replay",
+    "model", "judge_model", "base_url", "judge_base_url", "parameters", "judge_parameters",
+    "max_tokens", "concurrency", "timeout", "cache_dir", "refresh", "replay",
     "cassette", "max_calls", "max_cost", "prices", "prompts", "seed",
 )  # fmt: skip
 """The plugin's options that `evalset generate` shares."""
