@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         HyDERetriever,
         reciprocal_rank_fusion,
     )
+    from pytest_rageval.retrievers.trace_run import TraceRun
     from pytest_rageval.retrievers.trec_run import TrecRun
     from pytest_rageval.scores import Evidence, Outcome, Score
 
@@ -38,6 +39,7 @@ __all__ = [
     "Ranking",
     "Score",
     "SentenceEncoder",
+    "TraceRun",
     "TrecRun",
     "Unscored",
     "load",
@@ -58,6 +60,7 @@ _HOMES = {
             "retrievers.llm_baselines",
             "FeedbackRetriever FusionRetriever HyDERetriever reciprocal_rank_fusion",
         ),
+        ("retrievers.trace_run", "TraceRun"),
         ("retrievers.trec_run", "TrecRun"),
         ("scores", "Evidence Outcome Score"),
     )

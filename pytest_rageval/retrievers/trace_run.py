@@ -1,0 +1,54 @@
+"""Recorded retrievals of an application in use as a retriever, such as those of yesterday."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pytest_rageval.errors import InputError
+from pytest_rageval.evalsets.traces import question_key, read_traces
+from pytest_rageval.model import Document
+
+__all__ = ["TraceRun"]
+
+
+class TraceRun:
+    """What was retrieved for each question when it was asked, by question and the messages before it.
+
+    Of a question that was asked several times, the last retrieval counts; of a trace with several searches, the last
+    search, or the passages that were reranked after it. A question that was not recorded raises: it is unscored, and
+    not one for which nothing was found.
+
+    Args:
+        path: of the traces: spans of Phoenix, OTLP JSON, an export of Langfuse or LangSmith, or the eval set that
+            `rageval evalset from-traces` made of them.
+        more: further files.
+
+    Raises:
+        InputError: a file cannot be read, or none of the files has a retrieval.
+    """
+
+    def __init__(self, path: Path | str, *more: Path | str) -> None:
+        paths = [Path(each) for each in (path, *more)]
+        traces = read_traces(paths)
+        self._files = ", ".join(each.name for each in paths)
+        self._retrieved = {
+            question_key(each.asked.question or "", each.asked.history): each.retrieved
+            for each in traces.questions
+        }
+        if all(each is None for each in self._retrieved.values()):
+            said = "".join(f"\n  {number} × {note}" for note, number in traces.notes.most_common())
+            raise InputError(
+                f"{self._files}: no retrieval was recorded, in {traces.found} traces.{said}\n"
+                "A trace needs a span of the retriever, with the ids or the texts of the passages."
+            )
+
+    def __call__(self, query: str, k: int, *, history: Sequence[Mapping[str, str]] = ()) -> list[Document]:
+        """Return the first k documents that were retrieved; InputError if that was not recorded."""
+        key = question_key(query, history)
+        retrieved = self._retrieved.get(key)
+        if retrieved is None:
+            found = "its trace has no retrieval" if key in self._retrieved else "no trace has this question"
+            raise InputError(
+                f"Not recorded for {query!r:.80}: {found}, in {self._files}.\n"
+                "Only questions with a recorded retrieval can be looked up."
+            )
+        return list(retrieved[:k])

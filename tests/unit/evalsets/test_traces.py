@@ -1,0 +1,349 @@
+"""Traces of each tool, and what is made of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_rageval.errors import InputError
+from pytest_rageval.evalsets.traces import Recorded, Traces, read_traces
+from tests.trace_files import ANSWER, EXPORTS, PASSAGES, QUESTION, lines, otlp, phoenix, write_export
+
+
+def read(folder: Path, records: list[Any], name: str = "spans.jsonl") -> Traces:
+    """The traces in a file of these records."""
+    (folder / name).write_text(lines(records), encoding="utf-8")
+    return read_traces([folder / name])
+
+
+def only(folder: Path, records: list[Any]) -> Recorded:
+    """The one question in them."""
+    (question,) = read(folder, records).questions
+    return question
+
+
+def ids(question: Recorded) -> list[str | None] | None:
+    """The retrieved passages."""
+    return None if question.retrieved is None else [document.id for document in question.retrieved]
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_every_export_of_a_trace_says_the_same(name: str, tmp_path: Path) -> None:
+    """Question, passages in their order, answer and feedback; what was answered is no reference."""
+    traces = read_traces([write_export(tmp_path, name)])
+    (question,) = traces.questions
+    record = question.record()
+    for passage in record["retrieved"]:
+        passage.pop("score", None)  # LangChain's documents have none.
+    assert record == {
+        "id": "t1",
+        "question": QUESTION,
+        "tags": {"user": "helpful"},
+        "answer_given": ANSWER,
+        "retrieved": [{"id": identifier, "text": text} for identifier, text, _ in PASSAGES],
+    }
+    assert question.time == 1_772_359_200.0
+    assert (traces.found, traces.notes) == (1, {})
+
+
+def test_scores_and_metadata_of_passages_are_read(tmp_path: Path) -> None:
+    """As OpenInference has them."""
+    retrieved = only(tmp_path, phoenix()).retrieved
+    assert retrieved is not None
+    assert [(each.score, each.metadata) for each in retrieved] == [
+        (0.9, {"source": "baths.md"}),
+        (0.4, {"source": "baths.md"}),
+    ]
+
+
+def test_an_answer_becomes_a_reference_where_that_is_wanted(tmp_path: Path) -> None:
+    """It stays what was given, too."""
+    record = only(tmp_path, phoenix()).record(answer_is_reference=True)
+    assert (record["reference"], record["answer_given"]) == (ANSWER, ANSWER)
+
+
+DATA_SETS = {
+    "langfuse": {
+        "id": "i1",
+        "input": {"query": QUESTION},
+        "expectedOutput": {"answer": ANSWER},
+        "metadata": {"topic": "baths"},
+        "sourceTraceId": None,
+        "status": "ACTIVE",
+    },
+    "langfuse text": {
+        "id": "i1",
+        "input": QUESTION,
+        "expected_output": ANSWER,
+        "metadata": {"topic": "baths"},
+    },
+    "langsmith": {
+        "id": "i1",
+        "inputs": {"question": QUESTION},
+        "outputs": {"answer": ANSWER},
+        "metadata": {"topic": "baths"},
+    },
+    "langsmith chat": {
+        "id": "i1",
+        "inputs": {"messages": [{"type": "human", "content": QUESTION}]},
+        "outputs": {"messages": [{"type": "ai", "content": ANSWER}]},
+        "metadata": {"topic": "baths"},
+    },
+    "phoenix": {
+        "id": "i1",
+        "input": {"question": QUESTION},
+        "output": {"answer": ANSWER},
+        "metadata": {"topic": "baths"},
+    },
+}
+
+
+@pytest.mark.parametrize("item", DATA_SETS.values(), ids=DATA_SETS)
+def test_what_a_data_set_expects_is_a_reference(item: dict[str, Any], tmp_path: Path) -> None:
+    """And nothing was retrieved."""
+    assert only(tmp_path, [item]).record() == {
+        "id": "i1",
+        "question": QUESTION,
+        "reference": ANSWER,
+        "metadata": {"topic": "baths"},
+    }
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        f'id,inputs,outputs\ni1,"{{""question"": ""{QUESTION}""}}","{{""answer"": ""{ANSWER}""}}"\n',
+        f"id,input_question,output_answer\ni1,{QUESTION},{ANSWER}\n",
+        f"id,inputs.question,outputs.answer\ni1,{QUESTION},{ANSWER}\n",
+        f'id,input,expectedOutput\ni1,"{{""query"": ""{QUESTION}""}}",{ANSWER}\n',
+    ],
+)
+def test_a_data_set_may_be_a_table(table: str, tmp_path: Path) -> None:
+    """With objects in cells, or their parts in columns."""
+    (tmp_path / "data.csv").write_text(table, encoding="utf-8")
+    (question,) = read_traces([tmp_path / "data.csv"]).questions
+    assert question.record() == {"id": "i1", "question": QUESTION, "reference": ANSWER}
+
+
+def test_a_trace_may_be_spread_over_files_and_records_in_any_order(tmp_path: Path) -> None:
+    """Spans are put together by the id of the trace."""
+    first, *others = phoenix()
+    (tmp_path / "a.jsonl").write_text(lines(others), encoding="utf-8")
+    (tmp_path / "b.jsonl").write_text(lines([first]), encoding="utf-8")
+    traces = read_traces([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])
+    assert [(each.id, each.answer, ids(each)) for each in traces.questions] == [("t1", ANSWER, ["d1", "d2"])]
+
+
+def test_a_span_of_a_retriever_alone_is_a_question_without_an_answer(tmp_path: Path) -> None:
+    """Its output is no answer."""
+    question = only(tmp_path, phoenix()[1:2])
+    assert (question.asked.question, ids(question), question.answer) == (QUESTION, ["d1", "d2"], None)
+
+
+@pytest.mark.parametrize("failed", ["CHAIN", "RETRIEVER", "LLM"])
+def test_a_trace_that_failed_is_left_out_and_counted(failed: str, tmp_path: Path) -> None:
+    """Where the application or its only search failed; a model that failed once may have been asked again."""
+    traces = read(tmp_path, phoenix(failed=failed))
+    if failed == "LLM":
+        assert len(traces.questions) == 1
+    else:
+        assert (traces.questions, traces.notes) == ([], {"the trace failed: left out": 1})
+
+
+def test_a_trace_without_a_retrieval_stays_a_question(tmp_path: Path) -> None:
+    """A cached answer, for example."""
+    chain, _, model = phoenix()
+    traces = read(tmp_path, [chain, model])
+    assert "retrieved" not in traces.questions[0].record()
+    assert traces.notes == {"without a retrieval: kept as a question": 1}
+
+
+@pytest.mark.parametrize("passages", [[(None, "", 0.5)], [("d1", "text", 0.5), (None, " ", 0.5)]])
+def test_passages_with_neither_id_nor_text_are_no_retrieval(passages: Any, tmp_path: Path) -> None:
+    """A ranking with holes would be another ranking."""
+    traces = read(tmp_path, phoenix(passages=passages))
+    assert traces.questions[0].retrieved is None
+    assert traces.notes == {"with a retrieval of unknown form: kept as a question": 1}
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [({}, None), ({"output.value": '{"documents": []}'}, []), ({"output.value": "[]"}, [])],
+)
+def test_nothing_found_is_not_the_same_as_not_recorded(output: Any, expected: Any, tmp_path: Path) -> None:
+    """Without an attribute for passages, only the span's own output says that there were none."""
+    spans = phoenix(passages=[])
+    spans[1]["attributes"] |= output
+    assert ids(only(tmp_path, spans)) == expected
+
+
+def test_passages_without_ids_are_counted(tmp_path: Path) -> None:
+    """They are compared by their texts."""
+    traces = read(tmp_path, phoenix(passages=[(None, "The bath.", 0.5)]))
+    assert traces.questions[0].record()["retrieved"] == [{"text": "The bath.", "score": 0.5}]
+    assert traces.notes == {"retrieved passages without an id: known by their text": 1}
+
+
+def hop(number: int, passage: str, parent: str = "t1-0", **changed: Any) -> dict[str, Any]:
+    """A further search of the trace `t1`."""
+    _, span, _ = phoenix(passages=[(passage, "text", 0.5)], question=f"search {number}")
+    times = {"start_time": f"2026-03-01T10:00:{number}0Z", "end_time": f"2026-03-01T10:00:{number}5Z"}
+    return {
+        **span,
+        **times,
+        "context": {"trace_id": "t1", "span_id": f"hop{number}"},
+        "parent_id": parent,
+        **changed,
+    }
+
+
+def test_of_several_searches_the_last_is_what_was_retrieved(tmp_path: Path) -> None:
+    """All are steps, in the order in which they began, however the file is ordered."""
+    traces = read(tmp_path, [hop(3, "c"), *phoenix(), hop(2, "b")])
+    (question,) = traces.questions
+    record = question.record()
+    assert [passage["id"] for passage in record["retrieved"]] == ["c"]
+    assert [(step["query"], [each["id"] for each in step["documents"]]) for step in record["steps"]] == [
+        (QUESTION, ["d1", "d2"]),
+        ("search 2", ["b"]),
+        ("search 3", ["c"]),
+    ]
+    assert traces.notes == {"with several searches: the last one is `retrieved`, all are `steps`": 1}
+
+
+def test_a_retriever_made_of_others_is_one_search(tmp_path: Path) -> None:
+    """The outer one fused what the inner ones found."""
+    inner = [hop(2, "b", parent="t1-1"), hop(3, "c", parent="t1-1")]
+    question = only(tmp_path, [*phoenix(), *inner])
+    assert (ids(question), len(question.searches)) == (["d1", "d2"], 1)
+
+
+def test_reranked_passages_are_what_was_retrieved(tmp_path: Path) -> None:
+    """They are what the model received."""
+    reranker = {
+        "openinference.span.kind": "RERANKER",
+        "reranker.query": QUESTION,
+        "reranker.output_documents.0.document.id": "d2",
+        "reranker.output_documents.0.document.content": "Dogs are welcome.",
+    }
+    question = only(tmp_path, [*phoenix(), hop(2, "unused", span_kind="RERANKER", attributes=reranker)])
+    assert (ids(question), len(question.searches)) == (["d2"], 1)
+
+
+def test_a_search_that_failed_beside_another_is_left_out_and_counted(tmp_path: Path) -> None:
+    """The application went on without it."""
+    traces = read(tmp_path, [*phoenix(), hop(2, "b", status_code="ERROR")])
+    assert ids(traces.questions[0]) == ["d1", "d2"]
+    assert traces.notes == {"a search failed, another did not: the failed one is left out": 1}
+
+
+def test_of_one_question_the_last_trace_with_a_retrieval_is_kept(tmp_path: Path) -> None:
+    """By time, not by the order of the file."""
+    late = phoenix("late", passages=[("new", "text", 0.5)], time="2026-03-03T10:00:0")
+    cached = phoenix("cached", time="2026-03-04T10:00:0")[:1]
+    traces = read(tmp_path, [*late, *cached, *phoenix()])
+    assert [(each.id, ids(each)) for each in traces.questions] == [("late", ["new"])]
+    assert traces.notes == {"the same question again: the last one with a retrieval is kept": 2}
+
+
+def test_a_question_after_another_conversation_is_another_question(tmp_path: Path) -> None:
+    """The messages before it are its history; system prompts are not."""
+    before = [
+        {"role": "system", "content": "Help."},
+        {"role": "user", "content": "Is there a bath?"},
+        {"role": "assistant", "content": "Yes."},
+    ]
+    spans = phoenix("t2")
+    spans[0]["attributes"]["input.value"] = json.dumps(
+        {"messages": [*before, {"role": "user", "content": QUESTION}]}
+    )
+    first, second = read(tmp_path, [*phoenix(), *spans]).questions
+    assert "history" not in first.record()
+    assert second.record()["history"] == before[1:]
+
+
+def test_a_trace_without_a_question_is_left_out_and_counted(tmp_path: Path) -> None:
+    """Such as a job that ran by itself."""
+    spans = phoenix()[:1]
+    spans[0]["attributes"].pop("input.value")
+    traces = read(tmp_path, spans)
+    assert (traces.questions, traces.found, traces.notes) == ([], 1, {"without a question: left out": 1})
+
+
+def test_what_has_no_id_is_named_after_its_question(tmp_path: Path) -> None:
+    """The same each time, so that baselines find it."""
+    item = {"input": {"question": QUESTION}, "output": {"answer": ANSWER}}
+    traces = read(tmp_path, [item])
+    assert traces.notes["without an id: named after the question"] == 1
+    assert traces.questions[0].id == read(tmp_path, [item]).questions[0].id
+    assert traces.questions[0].id.startswith("q-")
+
+
+def test_feedback_of_several_people_is_a_list(tmp_path: Path) -> None:
+    """And feedback on a trace that is elsewhere is counted."""
+    said = [
+        {"span_id": span, "name": "user", "annotator_kind": "HUMAN", "result": {"label": label}}
+        for span, label in (("t1-0", "good"), ("t1-1", "bad"), ("t1-2", "good"), ("other", "good"))
+    ]
+    traces = read(tmp_path, [*phoenix(), *said])
+    assert traces.questions[0].tags == {"user": ["good", "bad"]}
+    assert traces.notes == {"feedback on a trace that is in no file": 1}
+
+
+def test_annotations_within_a_span_are_feedback(tmp_path: Path) -> None:
+    """As OpenInference flattens them; a comment alone is no tag."""
+    spans = phoenix()
+    spans[0]["attributes"] |= {
+        "annotations.0.annotation.name": "helpful",
+        "annotations.0.annotation.score": 0.5,
+        "trace.evaluations.0.evaluation.name": "grounded",
+        "trace.evaluations.0.evaluation.label": "yes",
+        "annotations.1.annotation.name": "comment",
+        "annotations.1.annotation.explanation": "I liked it.",
+    }
+    assert only(tmp_path, spans).tags == {"helpful": 0.5, "grounded": "yes"}
+
+
+def test_a_request_that_another_service_began_is_read(tmp_path: Path) -> None:
+    """The parent of its first span is in no file."""
+    document = otlp([{"http.method": "POST"}, {"openinference.span.kind": "CHAIN", "input.value": "Where?"}])
+    document["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["parentSpanId"] = "elsewhere"
+    assert only(tmp_path, [document]).asked.question == "Where?"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            '{"a": 1, "b": 2}\n',
+            r"spans\.jsonl line 1 is no trace, span or data set item\. Found: a, b\.\nAllowed",
+        ),
+        ("[1]", r"spans\.jsonl record 1: a record is an object, found 1"),
+        (lines(phoenix()) + "{\n", r"spans\.jsonl line 4 is not JSON"),
+        ('{"data": [{"x": 1}]}\n', r"spans\.jsonl line 1, record 1 is no trace"),
+        ("id,question\n1\n", r"spans\.jsonl line 1 is not JSON"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_with_what_was_found(
+    content: str, said: str, tmp_path: Path
+) -> None:
+    """File, place, keys, what is allowed."""
+    (tmp_path / "spans.jsonl").write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=said):
+        read_traces([tmp_path / "spans.jsonl"])
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
+    """Before anything is read."""
+    with pytest.raises(InputError, match="there is no such file"):
+        read_traces([tmp_path / "nowhere.json"])
+    with pytest.raises(InputError, match="is a folder, expected a file of traces"):
+        read_traces([tmp_path])
+
+
+def test_spans_that_contain_each_other_end(tmp_path: Path) -> None:
+    """A broken export, which must not be followed for ever."""
+    spans = phoenix()
+    spans[0]["parent_id"] = "t1-1"
+    assert ids(only(tmp_path, spans)) == ["d1", "d2"]
