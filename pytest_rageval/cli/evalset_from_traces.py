@@ -40,11 +40,11 @@ def from_traces_command(options: argparse.Namespace) -> int:
         say(note)
     answered = sum(each.answer is not None for each in traces.questions)
     expected = sum(each.reference is not None for each in traces.questions)
-    if options.answers_are_references:
-        say(
-            f"{count(answered + expected, 'reference')}, {answered:,} of them answers that the application gave"
-        )
-    elif answered:
+    given = answered if options.answers_are_references else 0
+    if expected or given:
+        parts = f"expected by data sets: {expected:,}, given by the application: {given:,}"
+        say(f"{count(expected + given, 'reference')} ({parts})")
+    if answered and not given:
         say(
             f"{count(answered, 'answer')} kept under answer_given, as no reference "
             "(--answers-are-references makes them references)"

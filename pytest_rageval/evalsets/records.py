@@ -13,6 +13,8 @@ from pytest_rageval.files import write_whole
 from pytest_rageval.model import EvalSet, Example, Gold
 
 __all__ = [
+    "EXPORT_KEYS",
+    "EXPORT_REMEDY",
     "FIELDS",
     "GOLD_FIELDS",
     "Check",
@@ -32,6 +34,14 @@ GOLD_FIELDS: Final = ("id", "text", "source", "start", "end", "grade")
 FIELD_SET: Final = frozenset(FIELDS)
 GOLD_FIELD_SET: Final = frozenset(GOLD_FIELDS)
 GOLD_REMEDY: Final = 'Write {"id": "d1"} for the passage with the id d1, {"text": "…"} for one by its text.'
+
+EXPORT_KEYS: Final = frozenset(
+    {"resourceSpans", "run_type", "span_kind", "observations", "expectedOutput", "expected_output"}
+)
+EXPORT_REMEDY: Final = (
+    "It looks like an export of traces or of a data set (Phoenix, OTLP, Langfuse, LangSmith): "
+    "`rageval evalset from-traces FILE --output evalset.jsonl` makes an eval set of it."
+)
 
 LISTS: Final = (list, tuple)
 SCALARS: Final = frozenset({str, int, bool, type(None)})  # types of which JSON can hold every value
@@ -190,6 +200,8 @@ class Check:
         for name in required:
             if name not in value:
                 remedy = f"Add it, or rename the field. {field_map_remedy(name)}"
+                if _is_export(value):
+                    remedy = f"{EXPORT_REMEDY}\n{remedy}"
                 self.fail(f'"{name}" is missing. Found: {_listed(value)}', remedy)
         return value
 
@@ -266,6 +278,12 @@ class Check:
         else:
             self.fail(*too_deep)
         return value
+
+
+def _is_export(record: Mapping[Any, Any]) -> bool:
+    """Whether a record has the shape of a trace, or of an item in a data set of a tracing tool."""
+    named = not EXPORT_KEYS.isdisjoint(record) or {"input", "output"} <= record.keys()
+    return named or any(isinstance(record.get(key), Mapping) for key in ("input", "inputs", "attributes"))
 
 
 def _integral(value: Any) -> int | None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import InputError
+from pytest_rageval.evalsets import load, load_records
 from pytest_rageval.evalsets.traces import Recorded, Traces, read_traces
 from tests.trace_files import ANSWER, EXPORTS, PASSAGES, QUESTION, lines, otlp, phoenix, write_export
 
@@ -347,3 +348,36 @@ def test_spans_that_contain_each_other_end(tmp_path: Path) -> None:
     spans = phoenix()
     spans[0]["parent_id"] = "t1-1"
     assert ids(only(tmp_path, spans)) == ["d1", "d2"]
+
+
+def way_out(said: str) -> str:
+    """The end of the error for an export that is given as an eval set."""
+    return rf"(?s){said}.*`rageval evalset from-traces FILE --output evalset\.jsonl` makes an eval set of it"
+
+
+@pytest.mark.parametrize("name", [name for name in EXPORTS if not name.endswith("csv")])
+def test_an_export_given_as_an_eval_set_is_named_with_the_way_out(name: str, tmp_path: Path) -> None:
+    """Whatever its shape."""
+    with pytest.raises(InputError, match=way_out("")):
+        load(write_export(tmp_path, name))
+
+
+@pytest.mark.parametrize("item", DATA_SETS.values(), ids=DATA_SETS)
+def test_a_data_set_given_as_an_eval_set_is_named_with_the_way_out(
+    item: dict[str, Any], tmp_path: Path
+) -> None:
+    """From a file, where Phoenix's and KILT's keys are the same, and in Python."""
+    (tmp_path / "items.jsonl").write_text(lines([item]), encoding="utf-8")
+    with pytest.raises(InputError, match=way_out(r'items\.jsonl line 1: "question" is missing')):
+        load(tmp_path / "items.jsonl")
+    with pytest.raises(InputError, match=way_out(r'record 1: "question" is missing')):
+        load_records([item])
+
+
+def test_a_field_map_reads_a_data_set_as_before(tmp_path: Path) -> None:
+    """The way out is no must."""
+    (tmp_path / "items.jsonl").write_text(lines([DATA_SETS["phoenix"]]), encoding="utf-8")
+    (example,) = load(
+        tmp_path / "items.jsonl", fields={"question": "input.question", "answers": "output.answer"}
+    )
+    assert (example.question, example.answers) == (QUESTION, (ANSWER,))
