@@ -21,7 +21,7 @@ def _native(shape: Shape) -> bool:
 
 
 def _kilt(shape: Shape) -> bool:
-    """By its keys; exports of Phoenix and Langfuse have them too, with an object as the input or a text as the output."""
+    """By its keys; exports have them too, with an object as the input or a text as the output."""
     if not shape.has("id", "input", "output"):
         return False
     return not (isinstance(shape.record["input"], Mapping) or isinstance(shape.record["output"], str))
