@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pytest_rageval.errors import InputError
+from pytest_rageval.errors import InputError, Unscored
 from pytest_rageval.evalsets.traces import question_key, read_traces
 from pytest_rageval.model import Document
 from pytest_rageval.plural import plural
@@ -15,7 +15,7 @@ class TraceRun:
     """What was retrieved for each question when it was asked, by question and the messages before it.
 
     Of a question that was asked several times, the last retrieval counts; of a trace with several searches, the last
-    search, or the passages that were reranked after it. A question that was not recorded raises: it is unscored, and
+    search, or the passages that were reranked after it. A question that was not recorded is unscored: it is
     not one for which nothing was found.
 
     Args:
@@ -43,13 +43,10 @@ class TraceRun:
             )
 
     def __call__(self, query: str, k: int, *, history: Sequence[Mapping[str, str]] = ()) -> list[Document]:
-        """Return the first k documents that were retrieved; InputError if that was not recorded."""
+        """Return the first k documents that were retrieved; Unscored if that was not recorded."""
         key = question_key(query, history)
         retrieved = self._retrieved.get(key)
         if retrieved is None:
             found = "its trace has no retrieval" if key in self._retrieved else "no trace has this question"
-            raise InputError(
-                f"Not recorded for {query!r:.80}: {found}, in {self._files}.\n"
-                "Only questions with a recorded retrieval can be looked up."
-            )
+            raise Unscored(f"not recorded for {query!r:.80}: {found}, in {self._files}")
         return list(retrieved[:k])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.cli import main
-from pytest_rageval.errors import InputError
+from pytest_rageval.errors import InputError, Unscored
 from pytest_rageval.retrievers.trace_run import TraceRun
 from tests.trace_files import QUESTION, lines, phoenix
 
@@ -30,12 +30,12 @@ def test_what_was_not_recorded_raises(tmp_path: Path) -> None:
     cached = phoenix("t2", question="When?")[:1]
     search = TraceRun(_spans(tmp_path, phoenix(), cached))
     with pytest.raises(
-        InputError, match=r"Not recorded for 'Why\?': no trace has this question, in spans\.jsonl"
+        Unscored, match=r"not recorded for 'Why\?': no trace has this question, in spans\.jsonl"
     ):
         search("Why?", 3)
-    with pytest.raises(InputError, match=r"Not recorded for 'When\?': its trace has no retrieval"):
+    with pytest.raises(Unscored, match=r"not recorded for 'When\?': its trace has no retrieval"):
         search("When?", 3)
-    with pytest.raises(InputError, match="no trace has this question"):
+    with pytest.raises(Unscored, match="no trace has this question"):
         search(QUESTION, 3, history=[{"role": "user", "content": "Hello"}])
 
 
@@ -64,5 +64,5 @@ def test_the_eval_set_that_was_made_of_traces_is_a_run_too(tmp_path: Path) -> No
         file.write('{"id": "own", "question": "Why?", "gold": [{"id": "d1"}]}\n')
     search = TraceRun(evalset)
     assert [(each.id, each.score) for each in search(QUESTION, 3)] == [("d1", 0.9), ("d2", 0.4)]
-    with pytest.raises(InputError, match="its trace has no retrieval"):
+    with pytest.raises(Unscored, match="its trace has no retrieval"):
         search("Why?", 3)
