@@ -22,11 +22,9 @@ def from_traces_command(options: argparse.Namespace) -> int:
         raise InputError(
             f"{own.place} is an example of an eval set already.\nGive exports of traces, spans or data sets."
         )
-    notes = [f"  {number:,} × {note}" for note, number in traces.notes.most_common()]
     if not traces.questions:
-        listed = "".join(f"\n{note}" for note in notes)
         raise InputError(
-            f"No question was found in {count(traces.found, 'trace')}, nothing was written.{listed}\n"
+            f"No question was found in {traces.found}, nothing was written.{traces.listed()}\n"
             "A question is the input of the outermost span, or the query of a retriever's."
         )
     records = (
@@ -35,9 +33,7 @@ def from_traces_command(options: argparse.Namespace) -> int:
     )
     evalset = from_records(records, name=output.name)
     write_jsonl(evalset, output)
-    say(f"{output}: {count(len(evalset), 'question')} of {count(traces.found, 'trace')}")
-    for note in notes:
-        say(note)
+    say(f"{output}: {count(len(evalset), 'question')} of {traces.found}{traces.listed()}")
     answered = sum(each.answer is not None for each in traces.questions)
     expected = sum(each.reference is not None for each in traces.questions)
     given = answered if options.answers_are_references else 0

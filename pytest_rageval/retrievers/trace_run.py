@@ -6,7 +6,6 @@ from pathlib import Path
 from pytest_rageval.errors import InputError, Unscored
 from pytest_rageval.evalsets.traces import question_key, read_traces
 from pytest_rageval.model import Document
-from pytest_rageval.plural import plural
 
 __all__ = ["TraceRun"]
 
@@ -36,9 +35,8 @@ class TraceRun:
             for each in traces.questions
         }
         if all(each is None for each in self._retrieved.values()):
-            said = "".join(f"\n  {number} × {note}" for note, number in traces.notes.most_common())
             raise InputError(
-                f"{self._files}: no retrieval was recorded, in {traces.found} {plural(traces.found, 'trace')}.{said}\n"
+                f"{self._files}: no retrieval was recorded, in {traces.found}.{traces.listed()}\n"
                 "A trace needs a span of the retriever, with the ids or the texts of the passages."
             )
 

@@ -13,6 +13,7 @@ from pytest_rageval.evalsets.traces.exports import Feedback, Item, Kind, Span, r
 from pytest_rageval.evalsets.traces.texts import Asked
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import Document
+from pytest_rageval.plural import plural
 
 __all__ = ["Recorded", "Search", "Traces", "question_key", "read_traces"]
 
@@ -80,13 +81,25 @@ class Traces:
 
     Attributes:
         questions: each once, as it was asked last.
-        found: the number of traces and of items of data sets.
+        number: of traces.
+        items: their number in data sets.
         notes: what was left out or is missing, with the number of times.
     """
 
     questions: list[Recorded]
-    found: int
+    number: int
+    items: int
     notes: Counter[str]
+
+    @property
+    def found(self) -> str:
+        """What was found: "97 traces and 3 data set items"."""
+        parts = ((self.number, "trace"), (self.items, "data set item"))
+        return " and ".join(f"{n:,} {plural(n, noun)}" for n, noun in parts if n) or "no trace"
+
+    def listed(self) -> str:
+        """The notes as the ends of a text: each on a line, the most frequent first."""
+        return "".join(f"\n  {number:,} × {note}" for note, number in self.notes.most_common())
 
 
 def read_traces(paths: Iterable[Path]) -> Traces:
@@ -119,13 +132,13 @@ def read_traces(paths: Iterable[Path]) -> Traces:
         trace = each.about if each.about in spans else trace_of.get(each.about, "")
         notes["feedback on a trace that is in no file"] += not trace
         said[trace].append(each)
-    total = len(found) + len(spans)
+    items = len(found)
     for trace, named in spans.items():
         question = _of_spans(list(named.values()), notes)
         if question is not None:
             question.tags = _tags(said[trace])
             found.append(question)
-    return Traces(_latest(found, notes), total, +notes)
+    return Traces(_latest(found, notes), len(spans), items, +notes)
 
 
 def question_key(question: str, history: Iterable[Mapping[str, str]] = ()) -> str:

@@ -45,7 +45,7 @@ def test_every_export_of_a_trace_says_the_same(name: str, tmp_path: Path) -> Non
         "retrieved": [{"id": identifier, "text": text} for identifier, text, _ in PASSAGES],
     }
     assert question.time == 1_772_359_200.0
-    assert (traces.found, traces.notes) == (1, {})
+    assert (traces.found, traces.notes) == ("1 trace", {})
 
 
 def test_scores_and_metadata_of_passages_are_read(tmp_path: Path) -> None:
@@ -269,7 +269,11 @@ def test_a_trace_without_a_question_is_left_out_and_counted(tmp_path: Path) -> N
     spans = phoenix()[:1]
     spans[0]["attributes"].pop("input.value")
     traces = read(tmp_path, spans)
-    assert (traces.questions, traces.found, traces.notes) == ([], 1, {"without a question: left out": 1})
+    assert (traces.questions, traces.found, traces.notes) == (
+        [],
+        "1 trace",
+        {"without a question: left out": 1},
+    )
 
 
 def test_what_has_no_id_is_named_after_its_question(tmp_path: Path) -> None:
