@@ -56,7 +56,8 @@ def adapt_judge(judge: object, loop: PrivateLoop) -> Judge:
 class UserJudge:
     """An object with `compare(question, references, prediction)`, and perhaps further methods of a judge.
 
-    Each method is sync or async, takes the arguments of `Judge`, and returns None for "no verdict", otherwise
+    Each method is sync or async, takes the arguments of `Judge` (and the messages before the question, if it has a
+    parameter `history`), and returns None for "no verdict", otherwise
 
     - `compare` and `relevant`: a bool, or a number in [0, 1];
     - `grade`: a number in [0, 1], from nothing of a reference to all of it. Numbers from 2 to 5 are errors: a 1 could

@@ -28,7 +28,7 @@ async def evaluate_ranking(run: Pipeline, examples: Sequence[Example], terms: Te
     async def matched(example: Example) -> Outcome:
         if not example.relevant:
             raise NoGroundTruth(NO_GOLD)
-        ranking = await run.ranking(example.question, terms.k)
+        ranking = await run.ranking(example, terms.k)
         match = GoldMatch(ranking, example.gold, run.match_share)
         reason = not_comparable(match)
         if reason is not None:

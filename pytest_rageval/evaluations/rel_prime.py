@@ -166,7 +166,7 @@ class _Prompt:
 
 
 async def _prompt(run: Pipeline, example: Example, terms: Terms) -> _Prompt:
-    ranking = await run.shown(example.question, terms.k, terms.order)
+    ranking = await run.shown(example, terms.k, terms.order)
     match = GoldMatch(ranking, example.relevant, run.match_share)
     unknown = not_comparable(match) if example.relevant else NO_GOLD
     positions = [()] * len(ranking) if unknown else match.positions
@@ -206,7 +206,7 @@ def _occurring(wanted: Sequence[Sequence[str]], texts: Sequence[str]) -> frozens
 
 
 async def _cited(run: Pipeline, example: Example, terms: Terms, prompt: _Prompt) -> tuple[RelPrime, Evidence]:
-    answer = await run.cited_answer(example.question, terms.k, terms.order)
+    answer = await run.cited_answer(example, terms.k, terms.order)
     found = prompt.compared(answer)
     counts = {"hallucinated_citations": found.hallucinated, **prompt.counts}
     citations = cited(answer, len(prompt.names))

@@ -246,13 +246,13 @@ def uniform_judge(run: Pipeline, scores: Iterable[Score], moved: Collection[str]
     right. `moved` are the questions of which one of the scores differs from its baseline.
     """
     outcomes = [outcome for score in scores for outcome in score.outcomes]
-    examples = {outcome.example.question for outcome in outcomes}
+    examples = {outcome.example.asked for outcome in outcomes}
     verdicts = [(question, verdict) for question, verdict in run.verdicts if question in examples]
     said = {verdict for _, verdict in verdicts}
     if len(verdicts) < FEWEST or len(said) > 1 or not said <= {0.0, 1.0}:
         return ""
     judged = {question for question, _ in verdicts}
-    found = set(_recalls(run, (outcome for outcome in outcomes if outcome.example.question in judged)))
+    found = set(_recalls(run, (outcome for outcome in outcomes if outcome.example.asked in judged)))
     if len(found) < 2 and judged.isdisjoint(moved):  # noqa: PLR2004 - they differ
         return ""
     word = "yes" if said.pop() else "no"

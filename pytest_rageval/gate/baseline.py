@@ -4,6 +4,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
 from math import inf
 from pathlib import Path
@@ -261,7 +262,10 @@ class Baseline:
 
 
 def baseline_entry(
-    examples: tuple[Example, ...], scores: Mapping[str, tuple[Score, Mapping[str, Any]]]
+    examples: tuple[Example, ...],
+    scores: Mapping[str, tuple[Score, Mapping[str, Any]]],
+    *,
+    context: AbstractSet[str] = frozenset(),
 ) -> BaselineEntry:
     """A test's entry.
 
@@ -269,9 +273,10 @@ def baseline_entry(
         examples: of its eval set.
         scores: of the whole set, by name, each with the fingerprint of everything besides the retriever
             that it depends on.
+        context: that any of the scores may depend on.
     """
     return {
-        "questions": {example.id: example.digest for example in examples},
+        "questions": {example.id: example.digest_in(context) for example in examples},
         "scores": {name: _score(score, fingerprint) for name, (score, fingerprint) in scores.items()},
     }
 

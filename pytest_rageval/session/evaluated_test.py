@@ -5,17 +5,18 @@ In a plan the same path counts what would be asked, and ends with stubs in place
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.errors import InputError, Planned, RagevalError, StaleBaselineError
-from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.context import Asked, ScoreRequest
 from pytest_rageval.evaluations.scoring import ScoreDef, uniform_judge
 from pytest_rageval.gate.baseline import WRITE, baseline_entry
-from pytest_rageval.gate.comparison import fingerprint_changes
+from pytest_rageval.gate.comparison import BaselineScore, fingerprint_changes
 from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, broken_parts, rule
 from pytest_rageval.gate.threshold import BOUNDS, Threshold
-from pytest_rageval.model import EvalSet, Ranking
+from pytest_rageval.model import CONTEXT, EvalSet, Ranking
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
 from pytest_rageval.scores import Score
@@ -151,24 +152,24 @@ class EvaluatedTest:
         self._agreements.append(agreement.entry())
         return agreement
 
-    def retrieve(self, query: str, k: int) -> Ranking:
+    def retrieve(self, asked: Asked, k: int) -> Ranking:
         """The ranking of the retriever under test."""
-        ranking = self._session.retrieve(self._components, query, k)
+        ranking = self._session.retrieve(self._components, asked, k)
         if not self._session.settings.plan:
             return ranking
         from pytest_rageval.session.plan_stubs import planned_ranking  # noqa: PLC0415 - rare
 
         return planned_ranking(ranking)
 
-    def answer(self, question: str, k: int) -> str:
+    def answer(self, asked: Asked, k: int) -> str:
         """The generator's answer from the first k documents."""
         if not self._session.settings.plan:
-            return self._session.answer(self._components, question, k)
+            return self._session.answer(self._components, asked, k)
         from pytest_rageval.session.plan_stubs import PlannedText, planned_text  # noqa: PLC0415 - rare
 
         self.has_stubs = True
         try:
-            return planned_text(self._session.answer(self._components, question, k))
+            return planned_text(self._session.answer(self._components, asked, k))
         except Planned as planned:
             return PlannedText(planned)
 
@@ -187,7 +188,9 @@ class EvaluatedTest:
         if self._agreements:
             results["agreement"] = self._agreements
         if self._baseline_scores:
-            results["baseline"] = baseline_entry(self.evalset.examples, self._baseline_scores)
+            results["baseline"] = baseline_entry(
+                self.evalset.examples, self._baseline_scores, context={*self._received, "history"}
+            )
             if self._test.nodeid not in self._sharing:
                 results["baseline"]["shares_alpha"] = False
             renamed = {model: names for model, names in served.items() if names != [model]}
@@ -406,17 +409,28 @@ class EvaluatedTest:
         anchored = updating or threshold.max_total_drop is not None
         now = self._session.fingerprint(self._components, request)
         absent = before is None and not updating
+        context = {*self._received, *(("history",) if self._definition(threshold).dependencies else ())}
+
+        def in_context(found: BaselineScore | None) -> BaselineScore | None:
+            return found and replace(found, context=context)
+
         return BaselineLookup(
             now,
-            before,
+            in_context(before),
             updating=updating,
             required=settings.require_baseline,
             missing=baseline.missing(nodeid, name, self._test.collected()) if absent else "",
             # Embeddings differ a little from one processor to another.
             tolerance=EMBEDDING_ROUNDING if "encoder" in now else ROUNDING,
-            anchor=baseline.anchor(nodeid, name, scale) if anchored else None,
+            anchor=in_context(baseline.anchor(nodeid, name, scale)) if anchored else None,
             pinning=settings.pin_baseline,
         )
+
+    @property
+    def _received(self) -> AbstractSet[str]:
+        """The parts of an example's context that the retriever receives."""
+        taken = self._session.pipelines.of(self._components).retriever.takes
+        return frozenset(CONTEXT) if "example" in taken else taken
 
     def _check_root(self) -> None:
         """Refuse a missing baseline where a folder above the test has one: the root directory is wrong."""
@@ -508,7 +522,7 @@ class EvaluatedTest:
         if not self._scores:
             return ""
         changes = [change for one in self._rulings if one.comparison for change in one.comparison.changes]
-        moved = {change.outcome.example.question for change in changes if change.drop}
+        moved = {change.outcome.example.asked for change in changes if change.drop}
         return uniform_judge(self._session.pipelines.of(self._components), self._scores, moved)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, RagevalError
-from pytest_rageval.evaluations.context import Pipeline, ScoreRequest, Terms, gather_all
+from pytest_rageval.evaluations.context import Asked, Pipeline, ScoreRequest, Terms, gather_all
 from pytest_rageval.evaluations.registry import Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
 from pytest_rageval.event_loop import PrivateLoop
@@ -204,13 +204,13 @@ class Session:
             Score(f"judge against {labels.name}", outcomes, max_unscored=self.settings.max_unscored)
         return Calibration(labels, outcomes, comparator)
 
-    def retrieve(self, components: Components, query: str, k: int) -> Ranking:
+    def retrieve(self, components: Components, asked: Asked, k: int) -> Ranking:
         """The retriever's ranking for one query."""
-        return self.loop.run(self.pipelines.of(components).ranking(_text("query", query), _cutoff(k)))
+        return self.loop.run(self.pipelines.of(components).ranking(_asked("query", asked), _cutoff(k)))
 
-    def answer(self, components: Components, question: str, k: int) -> str:
+    def answer(self, components: Components, asked: Asked, k: int) -> str:
         """The generator's answer from the first k retrieved documents."""
-        return self.loop.run(self.pipelines.of(components).answer(_text("question", question), _cutoff(k)))
+        return self.loop.run(self.pipelines.of(components).answer(_asked("question", asked), _cutoff(k)))
 
     def close(self) -> str | None:
         """Close connections, processes and files; return the user's code where that blocked it for too long."""
@@ -291,9 +291,9 @@ class Session:
         return self._outcomes[key]
 
 
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"{name} = {value!r:.60}: it is one text, found {type(value).__name__}.")
+def _asked(name: str, value: object) -> Asked:
+    if not isinstance(value, str | Example):
+        raise InputError(f"{name} = {value!r:.60}: it is one text or example, found {type(value).__name__}.")
     return value
 
 
