@@ -145,7 +145,12 @@ class Pipeline:
             InputError: the example has filters, and the retriever does not take them.
         """
         key = self.retriever.key(asked)
-        return await self._once.of(("ranking", key, k), lambda: self._retrieved(asked, k))
+        ranking = await self._once.of(("ranking", key, k), lambda: self._retrieved(asked, k))
+        # Not in the retriever: a question without a history may share the ranking.
+        unseen = (
+            isinstance(asked, Example) and asked.history and not self.retriever.takes & {"history", "example"}
+        )
+        return replace(ranking, without_history=True) if unseen else ranking
 
     async def _retrieved(self, asked: Asked, k: int) -> Ranking:
         self.rankings += 1

@@ -64,7 +64,6 @@ class Retriever:
         return replace(
             ranking,
             own_k=own_k,
-            without_history=bool(example.history) and self.takes.isdisjoint({"history", "example"}),
             steps=None if steps is None else tuple(Ranking.of(step.query, step.documents) for step in steps),
             tokens=found.tokens,
             cost=found.cost,

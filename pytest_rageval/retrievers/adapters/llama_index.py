@@ -8,6 +8,7 @@ values, all of which a node must have; or the fields of `MetadataFilters` itself
 from collections.abc import Callable, Mapping
 from copy import copy
 from importlib import import_module
+from itertools import chain
 from typing import Any, Final
 
 from pytest_rageval.retrievers.adapters.callables import Search, as_count, has_own
@@ -55,4 +56,8 @@ def _joined(own: Any, given: Mapping[str, Any]) -> Any:
         filters = types.MetadataFilters(
             filters=[types.MetadataFilter(key=key, value=value) for key, value in given.items()]
         )
-    return filters if own is None else types.MetadataFilters(filters=[own, filters], condition="and")
+    if own is None:
+        return filters
+    # Not every store supports nested filters.
+    both = [each.filters if each.condition == "and" else [each] for each in (own, filters)]
+    return types.MetadataFilters(filters=list(chain.from_iterable(both)), condition="and")

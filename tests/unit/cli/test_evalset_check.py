@@ -372,7 +372,9 @@ def test_an_unusable_line_is_named(check: Check) -> None:
 def test_one_question_in_two_contexts_is_no_duplicate(check: Check) -> None:
     """Other filters, or another conversation before it, make it another search; other data do not."""
     said = [[{"role": "user", "content": text}] for text in ("Tea?", "Coffee?")]
-    differing = [other(f"q{n}", question="How much is it?", history=history) for n, history in enumerate(said)]
+    differing = [
+        other(f"q{n}", question="How much is it?", history=history) for n, history in enumerate(said)
+    ]
     differing += [other(f"f{n}", question="How much is it?", filters={"shop": n}) for n in range(2)]
     assert kinds(check(differing, "--json")) == {}
     same = [other(f"q{n}", question="How much is it?", history=said[0], tags={"n": n}) for n in range(2)]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import CallableError, InputError
+from pytest_rageval.evaluations.context import Pipeline
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import Example
 from pytest_rageval.retrievers import adapt_retriever
@@ -106,7 +107,9 @@ def test_a_history_that_is_not_taken_is_noted(loop: PrivateLoop) -> None:
 
     def noted(retriever: Callable[..., Any]) -> bool:
         asked = Example("q", "To Norway?", history=HISTORY)
-        return loop.run(adapt_retriever(retriever, loop).retrieve(asked, 1)).without_history
+        pipeline = Pipeline(adapt_retriever(retriever, loop), None, None)  # type: ignore[arg-type]
+        assert not loop.run(pipeline.ranking(asked.question, 1)).without_history
+        return loop.run(pipeline.ranking(asked, 1)).without_history
 
     assert noted(lambda query, k: [query])
     assert not noted(lambda query, k, history=(): [query])
