@@ -137,7 +137,8 @@ def _family(family: Mapping[str, Any]) -> Iterator[str]:
             for what in (score.get("needs"), f"the extra `{known.extra}`" if known.extra else "")
             if what
         )
-        yield f"| `{known.name}@k` | {known.definition}{needs} | `{spec}` = {value:.3f}: {score['worked']} |"
+        name = f"{known.name}@k" if known.needs_k else known.name
+        yield f"| `{name}` | {known.definition}{needs} | `{spec}` = {value:.3f}: {score['worked']} |"
     yield ""
 
 

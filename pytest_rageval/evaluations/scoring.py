@@ -68,6 +68,8 @@ class ScoreDef:
         definition: what the value of an example is, in a sentence.
         needs: what an example must have, such as `GOLD`; models follow from `asks`.
         extra: of the package, that it needs; None: none.
+        needs_k: whether its name must have a cut-off.
+        is_cost: whether less is better, so that `max` alone bounds it.
     """
 
     name: str
@@ -83,6 +85,8 @@ class ScoreDef:
     definition: str = ""
     needs: tuple[str, ...] = ()
     extra: str | None = None
+    needs_k: bool = True
+    is_cost: bool = False
 
     @property
     def dependencies(self) -> frozenset[str]:

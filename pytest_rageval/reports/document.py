@@ -72,6 +72,7 @@ class QuestionEntry(TypedDict, total=False):
     question: str
     score: float | None
     retrieved: list[str]
+    steps: list[dict[str, Any]]
     answer: str
     gold: list[str]
     passages: list[dict[str, Any]]

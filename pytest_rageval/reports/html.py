@@ -144,6 +144,8 @@ def _fields(question: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[
             yield f"{name} now", show(now)
         else:
             yield name, show(now)
+    for number, step in enumerate(question.get("steps", ()), 1):
+        yield f"step {number}", [f"{step['query']}: ", *_names(step["retrieved"], gold)]
     for passage in question.get("passages", ()):
         answer = f": {passage['answer']}" if "answer" in passage else ""
         yield "label", [f"{passage['label']:.2g} ", element("code", passage["document"]), answer]

@@ -123,7 +123,9 @@ def _question(outcome: Outcome, before: dict[str, Any]) -> QuestionEntry:
     example, evidence = outcome.example, outcome.evidence
     ranking = evidence.ranking
     expected = {"as": evidence.expected_as, "texts": list(evidence.expected)} if evidence.expected else {}
+    steps = () if ranking is None else ranking.steps or ()
     optional = {
+        "steps": [{"query": step.query, "retrieved": [each.label for each in step]} for step in steps],
         "gold": [gold.label for gold in example.relevant],
         "passages": _passages(outcome),
         "expected": expected,
@@ -308,6 +310,10 @@ def _question_lines(question: QuestionEntry) -> Iterator[str]:
     if "retrieved" in question and (before or "passages" not in question):
         then = ", ".join(before["retrieved"]) or NOTHING if "retrieved" in before else None
         yield from _then_and_now("retrieved", then, ", ".join(question["retrieved"]) or NOTHING)
+    for number, step in enumerate(question.get("steps", ()), 1):
+        yield from field_lines(
+            f"step {number}", [f"{step['query']}: {', '.join(step['retrieved']) or NOTHING}"]
+        )
     yield from _text_fields(question, unscored="unscored")
     if "answer" in question:
         yield from _then_and_now("answer", before.get("answer"), question["answer"])

@@ -315,7 +315,8 @@ class EvaluatedTest:
         threshold = replace(
             threshold, inconclusive=threshold.inconclusive or self._session.settings.inconclusive
         )
-        threshold.check_scale(self._definition(threshold).scale)
+        definition = self._definition(threshold)
+        threshold.check_scale(definition.scale, is_cost=definition.is_cost)
         return threshold
 
     def _plan(self, thresholds: Sequence[Threshold]) -> list[RagevalError]:

@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
@@ -11,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, RagevalError
 from pytest_rageval.evaluations.context import Asked, Pipeline, ScoreRequest, Terms, gather_all
-from pytest_rageval.evaluations.registry import Registry, resolve
+from pytest_rageval.evaluations.registry import CUTOFF, Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import EvalSet, Example, Ranking
-from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.scores import Outcome, Score, Spec
 from pytest_rageval.session.models import Models
 from pytest_rageval.session.pipelines import Components, Pipelines, Sources
 from pytest_rageval.stats.intervals import UNIT
@@ -132,10 +133,10 @@ class Session:
         self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
     ) -> dict[ScoreRequest, Score | RagevalError]:
         """Score an eval set by several scores at once: each is a score, or the error that prevented it."""
-        pipelines = self.pipelines.repeated(components)
+        pipelines, k = self.pipelines.repeated(components), _largest_cutoff(requests)
 
         async def scored(request: ScoreRequest) -> Score:
-            outcomes, *repeats = await self._outcomes_of(pipelines, evalset, request)
+            outcomes, *repeats = await self._outcomes_of(pipelines, evalset, request, k)
             return self.score_of(request, outcomes, repeats)
 
         return self._each(requests, scored)
@@ -178,10 +179,10 @@ class Session:
         self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
     ) -> list[RagevalError]:
         """Count in the gateway's usage what the scores would ask; return the errors that prevented it."""
-        pipelines = self.pipelines.repeated(components)
+        pipelines, k = self.pipelines.repeated(components), _largest_cutoff(requests)
 
         async def counted(request: ScoreRequest) -> None:
-            await self._outcomes_of(pipelines, evalset, request)
+            await self._outcomes_of(pipelines, evalset, request, k)
 
         return [error for error in self._each(requests, counted).values() if error is not None]
 
@@ -270,10 +271,10 @@ class Session:
         return dict(zip(requests, self.loop.run(every()), strict=True)) if requests else {}
 
     async def _outcomes_of(
-        self, pipelines: Sequence[Pipeline], evalset: EvalSet, request: ScoreRequest
+        self, pipelines: Sequence[Pipeline], evalset: EvalSet, request: ScoreRequest, k: int
     ) -> list[list[Outcome]]:
         """The outcomes in the first pipeline and, where the score asks models, in its repeats."""
-        terms, score = resolve(request, self.registry.scores)
+        terms, score = resolve(request, self.registry.scores, k=k)
         asked = pipelines if score.dependencies else pipelines[:1]
         return await gather_all(self._evaluated(each, evalset, terms, score) for each in asked)
 
@@ -289,6 +290,16 @@ class Session:
             check_failures(outcomes, self.settings.max_unscored)
             self._outcomes[key] = outcomes
         return self._outcomes[key]
+
+
+def _largest_cutoff(requests: Sequence[ScoreRequest]) -> int:
+    """The largest cut-off among the scores, which those without one take over: they then cost no further call."""
+    cutoffs = []
+    for request in requests:
+        # A name that is none is an error of its own score.
+        with suppress(InputError):
+            cutoffs.append(Spec.parse(request.spec).k or 0)
+    return max(cutoffs, default=0) or CUTOFF
 
 
 def _asked(name: str, value: object) -> Asked:
