@@ -106,6 +106,7 @@ class Pipeline:
         match_share: the share of a gold passage that must be retrieved for it to count as found.
         both_orders: whether two long answers are judged in both orders.
         repeat: 0, 1, 2 …: determines the sample numbers of generator and judge.
+        untried: whether answers are judged by the user's own code, or another plugin's, which may fail at all of them.
     """
 
     retriever: "Retriever | _SharedRankings"
@@ -119,6 +120,7 @@ class Pipeline:
     match_share: float = SHARE
     both_orders: bool = False
     repeat: int = 0
+    untried: bool = False
 
     def __post_init__(self) -> None:
         """Begin with nothing known."""

@@ -13,7 +13,7 @@ from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, RagevalError
 from pytest_rageval.evaluations.context import Asked, Pipeline, ScoreRequest, Terms, gather_all
 from pytest_rageval.evaluations.registry import CUTOFF, Registry, resolve
-from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
+from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, error_of_all
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.llm.usage import Usage
@@ -22,6 +22,7 @@ from pytest_rageval.scores import Outcome, Score, Spec
 from pytest_rageval.session.models import Models
 from pytest_rageval.session.pipelines import Components, Pipelines, Sources
 from pytest_rageval.stats.intervals import UNIT
+from pytest_rageval.user_code import FIRST
 
 if TYPE_CHECKING:
     from pytest_rageval.calibration import Calibration
@@ -286,6 +287,12 @@ class Session:
         pipeline.comparison(terms.label, "label")
         key = (pipeline, evalset.digest, terms)
         if key not in self._outcomes:
+            if pipeline.untried and score.dependencies and score.separable and not self.settings.plan:
+                # A judge of the user's is called after a model's paid answer: try it before all of these are bought.
+                first = await score.evaluate(pipeline, evalset.examples[:FIRST], terms)
+                if len(failed := {each.example.id: each.failed for each in first if each.failed}) == FIRST:
+                    rest = f"All of the first {FIRST} of {len(evalset)} examples failed, and the others were not asked."
+                    raise error_of_all(failed, rest)
             outcomes = await score.evaluate(pipeline, evalset.examples, terms)
             check_failures(outcomes, self.settings.max_unscored)
             self._outcomes[key] = outcomes

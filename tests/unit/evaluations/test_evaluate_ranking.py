@@ -146,6 +146,8 @@ def test_full_recall_wants_one_passage_of_each_group(
 
 def test_full_recall_needs_gold_passages(world) -> None:
     """As the others do."""
-    [bare, empty] = world.evaluate("full_recall@3", Example("q", "q"), Example("e", "e", gold=(Gold(text="a"),)))
+    [bare, empty] = world.evaluate(
+        "full_recall@3", Example("q", "q"), Example("e", "e", gold=(Gold(text="a"),))
+    )
     assert bare.unscored == "no gold passages"
     assert empty.value == 0.0
