@@ -48,7 +48,7 @@ __all__ = [
 
 METHODS: Final[Mapping[str, Collection[str]]] = {
     "ranking": ("recall", "precision", "f1", "map", "mrr", "ndcg", "hit", "full_recall"),
-    "retrieval": ("steps", "retrieval"),
+    "retrieval": ("steps", "retrieval", "context"),
     "llm_reteval": ("llm_reteval",),
     "answer": ("answer",),
     "arena": ("arena",),

@@ -27,7 +27,7 @@ def passages(names):
 def search(query, k):
     found = passages(CASE["retrieved"][:k])
     steps = [Step(each["query"], passages(each["retrieved"])) for each in CASE.get("steps", [])]
-    return Retrieval(found, steps) if steps else found
+    return Retrieval(found, steps or None, cost=CASE.get("cost")) if "cost" in CASE or steps else found
 
 def generate(question, passages):
     return CASE["says"][" ".join(passage.id for passage in passages)]
