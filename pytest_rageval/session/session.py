@@ -311,7 +311,7 @@ def _largest_cutoff(requests: Sequence[ScoreRequest]) -> int:
 
 def _asked(name: str, value: object) -> Asked:
     if not isinstance(value, str | Example):
-        raise InputError(f"{name} = {value!r:.60}: it is one text or example, found {type(value).__name__}.")
+        raise InputError(f"{name} = {value!r:.60}: it is one text or one example, found {type(value).__name__}.")
     return value
 
 

@@ -171,6 +171,19 @@ def dense():
     pipeline.connect("embedder.embedding", "retriever.query_embedding")
     return pipeline
 
+@component
+class InContext:
+    @component.output_types(documents=list[Document])
+    def run(self, query: str, history: list, metadata: dict, filters: dict | None = None, top_k: int = 3):
+        assert [message["content"] for message in history] == ["Hello", "Hello!"]
+        assert metadata == {"lang": "en"}
+        return InMemoryBM25Retriever(store()).run(query=query, filters=filters, top_k=top_k)
+
+def alone():
+    pipeline = Pipeline()
+    pipeline.add_component("retriever", InContext())
+    return pipeline
+
 def hybrid():
     pipeline = dense()
     pipeline.add_component("bm25", InMemoryBM25Retriever(store()))
@@ -258,6 +271,8 @@ HISTORY = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content"
         (LLAMA_INDEX, "filtered()", LLAMA_IN, {12, 15}),
         (LLAMA_INDEX, "AsyncFiltered()", LLAMA_IN, {3, 12, 15}),
         (HAYSTACK, "InMemoryBM25Retriever(store())", HAYSTACK_IN, {3, 12, 15}),
+        (HAYSTACK, "InContext()", HAYSTACK_IN, {3, 12, 15}),
+        (HAYSTACK, "alone()", HAYSTACK_IN, {3, 12, 15}),
         (HAYSTACK, "dense()", HAYSTACK_IN, {3, 12, 15}),
         (HAYSTACK, "hybrid()", HAYSTACK_IN, {3, 12, 15}),
         (HAYSTACK, "SuperComponent(pipeline=dense())", HAYSTACK_IN, {3, 12, 15}),
@@ -265,7 +280,8 @@ HISTORY = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content"
 )
 def test_filters_reach_the_retriever_of_a_framework(project, framework, made, filters, shelves):
     """It finds what they leave, with the k of the score; its own filters stay."""
-    project.evalset(1, gold=[{"id": "doc-12"}], question="What of item-12?", filters=filters, history=HISTORY)
+    words = {"filters": filters, "history": HISTORY, "metadata": {"lang": "en"}}
+    project.evalset(1, gold=[{"id": "doc-12"}], question="What of item-12?", **words)
     project.pytester.makeconftest(f"{CORPUS}{framework}\ndef make():\n    return {made}\n")
     project.test(f"shelves = {shelves}\n{FILTERED}")
     project.run().assert_outcomes(passed=1)
