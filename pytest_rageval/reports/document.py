@@ -71,6 +71,8 @@ class QuestionEntry(TypedDict, total=False):
     id: str
     question: str
     score: float | None
+    history: list[str]
+    filters: dict[str, Any]
     retrieved: list[str]
     steps: list[dict[str, Any]]
     answer: str

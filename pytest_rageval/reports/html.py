@@ -1,5 +1,6 @@
 """The HTML report: one page with all scores and every lost question. All text is escaped."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
@@ -133,6 +134,10 @@ def _question(question: Mapping[str, Any]) -> Element:
 def _fields(question: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[Node]]]:
     """The fields of a question, each as its name and a line of nodes."""
     gold = question.get("gold", [])
+    if "history" in question:
+        yield "after", [" / ".join(question["history"])]
+    if "filters" in question:
+        yield "filters", [json.dumps(question["filters"], ensure_ascii=False)]
     if gold:
         yield "gold", _names(gold, gold)
     for name, show in (("retrieved", lambda labels: _names(labels, gold)), ("answer", lambda text: [text])):

@@ -49,6 +49,27 @@ def test_gate(rageval):
     project.run().assert_outcomes(passed=1)
 
 
+def test_a_failure_shows_the_context_of_a_question(project):
+    """Two rows with one question are told apart by it."""
+    history = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello!"}]
+    _write(project, *({**record, "history": history, "gold": [{"id": "no"}]} for record in TENANTS))
+    project.pytester.makeconftest(FILTERED)
+    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate():\n    pass\n')
+    result = project.run("--rageval-report=report.json", "--rageval-report=report.html")
+    result.stdout.fnmatch_lines(
+        [
+            "*b1  0.00  What is the code of item-1?",
+            "*after * User: Hello / Assistant: Hello!",
+            '*filters * {"tenant": "b"}',
+        ]
+    )
+    report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+    listed = report["tests"][0]["scores"][0]["questions"]["listed"]
+    assert listed[2]["filters"] == {"tenant": "b"}
+    assert listed[2]["history"] == ["User: Hello", "Assistant: Hello!"]
+    assert "filters" in (project.path / "report.html").read_text(encoding="utf-8")
+
+
 def test_filters_that_the_retriever_does_not_take_end_the_test(project):
     """Once for all questions, with the remedy."""
     _write(project, *TENANTS)
