@@ -16,6 +16,7 @@ from pytest_rageval.user_code import (
     as_number,
     as_share,
     is_ours,
+    takes,
     underlying,
 )
 
@@ -69,7 +70,8 @@ def adapt_judge(judge: object, loop: PrivateLoop) -> Judge:
             "a number between 0 and 1, or None), or leave the fixture out for the default judge."
         )
     compare: Any = getattr(own, "compare", own)
-    if not accepts(compare, "question", [], "prediction"):
+    history: dict[str, Any] = {"history": []} if takes(compare, "history") else {}
+    if not accepts(compare, "question", [], "prediction", **history):
         raise CallableError(
             f"{names['compare']} is {_shown(compare)}, and is called with three arguments: {COMPARE}.\n"
             + (

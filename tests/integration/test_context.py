@@ -156,7 +156,7 @@ def rageval_generator():
     return generate
 
 class Judge:
-    def compare(self, question, references, prediction, history=()):
+    def compare(self, question, references, prediction, history):
         SEEN.append(("compare", type(question) is str, [message["content"] for message in history]))
         return prediction == "And to Oslo? 2 messages"
     def relevant(self, question, passage):
