@@ -125,6 +125,7 @@ class _ModelGenerator(_ByMethod):
         prompt, texts = self._prompt(method), [passage.text for passage in passages]
         request = Request(
             base_url=self.server.base_url,
+            api=self.server.api,
             model=self.model,
             messages=({"role": "user", "content": prompt(question, texts)},),
             parameters=self._parameters(method),

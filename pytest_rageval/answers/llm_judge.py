@@ -240,6 +240,7 @@ class LLMJudge:
         ours = {"temperature": self.poll.temperature, **limit, **parameters}
         return Request(
             base_url=self.server.base_url,
+            api=self.server.api,
             model=self.model,
             messages=({"role": "user", "content": prompt},),
             parameters=combined(ours, self.parameters),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.config.base_url import BaseURL, public_url
+from pytest_rageval.config.base_url import BaseURL, is_secret_name, public_url
 from pytest_rageval.config.models import Api, ModelSettings, Role, ServerSettings
 from pytest_rageval.config.options import OPTIONS, Option
 from pytest_rageval.config.parameters import REFUSED, combined
@@ -28,6 +28,7 @@ __all__ = [
     "ServerSettings",
     "Settings",
     "combined",
+    "is_secret_name",
     "public_url",
     "resolve",
 ]

@@ -8,7 +8,7 @@ from urllib.parse import unquote, unquote_plus, urlsplit, urlunsplit
 
 from pytest_rageval.secret import Secret
 
-__all__ = ["BaseURL", "public_url"]
+__all__ = ["BaseURL", "is_secret_name", "public_url"]
 
 ALLOWED: Final = "expected a URL that begins with http:// or https://"
 
@@ -76,4 +76,9 @@ def public_url(url: str) -> str:
 
 
 def _is_secret(parameter: str) -> bool:
-    return SECRET_NAME.search(unquote_plus(parameter.partition("=")[0])) is not None
+    return is_secret_name(unquote_plus(parameter.partition("=")[0]))
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a parameter or a variable of this name mostly holds a secret."""
+    return SECRET_NAME.search(name) is not None

@@ -97,4 +97,6 @@ class LLM:
                 f"rageval_llm.complete() was given what JSON cannot express: {error}.\n"
                 "Messages and parameters are text, numbers, booleans, None, lists and dicts of these."
             ) from None
-        return server, Request(server.base_url, model or default, tuple(copied), frozen, sample)
+        return server, Request(
+            server.base_url, model or default, tuple(copied), frozen, sample, api=server.api
+        )

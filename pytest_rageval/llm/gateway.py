@@ -15,7 +15,6 @@ from typing import Final, Literal, Protocol
 from pytest_rageval.errors import PLAN_MARK, MissingReplyError, RagevalError, Unscored
 from pytest_rageval.llm.budget import Budget, Limits, Purchase, most_tokens_out, prompt_tokens
 from pytest_rageval.llm.cache import Cache
-from pytest_rageval.llm.client import Client
 from pytest_rageval.llm.messages import (
     OF_ONE_RUN,
     Reply,
@@ -188,6 +187,8 @@ class Gateway:
         """Count what readers of the scores should know about a reply."""
         if reply.cut:
             self.usage.cut += 1
+        if reply.reasoned:
+            self.usage.remarks[f"{request.model} reasons before it answers: its reasoning is not read"] += 1
         if reply.model and not request.base_url.startswith("embedded"):
             self.served[request.model, request.base_url].add(reply.model)
         if self.cache.overrules(request.key, reply):
@@ -307,7 +308,7 @@ class LiveSource:
             pace = server.pace or self._access.pace
             most = min(pace.concurrency, server.in_flight or pace.concurrency)
             limiter = Limiter(most, rpm=pace.rpm, tpm=pace.tpm)
-            client = Client(server, timeout_s=pace.timeout_s)
+            client = server.client(timeout_s=pace.timeout_s)
             sender = Sender(client, limiter, pace.timeout_s, pace.retries, pace.patience_s)
             budget = self._make_budget(server.limits, run=f"{self._access.run} {server.label}")
             self._routes[server] = _Route(sender, asyncio.Semaphore(2 * most), server.label, budget)

@@ -191,7 +191,8 @@ OTHER_NAMES: Final = {"max_tokens": "max_completion_tokens", "max_completion_tok
 
 ALSO_CALLED: Final = {
     "stop": ("stop_sequences", "stopSequences"),
-    "response_format": ("json output", "json mode", "structured output", "structured outputs"),
+    "response_format": ("json output", "json mode", "structured output", "structured outputs", "text.format"),
+    "reasoning_effort": ("reasoning.effort", "think value", "support thinking"),
 }
 """Other names of parameters in servers' errors, besides camel case."""
 
@@ -202,7 +203,7 @@ REPEATED: Final = {"input", "body", "ctx", "request"}  # fields of an error that
 UNKNOWN: Final = re.compile(
     r"unsupported|(not|n't) support|not enabled|unavailable|deprecated|unknown|unrecogni[sz]ed"
     r"|extra[_ ](inputs|fields|forbidden)|not permitted|not allowed|unexpected|cannot find field"
-    r"|only (the default|be set)",
+    r"|only (the default|be set)|no endpoints found that support|cannot both be specified",
     re.IGNORECASE,
 )
 """Words for a parameter that is not supported; an unsupported value is for the user to correct."""

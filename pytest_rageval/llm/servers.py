@@ -7,7 +7,6 @@ import subprocess  # nosec B404 # runs our own interpreter and script
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -16,6 +15,7 @@ from pytest_rageval.config import Api, BaseURL, Role
 from pytest_rageval.errors import InputError, RagevalError, ServerError, require
 from pytest_rageval.fingerprint import file_digest
 from pytest_rageval.llm.budget import Limits
+from pytest_rageval.llm.client import URL_OPTIONS, Client, Endpoint
 from pytest_rageval.llm.key_command import printed_key
 from pytest_rageval.secret import Credentials, Secret
 
@@ -34,12 +34,6 @@ __all__ = [
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 
 NO_LIMITS: Final = Limits()
-
-URL_OPTIONS: Final[Mapping[Role, str]] = {
-    "generator": "--rageval-base-url or OPENAI_BASE_URL",
-    "judge": "--rageval-judge-base-url or RAGEVAL_JUDGE_BASE_URL",
-}
-"""What names the server of a model."""
 
 THREADS: Final = 1
 """Fixed, as another number changes 1 answer in 40; one, as two are far slower when another process is busy."""
@@ -66,36 +60,12 @@ class Pace:
     patience_s: float = 300.0  # how long to wait for a server that answers nothing
 
 
-class Server(Protocol):
-    """An OpenAI-compatible server."""
-
-    @property
-    def base_url(self) -> str:
-        """A name that does not change, part of every request's key."""
-
-    @property
-    def credentials(self) -> Credentials:
-        """Sent with each request, never shown or kept."""
+class Server(Endpoint, Protocol):
+    """Where models answer: mostly an OpenAI-compatible server."""
 
     @property
     def in_flight(self) -> int | None:
         """The most requests at once; None for a server that limits them itself."""
-
-    @property
-    def api(self) -> Api:
-        """The path that its models are asked at."""
-
-    @property
-    def role(self) -> Role:
-        """The model whose settings name it."""
-
-    @property
-    def key_name(self) -> str:
-        """The environment variable where its key is looked for."""
-
-    @property
-    def key_command(self) -> tuple[str, ...]:
-        """The command that prints its key; empty for none."""
 
     @property
     def pace(self) -> Pace | None:
@@ -109,17 +79,22 @@ class Server(Protocol):
     def label(self) -> str:
         """Its name in reports."""
 
-    async def address(self) -> str:
-        """Return the URL for requests; starts the embedded server."""
-
-    async def renew_key(self, refused: Credentials) -> bool:
-        """Return whether there is another key than the refused one."""
+    def client(self, *, timeout_s: float) -> Client:
+        """Return what sends requests to it, each once; `timeout_s` is for a whole reply."""
 
     def close(self) -> None:
         """Stop the server if `address` started it."""
 
 
-class RemoteServer:
+class _Connected:
+    """A server that is asked over HTTP."""
+
+    def client(self: Endpoint, *, timeout_s: float) -> Client:
+        """Return a client of the `openai` library."""
+        return Client(self, timeout_s=timeout_s)
+
+
+class RemoteServer(_Connected):
     """A server at a URL, which may contain user, password and query. Two with the same settings are one server.
 
     Args:
@@ -218,7 +193,7 @@ class RemoteServer:
         """Nothing was started."""
 
 
-class EmbeddedServer:
+class EmbeddedServer(_Connected):
     """A local model in a process of its own."""
 
     credentials = Credentials()

@@ -22,6 +22,7 @@ from pytest_rageval.plugin.artifacts import (
 from pytest_rageval.plugin.fixtures import (
     MarksPlugin,
     rageval,
+    rageval_client,
     rageval_encoder,
     rageval_generator,
     rageval_judge,
@@ -40,6 +41,7 @@ __all__ = [
     "pytest_addoption",
     "pytest_configure",
     "rageval",
+    "rageval_client",
     "rageval_encoder",
     "rageval_generator",
     "rageval_judge",

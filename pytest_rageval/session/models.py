@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytest_rageval.answers.comparators import CanonicalComparator
 from pytest_rageval.answers.judge_protocol import Rating
@@ -13,22 +13,39 @@ from pytest_rageval.model import Document
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.llm_judge import LLMJudge
+    from pytest_rageval.config import Role
     from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator
+    from pytest_rageval.llm.budget import Limits
     from pytest_rageval.llm.gateway import Gateway
+    from pytest_rageval.llm.own_client import OwnServer
     from pytest_rageval.llm.servers import EmbeddedServer, Pace, RemoteServer, Server
     from pytest_rageval.prompts.rendering import Prompts
 
 __all__ = ["DefaultGenerator", "DefaultJudge", "Models"]
 
+UNNAMED: Final = (
+    "The fixture rageval_client is defined, but no model is named{0}.\n"
+    "Name one, as the client names it, with --rageval-{1}model NAME or in the ini file."
+)
+
 
 class Models:
-    """Models built from the options, each at its first use, and imported then: ranking measures need none."""
+    """Models built from the options, each at its first use, and imported then: ranking measures need none.
 
-    def __init__(self, settings: Settings, gateway: "Callable[[], Gateway]", *, workers: int = 1) -> None:
+    `client` is the value of the fixture `rageval_client`, which is asked in place of servers.
+
+    Raises:
+        CallableError: it cannot be a client.
+    """
+
+    def __init__(
+        self, settings: Settings, gateway: "Callable[[], Gateway]", *, workers: int = 1, client: object = None
+    ) -> None:
         self.settings = settings
         self._gateway = gateway
         self._workers = workers
         self._embedded_server: EmbeddedServer | None = None
+        self._own = {} if client is None else self._own_servers(client)
 
     @cached_property
     def generator(self) -> "EmbeddedGenerator | LLMGenerator":
@@ -40,6 +57,8 @@ class Models:
         from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator  # noqa: PLC0415 - see the class
 
         settings, named = self.settings, self.settings.generator
+        if "generator" in self._own and named.model is None:
+            raise InputError(UNNAMED.format("", ""))
         if settings.embedded:
             if named.parameters:
                 raise InputError(
@@ -63,7 +82,7 @@ class Models:
             )
         return LLMGenerator(
             self._gateway(),
-            self.server_of(named),
+            self._own.get("generator") or self.server_of(named),
             named.model,
             max_tokens=settings.max_tokens,
             parameters=named.parameters,
@@ -83,12 +102,14 @@ class Models:
             poll = Poll(settings.judge_votes)
             return LLMJudge(
                 self._gateway(),
-                self.server_of(named),
+                self._own.get("judge") or self.server_of(named),
                 model,
                 settings.max_tokens,
                 poll,
                 parameters=named.parameters,
             )
+        if "judge" in self._own and settings.generator.model != EMBEDDED:
+            raise InputError(UNNAMED.format(" that judges", "judge-"))
         if named.server != settings.generator.server or named.parameters:
             raise InputError(
                 "The judge has a server, a key or parameters of its own, but no model is named that judges.\n"
@@ -101,8 +122,7 @@ class Models:
 
     def server_of(self, model: ModelSettings) -> "RemoteServer":
         """The server of a model."""
-        from pytest_rageval.llm.budget import Limits  # noqa: PLC0415 - see the class
-        from pytest_rageval.llm.servers import DEFAULT_BASE_URL, RemoteServer  # noqa: PLC0415
+        from pytest_rageval.llm.servers import DEFAULT_BASE_URL, RemoteServer  # noqa: PLC0415 - see the class
 
         server = model.server
         return RemoteServer(
@@ -114,8 +134,23 @@ class Models:
             needs_key=server.needs_key,
             key_command=server.key_command,
             pace=self.pace(server),
-            limits=Limits(server.max_calls, server.max_cost, f"tool.rageval.models.{server.role}"),
+            limits=self._limits(server),
         )
+
+    def _own_servers(self, client: object) -> "Mapping[Role, OwnServer]":
+        from pytest_rageval.llm.own_client import OwnServer, own_functions  # noqa: PLC0415 - see the class
+
+        servers: dict[Role, OwnServer] = {}
+        for role, own in own_functions(client).items():
+            server = (self.settings.generator if role == "generator" else self.settings.judge).server
+            limits = self._limits(server)
+            servers[role] = OwnServer(own, role=server.role, pace=self.pace(server), limits=limits)
+        return servers
+
+    def _limits(self, server: ServerSettings) -> "Limits":
+        from pytest_rageval.llm.budget import Limits  # noqa: PLC0415 - see the class
+
+        return Limits(server.max_calls, server.max_cost, f"tool.rageval.models.{server.role}")
 
     def pace(self, limits: Settings | ServerSettings) -> "Pace":
         """How fast this process asks a server: rates are those of the run, and processes do not see each other."""

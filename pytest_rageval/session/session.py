@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, RagevalError
@@ -15,12 +15,15 @@ from pytest_rageval.evaluations.context import Pipeline, ScoreRequest, Terms, ga
 from pytest_rageval.evaluations.registry import Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
 from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.gate.baseline import Baseline
+from pytest_rageval.gate.baseline import WRITE, Baseline
+from pytest_rageval.gate.ruling import BaselineLookup
+from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import EvalSet, Example, Ranking
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.session.models import Models
-from pytest_rageval.session.pipelines import Components, Pipelines, Sources
+from pytest_rageval.session.pipelines import Components, MarkedTest, Pipelines, Sources
+from pytest_rageval.stats.drops import ROUNDING
 from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["RunContext", "Session"]
 
 T = TypeVar("T")
+
+EMBEDDING_ROUNDING: Final = 1e-6  # how far a score from embeddings may differ from one machine to another
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ class Session:
         self._gateway: Gateway | None = None
         self.loop = PrivateLoop(threads=settings.threads, tick=tick and (lambda: tick(self._waits())))
         self.models = Models(settings, lambda: self.gateway, workers=self._context.workers)
+        self._own_models: list[tuple[object, Models]] = []
         self.sources = Sources(self.registry.formats)
         self.pipelines = Pipelines(settings, self.registry, self.loop)
         if settings.cassette or settings.prices:
@@ -90,6 +96,28 @@ class Session:
         from pytest_rageval.llm.api import LLM  # noqa: PLC0415 - see gateway
 
         return LLM(self.gateway, self.loop, self.models.generating)
+
+    def models_of(self, client: object) -> Models:
+        """The models that the user's client asks; those of the options' servers where it is None.
+
+        Raises:
+            CallableError: it cannot be a client.
+        """
+        if client is None:
+            return self.models
+        for known, models in self._own_models:
+            if known is client:
+                return models
+        models = Models(self.settings, lambda: self.gateway, workers=self._context.workers, client=client)
+        self._own_models.append((client, models))
+        return models
+
+    def llm_of(self, client: object) -> "LLM":
+        """The model that the user's client asks, for the user's own code; `llm` where it is None."""
+        from pytest_rageval.llm.api import LLM  # noqa: PLC0415 - see gateway
+
+        models = self.models_of(client)
+        return self.llm if models is self.models else LLM(self.gateway, self.loop, models.generating)
 
     @property
     def encoder(self) -> "CachedEncoder":
@@ -113,6 +141,53 @@ class Session:
             except InputError:
                 return Baseline()
         return Baseline.to_compare_with(self.settings.baseline, named=self.settings.baseline_named)
+
+    def look_up(
+        self, components: Components, test: MarkedTest, threshold: Threshold, request: ScoreRequest
+    ) -> BaselineLookup:
+        """A score's baseline and anchor; only bounds that compare with them read the file."""
+        settings = self.settings
+        if not threshold.compares:
+            return BaselineLookup({}, None)
+        baseline, scale = self.baseline, self.definition(request).scale
+        updating = bool(settings.update_baseline)
+        if baseline.path is None and not updating:
+            self._check_root(test)
+        before = None if updating else baseline.before(test.nodeid, threshold.name, scale)
+        anchored = updating or threshold.max_total_drop is not None
+        now = self.fingerprint(components, request)
+        absent = before is None and not updating
+        return BaselineLookup(
+            now,
+            before,
+            updating=updating,
+            required=settings.require_baseline,
+            missing=baseline.missing(test.nodeid, threshold.name, test.collected()) if absent else "",
+            # Embeddings differ a little from one processor to another.
+            tolerance=EMBEDDING_ROUNDING if "encoder" in now else ROUNDING,
+            anchor=baseline.anchor(test.nodeid, threshold.name, scale) if anchored else None,
+            pinning=settings.pin_baseline,
+        )
+
+    def _check_root(self, test: MarkedTest) -> None:
+        """Refuse a missing baseline where a folder above the test has one: the root directory is wrong."""
+        expected = self.settings.baseline
+        for folder in test.path.parents:
+            if folder != expected.parent and (folder / expected.name).is_file():
+                raise InputError(
+                    f"There is no baseline in {expected.parent}, the root directory, and there is one in {folder}.\n"
+                    "Run pytest with that root directory (--rootdir), or name the baseline with --rageval-baseline; "
+                    f"or write one here: {WRITE}"
+                )
+
+    def tests_sharing_alpha(self, selected: Collection[str]) -> int:
+        """Number of tests that share the error rate: also where only some are selected, those of the baseline."""
+        try:
+            recorded = self.baseline.sharing
+        except RagevalError:
+            # It is raised again where a score is compared.
+            return 1
+        return max(1, self.settings.family or len(recorded), len(recorded.intersection(selected)))
 
     @property
     def usage(self) -> Usage:
@@ -228,7 +303,8 @@ class Session:
         if self.loop.forked:
             # They belong to the parent process.
             return None
-        self.models.close()
+        for models in (self.models, *(own for _, own in self._own_models)):
+            models.close()
         if self._encoder is not None:
             self._encoder.close()
         return self.loop.close(None if self._gateway is None else self._gateway.close)

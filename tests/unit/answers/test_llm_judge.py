@@ -162,11 +162,11 @@ def test_reading_takes_time_in_proportion_to_the_length(filler: str) -> None:
 
     def seconds(length: int) -> float:
         text = (filler * length)[:length] + "x"
-        began = time.perf_counter()
+        began = time.thread_time()
         for parse in (parse_yes_no, parse_grade, parse_preference):
             with contextlib.suppress(Unscored):
                 parse(text)
-        return time.perf_counter() - began
+        return time.thread_time() - began
 
     assert min(seconds(10_000) for _ in range(3)) < 40 * max(min(seconds(1_000) for _ in range(3)), 0.001)
 
@@ -263,11 +263,117 @@ def test_a_preference_is_the_number_in_the_tag(reply: str, preferred: float) -> 
     assert parse_preference(reply) == preferred
 
 
+OTHER_FORMS: dict[str, float] = {
+    "Here is my verdict: Yes": 1.0,
+    "Here is my verdict: **no**. The year differs.": 0.0,
+    "Here's my final verdict:\n\nNo\n\nThe years differ.": 0.0,
+    "Sure! Here is the answer: yes, it does.": 1.0,
+    "Certainly. My verdict is: no, the year differs.": 0.0,
+    "The years differ. So my verdict is no.": 0.0,
+    "The years agree. The final verdict is **Yes**.": 1.0,
+    "My final answer is yes": 1.0,
+    "Thus, the final answer is: \\boxed{yes}": 1.0,
+    "\\boxed{\\text{No}}": 0.0,
+    "Final Answer: \\boxed{No}": 0.0,
+    "### Verdict\n**Yes**\n\n### Explanation\nBoth say 1962.": 1.0,
+    "**Verdict**\nNo\n\n**Reason:** no year": 0.0,
+    "I compared both.\n\n**Verdict:** Yes\n\n**Explanation:** Both say 1962, and no more.": 1.0,
+    "Verdict - no": 0.0,
+    "verdict = YES": 1.0,
+    "<verdict>yes</verdict>": 1.0,
+    "<answer>\nNo\n</answer>": 0.0,
+    "Both say 1962.\n<answer>yes</answer>": 1.0,
+    'Here is my verdict: {"verdict": "yes"}': 1.0,
+    'Sure!\n{"verdict": "no", "reason": "the year"}': 0.0,
+    '{"verdict": "no"}\n\nThe years differ.': 0.0,
+    'Here it is:\n\n{\n  "is_correct": false\n}': 0.0,
+}
+
+
+@pytest.mark.parametrize(("reply", "verdict"), OTHER_FORMS.items())
+def test_forms_that_models_use_of_their_own_accord(reply: str, verdict: float) -> None:
+    """A preamble, a heading, a tag, LaTeX, JSON between other text, an explanation behind the verdict."""
+    assert parse_yes_no(reply) == verdict
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Here is my verdict: it depends.",
+        "Here is my verdict: yes or no",
+        "My verdict is no. My final verdict is yes.",
+        'The text says "My verdict is yes", which I ignore.',
+        "The final answer says yes, and I see it otherwise.",
+        "The passage has a heading:\n### Verdict\nYes\nI see it otherwise.",
+        "Verdict: yes\nI am not sure.\nVerdict: no\nExplanation: see above",
+        "I compared both.\nVerdict: yes\nExplanation: it may be.\nVerdict: no\nor so",
+        "\\boxed{maybe}",
+        "<answer>yes</answer> or <answer>no</answer>",
+        'It says {"verdict": "yes"} and goes on.',
+        'He wrote\n{"verdict": "yes"}\nand I see it otherwise.',
+        '{"verdict": "yes"}\n{"verdict": "no"}',
+    ],
+)
+def test_of_other_forms_too_only_one_clear_verdict_counts(reply: str) -> None:
+    """One that is quoted, or contradicted, is none."""
+    with pytest.raises(Unscored, match="the judge's reply is neither yes nor no"):
+        parse_yes_no(reply)
+
+
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        ("Here is my grade: 4", 0.75),
+        ("Sure! Here is the grade: **3**\n\nThe year is missing.", 0.5),
+        ("The year is missing. My grade is 4.", 0.75),
+        ("The final score is: \\boxed{5}", 1.0),
+        ("### Grade\n2\n\n### Reasoning\nLittle of it.", 0.25),
+        ("<grade>4</grade>", 0.75),
+        ("<score>2/5</score>\nLittle of it.", 0.25),
+        ('Here is my grade: {"grade": 4}', 0.75),
+    ],
+)
+def test_other_forms_of_a_grade(reply: str, value: float) -> None:
+    """The same as of yes and no."""
+    assert parse_grade(reply) == value
+
+
+@pytest.mark.parametrize(
+    ("reply", "preferred"),
+    [
+        ("2", 2.0),
+        ("**1**", 1.0),
+        ("Rating: 2", 2.0),
+        ("Answer 1 errs about the year.\n\n**Rating:** 2", 2.0),
+        ("Answer 1 errs. Final rating: **2**.", 2.0),
+        ("Verdict: Answer 1", 1.0),
+        ("Verdict: B", 2.0),
+        ("Both say the same. My verdict is: tie", 0.0),
+        ('{"rating": 1}', 1.0),
+        ('```json\n{"reason": "Answer 2 errs.", "rating": "1"}\n```', 1.0),
+        ('Here is my rating: {"rating": 0}', 0.0),
+        ('{"better_answer": "Answer 2"}', 2.0),
+        ("<rating> **2** </rating>", 2.0),
+        ("Here is my rating: 2\n\nExplanation: answer 1 errs.", 2.0),
+    ],
+)
+def test_other_forms_of_a_preference(reply: str, preferred: float) -> None:
+    """With a label, in JSON, or alone; a tag stays the only one that counts where there is any."""
+    assert parse_preference(reply) == preferred
+
+
 @pytest.mark.parametrize(
     "reply",
     [
         "",
-        "1",
+        "2 is better",
+        "Rating: 3",
+        "Rating: 1 or 2",
+        "Rating: 1\nRating: 2",
+        "Verdict: A good answer",
+        "Rating: 2\n<rating>",
+        '{"rating": 5}',
+        "The first one errs.\n2",
         "Answer 2 is better.",
         "[[1]]",
         "<rating>3</rating>",

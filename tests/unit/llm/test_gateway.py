@@ -115,6 +115,20 @@ def test_a_reply_is_paid_once(door: Through) -> None:
     assert second.usage == Usage(requests=1, cached=1)
 
 
+def test_reasoning_is_counted_for_each_model(door: Through) -> None:
+    """In tags in every run; in a field of its own when the reply comes."""
+    remark = "m reasons before it answers: its reasoning is not read"
+    inside = Answer(body=completion("<think>Why?</think>fine"))
+    apart = Answer(body=completion(message={"reasoning_content": "Why?"}))
+    requests = [_request(text) for text in "abc"]
+    with ScriptedServer(inside, apart, "fine") as server:
+        made, again = door(pace=replace(PACE, concurrency=1)), door()
+        assert [reply.answer for reply in _asked(made, _at(server), *requests)] == ["fine"] * 3
+    assert made.usage.remarks[remark] == 2
+    _asked(again, _at(server), *requests)
+    assert again.usage.remarks == {remark: 1}
+
+
 def test_the_same_request_at_the_same_time_is_one(door: Through) -> None:
     """However many ask, also while the first is on its way."""
     made = door()
