@@ -56,9 +56,7 @@ class Access:
     prompts: bool = False  # keep the messages of requests with their replies, not only hashes of them
     pace: Pace = field(default_factory=Pace)
     limits: Limits = field(default_factory=Limits)
-    longest_call_s: float = (
-        0.0  # the longest timeout of a server in the run, where that is not that of the pace
-    )
+    longest_call_s: float = 0.0  # the longest timeout of a server with a pace of its own
     servers: frozenset[str] = frozenset()  # base URLs of different servers, where more than one is in force
     prices: Path | None = None  # a file of prices that override the shipped ones
 
