@@ -4,19 +4,28 @@ import asyncio
 import inspect
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import urljoin
 
 from pytest_rageval.config import public_url
 from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
+from pytest_rageval.llm.exchange import (
+    Answer,
+    BrokenOff,
+    EndedEarly,
+    Exchange,
+    record_of,
+    send_exchange,
+    send_raw,
+)
 from pytest_rageval.llm.messages import MOST_TEXT, MOST_TOKENS, Reply, Request, TooLarge, well_formed
 from pytest_rageval.llm.rate_limits import retry_after, until_reset
 from pytest_rageval.llm.servers import Server
 
 if TYPE_CHECKING:
-    from openai import APIStatusError, OpenAIError
+    from openai import APIStatusError, AsyncOpenAI, OpenAIError
 
     from pytest_rageval.llm.connection import Connection
 
@@ -60,11 +69,12 @@ class RetryableError(Exception):
 
 
 class Refused(Unscored):
-    """The server refuses this request as it is (status 400 or 422), with this answer."""
+    """The server refuses this request as it is, with this answer: a status such as 400 or 422 and the error."""
 
-    def __init__(self, reason: str, answer: Mapping[str, Any]) -> None:
+    def __init__(self, reason: str, answer: Mapping[str, Any], status: int = 400) -> None:
         super().__init__(reason)
         self.answer = answer
+        self.status = status
 
 
 class Client:
@@ -95,10 +105,28 @@ class Client:
         if isinstance(response, Exception):
             # Raised outside the handlers: without the library's frames, which hold the key.
             raise response
-        return self._reply(response.content), until_reset(response.headers)
+        reply = self._reply(response.content, request.path if isinstance(request, Exchange) else None)
+        return reply, until_reset(response.headers)
 
-    async def _respond(self, request: Request, parameters: Mapping[str, Any]) -> Any:
-        """Return the library's response, or the error as a value."""
+    async def pass_on(
+        self, exchange: Exchange, method: str, content: bytes, headers: Mapping[str, str]
+    ) -> Answer:
+        """Send a request of any kind once, and return the answer, whatever its status; raises as `complete`."""
+        answer = await self._respond(
+            exchange, {}, lambda client: send_raw(client, method, exchange.path, content, headers)
+        )
+        if isinstance(answer, Exception):
+            raise answer
+        found: Answer = answer
+        return found._replace(content=self._redacted(found.content.decode("latin-1")).encode("latin-1"))
+
+    async def _respond(  # noqa: PLR0911 - a case a line
+        self,
+        request: Request,
+        parameters: Mapping[str, Any],
+        send: "Callable[[AsyncOpenAI], Awaitable[Answer]] | None" = None,
+    ) -> Any:
+        """Return the library's response, or that of `send`, or the error as a value."""
         address = await self._server.address()
         # Imported here: 0.8 s, which a run from the cache must not pay.
         import openai  # noqa: PLC0415
@@ -112,7 +140,12 @@ class Client:
                 # Kept, since each look-up wraps all methods of the library anew.
                 self._create = completions.with_raw_response.create
                 self._known = inspect.signature(completions.create).parameters.keys()
+            if send is None and isinstance(request, Exchange):
+                exchange = request
+                send = lambda client: send_exchange(client, exchange)  # noqa: E731 - one of two ways
             async with asyncio.timeout(self._timeout_s):
+                if send is not None:
+                    return await send(self._connection.client)
                 messages: Any = [
                     {name: well_formed(value) for name, value in message.items()}
                     for message in request.messages
@@ -121,7 +154,11 @@ class Client:
                     model=request.model, messages=messages, **self._arguments(parameters)
                 )
         except (TimeoutError, openai.APITimeoutError):
-            return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
+            reason = f"no reply in {self._timeout_s:g} s"
+            begun = isinstance(request, Exchange) and request.begun
+            return BrokenOff(reason) if begun else RetryableError(reason, "slow")
+        except EndedEarly as error:
+            return RetryableError(self._brief(str(error)), "garbled")
         except openai.OpenAIError as error:
             return self._mapped(request, error)
         except (TypeError, UnicodeError) as error:
@@ -143,17 +180,17 @@ class Client:
             await self._connection.close()
             self._connection = None
 
-    def _reply(self, body: bytes) -> Reply:
-        """Parse the reply in a body."""
+    def _reply(self, body: bytes, path: str | None = None) -> Reply:
+        """Parse the reply in a body; with the path of an exchange it is the whole answer."""
         try:
-            record = _record(_parsed(body))
+            record = _record(_parsed(body)) if path is None else record_of(path, _parsed(body))
             reply = Reply.of({name: self._redacted(value) for name, value in record.items()})
         except (ValueError, RecursionError) as error:
             why = "it is nested too deeply" if isinstance(error, RecursionError) else error
             reason = f"the server's reply was not understood ({why}): {self._brief(self._beginning(body))!r}"
             raise RetryableError(reason, "garbled") from error
         size = len(reply.text) + len(reply.refusal) + len(reply.tool_calls)
-        if size > MOST_TEXT:
+        if path is None and size > MOST_TEXT:
             raise TooLarge(f"the reply has {size:,} characters, and at most {MOST_TEXT:,} are read")
         return reply
 
@@ -193,9 +230,11 @@ class Client:
         if status in RETRYABLE:
             kind: FailureKind = "throttled" if status in BUSY else "failed"
             return RetryableError(reason, kind, wait_s=retry_after(error.response.headers))
-        if OVERFLOW.search(str(answer)):
+        if request.adaptable and OVERFLOW.search(str(answer)):
             return ContextOverflow(f"the prompt is longer than {request.model} can read ({detail})")
-        return Refused(reason, answer) if status in {400, 422} else Unscored(reason)
+        if status not in {400, 422}:
+            return Unscored(reason)
+        return Refused(reason, json.loads(self._redacted(json.dumps(answer))), status)
 
     def unreachable(self, reason: str, attempts: int) -> ServerError:
         """Return the error for a server that was never reached."""

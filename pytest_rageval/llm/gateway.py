@@ -6,15 +6,16 @@ A missing reply comes from a source: a server in a live run, an error in replay,
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
 from pytest_rageval.errors import PLAN_MARK, MissingReplyError, RagevalError, Unscored
-from pytest_rageval.llm.budget import Budget, Limits, Purchase, most_tokens_out, prompt_tokens
+from pytest_rageval.llm.budget import Budget, Limits, Purchase, most_reply_tokens, prompt_tokens
 from pytest_rageval.llm.cache import Cache
 from pytest_rageval.llm.client import Client
+from pytest_rageval.llm.exchange import Answer, Exchange
 from pytest_rageval.llm.messages import (
     OF_ONE_RUN,
     Reply,
@@ -118,6 +119,28 @@ class Gateway:
             self._arrived.append((server, request))
         self._callers[request.key].append(future)
         return await future
+
+    async def pass_on(
+        self, server: Server, exchange: Exchange, method: str, content: bytes, headers: Mapping[str, str]
+    ) -> Answer:
+        """Send a request that cannot be kept, and return the server's answer, whatever its status.
+
+        Raises:
+            MissingReplyError: this run sends nothing.
+            RagevalError, Unscored: as from `ask`.
+        """
+        if not isinstance(self._source, LiveSource):
+            raise MissingReplyError(
+                f"{method} {exchange.path} is passed on to the server and not kept, and this run "
+                f"({'--rageval-plan' if self.access.mode == 'plan' else '--rageval-replay'}) asks nothing."
+            )
+        return await self._source.pass_on(server, exchange, method, content, headers)
+
+    async def list_models(self, server: Server, exchange: Exchange) -> Answer:
+        """Return the server's list of models, which costs nothing; raises as `pass_on`."""
+        if not isinstance(self._source, LiveSource):
+            raise MissingReplyError("This run asks nothing.")
+        return await self._source.list_models(server, exchange)
 
     def waits(self) -> list[Wait]:
         """Return the servers that answer nothing while requests wait for them."""
@@ -234,6 +257,23 @@ class LiveSource:
                 return claimed
             await self.cache.wait_for_other(request.key)
 
+    async def pass_on(
+        self, server: Server, exchange: Exchange, method: str, content: bytes, headers: Mapping[str, str]
+    ) -> Answer:
+        """Return the server's answer to a request that is sent once, and counted as one call."""
+        sender, _ = self._sender(server)
+        async with sender.limiter.slot(), self.budget.purchase(self.cache.database, exchange) as bought:
+            bought.billed = True
+            answer = await sender.client.pass_on(exchange, method, content, headers)
+        self.usage.requests += 1
+        self.usage.count_live(0, 0, None)
+        return answer
+
+    async def list_models(self, server: Server, exchange: Exchange) -> Answer:
+        """Return the server's list of models."""
+        sender, _ = self._sender(server)
+        return await sender.client.pass_on(exchange, "GET", b"", {})
+
     def waits(self) -> list[Wait]:
         """Return the servers that answer nothing while requests wait for them."""
         return [wait for sender, _ in list(self._senders.values()) if (wait := sender.wait) is not None]
@@ -277,7 +317,7 @@ class LiveSource:
             raise
         finally:
             self.usage.count_live(reply.tokens_in, reply.tokens_out, self.budget.cost(request, reply))
-            if not (reply.counts_in and reply.counts_out):
+            if not (reply.counts_in and (reply.counts_out or not request.generates)):
                 remark = f"{request.model} reports no tokens: counted as costing the most it can"
                 self.usage.remarks[remark] += 1
 
@@ -352,7 +392,7 @@ class PlanSource:
         marks = PLAN_MARK.findall(" ".join(str(message.get("content")) for message in request.messages))
         tokens_in = prompt_tokens(request.messages, request.parameters)
         tokens_in += sum(self._planned.get(mark, 0) for mark in marks)
-        most = most_tokens_out(request.parameters, price)
+        most = most_reply_tokens(request, price)
         self._planned[mark] = tokens_out = most or 0
         cost = None if price is None or (most is None and price.output) else price.cost(tokens_in, tokens_out)
         self.usage.count_live(tokens_in, tokens_out, cost)
