@@ -230,11 +230,10 @@ class Client:
         if status in RETRYABLE:
             kind: FailureKind = "throttled" if status in BUSY else "failed"
             return RetryableError(reason, kind, wait_s=retry_after(error.response.headers))
-        if request.adaptable and OVERFLOW.search(str(answer)):
+        if _overflows(request, answer):
             return ContextOverflow(f"the prompt is longer than {request.model} can read ({detail})")
-        if status not in {400, 422}:
-            return Unscored(reason)
-        return Refused(reason, json.loads(self._redacted(json.dumps(answer))), status)
+        redacted = json.loads(self._redacted(json.dumps(answer)))
+        return Refused(reason, redacted, status) if status in {400, 422} else Unscored(reason)
 
     def unreachable(self, reason: str, attempts: int) -> ServerError:
         """Return the error for a server that was never reached."""
@@ -290,6 +289,11 @@ class Client:
     def _redacted(self, value: Any) -> Any:
         """Remove secrets, which a server may repeat, from a text."""
         return self._server.credentials.redacted(value) if isinstance(value, str) else value
+
+
+def _overflows(request: Request, answer: Mapping[str, Any]) -> bool:
+    """Whether the prompt is too long; the client of an exchange reads the server's own words."""
+    return request.adaptable and OVERFLOW.search(str(answer)) is not None
 
 
 def _parsed(body: bytes) -> Any:

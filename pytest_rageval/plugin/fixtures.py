@@ -13,12 +13,14 @@ from pytest_rageval.plugin.terminal import failure, print_lines
 if TYPE_CHECKING:
     from pytest_rageval.embeddings.encoder import CachedEncoder
     from pytest_rageval.llm.api import LLM
+    from pytest_rageval.serving.server import GatewayServer
     from pytest_rageval.plugin.rageval_fixture import Rageval
 
 __all__ = [
     "MarksPlugin",
     "rageval",
     "rageval_encoder",
+    "rageval_gateway",
     "rageval_generator",
     "rageval_judge",
     "rageval_llm",
@@ -82,6 +84,12 @@ def rageval_judge(pytestconfig: pytest.Config, rageval_prompts: object) -> objec
 def rageval_llm(pytestconfig: pytest.Config) -> "LLM":
     """The model in force, for your own code: complete(messages), acomplete(messages), cached(function)."""
     return GatePlugin.of(pytestconfig).session.llm
+
+
+@pytest.fixture(scope="session")
+def rageval_gateway(pytestconfig: pytest.Config) -> "GatewayServer":
+    """An OpenAI-compatible server for model calls inside your application: url, token, variables()."""
+    return GatePlugin.of(pytestconfig).gateway
 
 
 @pytest.fixture(scope="session")

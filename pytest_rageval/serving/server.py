@@ -84,9 +84,13 @@ class GatewayServer:
         else:
             self._backend = lambda: backend
 
-    def disconnect(self) -> None:
+    def refuse(self, why: str) -> None:
         """Answer with an error from now on."""
-        self._backend = _raising(InputError(ENDED))
+        self._backend = _raising(InputError(why))
+
+    def disconnect(self) -> None:
+        """Answer from now on that the session has ended."""
+        self.refuse(ENDED)
 
     def close(self) -> None:
         """Stop listening, and end the thread."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_rageval.config import Settings
+from pytest_rageval.config import EMBEDDED, Settings
 from pytest_rageval.errors import InputError, RagevalError
 from pytest_rageval.evaluations.context import Pipeline, ScoreRequest, Terms, gather_all
 from pytest_rageval.evaluations.registry import Registry, resolve
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pytest_rageval.llm.api import LLM
     from pytest_rageval.llm.gateway import Gateway
     from pytest_rageval.llm.rate_limits import Wait
+    from pytest_rageval.serving.application import Backend
 
 __all__ = ["RunContext", "Session"]
 
@@ -89,6 +90,16 @@ class Session:
         from pytest_rageval.llm.api import LLM  # noqa: PLC0415 - see gateway
 
         return LLM(self.gateway, self.loop, self.models.generating)
+
+    def backend(self) -> "Backend":
+        """What answers the model calls of the application under test."""
+        from pytest_rageval.serving.application import Backend  # noqa: PLC0415 - see gateway
+
+        settings = self.settings
+        models = tuple(
+            name for name in (settings.model, settings.judge_model) if name not in {None, EMBEDDED}
+        )
+        return Backend(self.gateway, self.models.remote_server, self.loop, models)
 
     @property
     def encoder(self) -> "CachedEncoder":
