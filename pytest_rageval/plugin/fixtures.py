@@ -13,8 +13,8 @@ from pytest_rageval.plugin.terminal import failure, print_lines
 if TYPE_CHECKING:
     from pytest_rageval.embeddings.encoder import CachedEncoder
     from pytest_rageval.llm.api import LLM
-    from pytest_rageval.serving.server import GatewayServer
     from pytest_rageval.plugin.rageval_fixture import Rageval
+    from pytest_rageval.serving.server import GatewayServer
 
 __all__ = [
     "MarksPlugin",

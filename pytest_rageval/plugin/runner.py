@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pytest_rageval.llm.usage import Usage
     from pytest_rageval.plugin.rageval_fixture import Rageval
     from pytest_rageval.prompts.rendering import Prompts
-    from pytest_rageval.session import Session
     from pytest_rageval.serving.server import GatewayServer
+    from pytest_rageval.session import Session
     from pytest_rageval.session.evaluated_test import EvaluatedTest
 
 __all__ = ["MARKERS", "GatePlugin", "PlanningPlugin", "checked_prompts", "or_failure"]

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
 pytest.importorskip("starlette", reason="the extra gateway is not installed")
 
-from tests.openai_server import OpenAIServer  # noqa: E402 - after the check above
+from tests.openai_server import OpenAIServer
 
 GATE = '@pytest.mark.rageval_threshold("answer.em@1", min=0.9)\ndef test_gate(): pass\n'
 
