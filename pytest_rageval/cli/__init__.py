@@ -1,9 +1,9 @@
 """The `rageval` command: `main()` runs it, and each command's own module is imported only when it runs.
 
 `init`, `demo`, `scores`, `diff`, `judge`, `gateway`, `cache_reading` (info, export), `cache_writing` (import, prune,
-verify), `evalset_check`, `evalset_anchor` and `evalset_generate` are the commands. They share `evalset_reading`, `quotes`
-(quotes found in texts) and `output` (what is printed). A command returns the exit status, and raises `RagevalError`
-for input that cannot be used.
+verify), `evalset_check`, `evalset_anchor` and `evalset_generate` are the commands. They share `evalset_reading`,
+`quotes` (quotes found in texts) and `output` (what is printed). A command returns the exit status, and raises
+`RagevalError` for input that cannot be used.
 """
 
 import argparse

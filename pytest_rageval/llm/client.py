@@ -20,7 +20,7 @@ from pytest_rageval.llm.exchange import (
     send_exchange,
     send_raw,
 )
-from pytest_rageval.llm.messages import MOST_TEXT, MOST_TOKENS, Reply, Request, TooLarge, well_formed
+from pytest_rageval.llm.messages import MOST_TEXT, MOST_TOKENS, Billed, Reply, Request, TooLarge, well_formed
 from pytest_rageval.llm.rate_limits import retry_after, until_reset
 from pytest_rageval.llm.servers import Server
 
@@ -115,6 +115,8 @@ class Client:
         answer = await self._respond(
             exchange, {}, lambda client: send_raw(client, method, exchange.path, content, headers)
         )
+        if isinstance(answer, RetryableError):
+            raise (Unscored if answer.kind == "unreached" else Billed)(answer.reason)
         if isinstance(answer, Exception):
             raise answer
         found: Answer = answer

@@ -18,6 +18,7 @@ from pytest_rageval.llm.client import Client
 from pytest_rageval.llm.exchange import Answer, Exchange
 from pytest_rageval.llm.messages import (
     OF_ONE_RUN,
+    Billed,
     Reply,
     Request,
     RequestSummary,
@@ -264,7 +265,11 @@ class LiveSource:
         sender, _ = self._sender(server)
         async with sender.limiter.slot(), self.budget.purchase(self.cache.database, exchange) as bought:
             bought.billed = True
-            answer = await sender.client.pass_on(exchange, method, content, headers)
+            try:
+                answer = await sender.client.pass_on(exchange, method, content, headers)
+            except Unscored as error:
+                bought.billed = isinstance(error, Billed)
+                raise
         self.usage.requests += 1
         self.usage.count_live(0, 0, None)
         return answer

@@ -87,16 +87,20 @@ class Application:
         if refused is not None:
             return refused
         try:
-            backend = self._backend()
-            if request.method == "POST" and path in KEPT:
-                return await self._exchange(backend, request, path)
-            if request.method == "GET" and path == "/models":
-                return await self._models(backend)
-            return await self._pass_on(backend, request, path)
+            return await self._answer(self._backend(), request, path)
         except (RagevalError, Unscored) as error:
             return _error_response(error)
         except ValueError as error:
             return _error(400, f"The request cannot be read: {error}.", "invalid_request_error")
+        except Exception as error:  # noqa: BLE001 - its client shows it
+            return _error(500, f"The gateway failed: {type(error).__name__}: {error}", "rageval_failed")
+
+    async def _answer(self, backend: Backend, request: "Request", path: str) -> "Response":
+        if request.method == "POST" and path in KEPT:
+            return await self._exchange(backend, request, path)
+        if request.method == "GET" and path == "/models":
+            return await self._models(backend)
+        return await self._pass_on(backend, request, path)
 
     def _admitted(self, request: "Request") -> "tuple[str, Response | None]":
         """Return the path below /v1, and a refusal of a request without the token."""
