@@ -30,13 +30,7 @@ class OpenAIServer:
     """
 
     def __init__(self, model: Callable[[str], str | Response] = clerk, latency_s: float = 0.0) -> None:
-        self.model = model
-        self.latency_s = latency_s
-        self.requests: list[tuple[str, dict[str, Any]]] = []
-        self.keys: set[str] = set()
-        self.headers: list[dict[str, str]] = []
-        self.breaks: int | None = None
-        self.gate: threading.Event | None = None
+        self.begin(model, latency_s)
         routes = [
             Route("/v1/chat/completions", self._chat, methods=["POST"]),
             Route("/v1/responses", self._responses, methods=["POST"]),
@@ -51,6 +45,16 @@ class OpenAIServer:
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
+
+    def begin(self, model: Callable[[str], str | Response], latency_s: float = 0.0) -> None:
+        """Forget what was received, and answer so from now on."""
+        self.model = model
+        self.latency_s = latency_s
+        self.requests: list[tuple[str, dict[str, Any]]] = []
+        self.keys: set[str] = set()
+        self.headers: list[dict[str, str]] = []
+        self.breaks: int | None = None
+        self.gate: threading.Event | None = None
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -34,11 +34,18 @@ TOOLS = [{"type": "function", "function": {"name": "look_up", "parameters": {"ty
 TEXT = "The answer  is\n\n42, of course. "
 
 
-@pytest.fixture
-def upstream() -> Iterator[OpenAIServer]:
-    """A running server that always says the same."""
-    with OpenAIServer(lambda _: TEXT) as server:
+@pytest.fixture(scope="module")
+def running() -> Iterator[OpenAIServer]:
+    """A running server."""
+    with OpenAIServer() as server:
         yield server
+
+
+@pytest.fixture
+def upstream(running: OpenAIServer) -> OpenAIServer:
+    """A running server that always says the same."""
+    running.begin(lambda _: TEXT)
+    return running
 
 
 class Served:
@@ -216,15 +223,15 @@ def test_embeddings_are_kept_and_counted(serve, upstream):
     assert not served.session.usage.remarks
 
 
-def test_models_come_from_the_server_or_else_from_what_is_kept(serve, upstream):
+def test_models_come_from_the_server_or_else_from_what_is_kept(serve):
     """A client that looks for its model finds it in CI, too."""
     live = serve()
     assert [each.id for each in live.client.models.list()] == ["m1"]
     live.client.chat.completions.create(model="kept", messages=HELLO)
     replay = serve(replay=True, model="named")
     assert [each.id for each in replay.client.models.list()] == ["kept", "named"]
-    upstream.stop()
-    assert [each.id for each in serve(retries=0).client.models.list()] == ["kept"]
+    gone = serve(retries=0, base_url=BaseURL.parse("http://127.0.0.1:9/v1"))
+    assert [each.id for each in gone.client.models.list()] == ["kept"]
 
 
 def test_an_unknown_path_is_passed_on_and_said(serve, upstream):
