@@ -6,14 +6,15 @@ long answer. `adapt_generator` makes one of the fixture `rageval_generator`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, cast
 
+from pytest_rageval.config import combined
 from pytest_rageval.errors import CallableError, ContextOverflow, Unscored
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.gateway import Gateway
-from pytest_rageval.llm.messages import Reply, Request, empty_reason
+from pytest_rageval.llm.messages import Reply, Request, described, empty_reason
 from pytest_rageval.llm.servers import Server
 from pytest_rageval.model import Document
 from pytest_rageval.prompts.rendering import (
@@ -116,12 +117,15 @@ class _ModelGenerator(_ByMethod):
     def identity(self, method: str) -> Mapping[str, Any]:
         """Return the model, its server and parameters, and the digest of the method's prompt."""
         prompt = {f"prompt to {method}": digest(self._prompt(method)("", []))[:12]}
-        return {"": f"{self.model} at {self.server.base_url}", **self._parameters(method), **prompt}
+        api = {} if self.server.api == "chat" else {"api": self.server.api}
+        parameters = described(self._parameters(method))
+        return {"": f"{self.model} at {self.server.base_url}", **api, **parameters, **prompt}
 
     async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
         prompt, texts = self._prompt(method), [passage.text for passage in passages]
         request = Request(
             base_url=self.server.base_url,
+            api=self.server.api,
             model=self.model,
             messages=({"role": "user", "content": prompt(question, texts)},),
             parameters=self._parameters(method),
@@ -150,6 +154,7 @@ class LLMGenerator(_ModelGenerator):
     temperature: float = TEMPERATURE
     max_tokens: int | None = None
     prompts: Prompts = OWN
+    parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)  # the user's, in place of these
 
     def _prompt(self, method: str) -> Prompt:
         prompts = self.prompts
@@ -157,7 +162,7 @@ class LLMGenerator(_ModelGenerator):
 
     def _parameters(self, method: str) -> dict[str, Any]:  # noqa: ARG002 - the same for all methods
         limit = {} if self.max_tokens is None else {"max_tokens": self.max_tokens}
-        return {"temperature": self.temperature, **limit}
+        return combined({"temperature": self.temperature, **limit}, self.parameters)
 
 
 @dataclass(frozen=True)

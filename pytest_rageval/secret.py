@@ -82,10 +82,16 @@ class Credentials:
     api_key: Secret | None = None  # for `Authorization: Bearer`
     login: Secret | None = None  # "user:password" for `Authorization: Basic`, sent instead of the key
     query: Secret | None = None  # of the base URL; it may hold a key
+    expired: tuple[Secret, ...] = ()  # former keys, which a late answer may repeat
+
+    def renewed(self, api_key: Secret) -> "Credentials":
+        """Return these credentials with another key."""
+        former = self.expired if self.api_key is None else (*self.expired, self.api_key)
+        return Credentials(api_key, self.login, self.query, former)
 
     def redacted(self, text: str) -> str:
         """Remove the secrets from a server's text, which may repeat them."""
-        for secret in (self.api_key, self.login, self.query):
+        for secret in (self.api_key, self.login, self.query, *self.expired):
             text = text if secret is None else secret.redacted(text)
         return text
 

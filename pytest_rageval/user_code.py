@@ -27,12 +27,14 @@ __all__ = [
     "PlanStub",
     "Unusable",
     "UserCallable",
+    "accepts",
     "as_number",
     "as_share",
     "is_async",
     "is_cached",
     "is_ours",
     "takes",
+    "underlying",
 ]
 
 FIRST: Final = 5
@@ -290,6 +292,24 @@ def takes(function: Callable[..., Any], name: str) -> bool:
         parameter.POSITIONAL_OR_KEYWORD,
         parameter.KEYWORD_ONLY,
     }
+
+
+def accepts(function: Callable[..., Any], *args: Any, **named: Any) -> bool:
+    """Whether a function can be called with these arguments; also true of one without a signature."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some built-in functions have none
+        return True
+    try:
+        signature.bind(*args, **named)
+    except TypeError:
+        return False
+    return True
+
+
+def underlying(part: object) -> object:
+    """Return the value of the fixture that a stub replaces in a plan; another part is returned as it is."""
+    return vars(part)["_part"] if isinstance(part, PlanStub) else part
 
 
 def as_number(value: Any) -> float | None:

@@ -141,7 +141,7 @@ class LLMServer:
                 key = re.search(r"(?im)^authorization: *(.*?)\r", head)
                 self.keys.add(key[1] if key else "")
                 self.targets.add(head.partition(" HTTP/")[0])
-                reply = await self._reply(body)
+                reply = await self._answer(head, body)
                 writer.write(reply)
                 await writer.drain()
                 if b"\r\nconnection: close\r\n" in reply.partition(b"\r\n\r\n")[0] + b"\r\n":
@@ -151,6 +151,10 @@ class LLMServer:
         finally:
             writer.transport.abort()
             self._connections.discard(task)
+
+    async def _answer(self, head: str, body: dict[str, Any]) -> bytes:  # noqa: ARG002 - for servers that read it
+        """The answer to a request with this head."""
+        return await self._reply(body)
 
     async def _received(self, body: dict[str, Any]) -> None:
         """Count a request in, and wait for the others, but not for ever."""

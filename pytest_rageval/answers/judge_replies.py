@@ -1,11 +1,12 @@
 """How a judge's reply is read: yes or no, a grade, a preference, or a rating in JSON.
 
-A verdict is never searched for in the middle of a reply, and one that states none, or two, is unscored.
+A verdict is never searched for in the middle of a reply, and one that states none, or two, is unscored. Forms that
+models use beside those that the prompts ask for, such as "Here is my verdict: no", are brought into these first.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Rating
@@ -44,62 +45,127 @@ FENCE: Final = "```"
 _CLOSING: Final = " \t\r\n*_\"'`).!"
 """Characters that may follow a verdict at the end of a reply."""
 
-_PREFERENCE: Final = re.compile(r"<rating>\s*([012])\s*</rating>", re.IGNORECASE)
+_PREFERENCE: Final = re.compile(r"<rating>[\s*_]*([012])[\s*_]*</rating>", re.IGNORECASE)
 _PREFERENCE_TAG: Final = re.compile(r"</?\s*rating\b", re.IGNORECASE)
+_WRAPPED: Final = re.compile(r"\\(?:boxed|text|textbf)\{([^{}]{0,40})\}")  # as in LaTeX
+_EXPLANATION: Final = re.compile(
+    r"\n[ \t*_#>]*+(?:explanation|reason|reasons|reasoning|rationale|justification)[ \t*_]*+(?::|\n)",
+    re.IGNORECASE,
+)
+"""The head of an explanation that follows a verdict."""
+
+_OBJECT: Final = re.compile(r"(?:^|\n)[ \t]*+(?:\w++:[ \t]*+)?(\{)")
 
 
 class _Wording:
     """How a reply states its verdict unambiguously.
 
     A reply states it at its beginning; or at its end, after a label ("Verdict: no"); or, where `alone`, as its whole
-    last line; or it is a JSON object with the verdict under a known key.
+    last line; or it is a JSON object with the verdict under a known key. Only where it states none so, its label may
+    also be a sentence ("Here is my verdict: no"), a heading or a tag, and an explanation or text around JSON may
+    follow.
 
     `verdict` is a pattern with the verdict as its group, and what must follow it; `labels` are alternatives that may
-    stand before it, with a colon, and keys of a JSON object; `keys` are further ones.
+    stand before it, with a colon, and keys of a JSON object; `keys` are further ones. Where `labelled`, a verdict at
+    the beginning needs a label, too.
     """
 
-    def __init__(self, verdict: str, labels: str, keys: str, *, alone: bool = False) -> None:
+    def __init__(
+        self, verdict: str, labels: str, keys: str, *, alone: bool = False, labelled: bool = False
+    ) -> None:
         # Possessive, so that matching takes linear time.
         lead = r"""[ \t*_\#>"'`(]*+"""
         label = rf"(?: (?:final[ ]|my[ ])? (?:{labels}) [ \t*_]*+ : {lead} )"
         flags = re.IGNORECASE | re.VERBOSE
-        self._first = re.compile(rf"""[\s*_\#>"'`(]*+ {label}? {verdict}""", flags)
+        start = r"""[\s*_\#>"'`(]*+"""
+        self._value = re.compile(rf"{start} {label}? {verdict}", flags)
+        self._first = re.compile(rf"{start} {label} {verdict}", flags) if labelled else self._value
         # At the beginning of a line or a sentence: what is quoted within one is not stated.
         self._labelled = re.compile(
             rf"(?: ^ | [.!?][\"')]?\s ) {lead} {label} {verdict}", flags | re.MULTILINE
         )
         self._keys = {*labels.split("|"), *keys.split("|")}
         self._alone = alone
+        self._introduced = re.compile(
+            rf"""(?: \A\s*+ (?:(?:sure|certainly|of[ ]course|okay|ok|understood) [!,.]*+ \s++)? | \n | [.!?]\s )
+            {lead} (?: (?:so|thus|therefore|hence|overall)[ ,]\s? )?
+            (?: (?:here[ ]is|here['’]s|this[ ]is|below[ ]is)[ ](?:my|the)[ ](?:final[ ]|overall[ ])?
+                (?:{labels}) [ \t*_]*+ :
+            | (?: (?:the[ ])? (?:my[ ]|my[ ]final[ ]|final[ ]|overall[ ]) (?:{labels})
+                | (?:the[ ])? (?:verdict|judgment|judgement|decision|conclusion) ) [ \t*_]++ is [ ]?:?
+            | (?:final[ ]|my[ ])? (?:{labels}) [ \t*_]*+ (?: \n | [ ]?[=\u2013\u2014-] )
+            | < (?:{labels}) > )
+            \s*+""",
+            flags,
+        )
+        self._closed = re.compile(rf"</(?:{labels})>", re.IGNORECASE)
+        self._label = f"\n{labels.partition('|')[0]}: "
 
     def stated(self, reply: str) -> str | None:
         """Return the one verdict of a reply, in lower case; None where it states none, or two."""
-        found = json_object(reply) or {}
-        values = [value for key, value in found.items() if key.lower().replace(" ", "_") in self._keys]
-        stated = [self._first.match(_as_text(value)) for value in values]
+        verdicts = self._verdicts(reply) or self._rephrased(reply)
+        return verdicts.pop() if len(verdicts) == 1 else None
+
+    def _verdicts(self, reply: str) -> set[str]:
+        stated = self._in_json(json_object(reply))
         first, labelled = self._first.match(reply), list(self._labelled.finditer(reply))
         last = self._first.match(reply.rstrip().rpartition("\n")[2]) if self._alone else None
         if last is None or last.string[last.end(1) :].strip(_CLOSING):
             last = None
         if first or last or (labelled and not reply[labelled[-1].end(1) :].strip(_CLOSING)):
             stated += [first, *labelled, last]
-        verdicts = {match[1].lower() for match in stated if match}
-        return verdicts.pop() if len(verdicts) == 1 else None
+        return _words(stated)
+
+    def _rephrased(self, reply: str) -> set[str]:
+        """The verdicts of a reply that states none in the usual forms."""
+        text = _WRAPPED.sub(r"\1", _WRAPPED.sub(r"\1", reply))
+        text, closed = self._closed.subn("\n", self._introduced.sub(self._label, text))
+        if closed > 1:
+            return set()
+        verdicts = self._verdicts(text) | {
+            match[1].lower() for match in self._in_json(_object_beside_text(text)) if match
+        }
+        explanation = _EXPLANATION.search(text)
+        if verdicts or explanation is None:
+            return verdicts
+        before = self._verdicts(text[: explanation.start()])
+        return before and before | _words(self._labelled.finditer(text))
+
+    def _in_json(self, found: Mapping[str, Any] | None) -> list[re.Match[str] | None]:
+        values = [
+            value for key, value in (found or {}).items() if key.lower().replace(" ", "_") in self._keys
+        ]
+        return [self._value.match(_as_text(value)) for value in values]
 
 
 _YES_NO: Final = _Wording(
     r"""(yes|no) (?!-\w) [*_"'`)]*      # the word, perhaps in bold or in quotes, then
     (?: \s*$ | \s*[.,:;!(\u2013\u2014-] | [ \t]*\n | \s+because\b )  # its end, or a reason set apart""",
     "answer|verdict|judgment|judgement|decision|conclusion",
-    "final_answer|final_verdict|correct|right|relevant",
+    "final_answer|final_verdict|correct|is_correct|right|relevant|is_relevant",
     alone=True,
 )
-_GRADE: Final = _Wording(
-    r"""([1-5]) (?: \s*/\s*5 | \s+out\s+of\s+5 )? (?!-?\w)  # perhaps in bold, of five, then
+
+
+def _words(verdicts: Iterable[re.Match[str] | None]) -> set[str]:
+    return {match[1].lower() for match in verdicts if match}
+
+
+_NUMBER_ENDS: Final = r"""(?!-?\w)  # perhaps in bold, then
     # its end, or a reason set apart; "1. The" begins a list, and "4, 5" and "4-5" are two numbers.
-    \.? [*_"'`)]* [.!]? (?: \s*$ | [ \t]*\n | \s*[,:;(\u2013\u2014-] (?!\s*\d) | \s+because\b )""",
+    \.? [*_"'`)]* [.!]? (?: \s*$ | [ \t]*\n | \s*[,:;(\u2013\u2014-] (?!\s*\d) | \s+because\b )"""
+_GRADE: Final = _Wording(
+    rf"([1-5]) (?: \s*/\s*5 | \s+out\s+of\s+5 )? {_NUMBER_ENDS}",
     "grade|score|rating|points",
     "final_grade|final_score",
 )
+_PREFERRED: Final = _Wording(
+    rf"(?:answer[ ])? ([012ab]|tie) {_NUMBER_ENDS}",
+    "rating|verdict|preference|decision|winner|choice|better",
+    "final_rating|better_answer",
+    labelled=True,
+)
+_PREFERENCES: Final = {"0": 0.0, "tie": 0.0, "1": 1.0, "a": 1.0, "2": 2.0, "b": 2.0}
 
 
 def parse_yes_no(reply: str) -> float:
@@ -124,17 +190,21 @@ def parse_grade(reply: str) -> float:
 def parse_preference(reply: str) -> float:
     """Return the 0.0, 1.0 or 2.0 in the only rating tag of a reply; otherwise raise Unscored.
 
-    A number outside of a tag is not a rating: reasons mention "answer 1", too.
+    Without a tag it may be in a JSON object, after a label ("Rating: 2"), or the whole reply. Any other number is not a
+    rating: reasons mention "answer 1", too.
 
     >>> parse_preference("Answer 1 errs about the year. <rating>2</rating>")
     2.0
     """
-    rating = _PREFERENCE.search(reply)
-    # An opening and a closing one. Where the reply quotes a tag of an answer, the rating is ambiguous.
-    only = rating and len(_PREFERENCE_TAG.findall(reply)) == 2  # noqa: PLR2004
-    return float(
-        _verdict(rating[1] if rating and only else None, "not one rating of 0, 1 or 2 in a tag", reply)
-    )
+    tags = len(_PREFERENCE_TAG.findall(reply))
+    if tags:
+        # An opening and a closing one. Where the reply quotes a tag of an answer, the rating is ambiguous.
+        rating = _PREFERENCE.search(reply) if tags == 2 else None  # noqa: PLR2004
+        stated = rating and rating[1]
+    else:
+        whole = reply.strip(_CLOSING)
+        stated = whole if whole in {"0", "1", "2"} else _PREFERRED.stated(reply)
+    return _PREFERENCES[_verdict(stated, "not one rating of 0, 1 or 2 in a tag", reply)]
 
 
 def parse_rating(reply: str) -> Rating:
@@ -175,6 +245,14 @@ def json_object(reply: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _object_beside_text(reply: str) -> dict[str, Any] | None:
+    """Return the JSON object with which a reply begins or ends; None where there is none."""
+    begin, end = _OBJECT.search(reply), reply.rfind("}") + 1
+    if begin is None or (reply[: begin.start(1)].strip() and reply[end:].strip(_CLOSING)):
+        return None
+    return json_object(reply[begin.start(1) : end])
 
 
 def unread(what: str, reply: str) -> Unscored:

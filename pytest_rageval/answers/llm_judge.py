@@ -19,10 +19,11 @@ from pytest_rageval.answers.judge_replies import (
     parse_yes_no,
     unread,
 )
+from pytest_rageval.config import combined
 from pytest_rageval.errors import Planned, Unscored, is_plan_mark
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.gateway import Gateway
-from pytest_rageval.llm.messages import Reply, Request, empty_reason
+from pytest_rageval.llm.messages import Reply, Request, described, empty_reason
 from pytest_rageval.llm.servers import Server
 from pytest_rageval.prompts.rendering import OWN, Prompts, repair_prompt
 from pytest_rageval.prompts.templates import CRITERIA
@@ -119,6 +120,7 @@ class LLMJudge:
     max_tokens: int | None = None
     poll: Poll = field(default_factory=Poll)
     prompts: Prompts = OWN
+    parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)  # the user's, in place of these
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
         """Return 1.0 for yes, 0.0 for no; unscored where the reply is neither, and where votes are tied."""
@@ -186,10 +188,13 @@ class LLMJudge:
             "prefer": self.prompts.preference("", "", ""),
             **{f"rate {criterion}": self.prompts.rating(criterion, "", [], []) for criterion in CRITERIA},
         }[method]
+        api = {} if self.server.api == "chat" else {"api": self.server.api}
         return {
             "": f"{self.model} at {self.server.base_url}",
+            **api,
             "votes": self.poll.votes,
             "max_tokens": self.max_tokens,
+            **described(self.parameters),
             f"prompt to {method}": digest(prompt)[:12],
         }
 
@@ -232,11 +237,13 @@ class LLMJudge:
 
     def _request(self, prompt: str, parts: Mapping[str, str], sample: int, **parameters: Any) -> Request:
         limit = {} if self.max_tokens is None else {"max_tokens": self.max_tokens}
+        ours = {"temperature": self.poll.temperature, **limit, **parameters}
         return Request(
             base_url=self.server.base_url,
+            api=self.server.api,
             model=self.model,
             messages=({"role": "user", "content": prompt},),
-            parameters={"temperature": self.poll.temperature, **limit, **parameters},
+            parameters=combined(ours, self.parameters),
             sample=sample,
             parts=parts,
         )

@@ -1,5 +1,6 @@
-"""The user's judge: an object whose methods are sync or async, with checks of what they return."""
+"""The user's judge: a function, or an object with methods, sync or async, with checks of what they return."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import index
@@ -8,7 +9,15 @@ from typing import Any, Final, cast
 from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Judge, Rating
 from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.user_code import Unusable, UserCallable, as_number, as_share, is_ours
+from pytest_rageval.user_code import (
+    Unusable,
+    UserCallable,
+    accepts,
+    as_number,
+    as_share,
+    is_ours,
+    underlying,
+)
 
 __all__ = ["UserJudge", "adapt_judge"]
 
@@ -30,31 +39,54 @@ OPTIONAL_METHODS: Final[Mapping[str, tuple[str, str]]] = {
 """By name: the signature and what needs it, and what it returns, for the error where it is missing."""
 
 
+COMPARE: Final = "compare(question, references, prediction)"
+
+
 def adapt_judge(judge: object, loop: PrivateLoop) -> Judge:
     """Return the object of the fixture `rageval_judge` as a `Judge`; one of this package is one already.
 
+    A function is a judge with this method `compare` alone.
+
     Raises:
-        CallableError: the method `compare` is missing.
+        CallableError: there is neither, or it does not take the arguments of `compare`.
     """
     if is_ours(judge):
         return cast("Judge", judge)
+    own = underlying(judge)
+    functions = {name: getattr(judge, name, None) for name in READERS}
+    names = {name: f"rageval_judge.{name}" for name in READERS}
+    if not callable(functions["compare"]) and callable(own):
+        functions["compare"], names["compare"] = judge, "rageval_judge"
     methods = {
-        name: UserCallable(f"rageval_judge.{name}", method, loop, int(name == "rate"), read=read)
-        for name, read in READERS.items()
-        if callable(method := getattr(judge, name, None))
+        name: UserCallable(names[name], function, loop, int(name == "rate"), read=READERS[name])
+        for name, function in functions.items()
+        if callable(function)
     }
     if "compare" not in methods:
         raise CallableError(
-            f"rageval_judge is {type(judge).__name__}, which lacks the method "
-            "compare(question, references, prediction).\n"
-            "Add it (sync or async; True, False, a number between 0 and 1, or None), "
-            "or leave the fixture out for the default judge."
+            f"rageval_judge is {type(own).__name__}, which is no function, and lacks the method {COMPARE}.\n"
+            "Return such a function, or an object with it as a method, from the fixture (sync or async; True, False, "
+            "a number between 0 and 1, or None), or leave the fixture out for the default judge."
+        )
+    compare: Any = getattr(own, "compare", own)
+    if not accepts(compare, "question", [], "prediction"):
+        raise CallableError(
+            f"{names['compare']} is {_shown(compare)}, and is called with three arguments: {COMPARE}.\n"
+            + (
+                f"Return {own.__name__}(), not the class."
+                if isinstance(own, type)
+                else "Give it these parameters."
+            )
         )
     return UserJudge(methods)
 
 
+def _shown(function: Callable[..., Any]) -> str:
+    return f"{getattr(function, '__qualname__', type(function).__name__)}{inspect.signature(function)}"
+
+
 class UserJudge:
-    """An object with `compare(question, references, prediction)`, and perhaps further methods of a judge.
+    """A function `compare(question, references, prediction)`, or an object with it and perhaps further methods.
 
     Each method is sync or async, takes the arguments of `Judge`, and returns None for "no verdict", otherwise
 
@@ -68,7 +100,7 @@ class UserJudge:
     exception of the method. A method that is missing is a CallableError when it is needed.
 
     Args:
-        methods: those that the object has, by name; "compare" is among them.
+        methods: those that there are, by name; "compare" is among them.
     """
 
     def __init__(self, methods: Mapping[str, UserCallable]) -> None:

@@ -18,7 +18,7 @@ from pytest_rageval.answers.overlap import containment, normalize
 from pytest_rageval.cli.evalset_reading import refuse_existing
 from pytest_rageval.cli.output import count, note, reason_lines, say
 from pytest_rageval.cli.quotes import Quotable
-from pytest_rageval.config import OPTIONS, resolve
+from pytest_rageval.config import OPTIONS, combined, resolve
 from pytest_rageval.errors import BudgetError, InputError, Unscored
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.records import write_jsonl
@@ -155,6 +155,7 @@ class _Run:
             self._parameters |= {"max_tokens": EMBEDDED_MAX_TOKENS, "stop": ["\n\n"]}
         elif settings.max_tokens is not None:
             self._parameters["max_tokens"] = settings.max_tokens
+        self._parameters = combined(self._parameters, settings.generator.parameters)
         self._llm = session.llm
         self._prompt = few_shot_question_prompt if settings.embedded else prompts.question
         self._generator = DefaultGenerator(models, prompts)

@@ -46,9 +46,12 @@ def judge_command(options: argparse.Namespace) -> int:
             f"The {EMBEDDED} model is too small to judge: its verdicts are no better than chance.\n"
             "Name a model at a server with --model and --base-url."
         )
+    # The model that judges, at the judge's server where the project has one and none is named here.
     command_line = {
         "model": options.model,
+        "judge_model": options.model,
         "base_url": options.base_url,
+        "judge_base_url": options.base_url,
         "judge_votes": options.votes,
         "cache_dir": options.cache_dir,
         "prompts": options.prompts,

@@ -1,95 +1,34 @@
-"""The resolved options of a run, and the base URL of a server without its secrets."""
+"""The resolved options of a run."""
 
-import hashlib
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, Self
-from urllib.parse import unquote, unquote_plus, urlsplit, urlunsplit
+from typing import Any, Final, Literal
 
+from pytest_rageval.config.base_url import BaseURL
+from pytest_rageval.config.models import ModelSettings, Role, ServerSettings
 from pytest_rageval.secret import Secret
 
-__all__ = ["EMBEDDED", "BaseURL", "Settings", "public_url"]
-
-ALLOWED: Final = "expected a URL that begins with http:// or https://"
-
-SECRET_NAME: Final = re.compile(
-    r"(key|token|secret|password|passwd|pwd|sig|signature|auth|authorization|credentials?|^code)$",
-    re.IGNORECASE,
-)
-"""Ends of the names of secret parameters: `api-key`, `access_token`, `sig`, `X-Amz-Signature` …"""
-
-
-@dataclass(frozen=True)
-class BaseURL:
-    """The base URL of a server, its secrets apart; `public` is its name in reports and request keys."""
-
-    url: str
-    public: str
-    login: Secret | None = None
-    query: Secret | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read a URL, or raise ValueError with what is allowed, which does not quote the URL."""
-        try:
-            parts = urlsplit(text.strip())
-            usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            usable = False
-        if not usable:
-            raise ValueError(ALLOWED)
-        user_info, _, host = parts.netloc.rpartition("@")
-        if "@" in f"{parts.path}{parts.query}{parts.fragment}":
-            # "http://me:1/x@host" has the host "me": a part of the password would be shown, and sent there.
-            raise ValueError(
-                f"{ALLOWED}, in whose user and password / ? # and @ are written %2F %3F %23 and %40"
-            )
-        parameters = parts.query.split("&")
-        names = [parameter.partition("=")[0] for parameter in parameters]
-        secrets = [unquote_plus(each.partition("=")[2]) for each in parameters if _is_secret(each)]
-        if len(set(names)) < len(names):
-            raise ValueError(f"{ALLOWED}, with each parameter of its query once")
-        user, _, password = user_info.partition(":")
-        place = (parts.scheme, host, parts.path.rstrip("/"))
-        return cls(
-            url=urlunsplit((*place, "", "")),
-            public=public_url(urlunsplit((*place, parts.query, ""))),
-            login=Secret.login(unquote(user), unquote(password)) if user_info else None,
-            query=Secret(parts.query, secrets) if parts.query else None,
-        )
-
-
-def public_url(url: str) -> str:
-    """A URL without user, password and fragment, and with a hash of the query without parameters named like secrets.
-
-    A query may name the deployment, so it counts; a new key does not change the public URL.
-
-    >>> public_url("https://me:secret@llm.example/v1?key=secret")
-    'https://llm.example/v1'
-    >>> public_url("https://llm.example/v1?deployment=a&sig=secret")
-    'https://llm.example/v1?bb682454cc2d'
-    """
-    parts = urlsplit(url)
-    public = "&".join(part for part in parts.query.split("&") if not _is_secret(part))
-    query = hashlib.sha256(public.encode()).hexdigest()[:12] if public else ""
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, ""))
-
-
-def _is_secret(parameter: str) -> bool:
-    return SECRET_NAME.search(unquote_plus(parameter.partition("=")[0])) is not None
-
+__all__ = ["EMBEDDED", "JUDGE_KEY", "PACE", "Settings"]
 
 EMBEDDED: Final = "embedded"  # the name of the local model in `--rageval-model`
 CANONICAL: Final = "canonical"  # the name of the comparator that needs no model
+JUDGE_KEY: Final = "RAGEVAL_JUDGE_API_KEY"
+PACE: Final = ("concurrency", "timeout", "rpm", "tpm")
+"""Settings of a server that options give for both; a table may give them for one."""
+
+SERVER_FIELDS: Final = frozenset(each.name for each in fields(ServerSettings))
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The resolved options of a run.
+    """The resolved options of a run; `generator` and `judge` are what follows from them for the two models.
 
     `baseline_named` is whether the command line or the ini file names the baseline, `ci` whether this is a
-    build server.
+    build server. `tables` has the fields of `ModelSettings` and `ServerSettings` that `pyproject.toml` names and no
+    option does.
     """
 
     model: str | None = None
@@ -97,6 +36,9 @@ class Settings:
     judge_votes: int = 1
     both_orders: bool = False
     base_url: BaseURL | None = None
+    judge_base_url: BaseURL | None = None
+    parameters: Mapping[str, Any] | None = None
+    judge_parameters: Mapping[str, Any] | None = None
     comparator: str = "judge"
     match_share: float = 0.5
     max_tokens: int | None = None
@@ -135,25 +77,65 @@ class Settings:
     report: tuple[Path, ...] = ()
     seed: int = 0
     api_key: Secret | None = None
+    judge_api_key: Secret | None = None
+    tables: Mapping[Role, Mapping[str, Any]] = field(default_factory=dict)
     gguf: str | None = None
     ci: bool = False
 
     def __post_init__(self) -> None:
         """Convert keys and URLs of plain text, so that no secret is kept as one."""
-        if isinstance(self.api_key, str):
-            object.__setattr__(self, "api_key", Secret(self.api_key))
-        if isinstance(self.base_url, str):
-            object.__setattr__(self, "base_url", BaseURL.parse(self.base_url))
+        for name in ("api_key", "judge_api_key"):
+            if isinstance(key := getattr(self, name), str):
+                object.__setattr__(self, name, Secret(key))
+        for name in ("base_url", "judge_base_url"):
+            if isinstance(url := getattr(self, name), str):
+                object.__setattr__(self, name, BaseURL.parse(url))
+
+    @cached_property
+    def generator(self) -> ModelSettings:
+        """The model that answers, with its server."""
+        table = self.tables.get("generator", {})
+        server = ServerSettings(base_url=self.base_url, api_key=self.api_key, **self._pace)
+        return _changed(ModelSettings(self.model, self.parameters or {}, server), table)
+
+    @cached_property
+    def judge(self) -> ModelSettings:
+        """The model that judges, None where it is the one that answers, with its server.
+
+        A judge without settings of its own for the server shares that of the generator. With a base URL of its own it
+        gets no key of the generator, which is for another server.
+        """
+        shared, own = self.generator.server, dict(self.tables.get("judge", {}))
+        url = own.get("base_url", self.judge_base_url)
+        if self.judge_api_key is not None and not own.keys() & {"api_key", "key_command"}:
+            own["api_key"], own["key_name"] = self.judge_api_key, JUDGE_KEY
+        if url == shared.base_url:
+            own.pop("base_url", None)
+            url = None
+        if url is not None:
+            base = ServerSettings("judge", url, key_name=JUDGE_KEY, **self._pace)
+        elif not own.keys() & SERVER_FIELDS:
+            base = shared
+        else:
+            base = replace(shared, role="judge", max_calls=None, max_cost=None)
+            if own.keys() & {"api_key", "key_command"}:
+                base = replace(base, api_key=None, key_command=())
+        if base.api != "chat" and own.get("model", self.judge_model):
+            # That path is for the generator's model.
+            base = replace(base, role="judge", api="chat")
+        return _changed(ModelSettings(self.judge_model, self.judge_parameters or {}, base), own)
 
     @property
     def embedded(self) -> bool:
         """Whether the local model generates: by its name, or without a key or a base URL."""
-        return self.model == EMBEDDED or (self.model is None and not (self.api_key or self.base_url))
+        model, server = self.generator.model, self.generator.server
+        named = server.api_key or server.base_url or server.key_command or server.needs_key
+        return model == EMBEDDED or (model is None and not named)
 
     @property
     def llm_judge(self) -> str | None:
         """The model that compares answers; None for canonical comparison."""
-        return self.judge_model or (None if self.embedded else self.model)
+        return self.judge.model or (None if self.embedded else self.generator.model)
 
     @property
     def stops_early(self) -> bool:
@@ -163,11 +145,11 @@ class Settings:
     def in_force(self) -> str:
         """Generator, judge and comparator, in a line for pytest's header."""
         votes = f" in {self.judge_votes} votes" if self.llm_judge and self.judge_votes > 1 else ""
-        judge = f"judged by {self.llm_judge}{votes}" if self.llm_judge else "compared in canonical form"
+        judge = f"judged by {self._judge}{votes}" if self.llm_judge else "compared in canonical form"
         if self.comparator != Settings.comparator:
             judge = f"compared by {self.comparator}"
             if "judge" in re.findall(r"\w+", self.comparator):
-                judge += f" (judge: {self.llm_judge or CANONICAL}{votes})"
+                judge += f" (judge: {self._judge}{votes})"
         if self._generator is None:
             unnamed = "no model is named (--rageval-model), ranking measures alone can be scored"
             return unnamed if self.comparator == Settings.comparator else f"{unnamed}, answers {judge}"
@@ -178,7 +160,7 @@ class Settings:
         """Generator (null where no model is named), judge (a model, or "canonical") and comparator for the report."""
         return {
             "generator": self._generator,
-            "judge": self.llm_judge or CANONICAL,
+            "judge": self._judge,
             "judge_votes": self.judge_votes,
             "both_orders": self.both_orders,
             "comparator": self.comparator,
@@ -190,6 +172,30 @@ class Settings:
     def _generator(self) -> str | None:
         if self.embedded:
             return f"embedded model {Path(self.gguf).stem}" if self.gguf else "embedded model"
-        if self.model is None:
+        if self.generator.model is None:
             return None
-        return f"{self.model} at {self.base_url.public}" if self.base_url else self.model
+        return _at(self.generator.model, self.generator.server)
+
+    @property
+    def _judge(self) -> str:
+        """The judge, with its server where that is not the generator's."""
+        if self.llm_judge is None:
+            return CANONICAL
+        server = self.judge.server
+        elsewhere = server.base_url != self.generator.server.base_url
+        return _at(self.llm_judge, server) if elsewhere else self.llm_judge
+
+    @property
+    def _pace(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in PACE}
+
+
+def _changed(model: ModelSettings, table: Mapping[str, Any]) -> ModelSettings:
+    """Return the settings of a model with the fields of a table in place of its own."""
+    of_server = {name: value for name, value in table.items() if name in SERVER_FIELDS}
+    others = {name: value for name, value in table.items() if name not in SERVER_FIELDS}
+    return replace(model, server=replace(model.server, **of_server), **others)
+
+
+def _at(model: str, server: ServerSettings) -> str:
+    return f"{model} at {server.base_url.public}" if server.base_url else model

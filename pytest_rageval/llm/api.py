@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from pytest_rageval import config
 from pytest_rageval.errors import CallableError, InputError
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.llm.cached_functions import Functions
@@ -16,19 +17,7 @@ __all__ = ["LLM"]
 F = TypeVar("F", bound=Callable[..., Any])
 Conversation = str | Sequence[Message]
 
-REFUSED: Final = {
-    "n": "ask with sample=0, 1, 2 … instead",
-    "stream": "a reply is kept whole",
-    "timeout": "it is an option: --rageval-timeout",
-    "max_retries": "it is an option: --rageval-retries",
-    "api_key": "it is read from OPENAI_API_KEY, and written nowhere",
-    "extra_headers": "they do not belong to what is asked",
-    **dict.fromkeys(
-        ("organization", "project", "base_url", "http_client", "default_headers", "default_query"),
-        "it belongs to a connection, not to what is asked",
-    ),
-    "extra_query": "it does not belong to what is asked",
-}
+REFUSED: Final = {**config.REFUSED, "n": "ask with sample=0, 1, 2 … instead"}
 """Arguments that other clients accept, and why this one does not."""
 
 
@@ -108,4 +97,6 @@ class LLM:
                 f"rageval_llm.complete() was given what JSON cannot express: {error}.\n"
                 "Messages and parameters are text, numbers, booleans, None, lists and dicts of these."
             ) from None
-        return server, Request(server.base_url, model or default, tuple(copied), frozen, sample)
+        return server, Request(
+            server.base_url, model or default, tuple(copied), frozen, sample, api=server.api
+        )

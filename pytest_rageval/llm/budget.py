@@ -35,10 +35,20 @@ KEPT_S: Final = 7 * 86400.0  # how long the spending of a run is kept
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a run: calls to servers, and their cost in USD; None for no limit."""
+    """The limits of a run or of a server: calls, and their cost in USD; None for no limit."""
 
     max_calls: int | None = None
     max_cost: float | None = None
+    table: str = ""  # of the configuration that sets them; empty for options
+
+    def __bool__(self) -> bool:
+        return self.max_calls is not None or self.max_cost is not None
+
+    def named(self, limit: str, value: str = "") -> str:
+        """Return a limit as the user writes it, with its value if one is given."""
+        if self.table:
+            return f"{limit}{value and f' = {value}'} in [{self.table}]"
+        return f"--rageval-{limit.replace('_', '-')}{value and f'={value}'}"
 
 
 @dataclass(slots=True)
@@ -50,7 +60,7 @@ class Purchase:
 
 
 class Budget:
-    """One process's access to the budget of its run, whose processes share the name `run`.
+    """One process's access to the budget of its run, or of a server in it; processes share it by its name `run`.
 
     Open calls of other processes count as dead after `patience_s` without any change, which is longer than a call
     lasts; where no other process is active, `SETTLING_S` is enough.
@@ -90,7 +100,7 @@ class Budget:
         purchase = Purchase()
         # Reads the file of prices before anything is paid: later it might fail.
         self._prices.of(request.base_url, request.model)
-        if self._limits == Limits():
+        if not self._limits:
             yield purchase
             return
         most = self._most_cost(request) if self._limits.max_cost is not None else 0.0
@@ -173,7 +183,7 @@ class Budget:
         if price is None:
             raise BudgetError(
                 f"No price is known of the model {request.model!r} at {request.base_url}, so "
-                f"--rageval-max-cost cannot be kept.\n"
+                f"{self._limits.named('max_cost')} cannot be kept.\n"
                 "Write its price into a file and name it with --rageval-prices FILE:\n"
                 f'["{request.model}"]\ninput = 0.15   # USD per million tokens\noutput = 0.60'
             )
@@ -181,7 +191,7 @@ class Budget:
         if out is None:
             raise BudgetError(
                 f"Nothing bounds the length of replies of the model {request.model!r}, so "
-                "--rageval-max-cost cannot be kept.\n"
+                f"{self._limits.named('max_cost')} cannot be kept.\n"
                 "Set --rageval-max-tokens, or max_output in the file of --rageval-prices."
             )
         return price.cost(prompt_tokens(request.messages, request.parameters), out)
@@ -189,11 +199,12 @@ class Budget:
     def _exhausted(self, state: "_State", most: float) -> str:
         limits = self._limits
         if limits.max_calls is not None and state.calls >= limits.max_calls:
-            found = f"--rageval-max-calls={limits.max_calls} is reached: {state.calls} calls were made"
+            limit = limits.named("max_calls", str(limits.max_calls))
+            found = f"{limit} is reached: {state.calls} calls were made"
         elif limits.max_cost is not None and state.cost + most > limits.max_cost:
             found = (
-                f"--rageval-max-cost={limits.max_cost:g} is reached: {state.cost:.4f} USD are spent, and the "
-                f"next call may cost {most:.4f}"
+                f"{limits.named('max_cost', f'{limits.max_cost:g}')} is reached: {state.cost:.4f} USD are spent, "
+                f"and the next call may cost {most:.4f}"
             )
         else:
             found = (

@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -89,16 +89,18 @@ class Cache:
             found.update((key, recorded[key].reply) for key in keys if key not in found and key in recorded)
         return found
 
-    def find_at_other_address(self, request: Request) -> Entry | None:
-        """Return the cassette's entry for this request at another server, such as that of the recording machine.
+    def find_at_other_address(self, request: Request, servers: Collection[str] = ()) -> Entry | None:
+        """Return the cassette's entry for this request at another address, such as that of the recording machine.
 
-        Everything else about the request is the same. None where several addresses have different replies.
+        Everything else about the request is the same. None where several addresses have different replies. Those of
+        the run's own `servers` are no other names of this one.
         """
         if not _is_url(request.base_url):
             return None
         others = (
             self._recorded.get(replace(request, base_url=address).key)
             for address in self._addresses.get(request.model, ())
+            if address not in servers
         )
         entries = [entry for entry in others if entry is not None]
         replies = {(entry.reply.text, entry.reply.refusal, entry.reply.tool_calls) for entry in entries}

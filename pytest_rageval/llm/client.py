@@ -4,13 +4,14 @@ import asyncio
 import inspect
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 from urllib.parse import urljoin
 
-from pytest_rageval.config import public_url
+from pytest_rageval.config import Api, Role, public_url
 from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
+from pytest_rageval.llm import completions, responses
 from pytest_rageval.llm.exchange import (
     Answer,
     BrokenOff,
@@ -20,25 +21,27 @@ from pytest_rageval.llm.exchange import (
     send_exchange,
     send_raw,
 )
-from pytest_rageval.llm.messages import MOST_TEXT, MOST_TOKENS, Billed, Reply, Request, TooLarge, well_formed
+from pytest_rageval.llm.messages import MOST_TEXT, Billed, Reply, Request, TooLarge, well_formed
 from pytest_rageval.llm.rate_limits import retry_after, until_reset
-from pytest_rageval.llm.servers import Server
+from pytest_rageval.secret import Credentials
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI, OpenAIError
 
     from pytest_rageval.llm.connection import Connection
 
-__all__ = ["Client", "Refused", "RetryableError"]
+__all__ = ["URL_OPTIONS", "Client", "Endpoint", "Refused", "RetryableError", "known_first", "refusal_in"]
 
-T = TypeVar("T")
-
-PATH: Final = "/chat/completions"  # what the library appends to the base URL
 SHOWN: Final = 4000  # characters of an unreadable body that are shown and searched
 DEEPEST: Final = 32  # levels of nesting in which an error is searched for words; real errors have six
-REASONING: Final = ("reasoning", "thinking")  # types of message parts that are not part of the answer
-JSON_TYPES: Final = {bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list"}
+URL_OPTIONS: Final[Mapping[Role, str]] = {
+    "generator": "--rageval-base-url or OPENAI_BASE_URL",
+    "judge": "--rageval-judge-base-url or RAGEVAL_JUDGE_BASE_URL",
+}
+"""What names the server of a model."""
+
 BUSY: Final = {429, 503, 529}  # statuses of a server with too much load
+REFUSALS: Final = {400, 404, 422}  # statuses that the client of an exchange is to see
 RETRYABLE: Final = {408, 409, 425, 500, 502, 504, *BUSY}
 
 OVERFLOW: Final = re.compile(
@@ -46,6 +49,16 @@ OVERFLOW: Final = re.compile(
     re.IGNORECASE,
 )
 """Words for a prompt that is longer than the model can read."""
+
+NO_CHAT: Final = re.compile(
+    r"only (supported|available|works?) (in|on|with|through|via) [^.]*responses|(not a|no) chat model"
+    r"|chat_?completions? operation does not work|not supported in the v1/chat/completions",
+    re.IGNORECASE,
+)
+"""Words for a model that has no chat completions."""
+
+NO_ENDPOINT: Final = re.compile(r"no endpoints found that (support|can handle)", re.IGNORECASE)
+"""OpenRouter's words, with status 404, for parameters that no provider of a model supports."""
 
 BROKEN_OFF: Final = {"RemoteProtocolError", "DecodingError"}
 """Errors in the middle of a reply; by name, as the client library chooses its HTTP library."""
@@ -77,13 +90,59 @@ class Refused(Unscored):
         self.status = status
 
 
+Send = Callable[["AsyncOpenAI"], Awaitable[Answer]] | None
+"""Another way to send than that of this package's own requests."""
+
+
+class Endpoint(Protocol):
+    """What a client knows of its server."""
+
+    @property
+    def base_url(self) -> str:
+        """A name that does not change, part of every request's key."""
+
+    @property
+    def credentials(self) -> Credentials:
+        """Sent with each request, never shown or kept."""
+
+    @property
+    def api(self) -> Api:
+        """The path that its models are asked at."""
+
+    @property
+    def role(self) -> Role:
+        """The model whose settings name it."""
+
+    @property
+    def key_name(self) -> str:
+        """The environment variable where its key is looked for."""
+
+    @property
+    def key_command(self) -> tuple[str, ...]:
+        """The command that prints its key; empty for none."""
+
+    async def address(self) -> str:
+        """Return the URL for requests; starts the embedded server."""
+
+    async def renew_key(self, refused: Credentials) -> bool:
+        """Return whether there is another key than the refused one."""
+
+
+class _KeyRefused(NamedTuple):
+    """The error for a refused request, and the credentials that were sent with it."""
+
+    error: Exception
+    credentials: Credentials
+
+
 class Client:
     """Sends requests to one server, each once; `timeout_s` is for a whole reply."""
 
-    def __init__(self, server: Server, *, timeout_s: float) -> None:
+    def __init__(self, server: Endpoint, *, timeout_s: float) -> None:
         self._server = server
         self._timeout_s = timeout_s
         self._connection: Connection | None = None
+        self._api = responses if server.api == "responses" else completions
 
     @property
     def url(self) -> str:
@@ -101,10 +160,7 @@ class Client:
             ServerError: no request can succeed: no server, a wrong key or model, an empty account.
             Unscored: this request failed, others may succeed; TooLarge where its answer is too large to be used.
         """
-        response = await self._respond(request, parameters)
-        if isinstance(response, Exception):
-            # Raised outside the handlers: without the library's frames, which hold the key.
-            raise response
+        response = await self._response(request, parameters)
         reply = self._reply(response.content, request.path if isinstance(request, Exchange) else None)
         return reply, until_reset(response.headers)
 
@@ -112,24 +168,32 @@ class Client:
         self, exchange: Exchange, method: str, content: bytes, headers: Mapping[str, str]
     ) -> Answer:
         """Send a request of any kind once, and return the answer, whatever its status; raises as `complete`."""
-        answer = await self._respond(
-            exchange, {}, lambda client: send_raw(client, method, exchange.path, content, headers)
-        )
-        if isinstance(answer, RetryableError):
-            raise (Unscored if answer.kind == "unreached" else Billed)(answer.reason)
-        if isinstance(answer, Exception):
-            raise answer
-        found: Answer = answer
-        return found._replace(content=self._redacted(found.content.decode("latin-1")).encode("latin-1"))
+        try:
+            answer: Answer = await self._response(
+                exchange, {}, lambda client: send_raw(client, method, exchange.path, content, headers)
+            )
+        except RetryableError as error:
+            raise (Unscored if error.kind == "unreached" else Billed)(error.reason) from None
+        return answer._replace(content=self._redacted(answer.content.decode("latin-1")).encode("latin-1"))
+
+    async def _response(self, request: Request, parameters: Mapping[str, Any], send: Send = None) -> Any:
+        """Return the library's response, or that of `send`; with another key where one is refused."""
+        response = await self._respond(request, parameters, send)
+        if isinstance(response, _KeyRefused) and await self._server.renew_key(response.credentials):
+            response = await self._respond(request, parameters, send)
+        if isinstance(response, _KeyRefused):
+            response = response.error
+        if isinstance(response, Exception):
+            # Raised outside the handlers: without the library's frames, which hold the key.
+            raise response
+        return response
 
     async def _respond(  # noqa: PLR0911 - a case a line
-        self,
-        request: Request,
-        parameters: Mapping[str, Any],
-        send: "Callable[[AsyncOpenAI], Awaitable[Answer]] | None" = None,
+        self, request: Request, parameters: Mapping[str, Any], send: Send
     ) -> Any:
-        """Return the library's response, or that of `send`, or the error as a value."""
+        """Return the library's response, or the error as a value."""
         address = await self._server.address()
+        credentials = self._server.credentials
         # Imported here: 0.8 s, which a run from the cache must not pay.
         import openai  # noqa: PLC0415
 
@@ -137,24 +201,24 @@ class Client:
 
         try:
             if self._connection is None:
-                self._connection = Connection(address, self._server.credentials, timeout_s=self._timeout_s)
-                completions = self._connection.client.chat.completions
+                self._connection = Connection(address, credentials, timeout_s=self._timeout_s)
+                methods = self._api.method(self._connection.client)
                 # Kept, since each look-up wraps all methods of the library anew.
-                self._create = completions.with_raw_response.create
-                self._known = inspect.signature(completions.create).parameters.keys()
+                self._create = methods.with_raw_response.create
+                self._known = inspect.signature(methods.create).parameters.keys()
+            self._connection.use(credentials)
             if send is None and isinstance(request, Exchange):
                 exchange = request
                 send = lambda client: send_exchange(client, exchange)  # noqa: E731 - one of two ways
             async with asyncio.timeout(self._timeout_s):
                 if send is not None:
                     return await send(self._connection.client)
-                messages: Any = [
+                messages = [
                     {name: well_formed(value) for name, value in message.items()}
                     for message in request.messages
                 ]
-                return await self._create(
-                    model=request.model, messages=messages, **self._arguments(parameters)
-                )
+                arguments = self._api.arguments(messages, parameters)
+                return await self._create(model=request.model, **known_first(arguments, self._known))
         except (TimeoutError, openai.APITimeoutError):
             reason = f"no reply in {self._timeout_s:g} s"
             begun = isinstance(request, Exchange) and request.begun
@@ -162,19 +226,14 @@ class Client:
         except EndedEarly as error:
             return RetryableError(self._brief(str(error)), "garbled")
         except openai.OpenAIError as error:
-            return self._mapped(request, error)
+            mapped = self._mapped(request, error)
+            refused = isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError)
+            return _KeyRefused(mapped, credentials) if refused else mapped
         except (TypeError, UnicodeError) as error:
             return Unscored(f"a parameter of the request cannot be sent: {self._redacted(str(error))}")
         except Exception as error:  # noqa: BLE001 - raised without its frames
             error.__cause__ = error.__context__ = None
             return error.with_traceback(None)
-
-    def _arguments(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Split off the parameters that only the server knows into `extra_body`."""
-        known = {name: value for name, value in parameters.items() if name in self._known}
-        unknown = {name: value for name, value in parameters.items() if name not in self._known}
-        extra = {"extra_body": {**unknown, **known.get("extra_body", {})}} if unknown else {}
-        return known | extra
 
     async def close(self) -> None:
         """Close the connections."""
@@ -185,18 +244,26 @@ class Client:
     def _reply(self, body: bytes, path: str | None = None) -> Reply:
         """Parse the reply in a body; with the path of an exchange it is the whole answer."""
         try:
-            record = _record(_parsed(body)) if path is None else record_of(path, _parsed(body))
-            reply = Reply.of({name: self._redacted(value) for name, value in record.items()})
+            if path is not None:
+                whole = record_of(path, _parsed(body))
+                return Reply.of({name: self._redacted(value) for name, value in whole.items()})
+            record = self._api.record(_parsed(body))
+            kept = Reply.of({name: self._redacted(value) for name, value in record.items()})
+            reply = replace(kept, apart=record["apart"])
+        except responses.ReportedError as error:
+            raise RetryableError(
+                f"the server reports an error: {self._brief(str(error))}", "failed"
+            ) from error
         except (ValueError, RecursionError) as error:
             why = "it is nested too deeply" if isinstance(error, RecursionError) else error
             reason = f"the server's reply was not understood ({why}): {self._brief(self._beginning(body))!r}"
             raise RetryableError(reason, "garbled") from error
         size = len(reply.text) + len(reply.refusal) + len(reply.tool_calls)
-        if path is None and size > MOST_TEXT:
+        if size > MOST_TEXT:
             raise TooLarge(f"the reply has {size:,} characters, and at most {MOST_TEXT:,} are read")
         return reply
 
-    def _mapped(self, request: Request, error: "OpenAIError") -> Exception:  # noqa: PLR0911 - a case a line
+    def _mapped(self, request: Request, error: "OpenAIError") -> Exception:
         """Turn an error of the library into ours."""
         import openai  # noqa: PLC0415 - loaded by now
 
@@ -210,38 +277,50 @@ class Client:
             return RetryableError(
                 f"the server's reply was not understood: {self._brief(str(error))!r}", "garbled"
             )
-        status, url = error.status_code, self._server.base_url
+        status = error.status_code
         if 300 <= status < 400:  # noqa: PLR2004 - as HTTP numbers redirects
             return ServerError(self._moved(error))
-        answer = _refusal(error.body) or {"message": self._beginning(error.response.content) or error.message}
-        detail = self._brief(str(answer.get("message") or error.message))
+        answer = refusal_in(error.body) or {
+            "message": self._beginning(error.response.content) or error.message
+        }
+        return self._by_status(request, status, answer, error.response.headers)
+
+    def _by_status(  # noqa: PLR0911 - a case a line
+        self, request: Request, status: int, answer: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> Exception:
+        """Return our error for a status of HTTP other than 200, with the error that came with it."""
+        detail = self._brief(str(answer.get("message") or answer))
+        if not request.own and status in REFUSALS:
+            plain = json.loads(self._redacted(json.dumps(answer)))
+            return Refused(f"the server answered {status}: {detail}", plain, status)
         if status in {401, 403}:
-            return ServerError(self._refused(status))
-        if status == 404:  # noqa: PLR2004 - as HTTP numbers it
+            return ServerError(self._refused(status, detail))
+        if self._server.api == "chat" and NO_CHAT.search(str(answer)):
             return ServerError(
-                f"The server at {url} does not know the model {request.model!r} or the path: {detail}.\n"
-                "Name a model it serves with --rageval-model (and --rageval-judge-model); "
-                "a base URL usually ends in /v1."
+                f"{self._where} has no chat completions for the model {request.model!r}: {detail}.\n"
+                'Ask it through the Responses API: write api = "responses" into the table '
+                "[tool.rageval.models.generator], or .judge, of pyproject.toml; or name another model."
             )
+        if status == 404 and not NO_ENDPOINT.search(str(answer)):  # noqa: PLR2004 - as HTTP numbers it
+            return ServerError(self._unknown(request, detail))
         if status == 402 or "insufficient_quota" in str(answer):  # noqa: PLR2004 - likewise
             return ServerError(
-                f"The account at {url} has no quota left: {detail}.\n"
+                f"The account at {self._server.base_url} has no quota left: {detail}.\n"
                 "Replies received before are in the cache: a later run goes on from there."
             )
         reason = f"the server answered {status}: {detail}"
         if status in RETRYABLE:
             kind: FailureKind = "throttled" if status in BUSY else "failed"
-            return RetryableError(reason, kind, wait_s=retry_after(error.response.headers))
-        if _overflows(request, answer):
+            return RetryableError(reason, kind, wait_s=retry_after(headers))
+        if OVERFLOW.search(str(answer)):
             return ContextOverflow(f"the prompt is longer than {request.model} can read ({detail})")
-        redacted = json.loads(self._redacted(json.dumps(answer)))
-        return Refused(reason, redacted, status) if status in {400, 422} else Unscored(reason)
+        return Refused(reason, answer) if status in REFUSALS else Unscored(reason)
 
     def unreachable(self, reason: str, attempts: int) -> ServerError:
         """Return the error for a server that was never reached."""
         return ServerError(
             f"No server answers at {self._server.base_url} ({reason}; tried {attempts} times).\n"
-            "Start it, or name another with --rageval-base-url or OPENAI_BASE_URL. "
+            f"Start it, or name another with {URL_OPTIONS[self._server.role]}. "
             "Replies received before are in the cache."
         )
 
@@ -249,34 +328,54 @@ class Client:
         """Return the error for a server that has answered nothing for so long."""
         waited = f"{requests} {'request' if requests == 1 else 'requests'} waited"
         return ServerError(
-            f"The server at {self._server.base_url} answered nothing for {seconds:g} s, while {waited} "
+            f"{self._where} answered nothing for {seconds:g} s, while {waited} "
             f"(last: {last}).\n"
             "Ask less of it (--rageval-concurrency N, --rageval-rpm N), wait longer (--rageval-patience SECONDS), "
             "or run again later: replies received before are in the cache, and the next run asks for the rest."
         )
 
-    def _refused(self, status: int) -> str:
+    @property
+    def _where(self) -> str:
+        return f"The server at {self._server.base_url}"
+
+    def _unknown(self, request: Request, detail: str) -> str:
+        other = (
+            ""
+            if self._server.api == "chat"
+            else '; not every server has the Responses API (api = "responses")'
+        )
+        return (
+            f"{self._where} does not know the model {request.model!r} or the path: {detail}.\n"
+            "Name a model it serves with --rageval-model (and --rageval-judge-model); "
+            f"a base URL usually ends in /v1{other}."
+        )
+
+    def _refused(self, status: int, detail: str) -> str:  # noqa: ARG002 - it may hold a part of the key
         credentials = self._server.credentials
-        key, remedy = "a request without a key", "Set OPENAI_API_KEY to a key of this server"
+        server, name = self._server, self._server.key_name
+        key, remedy = "a request without a key", f"Set {name} to a key of this server"
         if credentials.login is not None:
             key, remedy = "the user and the password in the base URL", "Correct them"
+        elif server.key_command:
+            key, remedy = f"the key that {server.key_command[0]!r} printed", "Run that command in a terminal"
         elif credentials.api_key is not None:
-            key = "the key in OPENAI_API_KEY"
+            key = f"the key in {name}"
         return (
-            f"The server at {self._server.base_url} refused {key} (status {status}).\n"
-            f"{remedy}, or name another server with --rageval-base-url."
+            f"The server at {server.base_url} refused {key} (status {status}).\n"
+            f"{remedy}, or name another server with {URL_OPTIONS[server.role]}."
         )
 
     def _moved(self, error: "APIStatusError") -> str:
         here = f"The server at {self._server.base_url} answers with a redirect (status {error.status_code})"
-        remedy = "Set the base URL (--rageval-base-url or OPENAI_BASE_URL) to"
+        remedy = f"Set the base URL ({URL_OPTIONS[self._server.role]}) to"
         try:
             location = urljoin(str(error.request.url), error.response.headers["location"])
             there = self._redacted(public_url(location).partition("?")[0])
         except (LookupError, ValueError):
             return f"{here} that names no location.\n{remedy} that of a server that answers."
+        path = self._api.PATH
         base = (
-            there.removesuffix(PATH) if there.endswith(PATH) else "that of the models there, if there are any"
+            there.removesuffix(path) if there.endswith(path) else "that of the models there, if there are any"
         )
         return f"{here} to {there}, and redirects are not followed.\n{remedy} {base}."
 
@@ -293,9 +392,12 @@ class Client:
         return self._server.credentials.redacted(value) if isinstance(value, str) else value
 
 
-def _overflows(request: Request, answer: Mapping[str, Any]) -> bool:
-    """Whether the prompt is too long; the client of an exchange reads the server's own words."""
-    return request.adaptable and OVERFLOW.search(str(answer)) is not None
+def known_first(arguments: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Split off the arguments that a method of the library does not have, for the server, into `extra_body`."""
+    known = {name: value for name, value in arguments.items() if name in names}
+    unknown = {name: value for name, value in arguments.items() if name not in names}
+    extra = {"extra_body": {**unknown, **known.get("extra_body", {})}} if unknown else {}
+    return known | extra
 
 
 def _parsed(body: bytes) -> Any:
@@ -308,46 +410,7 @@ def _parsed(body: bytes) -> Any:
         raise ValueError(why) from None
 
 
-def _record(completion: Any) -> dict[str, Any]:
-    """Return the fields of a `Reply` from a parsed completion; ValueError says why there is none."""
-    if not isinstance(completion, Mapping):
-        raise ValueError("it is no object")  # noqa: TRY004 - the text is at fault, not an argument's type
-    choices, usage, model = (completion.get(name) for name in ("choices", "usage", "model"))
-    if not isinstance(choices, list) or not choices:
-        raise ValueError("it has no choices")
-    choice = choices[0]
-    message = choice.get("message") if isinstance(choice, Mapping) else None
-    if not isinstance(message, Mapping):
-        raise ValueError("its choice has no message")  # noqa: TRY004 - likewise
-    text, calls = _text(message.get("content")), _field(message, "tool_calls", list)
-    reason = _field(choice, "finish_reason", str)
-    if reason == "error" or not (reason or text or calls):
-        # Some proxies report an error with status 200.
-        raise ValueError("it broke off")
-    counts = usage if isinstance(usage, Mapping) else {}
-    return {
-        "text": text,
-        "model": model if isinstance(model, str) else "",
-        "finish_reason": reason or "stop",
-        "tokens_in": _count(counts.get("prompt_tokens")),
-        "tokens_out": _count(counts.get("completion_tokens")),
-        "refusal": _field(message, "refusal", str),
-        "tool_calls": json.dumps(calls) if calls else "",
-    }
-
-
-def _field(record: Mapping[str, Any], name: str, kind: type[T]) -> T:
-    """Return a field of this type; empty where it is missing or null."""
-    value = record.get(name)
-    if value is None:
-        return kind()
-    if not isinstance(value, kind):
-        found = JSON_TYPES.get(type(value), "an object")
-        raise ValueError(f"its {name} is {found}")  # noqa: TRY004 - likewise
-    return value
-
-
-def _refusal(body: object) -> Mapping[str, Any] | None:
+def refusal_in(body: object) -> Mapping[str, Any] | None:
     """Return an error's body; None where it is no object or nested too deeply."""
     if isinstance(body, list) and len(body) == 1 and isinstance(body[0], Mapping):
         # Google's servers put the object in a list.
@@ -359,17 +422,3 @@ def _within(value: object, levels: int) -> bool:
     """Whether a value has at most so many levels of nesting."""
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return levels > 0 and all(_within(item, levels - 1) for item in inner)
-
-
-def _count(value: Any) -> int:
-    """Return a number of tokens; 0 where the server gives none."""
-    return int(value) if type(value) in {int, float} and 0 <= value < MOST_TOKENS else 0
-
-
-def _text(content: object) -> str:
-    """Return a message's content as one text; some servers send it in parts."""
-    if not isinstance(content, list):
-        return _field({"content": content}, "content", str)
-    if not all(isinstance(part, Mapping) for part in content):
-        raise ValueError("a part of its content is no object")
-    return "".join(_field(part, "text", str) for part in content if part.get("type") not in REASONING)

@@ -4,7 +4,7 @@ import base64
 import logging
 import re
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -18,6 +18,12 @@ __all__ = ["Connection"]
 
 MOST_BYTES: Final = 16 * 2**20  # the largest body, decompressed
 NO_KEY: Final = "none"  # the key for servers without one: the library requires a key
+
+DEPLOYMENT: Final = "/openai/deployments/"
+"""In the dated addresses of Azure, where a key has a header of its own and `Authorization` is for tokens."""
+
+SIGNED: Final = "eyJ"
+"""How a token of Microsoft Entra begins: JSON in Base64. A key has no such form."""
 
 LIBRARIES: Final = ("openai", "httpx", "httpcore")
 """Prefixes of the loggers that log requests; httpx2 and httpcore2 are among them."""
@@ -33,21 +39,17 @@ class Connection:
     """
 
     def __init__(self, address: str, credentials: Credentials, *, timeout_s: float) -> None:
-        key, login, query = credentials.api_key, credentials.login, credentials.query
-        sent = (
-            ""
-            if login is None
-            else base64.b64encode(login.reveal().encode(errors="surrogateescape")).decode()
-        )
+        query = credentials.query
+        self._credentials = credentials
+        self._of_deployment = DEPLOYMENT in address
         self.client = openai.AsyncOpenAI(
             base_url=address,
-            api_key=NO_KEY if key is None else key.reveal(),
-            default_headers={"Authorization": f"Basic {sent}"} if sent else None,
+            api_key=NO_KEY,
             default_query=None if query is None else dict(parse_qsl(query.reveal(), keep_blank_values=True)),
             timeout=timeout_s,
             # The sender retries: it must see every refusal to slow down.
             max_retries=0,
-            http_client=bounded_client(),
+            http_client=bounded_client(before=self._authorize),
         )
         self._filter = _Redacting(credentials)
         # After the client: its modules have made their loggers by now.
@@ -55,6 +57,24 @@ class Connection:
         self._loggers = [logging.getLogger(name) for name in names]
         for logger in self._loggers:
             logger.addFilter(self._filter)
+
+    def use(self, credentials: Credentials) -> None:
+        """Send these from now on."""
+        self._credentials = self._filter.credentials = credentials
+
+    async def _authorize(self, request: httpx2.Request) -> None:
+        """Put the login or the key into the headers of a request."""
+        api_key, login = self._credentials.api_key, self._credentials.login
+        if login is not None:
+            sent = base64.b64encode(login.reveal().encode(errors="surrogateescape")).decode()
+            request.headers["Authorization"] = f"Basic {sent}"
+        elif api_key is not None:
+            key = api_key.reveal()
+            if self._of_deployment and not key.startswith(SIGNED):
+                del request.headers["Authorization"]
+                request.headers["api-key"] = key
+            else:
+                request.headers["Authorization"] = f"Bearer {key}"
 
     async def close(self) -> None:
         """Close the connections and restore the loggers."""
@@ -89,12 +109,16 @@ async def _bound(response: httpx2.Response) -> None:
     response.headers.pop("content-encoding", None)
 
 
-def bounded_client() -> httpx2.AsyncClient:
-    """Return an HTTP client that bounds every body, an error's too.
+def bounded_client(
+    before: Callable[[httpx2.Request], Awaitable[None]] | None = None,
+) -> httpx2.AsyncClient:
+    """Return an HTTP client that bounds every body, an error's too; `before` is called with each request.
 
     It follows no redirect, which may turn POST into GET and lead to a server that the key is not for.
     """
-    return openai.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks={"response": [_bound]})
+    return openai.DefaultAsyncHttpxClient(
+        follow_redirects=False, event_hooks={"request": [before] if before else [], "response": [_bound]}
+    )
 
 
 class _Redacting(logging.Filter):
@@ -102,7 +126,7 @@ class _Redacting(logging.Filter):
 
     def __init__(self, credentials: Credentials) -> None:
         super().__init__()
-        self._credentials = credentials
+        self.credentials = credentials
         self._thread = threading.get_ident()
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -124,4 +148,4 @@ class _Redacting(logging.Filter):
 
     def _redacted(self, text: str) -> str:
         text = QUERY.sub(rf"\1?{HIDDEN}", USER_INFO.sub(f"{HIDDEN}@", text))
-        return self._credentials.redacted(text)
+        return self.credentials.redacted(text)

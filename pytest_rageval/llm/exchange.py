@@ -117,8 +117,8 @@ class Exchange(Request):
         return {name: value for name, value in self.parameters.items() if name not in PROMPTS}
 
     @property
-    def adaptable(self) -> bool:
-        """No: its client sees the refusal of a parameter."""
+    def own(self) -> bool:
+        """No: another client sees the refusal of a parameter."""
         return False
 
     @property

@@ -8,13 +8,13 @@ import contextlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from pytest_rageval.errors import PLAN_MARK, MissingReplyError, RagevalError, Unscored
 from pytest_rageval.llm.budget import Budget, Limits, Purchase, most_reply_tokens, prompt_tokens
 from pytest_rageval.llm.cache import Cache
-from pytest_rageval.llm.client import Client
 from pytest_rageval.llm.exchange import Answer, Exchange
 from pytest_rageval.llm.messages import (
     OF_ONE_RUN,
@@ -28,11 +28,11 @@ from pytest_rageval.llm.messages import (
 )
 from pytest_rageval.llm.rate_limits import Limiter, Wait
 from pytest_rageval.llm.sender import Sender
-from pytest_rageval.llm.servers import Server
+from pytest_rageval.llm.servers import Pace, Server
 from pytest_rageval.llm.store import Entry
 from pytest_rageval.llm.usage import Prices, Usage
 
-__all__ = ["Access", "Gateway", "LiveSource", "Pace", "PlanSource", "ReplaySource"]
+__all__ = ["Access", "Gateway", "LiveSource", "PlanSource", "ReplaySource"]
 
 Mode = Literal["live", "replay", "plan"]
 
@@ -43,18 +43,6 @@ OVERRULED: Final = (
 
 
 EXPLAINED: Final = 50  # missing replies that are explained; further ones mostly have the same cause
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How fast this process asks servers."""
-
-    concurrency: int = 16  # the most requests in flight to one server
-    timeout_s: float = 60.0  # for one reply
-    retries: int = 4  # attempts after the first
-    rpm: float | None = None  # requests a minute to one server; None for no limit
-    tpm: float | None = None  # tokens a minute, likewise
-    patience_s: float = 300.0  # how long to wait for a server that answers nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +58,10 @@ class Access:
     prompts: bool = False  # keep the messages of requests with their replies, not only hashes of them
     pace: Pace = field(default_factory=Pace)
     limits: Limits = field(default_factory=Limits)
+    longest_call_s: float = (
+        0.0  # the longest timeout of a server in the run, where that is not that of the pace
+    )
+    servers: frozenset[str] = frozenset()  # base URLs of different servers, where more than one is in force
     prices: Path | None = None  # a file of prices that override the shipped ones
 
 
@@ -77,8 +69,8 @@ class Gateway:
     """Sends requests to models; used from one event loop.
 
     Requests with the same key are one request. Requests of one turn of the event loop share one look-up.
-    With `Access.record`, `used` has the entries of all replies that were used, by key. `served` has by model the names
-    that servers gave it in their replies.
+    With `Access.record`, `used` has the entries of all replies that were used, by key. `served` has by model and base
+    URL the names that the server gave it in its replies.
     """
 
     def __init__(self, access: Access) -> None:
@@ -87,7 +79,7 @@ class Gateway:
         how = {"missing_ok": access.record, "refresh": access.refresh}
         self.cache = Cache(access.cache_dir, access.cassette, run=access.run, **how)
         self.usage = Usage(remarks=self.cache.remarks)
-        self.served: defaultdict[str, set[str]] = defaultdict(set)
+        self.served: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self._source = self._make_source(Prices.load(access.prices))
         # One future for each caller: cancelling one must not cancel the others.
         self._callers: defaultdict[str, list[asyncio.Future[Reply]]] = defaultdict(list)
@@ -101,9 +93,9 @@ class Gateway:
             return PlanSource(prices, self.usage)
         if access.mode == "replay":
             return ReplaySource(self.cache)
-        patience_s, others_active = 2 * access.pace.timeout_s, self.cache.others_active
-        budget = Budget(access.limits, prices, access.run, patience_s=patience_s, others_active=others_active)
-        return LiveSource(self.cache, budget, self.usage, access.pace, access.prompts)
+        patience_s = 2 * max(access.pace.timeout_s, access.longest_call_s)
+        budget = partial(Budget, prices=prices, patience_s=patience_s, others_active=self.cache.others_active)
+        return LiveSource(self.cache, budget, self.usage, access)
 
     async def ask(self, server: Server, request: Request) -> Reply:
         """Return the reply to a request: from the cache, the cassette or the source.
@@ -169,8 +161,9 @@ class Gateway:
             return
         for server, request in arrived:
             reply, recorded = found.get(request.key), None
-            if reply is None and (recorded := self.cache.find_at_other_address(request)) is not None:
-                reply = recorded.reply
+            if reply is None:
+                recorded = self.cache.find_at_other_address(request, self.access.servers)
+                reply = None if recorded is None else recorded.reply
             if reply is not None:
                 self.usage.cached += 1
                 self._resolve(request, reply, recorded)
@@ -218,8 +211,10 @@ class Gateway:
         """Count what readers of the scores should know about a reply."""
         if reply.cut:
             self.usage.cut += 1
+        if request.own and reply.reasoned:
+            self.usage.remarks[f"{request.model} reasons before it answers: its reasoning is not read"] += 1
         if reply.model and not request.base_url.startswith("embedded"):
-            self.served[request.model].add(reply.model)
+            self.served[request.model, request.base_url].add(reply.model)
         if self.cache.overrules(request.key, reply):
             self.usage.remarks[OVERRULED] += 1
         if recorded is not None:
@@ -230,28 +225,45 @@ class Gateway:
             self.usage.remarks[f"{request.model} refuses {reply.without}: asked without"] += 1
 
 
-@dataclass
+class MakeBudget(Protocol):
+    """Makes a budget with the prices of the run."""
+
+    def __call__(self, limits: Limits, *, run: str) -> Budget:
+        """Return the budget of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """The way to a server: its sender, the semaphore of its claims, and its name and budget."""
+
+    sender: Sender
+    claim_slots: asyncio.Semaphore
+    label: str
+    budget: Budget
+
+
 class LiveSource:
     """Requests missing replies from servers, and keeps and counts them."""
 
-    cache: Cache
-    budget: Budget
-    usage: Usage
-    pace: Pace
-    prompts: bool = False
-    _store_error: RagevalError | None = None
-    _senders: dict[str, tuple[Sender, asyncio.Semaphore]] = field(default_factory=dict)
+    def __init__(self, cache: Cache, make_budget: MakeBudget, usage: Usage, access: Access) -> None:
+        self.cache = cache
+        self.usage = usage
+        self._access = access
+        self._make_budget = make_budget
+        self._budget = make_budget(access.limits, run=access.run)
+        self._store_error: RagevalError | None = None
+        self._routes: dict[Server, _Route] = {}
 
     async def obtain(self, server: Server, request: Request) -> Reply:
         """Return the reply from the server, or from another process that has requested it."""
-        sender, claim_slots = self._sender(server)
+        route = self._route(server)
         while True:
             # Claim only what is in flight and as many to follow; the rest is for other processes.
-            async with claim_slots:
+            async with route.claim_slots:
                 claimed = await self.cache.claim(request.key)
                 if claimed is True:
                     with contextlib.suppress(_LeaseLost):
-                        return await self._send(sender, request)
+                        return await self._send(route, request)
                     continue
             if isinstance(claimed, Reply):
                 self.usage.cached += 1
@@ -262,58 +274,71 @@ class LiveSource:
         self, server: Server, exchange: Exchange, method: str, content: bytes, headers: Mapping[str, str]
     ) -> Answer:
         """Return the server's answer to a request that is sent once, and counted as one call."""
-        sender, _ = self._sender(server)
-        async with sender.limiter.slot(), self.budget.purchase(self.cache.database, exchange) as bought:
+        route = self._route(server)
+        async with route.sender.limiter.slot(), self._bought(route, exchange) as bought:
             bought.billed = True
             try:
-                answer = await sender.client.pass_on(exchange, method, content, headers)
+                answer = await route.sender.client.pass_on(exchange, method, content, headers)
             except Unscored as error:
                 bought.billed = isinstance(error, Billed)
                 raise
         self.usage.requests += 1
-        self.usage.count_live(0, 0, None)
+        for usage in self.usage.at(route.label):
+            usage.count_live(0, 0, None)
         return answer
 
     async def list_models(self, server: Server, exchange: Exchange) -> Answer:
         """Return the server's list of models."""
-        sender, _ = self._sender(server)
-        return await sender.client.pass_on(exchange, "GET", b"", {})
+        return await self._route(server).sender.client.pass_on(exchange, "GET", b"", {})
 
     def waits(self) -> list[Wait]:
         """Return the servers that answer nothing while requests wait for them."""
-        return [wait for sender, _ in list(self._senders.values()) if (wait := sender.wait) is not None]
+        return [wait for route in list(self._routes.values()) if (wait := route.sender.wait) is not None]
 
     async def close(self) -> None:
         """Close the connections."""
-        for sender, _ in self._senders.values():
-            await sender.client.close()
-        self._senders.clear()
+        for route in self._routes.values():
+            await route.sender.client.close()
+        self._routes.clear()
 
-    async def _send(self, sender: Sender, request: Request) -> Reply:
+    async def _send(self, route: _Route, request: Request) -> Reply:
         # Before anything is paid: an error in the summary must not lose a reply.
-        summary = request_summary(request, prompts=self.prompts)
+        summary = request_summary(request, prompts=self._access.prompts)
         try:
-            return await sender.send(
+            return await route.sender.send(
                 request,
-                purchase=lambda: self._purchase(request),
-                keep=lambda reply: self._keep(request, reply, summary),
+                purchase=lambda: self._purchase(route, request),
+                keep=lambda reply: self._keep(route, request, reply, summary),
             )
         except BaseException:
             self.cache.release(request.key)
             raise
 
     @contextlib.asynccontextmanager
-    async def _purchase(self, request: Request) -> AsyncIterator[Purchase]:
-        # `database` opens the cache: nothing is paid that could not be kept.
-        async with self.budget.purchase(self.cache.database, request) as purchase:
-            if self._store_error is not None:
-                raise self._store_error
+    async def _purchase(self, route: _Route, request: Request) -> AsyncIterator[Purchase]:
+        async with self._bought(route, request) as purchase:
             # A process that was suspended for a while has lost its leases to others.
             if not self.cache.holds_lease(request.key):
                 raise _LeaseLost
             yield purchase
 
-    async def _keep(self, request: Request, reply: Reply, summary: RequestSummary) -> Reply:
+    @contextlib.asynccontextmanager
+    async def _bought(self, route: _Route, request: Request) -> AsyncIterator[Purchase]:
+        """Make a purchase from the budget of the run and that of the server."""
+        # `database` opens the cache: nothing is paid that could not be kept.
+        database = self.cache.database
+        async with (
+            self._budget.purchase(database, request) as purchase,
+            route.budget.purchase(database, request) as of_server,
+        ):
+            if self._store_error is not None:
+                raise self._store_error
+            try:
+                yield purchase
+            finally:
+                of_server.reply, of_server.billed = purchase.reply, purchase.billed
+
+    async def _keep(self, route: _Route, request: Request, reply: Reply, summary: RequestSummary) -> Reply:
         try:
             return await self.cache.keep(Entry(request.key, reply, summary))
         except RagevalError as error:
@@ -321,21 +346,24 @@ class LiveSource:
             self._store_error = error
             raise
         finally:
-            self.usage.count_live(reply.tokens_in, reply.tokens_out, self.budget.cost(request, reply))
+            cost = self._budget.cost(request, reply)
+            for usage in self.usage.at(route.label):
+                usage.count_live(reply.tokens_in, reply.tokens_out, cost)
             if not (reply.counts_in and (reply.counts_out or not request.generates)):
                 remark = f"{request.model} reports no tokens: counted as costing the most it can"
                 self.usage.remarks[remark] += 1
 
-    def _sender(self, server: Server) -> tuple[Sender, asyncio.Semaphore]:
-        """Return the sender to a server, with the semaphore of its claims."""
-        if server.base_url not in self._senders:
-            pace = self.pace
+    def _route(self, server: Server) -> _Route:
+        """Return the way to a server; two with the same settings share it."""
+        if server not in self._routes:
+            pace = server.pace or self._access.pace
             most = min(pace.concurrency, server.in_flight or pace.concurrency)
             limiter = Limiter(most, rpm=pace.rpm, tpm=pace.tpm)
-            client = Client(server, timeout_s=pace.timeout_s)
+            client = server.client(timeout_s=pace.timeout_s)
             sender = Sender(client, limiter, pace.timeout_s, pace.retries, pace.patience_s)
-            self._senders[server.base_url] = sender, asyncio.Semaphore(2 * most)
-        return self._senders[server.base_url]
+            budget = self._make_budget(server.limits, run=f"{self._access.run} {server.label}")
+            self._routes[server] = _Route(sender, asyncio.Semaphore(2 * most), server.label, budget)
+        return self._routes[server]
 
 
 class _LeaseLost(Exception):  # noqa: N818 - control flow, not an error
@@ -386,7 +414,7 @@ class PlanSource:
     usage: Usage
     _planned: dict[str, int] = field(default_factory=dict)
 
-    async def obtain(self, server: Server, request: Request) -> Reply:  # noqa: ARG002 - nothing is sent
+    async def obtain(self, server: Server, request: Request) -> Reply:
         """Return a placeholder, after counting the request."""
         mark = request.key[:16]
         reply = Reply(f"⟪reply {mark}⟫", request.model)
@@ -400,9 +428,10 @@ class PlanSource:
         most = most_reply_tokens(request, price)
         self._planned[mark] = tokens_out = most or 0
         cost = None if price is None or (most is None and price.output) else price.cost(tokens_in, tokens_out)
-        self.usage.count_live(tokens_in, tokens_out, cost)
-        self.usage.dependent += bool(marks)
-        self.usage.unbounded += most is None
+        for usage in self.usage.at(server.label):
+            usage.count_live(tokens_in, tokens_out, cost)
+            usage.dependent += bool(marks)
+            usage.unbounded += most is None
         return reply
 
     async def close(self) -> None:

@@ -6,15 +6,16 @@ a prompt, unless `--rageval-record-prompts` asks for its text.
 
 import hashlib
 import json
-import re
 import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Final, TypedDict, TypeVar, cast
 
+from pytest_rageval.config import Api
 from pytest_rageval.errors import Unscored
 from pytest_rageval.fingerprint import digest
+from pytest_rageval.llm.reasoning import without_reasoning
 
 __all__ = [
     "KEY_SCHEMA",
@@ -28,6 +29,7 @@ __all__ = [
     "Request",
     "RequestSummary",
     "TooLarge",
+    "described",
     "difference",
     "empty_reason",
     "nearest",
@@ -61,6 +63,7 @@ class Request:
     parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
     sample: int = 0  # 0, 1, 2 … distinguishes repeated draws of the same prompt; it is not sent
     parts: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
+    api: Api = "chat"  # the path that it is sent to
 
     @cached_property
     def key(self) -> str:
@@ -70,7 +73,9 @@ class Request:
             "parameters": dict(self.parameters),
         }
         names = {"base_url": self.base_url, "model": self.model, "sample": self.sample}
-        return digest({"schema": KEY_SCHEMA, **names, **plain})
+        # Absent where it is the usual one: keys are as they were when there was no other.
+        other = {} if self.api == "chat" else {"api": self.api}
+        return digest({"schema": KEY_SCHEMA, **names, **other, **plain})
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -78,8 +83,8 @@ class Request:
         return self.parameters
 
     @property
-    def adaptable(self) -> bool:
-        """Whether it may be sent without a parameter that the server refuses."""
+    def own(self) -> bool:
+        """Whether this package made it: it may be sent without a parameter that the server refuses."""
         return True
 
     @property
@@ -108,6 +113,9 @@ class Reply:
     refusal: str = ""  # why the model would not answer, in its words
     tool_calls: str = ""  # as the server's JSON
     without: str = ""  # parameters that the server refuses and the request was sent without
+    apart: bool = field(
+        default=False, compare=False
+    )  # whether the server sent reasoning apart; it is not kept
 
     @property
     def cut(self) -> bool:
@@ -136,6 +144,11 @@ class Reply:
         """The text without the reasoning before it; see `without_reasoning`."""
         return without_reasoning(self.text)
 
+    @property
+    def reasoned(self) -> bool:
+        """Whether the model's reasoning came with it, before its answer or apart."""
+        return self.apart or self.answer != self.text.strip()
+
     def dumps(self, **before: Any) -> str:
         """Return one line of JSON: `before`, then the fields sorted by name, without optional empty ones."""
         values = ((name, getattr(self, name)) for name in sorted(TYPES))
@@ -161,36 +174,8 @@ class Reply:
 
 
 REQUIRED: Final = {"text", "model", "finish_reason", "tokens_in", "tokens_out"}
-TYPES: Final = {each.name: int if each.name.startswith("tokens") else str for each in fields(Reply)}
-
-
-def without_reasoning(text: str) -> str:
-    r"""Return a model's answer, where its server leaves the reasoning before it in the text.
-
-    Reasoning stands at the beginning in tags such as `<think>`, in any case and perhaps with attributes. Where
-    a prompt template has opened the tag, the text only closes it. A tag that is never closed leaves nothing:
-    there is no answer.
-
-    >>> without_reasoning("<think>\nThe year differs.\n</think>\n\nno"), without_reasoning("It differs.</think>no")
-    ('no', 'no')
-    """
-    at = 0
-    while True:
-        blank = _BLANK.match(text, at)
-        opened = _OPENED.match(text, blank.end() if blank else at)
-        closed = _CLOSED.search(text, opened.end() if opened else at)
-        if opened and not closed:
-            return ""
-        if not closed or (not opened and _OPENED.search(text, at, closed.start())):
-            return text[at:].strip()
-        at = closed.end()
-
-
-_TAGS: Final = "think|thinking|thought|reasoning|seed:think"
-_BLANK: Final = re.compile(r"\s*")
-_OPENED: Final = re.compile(rf"[<\[](?:{_TAGS})(?:\s[^<>]{{0,200}})?[>\]]", re.IGNORECASE)
-
-_CLOSED: Final = re.compile(rf"[<\[]/(?:{_TAGS})\s{{0,9}}[>\]](?![\"'`”’])", re.IGNORECASE)  # not quoted
+KEPT: Final = [each.name for each in fields(Reply) if each.compare]
+TYPES: Final = {name: int if name.startswith("tokens") else str for name in KEPT}
 
 
 def empty_reason(reply: Reply) -> str:
@@ -199,7 +184,7 @@ def empty_reason(reply: Reply) -> str:
     >>> empty_reason(Reply("", finish_reason="length"))
     ': the token limit was reached before it said anything'
     """
-    if reply.text.strip():
+    if reply.text.strip() or (reply.apart and not reply.refusal):
         reached = ": the token limit was reached while it was reasoning"
         return reached if reply.cut else ": it holds reasoning and no answer"
     if reply.refusal:
@@ -237,6 +222,7 @@ class RequestSummary(TypedDict, total=False):
 
     base_url: str
     model: str
+    api: str  # where it is not that of chat completions
     parameters: dict[str, Any]
     sample: int
     parts: dict[str, str]
@@ -252,16 +238,31 @@ def request_summary(request: Request, *, prompts: bool = False) -> RequestSummar
         "sample": request.sample,
         "parts": {name: _hash(text) for name, text in _parts(request).items()},
     }
+    if request.api != "chat":
+        summary["api"] = request.api
     if prompts:
         summary["messages"] = _plain(request.messages)
     return summary
+
+
+def described(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters for a fingerprint: each a text, a number or null, as its JSON or a hash where it is longer.
+
+    >>> described({"temperature": 0.5, "chat_template_kwargs": {"enable_thinking": False}})
+    {'temperature': 0.5, 'chat_template_kwargs': '{"enable_thinking": false}'}
+    """
+    shown = {name: _shown(name, value) for name, value in parameters.items()}
+    return {
+        name: json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
+        for name, value in shown.items()
+    }
 
 
 def read_summary(found: object) -> RequestSummary:
     """Return a summary that was read from a file; {} where it is none."""
     if not isinstance(found, dict):
         return {}
-    texts = all(isinstance(found.get(name, ""), str) for name in ("base_url", "model"))
+    texts = all(isinstance(found.get(name, ""), str) for name in ("base_url", "model", "api"))
     objects = all(isinstance(found.get(name, {}), dict) for name in ("parameters", "parts"))
     known = {name: value for name, value in found.items() if name != RUN} if texts and objects else {}
     return cast("RequestSummary", known)
@@ -314,7 +315,7 @@ def _facts(summary: RequestSummary) -> dict[tuple[str, ...], Any]:
     """Flatten a summary to values by path."""
     values = cast("Mapping[str, Any]", summary)
     facts: dict[tuple[str, ...], Any] = {
-        (name,): values[name] for name in ("model", "base_url", "sample") if name in values
+        (name,): values[name] for name in ("model", "base_url", "api", "sample") if name in values
     }
     for name in ("parameters", "parts"):
         inner = values.get(name)

@@ -96,7 +96,7 @@ class Sender:
                 # Checked again: another request may have failed while this one waited.
                 self._raise_if_broken(request.model)
                 parameters, without = request.parameters, ""
-                if request.adaptable:
+                if request.own:
                     parameters, without = unsupported.adapt(parameters)
                 try:
                     async with purchase() as bought:
@@ -104,7 +104,7 @@ class Sender:
                         reply = replace(reply, without=without) if without else reply
                         return reply if keep is None else await keep(reply)
                 except Refused as refused:
-                    if not (request.adaptable and unsupported.learn(parameters, refused.answer)):
+                    if not (request.own and unsupported.learn(parameters, refused.answer)):
                         raise
                     continue
                 except RetryableError as failure:
@@ -194,7 +194,8 @@ OTHER_NAMES: Final = {"max_tokens": "max_completion_tokens", "max_completion_tok
 
 ALSO_CALLED: Final = {
     "stop": ("stop_sequences", "stopSequences"),
-    "response_format": ("json output", "json mode", "structured output", "structured outputs"),
+    "response_format": ("json output", "json mode", "structured output", "structured outputs", "text.format"),
+    "reasoning_effort": ("reasoning.effort", "think value", "support thinking"),
 }
 """Other names of parameters in servers' errors, besides camel case."""
 
@@ -205,7 +206,7 @@ REPEATED: Final = {"input", "body", "ctx", "request"}  # fields of an error that
 UNKNOWN: Final = re.compile(
     r"unsupported|(not|n't) support|not enabled|unavailable|deprecated|unknown|unrecogni[sz]ed"
     r"|extra[_ ](inputs|fields|forbidden)|not permitted|not allowed|unexpected|cannot find field"
-    r"|only (the default|be set)",
+    r"|only (the default|be set)|no endpoints found that support|cannot both be specified",
     re.IGNORECASE,
 )
 """Words for a parameter that is not supported; an unsupported value is for the user to correct."""

@@ -11,15 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from pytest_rageval.config import BaseURL
-from pytest_rageval.errors import InputError, ServerError, require
+from pytest_rageval.config import Api, BaseURL, Role
+from pytest_rageval.errors import InputError, RagevalError, ServerError, require
 from pytest_rageval.fingerprint import file_digest
+from pytest_rageval.llm.budget import Limits
+from pytest_rageval.llm.client import URL_OPTIONS, Client, Endpoint
+from pytest_rageval.llm.key_command import printed_key
 from pytest_rageval.secret import Credentials, Secret
 
 __all__ = [
     "DEFAULT_BASE_URL",
     "PACKAGED_MODEL",
+    "URL_OPTIONS",
     "EmbeddedServer",
+    "Pace",
     "RemoteServer",
     "Server",
     "Weights",
@@ -27,6 +32,8 @@ __all__ = [
 ]
 
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
+
+NO_LIMITS: Final = Limits()
 
 THREADS: Final = 1
 """Fixed, as another number changes 1 answer in 40; one, as two are far slower when another process is busy."""
@@ -41,36 +48,81 @@ PURPOSE: Final = (
 )
 
 
-class Server(Protocol):
-    """An OpenAI-compatible server."""
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast this process asks a server."""
 
-    @property
-    def base_url(self) -> str:
-        """A name that does not change, part of every request's key."""
+    concurrency: int = 16  # the most requests in flight
+    timeout_s: float = 60.0  # for one reply
+    retries: int = 4  # attempts after the first
+    rpm: float | None = None  # requests a minute; None for no limit
+    tpm: float | None = None  # tokens a minute, likewise
+    patience_s: float = 300.0  # how long to wait for a server that answers nothing
 
-    @property
-    def credentials(self) -> Credentials:
-        """Sent with each request, never shown or kept."""
+
+class Server(Endpoint, Protocol):
+    """Where models answer: mostly an OpenAI-compatible server."""
 
     @property
     def in_flight(self) -> int | None:
         """The most requests at once; None for a server that limits them itself."""
 
-    async def address(self) -> str:
-        """Return the URL for requests; starts the embedded server."""
+    @property
+    def pace(self) -> Pace | None:
+        """How fast it is asked; None for the pace of the run."""
+
+    @property
+    def limits(self) -> Limits:
+        """Limits of what is asked of it, beside those of the run."""
+
+    @property
+    def label(self) -> str:
+        """Its name in reports."""
+
+    def client(self, *, timeout_s: float) -> Client:
+        """Return what sends requests to it, each once; `timeout_s` is for a whole reply."""
 
     def close(self) -> None:
         """Stop the server if `address` started it."""
 
 
-class RemoteServer:
-    """A server at a URL, which may contain user, password and query."""
+class _Connected:
+    """A server that is asked over HTTP."""
 
-    def __init__(
+    def client(self: Endpoint, *, timeout_s: float) -> Client:
+        """Return a client of the `openai` library."""
+        return Client(self, timeout_s=timeout_s)
+
+
+class RemoteServer(_Connected):
+    """A server at a URL, which may contain user, password and query. Two with the same settings are one server.
+
+    Args:
+        url: the base URL.
+        api_key: the key, unless `key_command` prints it.
+        in_flight: the most requests at once; None for those of its pace.
+        api: the path that its models are asked at.
+        role: the model whose settings name it.
+        key_name: the environment variable where the key is looked for.
+        needs_key: whether requests without a key are useless.
+        key_command: prints the key; run at the first request, and again when the server refuses a key.
+        pace: how fast it is asked; None for that of the run.
+        limits: of what is asked of it, beside those of the run.
+    """
+
+    def __init__(  # noqa: PLR0913 - what settings say of a server
         self,
         url: BaseURL | str = DEFAULT_BASE_URL,
         api_key: Secret | str | None = None,
         in_flight: int | None = None,
+        *,
+        api: Api = "chat",
+        role: Role = "generator",
+        key_name: str = "OPENAI_API_KEY",
+        needs_key: bool = False,
+        key_command: tuple[str, ...] = (),
+        pace: Pace | None = None,
+        limits: Limits = NO_LIMITS,
     ) -> None:
         place = BaseURL.parse(url) if isinstance(url, str) else url
         key = Secret(api_key) if isinstance(api_key, str) else api_key
@@ -78,24 +130,82 @@ class RemoteServer:
         self.base_url = place.public
         self.credentials = Credentials(key, place.login, place.query)
         self.in_flight = in_flight
+        self.api = api
+        self.role = role
+        self.key_name = key_name
+        self.key_command = key_command
+        self.pace = pace
+        self.limits = limits
+        self._needs_key = needs_key or self.base_url == DEFAULT_BASE_URL
+        self._settings = (place, key, in_flight, api, role, key_name, needs_key, key_command, pace, limits)
+        self._renewing = asyncio.Lock()
+        self._no_key: RagevalError | None = None
 
     def __repr__(self) -> str:
         return f"RemoteServer({self.base_url!r})"
 
+    def __eq__(self, other: object) -> bool:
+        return self._settings == other._settings if isinstance(other, RemoteServer) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._settings)
+
+    @property
+    def label(self) -> str:
+        """Its name in reports."""
+        return self.base_url if self.role == "generator" else f"{self.base_url} ({self.role})"
+
     async def address(self) -> str:
-        """Return the URL without credentials."""
+        """Return the URL without credentials, once there is a key; an error where none can be had."""
+        if self.key_command:
+            await self._renew(None)
+        elif self._needs_key and self.credentials == Credentials():
+            raise ServerError(
+                f"No key is set for the server at {self.base_url}: {self.key_name} is empty.\n"
+                f"Set it, or name a server that needs no key with {URL_OPTIONS[self.role]}. "
+                "Replies in the cache or a cassette need no key."
+            )
         return self._url
+
+    async def renew_key(self, refused: Credentials) -> bool:
+        """Return whether there is another key than the refused one; the command is run for it."""
+        if not self.key_command:
+            return False
+        await self._renew(refused.api_key)
+        return self.credentials.api_key != refused.api_key
+
+    async def _renew(self, old: Secret | None) -> None:
+        """Run the command where the key is still the old one: of many requests one runs it."""
+        async with self._renewing:
+            if self._no_key is not None:
+                raise self._no_key
+            if self.credentials.api_key != old:
+                return
+            try:
+                key = await asyncio.to_thread(printed_key, self.key_command)
+            except RagevalError as error:
+                self._no_key = error
+                raise
+            if key != old:
+                self.credentials = self.credentials.renewed(key)
 
     def close(self) -> None:
         """Nothing was started."""
 
 
-class EmbeddedServer:
+class EmbeddedServer(_Connected):
     """A local model in a process of its own."""
 
     credentials = Credentials()
     # It answers one request at a time; waiting in its queue would count towards the timeout.
     in_flight: int | None = 1
+    api: Api = "chat"
+    role: Role = "generator"
+    key_name = ""
+    key_command = ()
+    pace: Pace | None = None
+    limits = NO_LIMITS
+    label = "this machine"
 
     # A name without the port, which changes, and with the thread count, which changes replies.
     base_url = f"embedded:threads={THREADS}"
@@ -110,6 +220,10 @@ class EmbeddedServer:
         if self._starting is None:
             self._starting = asyncio.ensure_future(asyncio.to_thread(self._start))
         return await asyncio.shield(self._starting)
+
+    async def renew_key(self, refused: Credentials) -> bool:  # noqa: ARG002 - it has no key
+        """Return False: it has no key."""
+        return False
 
     def close(self) -> None:
         """End the process; it also ends when its standard input closes."""

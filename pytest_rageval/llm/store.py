@@ -11,7 +11,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -94,7 +94,7 @@ class Store:
         now, by_run = time.time(), {RUN: run} if run else {}
         rows = []
         for entry in entries:
-            values = (entry.key, *astuple(entry.reply))
+            values = (entry.key, *(getattr(entry.reply, name) for name in TYPES))
             summary = json.dumps({**entry.summary, **by_run})
             rows.append((*values, _checksum(values), summary, entry.written or now))
         marks = ", ".join("?" * len(COLUMNS))

@@ -145,6 +145,8 @@ class Usage:
     unbounded: int = 0  # in a plan, live ones whose replies have no length limit
     cut: int = 0  # replies that the token limit ended, live or cached
     remarks: Counter[str] = field(default_factory=Counter)  # what readers of the scores should know
+    # The live ones of each server, which are counted above too.
+    servers: "ByServer" = field(default_factory=lambda: ByServer(), compare=False)  # noqa: PLW0108 - defined below
 
     def __add__(self, other: "Usage") -> "Usage":
         return self._each(operator.add, other)
@@ -154,6 +156,10 @@ class Usage:
 
     def _each(self, combine: Callable[[Any, Any], Any], other: "Usage") -> "Usage":
         return Usage(**{name: combine(value, getattr(other, name)) for name, value in vars(self).items()})
+
+    def at(self, server: str) -> "tuple[Usage, Usage]":
+        """Return this usage and that of the server, to count in both."""
+        return self, self.servers.setdefault(server, Usage())
 
     def count_live(self, tokens_in: int, tokens_out: int, cost_usd: float | None) -> None:
         """Count a reply of a server; its cost is None where the price is not known."""
@@ -170,9 +176,26 @@ class Usage:
 
     def plain(self) -> dict[str, Any]:
         """Return it as a JSON object."""
-        return {**vars(self), "remarks": self.sorted_remarks}
+        servers = {name: usage.plain() for name, usage in sorted(self.servers.items())}
+        return {**vars(self), "remarks": self.sorted_remarks, "servers": servers}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Usage":
         """Return the usage that `plain` wrote."""
-        return cls(**{**plain, "remarks": Counter(plain["remarks"])})
+        servers = ByServer({name: cls.of(each) for name, each in plain["servers"].items()})
+        return cls(**{**plain, "remarks": Counter(plain["remarks"]), "servers": servers})
+
+
+class ByServer(dict[str, Usage]):
+    """The usage of servers by name; sum and difference leave out those that were asked nothing."""
+
+    def __add__(self, other: "ByServer") -> "ByServer":
+        return self._each(operator.add, other)
+
+    def __sub__(self, other: "ByServer") -> "ByServer":
+        return self._each(operator.sub, other)
+
+    def _each(self, combine: Callable[[Usage, Usage], Usage], other: "ByServer") -> "ByServer":
+        names = {**self, **other}
+        each = {name: combine(self.get(name, Usage()), other.get(name, Usage())) for name in names}
+        return ByServer({name: usage for name, usage in each.items() if usage.live})

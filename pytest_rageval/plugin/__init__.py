@@ -21,6 +21,7 @@ from pytest_rageval.plugin.artifacts import (
 from pytest_rageval.plugin.fixtures import (
     MarksPlugin,
     rageval,
+    rageval_client,
     rageval_encoder,
     rageval_gateway,
     rageval_generator,
@@ -42,6 +43,7 @@ __all__ = [
     "pytest_configure",
     "pytest_load_initial_conftests",
     "rageval",
+    "rageval_client",
     "rageval_encoder",
     "rageval_gateway",
     "rageval_generator",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MarksPlugin",
     "rageval",
+    "rageval_client",
     "rageval_encoder",
     "rageval_gateway",
     "rageval_generator",
@@ -65,25 +66,38 @@ def rageval_prompts(pytestconfig: pytest.Config) -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="session")
-def rageval_generator(pytestconfig: pytest.Config, rageval_prompts: object) -> object:
+def rageval_client() -> object:
+    """Your own client of models: (model, messages, **parameters) -> a chat completion. Default: the options' server."""
+    return None
+
+
+@pytest.fixture(scope="session")
+def rageval_generator(pytestconfig: pytest.Config, rageval_prompts: object, rageval_client: object) -> object:
     """The generator: a callable (question, passages) -> str, sync or async. Default: the model in force."""
     from pytest_rageval.session.models import DefaultGenerator  # noqa: PLC0415 - marked tests alone need it
 
-    return DefaultGenerator(GatePlugin.of(pytestconfig).session.models, checked_prompts(rageval_prompts))
+    session = GatePlugin.of(pytestconfig).session
+    return DefaultGenerator(
+        or_failure(lambda: session.models_of(rageval_client)), checked_prompts(rageval_prompts)
+    )
 
 
 @pytest.fixture(scope="session")
-def rageval_judge(pytestconfig: pytest.Config, rageval_prompts: object) -> object:
-    """The judge: an object with compare(question, references, prediction). Default: as in the header."""
+def rageval_judge(pytestconfig: pytest.Config, rageval_prompts: object, rageval_client: object) -> object:
+    """The judge: compare(question, references, prediction), or an object with it. Default: as in the header."""
     from pytest_rageval.session.models import DefaultJudge  # noqa: PLC0415 - marked tests alone need it
 
-    return DefaultJudge(GatePlugin.of(pytestconfig).session.models, checked_prompts(rageval_prompts))
+    session = GatePlugin.of(pytestconfig).session
+    return DefaultJudge(
+        or_failure(lambda: session.models_of(rageval_client)), checked_prompts(rageval_prompts)
+    )
 
 
 @pytest.fixture(scope="session")
-def rageval_llm(pytestconfig: pytest.Config) -> "LLM":
+def rageval_llm(pytestconfig: pytest.Config, rageval_client: object) -> "LLM":
     """The model in force, for your own code: complete(messages), acomplete(messages), cached(function)."""
-    return GatePlugin.of(pytestconfig).session.llm
+    session = GatePlugin.of(pytestconfig).session
+    return or_failure(lambda: session.llm_of(rageval_client))
 
 
 @pytest.fixture(scope="session")

@@ -285,14 +285,28 @@ def models_text(document: Mapping[str, Any]) -> str:
 
 
 def usage_entry(usage: Usage) -> dict[str, Any]:
-    """The model usage; the cost is null where a price is unknown."""
-    numbers = {**usage.plain(), "cost_usd": None if usage.unpriced else round(usage.cost_usd, 6)}
+    """The model usage, and that of each server that was asked; the cost is null where a price is unknown."""
+    numbers = {**usage.plain(), "cost_usd": _cost(usage)}
     order = ("requests", "cached", "live", "failed", "tokens_in", "tokens_out", "cost_usd")
-    return {name: numbers[name] for name in (*order, "unpriced", "cut", "remarks")}
+    entry = {name: numbers[name] for name in (*order, "unpriced", "cut", "remarks")}
+    servers = {
+        name: {
+            "live": each.live,
+            "tokens_in": each.tokens_in,
+            "tokens_out": each.tokens_out,
+            "cost_usd": _cost(each),
+        }
+        for name, each in sorted(usage.servers.items())
+    }
+    return entry | ({"servers": servers} if servers else {})
+
+
+def _cost(usage: Usage) -> float | None:
+    return None if usage.unpriced else round(usage.cost_usd, 6)
 
 
 def usage_lines(entry: Mapping[str, Any]) -> list[str]:
-    """The model usage in a line, then the remarks on it.
+    """The model usage in a line, of several servers each in another, then the remarks on it.
 
     Args:
         entry: as in the JSON report, under `llm`.
@@ -301,9 +315,17 @@ def usage_lines(entry: Mapping[str, Any]) -> list[str]:
     if entry["failed"]:
         parts.append(f"{entry['failed']} failed")
     if entry["live"]:
-        parts.append(f"{entry['tokens_in']} tokens in, {entry['tokens_out']} out")
-        parts.append("price not known" if entry["cost_usd"] is None else f"{entry['cost_usd']:.4f} USD")
+        parts += _paid(entry)
     lines = [", ".join(parts)] if entry["requests"] else []
+    servers = entry.get("servers", {})
+    if len(servers) > 1:
+        lines += [", ".join([f"{name}: {each['live']} live", *_paid(each)]) for name, each in servers.items()]
     if entry["cut"]:
         lines.append(f"{entry['cut']} replies were cut by the token limit")
     return lines + [f"{count} × {remark}" for remark, count in entry["remarks"].items()]
+
+
+def _paid(entry: Mapping[str, Any]) -> list[str]:
+    cost = entry["cost_usd"]
+    price = "price not known" if cost is None else f"{cost:.4f} USD"
+    return [f"{entry['tokens_in']} tokens in, {entry['tokens_out']} out", price]

@@ -269,6 +269,8 @@ def plan_lines(planned: Sequence[tuple[str, Usage]]) -> list[str]:
         lines += [nodeid, row]
     if len(asking) < len(planned):
         lines.append(f"{len(planned) - len(asking)} other tests ask nothing.")
+    if len(total.servers) > 1:
+        lines += [_planned_of(name, usage) for name, usage in sorted(total.servers.items())]
     return lines + _plan_notes(total)
 
 
@@ -284,6 +286,12 @@ def _plan_cells(usage: Usage) -> tuple[str, ...]:
         out,
         cost,
     )
+
+
+def _planned_of(server: str, usage: Usage) -> str:
+    _, _, live, tokens_in, out, cost = _plan_cells(usage)
+    paid = "price not known" if usage.unpriced else f"{cost} USD"
+    return f"{server}: {live} live, {tokens_in} tokens in, {out} out, {paid}"
 
 
 def _plan_notes(total: Usage) -> list[str]:

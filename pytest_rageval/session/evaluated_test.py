@@ -486,7 +486,9 @@ class EvaluatedTest:
             return {}
         requests = {_request(ruling.threshold) for ruling in self._rulings}
         prints = [self._session.fingerprint(self._components, request) for request in requests]
-        asked = {str(value).rpartition(" at ")[0] for each in prints for value in each.values()}
+        # A model is named with its server where another server has one of the same name.
+        values = {str(value) for each in prints for value in each.values()}
+        asked = values | {value.rpartition(" at ")[0] for value in values}
         return {model: names for model, names in found.items() if model in asked}
 
     def _served_warning(self, served: Mapping[str, Sequence[str]]) -> str:

@@ -3,58 +3,88 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytest_rageval.answers.comparators import CanonicalComparator
 from pytest_rageval.answers.judge_protocol import Rating
-from pytest_rageval.config import EMBEDDED, Settings
+from pytest_rageval.config import EMBEDDED, ModelSettings, ServerSettings, Settings
 from pytest_rageval.errors import InputError
 from pytest_rageval.model import Document
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.llm_judge import LLMJudge
+    from pytest_rageval.config import Role
     from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator
+    from pytest_rageval.llm.budget import Limits
     from pytest_rageval.llm.gateway import Gateway
-    from pytest_rageval.llm.servers import EmbeddedServer, RemoteServer, Server
+    from pytest_rageval.llm.own_client import OwnServer
+    from pytest_rageval.llm.servers import EmbeddedServer, Pace, RemoteServer, Server
     from pytest_rageval.prompts.rendering import Prompts
 
 __all__ = ["DefaultGenerator", "DefaultJudge", "Models"]
 
+UNNAMED: Final = (
+    "The fixture rageval_client is defined, but no model is named{0}.\n"
+    "Name one, as the client names it, with --rageval-{1}model NAME or in the ini file."
+)
+
 
 class Models:
-    """Models built from the options, each at its first use, and imported then: ranking measures need none."""
+    """Models built from the options, each at its first use, and imported then: ranking measures need none.
 
-    def __init__(self, settings: Settings, gateway: "Callable[[], Gateway]") -> None:
+    `client` is the value of the fixture `rageval_client`, which is asked in place of servers.
+
+    Raises:
+        CallableError: it cannot be a client.
+    """
+
+    def __init__(
+        self, settings: Settings, gateway: "Callable[[], Gateway]", *, workers: int = 1, client: object = None
+    ) -> None:
         self.settings = settings
         self._gateway = gateway
+        self._workers = workers
         self._embedded_server: EmbeddedServer | None = None
+        self._own = {} if client is None else self._own_servers(client)
 
     @cached_property
     def generator(self) -> "EmbeddedGenerator | LLMGenerator":
         """The model that answers.
 
         Raises:
-            InputError: a key or a base URL is set, but no model is named.
+            InputError: a key or a base URL is set, but no model is named; or the local model is given parameters.
         """
         from pytest_rageval.generator import EmbeddedGenerator, LLMGenerator  # noqa: PLC0415 - see the class
 
-        settings = self.settings
+        settings, named = self.settings, self.settings.generator
+        if "generator" in self._own and named.model is None:
+            raise InputError(UNNAMED.format("", ""))
         if settings.embedded:
+            if named.parameters:
+                raise InputError(
+                    f"Parameters are set ({', '.join(named.parameters)}), and the {EMBEDDED} model takes none.\n"
+                    "Name a model at a server with --rageval-model, or leave --rageval-parameters out."
+                )
             from pytest_rageval.llm.servers import EmbeddedServer, weights_in_force  # noqa: PLC0415
 
             # Its process starts at the first request.
             server = self._embedded_server = EmbeddedServer(weights_in_force(settings.gguf))
             model = f"{server.weights.name}@{server.weights.fingerprint[:12]}"
             return EmbeddedGenerator(self._gateway(), server, model)
-        if settings.model is None:
-            found = "--rageval-base-url or OPENAI_BASE_URL" if settings.base_url else "OPENAI_API_KEY"
+        if named.model is None:
+            key = "api_key_command" if named.server.key_command else named.server.key_name
+            found = "--rageval-base-url or OPENAI_BASE_URL" if named.server.base_url else key
             raise InputError(
                 f"{found} is set, but no model is named.\n"
                 f"Name one with --rageval-model NAME or rageval_model in the ini file; "
                 f"'{EMBEDDED}' is the local model."
             )
         return LLMGenerator(
-            self._gateway(), self.remote_server, settings.model, max_tokens=settings.max_tokens
+            self._gateway(),
+            self._own.get("generator") or self.server_of(named),
+            named.model,
+            max_tokens=settings.max_tokens,
+            parameters=named.parameters,
         )
 
     @cached_property
@@ -64,23 +94,76 @@ class Models:
         Raises:
             InputError: as for the generator.
         """
-        settings, model = self.settings, self.settings.llm_judge
+        settings, model, named = self.settings, self.settings.llm_judge, self.settings.judge
         if model is not None:
             from pytest_rageval.answers.llm_judge import LLMJudge, Poll  # noqa: PLC0415 - see the class
 
             poll = Poll(settings.judge_votes)
-            return LLMJudge(self._gateway(), self.remote_server, model, settings.max_tokens, poll)
+            return LLMJudge(
+                self._gateway(),
+                self._own.get("judge") or self.server_of(named),
+                model,
+                settings.max_tokens,
+                poll,
+                parameters=named.parameters,
+            )
+        if "judge" in self._own and settings.generator.model != EMBEDDED:
+            raise InputError(UNNAMED.format(" that judges", "judge-"))
+        if named.server != settings.generator.server or named.parameters:
+            raise InputError(
+                "The judge has a server or parameters of its own, but no model is named that judges.\n"
+                "Name one with --rageval-judge-model NAME or rageval_judge_model in the ini file."
+            )
         if not settings.embedded:
             # No model is named at all: the generator's error has the remedy.
             _ = self.generator
         return CanonicalComparator()
 
-    @cached_property
-    def remote_server(self) -> "RemoteServer":
-        """The server that the options name."""
+    def server_of(self, model: ModelSettings) -> "RemoteServer":
+        """The server of a model."""
         from pytest_rageval.llm.servers import DEFAULT_BASE_URL, RemoteServer  # noqa: PLC0415 - see the class
 
-        return RemoteServer(self.settings.base_url or DEFAULT_BASE_URL, self.settings.api_key)
+        server = model.server
+        return RemoteServer(
+            server.base_url or DEFAULT_BASE_URL,
+            server.api_key,
+            api=server.api,
+            role=server.role,
+            key_name=server.key_name,
+            needs_key=server.needs_key,
+            key_command=server.key_command,
+            pace=self.pace(server),
+            limits=self._limits(server),
+        )
+
+    def _own_servers(self, client: object) -> "Mapping[Role, OwnServer]":
+        from pytest_rageval.llm.own_client import OwnServer, own_functions  # noqa: PLC0415 - see the class
+
+        servers: dict[Role, OwnServer] = {}
+        for role, own in own_functions(client).items():
+            server = (self.settings.generator if role == "generator" else self.settings.judge).server
+            limits = self._limits(server)
+            servers[role] = OwnServer(own, role=server.role, pace=self.pace(server), limits=limits)
+        return servers
+
+    def _limits(self, server: ServerSettings) -> "Limits":
+        from pytest_rageval.llm.budget import Limits  # noqa: PLC0415 - see the class
+
+        return Limits(server.max_calls, server.max_cost, f"tool.rageval.models.{server.role}")
+
+    def pace(self, limits: Settings | ServerSettings) -> "Pace":
+        """How fast this process asks a server: rates are those of the run, and processes do not see each other."""
+        from pytest_rageval.llm.servers import Pace  # noqa: PLC0415 - see the class
+
+        share = 1 / self._workers
+        return Pace(
+            concurrency=limits.concurrency,
+            timeout_s=limits.timeout,
+            retries=self.settings.retries,
+            rpm=limits.rpm and limits.rpm * share,
+            tpm=limits.tpm and limits.tpm * share,
+            patience_s=self.settings.patience,
+        )
 
     def generating(self) -> "tuple[Server, str]":
         """The server and the name of the model that answers; raises as `generator`."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -68,7 +69,8 @@ class Session:
         self._context = context or RunContext()
         self._gateway: Gateway | None = None
         self.loop = PrivateLoop(threads=settings.threads, tick=tick and (lambda: tick(self._waits())))
-        self.models = Models(settings, lambda: self.gateway)
+        self.models = Models(settings, lambda: self.gateway, workers=self._context.workers)
+        self._own_models: list[tuple[object, Models]] = []
         self.sources = Sources(self.registry.formats)
         self.pipelines = Pipelines(settings, self.registry, self.loop)
         if settings.cassette or settings.prices:
@@ -96,10 +98,31 @@ class Session:
         from pytest_rageval.serving.application import Backend  # noqa: PLC0415 - see gateway
 
         settings = self.settings
-        models = tuple(
-            name for name in (settings.model, settings.judge_model) if name not in {None, EMBEDDED}
-        )
-        return Backend(self.gateway, self.models.remote_server, self.loop, models)
+        names = {settings.generator.model, settings.llm_judge} - {None, EMBEDDED}
+        server = self.models.server_of(settings.generator)
+        return Backend(self.gateway, server, self.loop, tuple(filter(None, names)))
+
+    def models_of(self, client: object) -> Models:
+        """The models that the user's client asks; those of the options' servers where it is None.
+
+        Raises:
+            CallableError: it cannot be a client.
+        """
+        if client is None:
+            return self.models
+        for known, models in self._own_models:
+            if known is client:
+                return models
+        models = Models(self.settings, lambda: self.gateway, workers=self._context.workers, client=client)
+        self._own_models.append((client, models))
+        return models
+
+    def llm_of(self, client: object) -> "LLM":
+        """The model that the user's client asks, for the user's own code; `llm` where it is None."""
+        from pytest_rageval.llm.api import LLM  # noqa: PLC0415 - see gateway
+
+        models = self.models_of(client)
+        return self.llm if models is self.models else LLM(self.gateway, self.loop, models.generating)
 
     @property
     def encoder(self) -> "CachedEncoder":
@@ -182,8 +205,18 @@ class Session:
 
     @property
     def served(self) -> Mapping[str, Collection[str]]:
-        """By model, the names that servers gave it in the replies of this process so far."""
-        return {} if self._gateway is None else self._gateway.served
+        """By model, the names that servers gave it in the replies of this process so far.
+
+        Where generator and judge have the same name at two servers, a name is followed by the base URL.
+        """
+        found = {} if self._gateway is None else self._gateway.served
+        generator, judge = self.settings.generator, self.settings.judge
+        elsewhere = judge.server.base_url != generator.server.base_url
+        shared = generator.model if elsewhere and self.settings.llm_judge == generator.model else None
+        names: defaultdict[str, set[str]] = defaultdict(set)
+        for (model, base_url), served in found.items():
+            names[f"{model} at {base_url}" if model == shared else model] |= served
+        return names
 
     def plan(
         self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
@@ -228,18 +261,19 @@ class Session:
         if self.loop.forked:
             # They belong to the parent process.
             return None
-        self.models.close()
+        for models in (self.models, *(own for _, own in self._own_models)):
+            models.close()
         if self._encoder is not None:
             self._encoder.close()
         return self.loop.close(None if self._gateway is None else self._gateway.close)
 
     def _made_gateway(self) -> "Gateway":
         from pytest_rageval.llm.budget import Limits  # noqa: PLC0415 - see gateway
-        from pytest_rageval.llm.gateway import Access, Gateway, Pace  # noqa: PLC0415
+        from pytest_rageval.llm.gateway import Access, Gateway  # noqa: PLC0415
 
         settings = self.settings
-        # A rate is that of the whole run; processes do not see each other's requests.
-        share = 1 / self._context.workers
+        servers = settings.generator.server, settings.judge.server
+        addresses = frozenset(server.base_url.public for server in servers if server.base_url)
         access = Access(
             cache_dir=settings.cache_dir,
             cassette=settings.cassette,
@@ -248,15 +282,10 @@ class Session:
             refresh=settings.refresh,
             record=settings.record,
             prompts=settings.record_prompts,
-            pace=Pace(
-                concurrency=settings.concurrency,
-                timeout_s=settings.timeout,
-                retries=settings.retries,
-                rpm=settings.rpm and settings.rpm * share,
-                tpm=settings.tpm and settings.tpm * share,
-                patience_s=settings.patience,
-            ),
+            pace=self.models.pace(settings),
             limits=Limits(settings.max_calls, settings.max_cost),
+            servers=addresses if len(addresses) > 1 else frozenset(),
+            longest_call_s=max(server.timeout for server in servers),
             prices=settings.prices,
         )
         return Gateway(access)

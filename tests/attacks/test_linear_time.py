@@ -38,6 +38,7 @@ from pytest_rageval.evalsets.formats import table as cells
 from pytest_rageval.evalsets.formats import trec as topics
 from pytest_rageval.llm import budget, rate_limits
 from pytest_rageval.llm import messages as reply
+from pytest_rageval.llm.reasoning import without_reasoning
 from pytest_rageval.llm.sender import UnsupportedParams
 from pytest_rageval.measures import gold_matching as gold_overlap
 from pytest_rageval.measures import (
@@ -227,8 +228,9 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "fusion, the queries that a model wrote": _quietly(lambda said: fusion._read_queries(said, 4)),
     "budget.count_tokens": budget.count_tokens,
     "reply.well_formed": reply.well_formed,
-    "reply.without_reasoning": lambda said: [
-        reply.without_reasoning(f"{start}{said}") for start in ("", "<think>", "</think>")
+    "reasoning.without_reasoning": lambda said: [
+        without_reasoning(f"{start}{said}")
+        for start in ("", "<think>", "</think>", "<|channel|>a<|message|>")
     ],
     "judge_replies.json_object": judge_replies.json_object,
     "printable.one_line": printable.one_line,

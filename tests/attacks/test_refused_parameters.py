@@ -34,6 +34,8 @@ SENT: dict[str, Any] = {
     "logit_bias": {"5": 1},
     "presence_penalty": 0.1,
     "response_format": {"type": "json_object"},
+    "reasoning_effort": "low",
+    "top_p": 0.9,
 }
 
 
@@ -148,6 +150,10 @@ REFUSALS: dict[str, tuple[Any, str]] = {
     ),
     "Anthropic, thinking": (
         openai("`temperature` may only be set to 1 when thinking is enabled."),
+        "temperature",
+    ),
+    "Anthropic, either": (
+        openai("`temperature` and `top_p` cannot both be specified for this model. Please use only one."),
         "temperature",
     ),
     "Anthropic, extra": (openai("seed: Extra inputs are not permitted"), "seed"),
@@ -315,6 +321,35 @@ REFUSALS: dict[str, tuple[Any, str]] = {
         },
         "stop",
     ),
+    "Bedrock, in a gateway": (
+        litellm(
+            'litellm.BadRequestError: BedrockException - {"message":"The model returned the following errors: '
+            '`temperature` is deprecated for this model."}. Received Model Group=sonnet\\nAvailable Model Group '
+            "Fallbacks=None"
+        ),
+        "temperature",
+    ),
+    "Bedrock, its library": (
+        {
+            "detail": "An error occurred (ValidationException) when calling the Converse operation: The model returned "
+            "the following errors: `temperature` is deprecated for this model."
+        },
+        "temperature",
+    ),
+    # Ollama
+    "Ollama, effort": (
+        openai('think value "low" is not supported for this model', None, None),
+        "reasoning_effort",
+    ),
+    "Ollama, thinking": (
+        openai('"gemma3:4b" does not support thinking', None, None),
+        "reasoning_effort",
+    ),
+    # The Responses API
+    "OpenAI, Responses": (
+        unsupported("reasoning.effort"),
+        "reasoning_effort",
+    ),
     # Gateways
     "OpenRouter": (
         {
@@ -414,9 +449,6 @@ OUT_OF_RANGE: dict[str, Any] = {
             "claude-sonnet-4-20250514",
         },
     },
-    "Anthropic, either": openai(
-        "`temperature` and `top_logprobs` cannot both be specified for this model. Please use only one."
-    ),
     "DeepSeek": openai(
         "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", None, "invalid_request_error"
     ),
@@ -493,6 +525,21 @@ def test_what_is_refused_is_left_out(refusal: Any, name: str, status: int) -> No
     assert (reply.text, reply.without) == ("fine", name)
     asked = [{key: body[key] for key in body if key in SENT} for body in sent]
     assert asked == [SENT, {key: value for key, value in SENT.items() if key != name}]
+
+
+def test_a_parameter_that_no_provider_takes_is_no_unknown_model() -> None:
+    """OpenRouter answers 404 for it, as for a model that it does not have; without a name nothing can be left out."""
+    refusal = openai(
+        "No endpoints found that support the provided 'logit_bias' value. To learn more about provider routing, visit: "
+        "https://openrouter.ai/docs/provider-routing"
+    )
+    reply, sent = ask(lambda body: Answer(404, refusal) if "logit_bias" in body else "fine")
+    assert (reply.without, len(sent)) == ("logit_bias", 2)
+    unnamed = openai("No endpoints found that can handle the requested parameters.")
+    with pytest.raises(
+        Unscored, match=r"^1 requests: the server answered 404: No endpoints found that can handle"
+    ):
+        ask(lambda _: Answer(404, unnamed))
 
 
 @pytest.mark.parametrize("refusal", RENAMED.values(), ids=RENAMED)

@@ -11,6 +11,7 @@ import base64
 import json
 import logging
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def test_print(rageval_generator, rageval_judge, rageval_llm):
 
 def test_look_inside(pytestconfig, rageval_generator):
     settings = rageval_generator.models.settings
-    server = rageval_generator.models.remote_server
+    server = rageval_generator.models.server_of(settings.judge)
     credentials, inside = server.credentials, vars(server)
     plugin = vars(pytestconfig.pluginmanager.get_plugin("rageval-gate"))
     assert settings == server == credentials == inside == plugin
@@ -139,14 +140,16 @@ SHOW_ALL = (
 
 
 class Echo(LLMServer):
-    """Repeats the secrets that it was sent; the prompt's first word says how."""
+    """Repeats the secrets that it was sent, the keys among these; the prompt's first word says how."""
 
-    def __init__(self) -> None:
+    def __init__(self, *keys: str) -> None:
         super().__init__(self._said)
+        self._planted = keys or (KEY,)
 
     def _said(self, prompt: str) -> Said:
-        (sent,) = self.keys
-        echo = f"{sent} {KEY if KEY in sent else LOGIN} {SIGNATURE}"
+        sent = " ".join(sorted(self.keys))
+        repeated = [key for key in self._planted if key in sent] or [LOGIN]
+        echo = f"{sent} {' '.join(repeated)} {SIGNATURE}"
         headers = {"x-echo": echo, "x-request-id": echo}
         asked = re.search(r"^(?:Question: )?(\d\d\d|nothing|garbled|redirect)\b", prompt, re.MULTILINE)
         fault = asked[1] if asked else "reply"
@@ -312,7 +315,59 @@ def test_no_worker_shows_a_secret(project: Project) -> None:
     assert b"server answered 400: " in left["printed.txt"]
 
 
+JUDGE_KEY = "sk-planted-key-of-the-judge"
+NEW_KEY = "sk-planted-key-of-later"
+
+TABLES = """
+[tool.rageval.models.generator]
+model = "m1"
+api_key_command = [{python}, "-c", "{code}"]
+
+[tool.rageval.models.judge]
+model = "j1"
+api_key_env = "WALLET_OF_THE_JUDGE"
+parameters = {{ reasoning_effort = "low" }}
+"""
+
+PRINTS = "import os; print(os.environ['WALLET'])"
+ENDS = (
+    "import os, sys; print(os.environ['WALLET']); print(os.environ['WALLET'], file=sys.stderr); sys.exit(3)"
+)
+PRINTS_ANOTHER = (
+    "import os; new = os.path.exists('ran'); open('ran', 'a').close(); "
+    "print(os.environ['WALLET_OF_LATER' if new else 'WALLET'])"
+)
+
+
+@pytest.mark.parametrize("code", [PRINTS, PRINTS_ANOTHER, ENDS], ids=["prints", "renews", "fails"])
+def test_two_servers_with_keys_of_their_own_show_neither(
+    project: Project, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    """The judge's key and query, the table, and the command that prints a key, whatever becomes of it."""
+    monkeypatch.delenv("OPENAI_API_KEY")
+    for name, key in (("WALLET", KEY), ("WALLET_OF_LATER", NEW_KEY), ("WALLET_OF_THE_JUDGE", JUDGE_KEY)):
+        monkeypatch.setenv(name, key)
+    project.ini()
+    table = TABLES.format(python=json.dumps(sys.executable), code=code)
+    project.path.joinpath("pyproject.toml").write_text(table, encoding="utf-8")
+    project.test(MORE_TESTS, "test_more")
+    with Echo(KEY, NEW_KEY) as server, Echo(JUDGE_KEY) as other:
+        if code == PRINTS_ANOTHER:
+            server.refuse = lambda _: None if f"Bearer {NEW_KEY}" in server.keys else Fault(401)
+        monkeypatch.setenv("RAGEVAL_JUDGE_BASE_URL", other.url + QUERY)
+        left = _run(project, server, "", "--tb=long")
+    keys = {PRINTS: {KEY}, PRINTS_ANOTHER: {KEY, NEW_KEY}, ENDS: set()}[code]
+    assert server.keys == {f"Bearer {key}" for key in keys}
+    assert not _leaks(left)
+    if code == ENDS:
+        assert b"ended with exit status 3" in left["printed.txt"]
+    else:
+        assert other.keys == {f"Bearer {JUDGE_KEY}"}
+        assert other.targets == {f"POST /v1/chat/completions{QUERY}"}
+        _assert_hidden(left)
+
+
 def test_the_search_finds_what_is_planted() -> None:
     """Each secret has a needle in it: a leak of any would be seen."""
-    for secret in (KEY, LOGIN, TOKEN, SIGNATURE, USER_INFO, QUERY):
+    for secret in (KEY, NEW_KEY, JUDGE_KEY, LOGIN, TOKEN, SIGNATURE, USER_INFO, QUERY):
         assert _leaks({"f": f"before {secret} after".encode()}), secret

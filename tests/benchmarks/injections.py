@@ -18,9 +18,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.answers.injections import Trial, compare_fences, flip_rate
 from pytest_rageval.answers.llm_judge import LLMJudge
-from pytest_rageval.llm.gateway import Access, Gateway, Pace
+from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.servers import EmbeddedServer, weights_in_force
+from pytest_rageval.llm.servers import EmbeddedServer, Pace, weights_in_force
 
 YES_OR_NO = 'root ::= "yes" | "no"'
 

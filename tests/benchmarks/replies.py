@@ -20,9 +20,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_rageval.llm.gateway import Access, Gateway, Pace
+from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.llm.servers import Pace, RemoteServer
 from pytest_rageval.llm.store import FILE, Database, Entry, Store
 
 SERVER = Path(__file__).parents[1] / "llm_server.py"

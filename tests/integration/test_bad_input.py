@@ -232,7 +232,7 @@ def test_a_judge_without_its_method_is_named(project, llm):
     project.test(GATE.format(spec="llm_reteval@1"))
     errors_with(
         project.run(),
-        "rageval_judge is object, which lacks the method compare(question, references, prediction).",
+        "rageval_judge is object, which is no function, and lacks the method compare(question, references, *",
     )
 
 

@@ -223,6 +223,25 @@ def test_what_a_method_raises_or_returns_is_told_as_of_a_function(loop: PrivateL
         _cite(loop, Broken())
 
 
+def test_parameters_of_the_user_replace_ours(loop: PrivateLoop) -> None:
+    """They are part of the request and of the identity, in which secrets and long values are hashed."""
+    door = _Door()
+    given = {"seed": 7, "max_tokens": 80, "user": "planted", "stop": ["a"]}
+    plain, generator = (
+        LLMGenerator(door, SERVER, "m", max_tokens=9),
+        LLMGenerator(door, SERVER, "m", parameters=given),
+    )
+    for each in (plain, generator):
+        _generate(loop, each)
+    first, second = (request.parameters for request in door.requests)
+    assert first == {"temperature": 0.5, "max_tokens": 9}
+    assert second == {"temperature": 0.5, **given}
+    told = generator.identity("generate")
+    assert told.items() >= {"temperature": 0.5, "seed": 7, "max_tokens": 80, "stop": '["a"]'}.items()
+    assert "planted" not in str(told)
+    assert plain.identity("generate").keys() == {"", "temperature", "max_tokens", "prompt to generate"}
+
+
 def _explain(loop: PrivateLoop, generator: object) -> str:
     return loop.run(adapt_generator(generator, loop).explain("Which?", PASSAGES))
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import re
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -262,11 +263,117 @@ def test_a_preference_is_the_number_in_the_tag(reply: str, preferred: float) -> 
     assert parse_preference(reply) == preferred
 
 
+OTHER_FORMS: dict[str, float] = {
+    "Here is my verdict: Yes": 1.0,
+    "Here is my verdict: **no**. The year differs.": 0.0,
+    "Here's my final verdict:\n\nNo\n\nThe years differ.": 0.0,
+    "Sure! Here is the answer: yes, it does.": 1.0,
+    "Certainly. My verdict is: no, the year differs.": 0.0,
+    "The years differ. So my verdict is no.": 0.0,
+    "The years agree. The final verdict is **Yes**.": 1.0,
+    "My final answer is yes": 1.0,
+    "Thus, the final answer is: \\boxed{yes}": 1.0,
+    "\\boxed{\\text{No}}": 0.0,
+    "Final Answer: \\boxed{No}": 0.0,
+    "### Verdict\n**Yes**\n\n### Explanation\nBoth say 1962.": 1.0,
+    "**Verdict**\nNo\n\n**Reason:** no year": 0.0,
+    "I compared both.\n\n**Verdict:** Yes\n\n**Explanation:** Both say 1962, and no more.": 1.0,
+    "Verdict - no": 0.0,
+    "verdict = YES": 1.0,
+    "<verdict>yes</verdict>": 1.0,
+    "<answer>\nNo\n</answer>": 0.0,
+    "Both say 1962.\n<answer>yes</answer>": 1.0,
+    'Here is my verdict: {"verdict": "yes"}': 1.0,
+    'Sure!\n{"verdict": "no", "reason": "the year"}': 0.0,
+    '{"verdict": "no"}\n\nThe years differ.': 0.0,
+    'Here it is:\n\n{\n  "is_correct": false\n}': 0.0,
+}
+
+
+@pytest.mark.parametrize(("reply", "verdict"), OTHER_FORMS.items())
+def test_forms_that_models_use_of_their_own_accord(reply: str, verdict: float) -> None:
+    """A preamble, a heading, a tag, LaTeX, JSON between other text, an explanation behind the verdict."""
+    assert parse_yes_no(reply) == verdict
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Here is my verdict: it depends.",
+        "Here is my verdict: yes or no",
+        "My verdict is no. My final verdict is yes.",
+        'The text says "My verdict is yes", which I ignore.',
+        "The final answer says yes, and I see it otherwise.",
+        "The passage has a heading:\n### Verdict\nYes\nI see it otherwise.",
+        "Verdict: yes\nI am not sure.\nVerdict: no\nExplanation: see above",
+        "I compared both.\nVerdict: yes\nExplanation: it may be.\nVerdict: no\nor so",
+        "\\boxed{maybe}",
+        "<answer>yes</answer> or <answer>no</answer>",
+        'It says {"verdict": "yes"} and goes on.',
+        'He wrote\n{"verdict": "yes"}\nand I see it otherwise.',
+        '{"verdict": "yes"}\n{"verdict": "no"}',
+    ],
+)
+def test_of_other_forms_too_only_one_clear_verdict_counts(reply: str) -> None:
+    """One that is quoted, or contradicted, is none."""
+    with pytest.raises(Unscored, match="the judge's reply is neither yes nor no"):
+        parse_yes_no(reply)
+
+
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        ("Here is my grade: 4", 0.75),
+        ("Sure! Here is the grade: **3**\n\nThe year is missing.", 0.5),
+        ("The year is missing. My grade is 4.", 0.75),
+        ("The final score is: \\boxed{5}", 1.0),
+        ("### Grade\n2\n\n### Reasoning\nLittle of it.", 0.25),
+        ("<grade>4</grade>", 0.75),
+        ("<score>2/5</score>\nLittle of it.", 0.25),
+        ('Here is my grade: {"grade": 4}', 0.75),
+    ],
+)
+def test_other_forms_of_a_grade(reply: str, value: float) -> None:
+    """The same as of yes and no."""
+    assert parse_grade(reply) == value
+
+
+@pytest.mark.parametrize(
+    ("reply", "preferred"),
+    [
+        ("2", 2.0),
+        ("**1**", 1.0),
+        ("Rating: 2", 2.0),
+        ("Answer 1 errs about the year.\n\n**Rating:** 2", 2.0),
+        ("Answer 1 errs. Final rating: **2**.", 2.0),
+        ("Verdict: Answer 1", 1.0),
+        ("Verdict: B", 2.0),
+        ("Both say the same. My verdict is: tie", 0.0),
+        ('{"rating": 1}', 1.0),
+        ('```json\n{"reason": "Answer 2 errs.", "rating": "1"}\n```', 1.0),
+        ('Here is my rating: {"rating": 0}', 0.0),
+        ('{"better_answer": "Answer 2"}', 2.0),
+        ("<rating> **2** </rating>", 2.0),
+        ("Here is my rating: 2\n\nExplanation: answer 1 errs.", 2.0),
+    ],
+)
+def test_other_forms_of_a_preference(reply: str, preferred: float) -> None:
+    """With a label, in JSON, or alone; a tag stays the only one that counts where there is any."""
+    assert parse_preference(reply) == preferred
+
+
 @pytest.mark.parametrize(
     "reply",
     [
         "",
-        "1",
+        "2 is better",
+        "Rating: 3",
+        "Rating: 1 or 2",
+        "Rating: 1\nRating: 2",
+        "Verdict: A good answer",
+        "Rating: 2\n<rating>",
+        '{"rating": 5}',
+        "The first one errs.\n2",
         "Answer 2 is better.",
         "[[1]]",
         "<rating>3</rating>",
@@ -311,6 +418,33 @@ def test_the_judge_is_asked_without_chance_and_with_each_reference_once() -> Non
     (request,) = door.requests
     assert (request.model, request.parameters) == ("j", {"temperature": 0.0})
     assert request.messages[0]["content"].count("- 5 km\n") == 1
+
+
+def test_parameters_of_the_user_replace_ours() -> None:
+    """They are part of the key and of the identity; without any both are what they were."""
+    door, server = _Door(), RemoteServer("http://here/v1")
+    given = {
+        "temperature": 1,
+        "max_completion_tokens": 900,
+        "chat_template_kwargs": {"enable_thinking": False},
+    }
+    plain, judge = LLMJudge(door, server, "j", 16), LLMJudge(door, server, "j", 16, parameters=given)
+    for each in (plain, judge):
+        assert asyncio.run(each.compare("How far?", ["5 km"], "5")) == 1.0
+    assert [request.parameters for request in door.requests] == [
+        {"temperature": 0.0, "max_tokens": 16},
+        given,
+    ]
+    assert len({request.key for request in door.requests}) == 2
+    extra = {
+        "temperature": 1,
+        "max_completion_tokens": 900,
+        "chat_template_kwargs": '{"enable_thinking": false}',
+    }
+    assert judge.identity("compare") == {**plain.identity("compare"), **extra}
+    assert plain.identity("compare").keys() == {"", "votes", "max_tokens", "prompt to compare"}
+    other = replace(plain, server=RemoteServer("http://here/v1", api="responses"))
+    assert other.identity("compare") == {**plain.identity("compare"), "api": "responses"}
 
 
 def test_a_grade_is_asked_for_by_a_prompt_of_its_own() -> None:

@@ -13,6 +13,7 @@ from pytest_rageval.answers.user_judge import adapt_judge
 from pytest_rageval.errors import CallableError, InputError, Unscored
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.user_code import PlanStub
 
 
 def _compare(loop: PrivateLoop, method: Any, *references: str) -> float:
@@ -81,7 +82,56 @@ def test_our_own_errors_pass(loop: PrivateLoop, error: Exception) -> None:
     assert caught.value is error
 
 
-@pytest.mark.parametrize("judge", [None, object(), SimpleNamespace(compare="yes"), lambda: True])
+class _Object:
+    def compare(self, question: str, references: list[str], prediction: str) -> bool:
+        return (question, references, prediction) == ("How far?", ["5 km"], "five kilometres")
+
+
+class _Called:
+    async def __call__(self, *arguments: object) -> bool:
+        return arguments == ("How far?", ["5 km"], "five kilometres")
+
+
+async def _function(question: str, references: list[str], prediction: str) -> bool:
+    return _Object().compare(question, references, prediction)
+
+
+@pytest.mark.parametrize("judge", [_function, _Object().compare, _Called()])
+def test_a_function_compares(loop: PrivateLoop, judge: Any) -> None:
+    """Sync or async, a method or an object that can be called; its name is in the baseline."""
+    adapted = adapt_judge(judge, loop)
+    assert loop.run(adapted.compare("How far?", ("5 km",), "five kilometres")) == 1.0
+    assert adapted.identity("compare")[""].startswith(f"{__name__}.")
+    with pytest.raises(CallableError, match="rageval_judge lacks the method prefer"):
+        loop.run(adapted.prefer("How far?", "5 km", "6 km"))
+
+
+@pytest.mark.parametrize(
+    "judge", [lambda _q, _p: True, lambda: True, SimpleNamespace(compare=lambda _q: True), _Object]
+)
+def test_other_arguments_are_an_error_that_shows_them(loop: PrivateLoop, judge: Any) -> None:
+    """Before anything is asked, and in a plan too."""
+    for part in (judge, PlanStub("rageval_judge", judge, print)):
+        with pytest.raises(CallableError) as caught:
+            adapt_judge(part, loop)
+        assert "is called with three arguments: compare(question, references, prediction).\n" in str(
+            caught.value
+        )
+    last = "Return _Object(), not the class." if judge is _Object else "Give it these parameters."
+    assert str(caught.value).splitlines()[1] == last
+
+
+def test_what_a_function_raises_is_told_with_the_fixture(loop: PrivateLoop) -> None:
+    """It has no name of a method."""
+
+    def judge(_question: str, _references: list[str], _prediction: str) -> bool:
+        raise LookupError("no model")
+
+    with pytest.raises(CallableError, match=r"rageval_judge raised for 'How far\?': LookupError"):
+        loop.run(adapt_judge(judge, loop).compare("How far?", ["5 km"], "five"))
+
+
+@pytest.mark.parametrize("judge", [None, object(), SimpleNamespace(compare="yes")])
 def test_a_missing_method_is_named(loop: PrivateLoop, judge: object) -> None:
     """The error says which method, with its arguments."""
     with pytest.raises(CallableError, match=r"lacks the method compare\(question, references, prediction\)"):

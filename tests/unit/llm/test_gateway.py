@@ -22,9 +22,9 @@ from pytest_rageval.llm import cache as cache_module
 from pytest_rageval.llm import sender as sender_module
 from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
-from pytest_rageval.llm.gateway import Access, Gateway, Pace
+from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.messages import Reply, Request, request_summary
-from pytest_rageval.llm.servers import RemoteServer, Server
+from pytest_rageval.llm.servers import Pace, RemoteServer, Server
 from pytest_rageval.llm.store import FILE, Entry
 from pytest_rageval.llm.usage import Usage
 from tests.unit.llm.scripted import Answer, ScriptedServer, completion, error, until
@@ -113,6 +113,20 @@ def test_a_reply_is_paid_once(door: Through) -> None:
     assert len(server.requests) == 1
     assert first.usage == Usage(requests=1, live=1, tokens_in=10, tokens_out=2, unpriced=1)
     assert second.usage == Usage(requests=1, cached=1)
+
+
+def test_reasoning_is_counted_for_each_model(door: Through) -> None:
+    """In tags in every run; in a field of its own when the reply comes."""
+    remark = "m reasons before it answers: its reasoning is not read"
+    inside = Answer(body=completion("<think>Why?</think>fine"))
+    apart = Answer(body=completion(message={"reasoning_content": "Why?"}))
+    requests = [_request(text) for text in "abc"]
+    with ScriptedServer(inside, apart, "fine") as server:
+        made, again = door(pace=replace(PACE, concurrency=1)), door()
+        assert [reply.answer for reply in _asked(made, _at(server), *requests)] == ["fine"] * 3
+    assert made.usage.remarks[remark] == 2
+    _asked(again, _at(server), *requests)
+    assert again.usage.remarks == {remark: 1}
 
 
 def test_the_same_request_at_the_same_time_is_one(door: Through) -> None:
@@ -597,6 +611,17 @@ def test_the_reply_of_just_this_address_counts(door: Through, tmp_path: Path) ->
         (reply,) = _asked(through, RemoteServer(HERE), _request("x", base_url=f"http://{name}.test/v1"))
         assert reply.text == f"said {name}"
         assert not through.usage.sorted_remarks
+
+
+def test_the_other_server_of_the_run_is_no_other_address(door: Through, tmp_path: Path) -> None:
+    """The user has told them apart: a reply of one is none of the other."""
+    tape, asked = _tape(tmp_path, here="recorded"), _request("x", base_url=THERE)
+    through = door(cassette=tape, mode="replay", servers=frozenset({HERE, THERE}))
+    (reply,) = _asked(through, RemoteServer(THERE), asked)
+    assert isinstance(reply, MissingReplyError)
+    through = door(cassette=tape, mode="replay", servers=frozenset({THERE, "http://third.test/v1"}))
+    (reply,) = _asked(through, RemoteServer(THERE), asked)
+    assert reply.text == "recorded"
 
 
 @pytest.mark.parametrize(("other", "found"), [("the same", True), ("another", False)])

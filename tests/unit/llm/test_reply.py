@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.llm.messages import Reply, empty_reason, without_reasoning
+from pytest_rageval.llm.messages import Reply, empty_reason
+from pytest_rageval.llm.reasoning import without_reasoning
 
 REPLY = Reply("c7 – „ja“\n", "m-2024", "length", 12, 3)
 
@@ -71,6 +72,23 @@ def test_further_fields_do_not_matter() -> None:
         ("<think>a</think>\n<think>b</think>Tulsa", "Tulsa"),
         ("<think>a <think>b</think> c</think> Tulsa", "Tulsa"),
         ("It is Tulsa, not Rome.\n</think>\n\nTulsa", "Tulsa"),
+        ("◁think▷It is Tulsa.◁/think▷Tulsa", "Tulsa"),
+        ("It is Tulsa.◁/think▷Tulsa", "Tulsa"),
+        ("◁think▷It is", ""),
+        (
+            "<|channel|>analysis<|message|>Rome?<|end|><|start|>assistant<|channel|>final<|message|>Tulsa<|return|>",
+            "Tulsa",
+        ),
+        ("<|start|>assistant<|channel|>final<|message|>Tulsa<|end|>", "Tulsa"),
+        ("<|channel|>final <|constrain|>json<|message|>{}", "{}"),
+        ("<|channel|>analysis<|message|>Is it Rome?<|end|>Tulsa", "Tulsa"),
+        ("<|channel|>analysis<|message|>a<|end|><|channel|>commentary<|message|>b<|end|>", ""),
+        ("<|channel|>analysis<|message|>Is it Rome?", ""),
+        ("analysisWe need one word.assistantfinalTulsa", "Tulsa"),
+        ("analysisWe need one", ""),
+        ("analysis of the text: Tulsa", "analysis of the text: Tulsa"),
+        ("Analysis\nIt is Tulsa", "Analysis\nIt is Tulsa"),
+        ("Its head is <|channel|>final<|message|>", "Its head is <|channel|>final<|message|>"),
         ("<think>It is Tulsa", ""),
         ("<think>", ""),
         ("</think>", ""),
@@ -78,6 +96,10 @@ def test_further_fields_do_not_matter() -> None:
         ("Tulsa <think>or Rome?</think>", "Tulsa <think>or Rome?</think>"),
         ('It ends with "</think>".', 'It ends with "</think>".'),
         ("`</think>` ends it.", "`</think>` ends it."),
+        ('<think>a</think>"Tulsa"', '"Tulsa"'),
+        ("<think>a</think>```json\n{}\n```", "```json\n{}\n```"),
+        ("<think>It ends with `</think>`, too.</think>Tulsa", "Tulsa"),
+        ('<think>Say "Tulsa"</think>Tulsa', "Tulsa"),
         ("<thinker>Rodin</thinker>", "<thinker>Rodin</thinker>"),
         ("< think >a", "< think >a"),
         ("<b>Tulsa</b>", "<b>Tulsa</b>"),
@@ -91,7 +113,11 @@ def test_the_answer_is_what_stands_behind_the_reasoning(text: str, answer: str) 
 
 
 @pytest.mark.parametrize(
-    "part", ["<think>", "</think>", "<think></think>", "<think ", " ", "\n<", "[/think ", "<think>a"]
+    "part",
+    [
+        *("<think>", "</think>", "<think></think>", "<think ", " ", "\n<", "[/think ", "<think>a", "◁think▷"),
+        *("<|channel|>", "<|channel|>final", "<|channel|>a<|message|>", "<|start|>", "<|end|>", "analysisA"),
+    ],
 )
 def test_taking_reasoning_off_takes_time_in_proportion_to_the_length(part: str) -> None:
     """Ten times the text takes about ten times as long."""
@@ -112,6 +138,10 @@ def test_taking_reasoning_off_takes_time_in_proportion_to_the_length(part: str) 
         (Reply("<think>a"), ": it holds reasoning and no answer"),
         (Reply("<think>a", finish_reason="length"), ": the token limit was reached while it was reasoning"),
         (Reply("", finish_reason="length"), ": the token limit was reached before it said anything"),
+        (
+            Reply("", finish_reason="length", apart=True),
+            ": the token limit was reached while it was reasoning",
+        ),
         (Reply("", refusal="I  will\nnot."), ": the model refused, 'I will not.'"),
     ],
 )

@@ -124,6 +124,23 @@ def test_replies_of_all_kinds(body: dict[str, Any], reply: Reply) -> None:
         assert _send(server) == reply
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"reasoning_content": "Why not?"},
+        {"reasoning": "Why not?"},
+        {"reasoning_details": [{"type": "reasoning.text", "text": "Why not?"}]},
+        {"content": [{"type": "thinking", "thinking": [{"text": "Why?"}]}, {"type": "text", "text": "fine"}]},
+        {"content": [{"type": "reasoning", "text": "Why not?"}, {"type": "text", "text": "fine"}]},
+    ],
+)
+def test_reasoning_apart_is_not_in_the_text(message: dict[str, Any]) -> None:
+    """A field or a part of its own; the reply says that there was some."""
+    with ScriptedServer(Answer(body=completion("fine", message=message))) as server:
+        reply = _send(server)
+    assert (reply.text, reply.apart, reply.reasoned) == ("fine", True, True)
+
+
 def test_tool_calls_are_kept_as_json() -> None:
     """As the server wrote them."""
     import json

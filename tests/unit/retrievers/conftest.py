@@ -6,8 +6,8 @@ import pytest
 
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.llm.api import LLM
-from pytest_rageval.llm.gateway import Access, Gateway, Pace
-from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.llm.gateway import Access, Gateway
+from pytest_rageval.llm.servers import Pace, RemoteServer
 from tests.llm_server import LLMServer
 
 

@@ -1,0 +1,92 @@
+"""Chat completions: the arguments of a request, and the fields of a `Reply` in the server's answer."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pytest_rageval.llm.messages import MOST_TOKENS, Message
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+__all__ = ["PATH", "arguments", "count", "field", "method", "record"]
+
+T = TypeVar("T")
+
+PATH: Final = "/chat/completions"  # what the library appends to the base URL
+REASONING: Final = ("reasoning", "thinking")  # types of message parts that are not part of the answer
+APART: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
+"""Fields of a message in which servers put the model's reasoning."""
+
+JSON_TYPES: Final = {bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list"}
+
+
+def method(client: "AsyncOpenAI") -> Any:
+    """Return the group of the library's methods, one of which is `create`."""
+    return client.chat.completions
+
+
+def arguments(messages: Sequence[Message], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `create`, besides the model."""
+    return {"messages": messages, **parameters}
+
+
+def record(completion: Any) -> dict[str, Any]:
+    """Return the fields of a `Reply` from a parsed completion; ValueError says why there is none."""
+    if not isinstance(completion, Mapping):
+        raise ValueError("it is no object")  # noqa: TRY004 - the text is at fault, not an argument's type
+    choices, usage, model = (completion.get(name) for name in ("choices", "usage", "model"))
+    if not isinstance(choices, list) or not choices:
+        raise ValueError("it has no choices")
+    choice = choices[0]
+    message = choice.get("message") if isinstance(choice, Mapping) else None
+    if not isinstance(message, Mapping):
+        raise ValueError("its choice has no message")  # noqa: TRY004 - likewise
+    text, calls = _text(message.get("content")), field(message, "tool_calls", list)
+    reason = field(choice, "finish_reason", str)
+    if reason == "error" or not (reason or text or calls):
+        # Some proxies report an error with status 200.
+        raise ValueError("it broke off")
+    counts = usage if isinstance(usage, Mapping) else {}
+    return {
+        "text": text,
+        "model": model if isinstance(model, str) else "",
+        "finish_reason": reason or "stop",
+        "tokens_in": count(counts.get("prompt_tokens")),
+        "tokens_out": count(counts.get("completion_tokens")),
+        "refusal": field(message, "refusal", str),
+        "tool_calls": json.dumps(calls) if calls else "",
+        "apart": _reasoning_apart(message),
+    }
+
+
+def field(of: Mapping[str, Any], name: str, kind: type[T]) -> T:
+    """Return a field of this type; empty where it is missing or null."""
+    value = of.get(name)
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        found = JSON_TYPES.get(type(value), "an object")
+        raise ValueError(f"its {name} is {found}")  # noqa: TRY004 - likewise
+    return value
+
+
+def count(value: Any) -> int:
+    """Return a number of tokens; 0 where the server gives none."""
+    return int(value) if type(value) in {int, float} and 0 <= value < MOST_TOKENS else 0
+
+
+def _text(content: object) -> str:
+    """Return a message's content as one text; some servers send it in parts."""
+    if not isinstance(content, list):
+        return field({"content": content}, "content", str)
+    if not all(isinstance(part, Mapping) for part in content):
+        raise ValueError("a part of its content is no object")
+    return "".join(field(part, "text", str) for part in content if part.get("type") not in REASONING)
+
+
+def _reasoning_apart(message: Mapping[str, Any]) -> bool:
+    """Whether a message has the model's reasoning in a field or a part of its own."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    return any(message.get(name) for name in APART) or any(part.get("type") in REASONING for part in parts)
