@@ -167,7 +167,7 @@ def record_of(path: str, answer: Any) -> dict[str, Any]:
         if answer.get("status", "completed") not in {"completed", "incomplete"}:
             raise ValueError(f"its status is {str(answer.get('status'))!r:.40}")
         reason = "length" if answer.get("status") == "incomplete" else "stop"
-    text = json.dumps(answer, separators=(",", ":"))
+    text = json.dumps(answer, separators=(",", ":"), sort_keys=True)
     if len(text) > MOST_BODY:
         raise TooLarge(f"the answer has {len(text):,} characters, and at most {MOST_BODY:,} can be kept")
     usage = answer.get("usage")
