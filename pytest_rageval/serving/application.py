@@ -6,7 +6,7 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.errors import (
     BudgetError,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Application", "Backend"]
 
-T = TypeVar("T")
 Asgi = Callable[..., Awaitable[None]]
 
 KEPT: Final = (CHAT, RESPONSES, EMBEDDINGS)
@@ -116,7 +115,8 @@ class Application:
             return "", _error(401, UNAUTHORIZED, "rageval_unauthorized")
         if not path.startswith("/v1/"):
             return "", _error(404, "The paths of the gateway begin with /v1/.", "rageval_no_such_path")
-        return path.removeprefix("/v1").rstrip("/"), None
+        # With two slashes at its beginning a path would be the address of another server.
+        return f"/{path.removeprefix('/v1').strip('/')}", None
 
     def _is_token(self, text: str) -> bool:
         return secrets.compare_digest(text.encode(errors="replace"), self._token.encode())
@@ -133,7 +133,9 @@ class Application:
             loop = asyncio.get_running_loop()
 
             def take(event: Event) -> None:
-                loop.call_soon_threadsafe(events.put_nowait, event)
+                # The server may have stopped: the reply is kept all the same.
+                with contextlib.suppress(RuntimeError):
+                    loop.call_soon_threadsafe(events.put_nowait, event)
 
             exchange = exchange_of(base_url, path, body, sample=sample, sink=Sink(take))
             return await self._streamed(backend, exchange, events, usage=usage)

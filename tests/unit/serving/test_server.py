@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import openai
 import pytest
 
@@ -249,6 +250,18 @@ def test_an_unknown_path_is_passed_on_and_said(serve, upstream):
         serve(max_calls=0).client.post("/images/generations", cast_to=object, body={"model": "m1"})
     with pytest.raises(openai.NotFoundError, match=r"asks nothing"):
         serve(replay=True).client.post("/images/generations", cast_to=object, body={"model": "m1"})
+
+
+def test_the_key_goes_to_no_other_server(serve, upstream):
+    """Whatever is asked for."""
+    with OpenAIServer() as other:
+        place = other.url.removeprefix("http:").removesuffix("/v1")
+        served = serve()
+        for path in (f"{place}/x", f"//{place}/x", f"/http:{place}/x"):
+            done = httpx2.get(f"{served.server.url}{path}")
+            assert done.status_code < 500
+        assert not other.requests
+    assert len(upstream.requests) == 3
 
 
 def test_a_header_draws_again(serve, upstream):
