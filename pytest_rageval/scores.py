@@ -23,7 +23,6 @@ YES: Final = 0.5
 """The lowest graded verdict that counts as a yes; of the judge's grades, 3: the main point is there."""
 
 ROUNDING: Final = 1e-9
-
 _FORM: Final = re.compile(r"(?P<name>[a-z]\w*)(?:\.(?P<part>[a-zA-Z]\w*))?(?:@(?P<k>-?\d+))?", re.ASCII)
 
 
@@ -124,11 +123,11 @@ class Outcome:
         example: that was scored.
         value: the score, or None.
         unscored: why a score is missing; None where there is one, or it is undefined.
-        undefined: why the score is not defined for the example; None where it is.
         evidence: what was retrieved and answered.
         case: of LLM-retEval, the letter of a disagreement with recall.
         lost_by: of LLM-retEval, what lost the question, such as "retriever"; None where it is not lost.
         failed: the error, where the user's retriever, generator or judge failed at the question.
+        undefined: why the score is not defined for the example; None where it is.
         cause: of a missing score.
     """
 

@@ -1,22 +1,19 @@
 """What all tests share: no network beyond this machine, no key of the developer's."""
 
-import contextlib
+import functools
+import gc
+import importlib.metadata
 import os
+import pkgutil
 import socket
+import ssl
 from collections.abc import Iterator
+from importlib import import_module
 
-import anyio._backends._asyncio  # noqa: F401 - see below
-import httpcore2  # noqa: F401
-import numpy as np  # noqa: F401
-import openai  # noqa: F401
 import pytest
-import scipy.special  # noqa: F401
 from hypothesis import HealthCheck, settings
 
-# pytester takes every module away that a run inside imported, and numpy and its like cannot be
-# imported twice: so they are here before the first of them.
-with contextlib.suppress(ImportError):
-    import torch  # noqa: F401 - of the extra dense
+import pytest_rageval
 
 pytest_plugins = ["pytester"]
 
@@ -32,6 +29,11 @@ OWN = ("OPENAI_", "RAGEVAL_", "CI", "BUILD_NUMBER", "HTTP_PROXY", "HTTPS_PROXY",
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected out of the garbage collection: it stays to the end."""
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refuse connections that leave the machine, and forget the developer's own settings."""
@@ -43,9 +45,42 @@ def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
         connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", guarded)
+    # Every client reads all certificate authorities, which takes longer than most tests.
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", lambda *_, **__: None)
     for name in list(os.environ):
         if name.upper().startswith(OWN) and name != "RAGEVAL_TEST_DATA":
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def _inner_runs() -> Iterator[None]:
+    """Prepare this process for runs of pytest in it.
+
+    A run forgets what it imported. The next one would import it anew, a second each, and numpy and its like
+    cannot be imported twice: so all of it is imported before the first run. A run also reads the metadata of
+    every installed package, more than once: these are read once.
+    """
+    for module in pkgutil.walk_packages(pytest_rageval.__path__, "pytest_rageval."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+    for name in ("anyio._backends._asyncio", "httpcore2", "openai", "scipy.optimize", "scipy.stats"):
+        import_module(name)
+
+    packages = list(importlib.metadata.distributions())
+    distributions, kind = importlib.metadata.distributions, importlib.metadata.Distribution
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("entry_points", "files"):
+            patch.setattr(kind, name, property(functools.cache(getattr(kind, name).fget)))
+        patch.setattr(
+            importlib.metadata, "distributions", lambda **which: distributions(**which) if which else packages
+        )
+        yield
+
+
+@pytest.fixture
+def pytester(_inner_runs: None, pytester: pytest.Pytester) -> pytest.Pytester:
+    """Prepare the process for many runs in it."""
+    return pytester
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ lower layers; a new part must be added to one. Imports for the type checker coun
 """
 
 import ast
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -39,8 +39,13 @@ def _part(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
 
-def _imported(source: str, module: str, *, is_package: bool) -> Iterator[str]:
+@cache
+def _imported(source: str, module: str, *, is_package: bool) -> tuple[str, ...]:
     """The dotted names that a module imports; of `from a import b`, `a.b`, since b may be a module."""
+    return tuple(_each_import(source, module, is_package=is_package))
+
+
+def _each_import(source: str, module: str, *, is_package: bool) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -51,8 +56,11 @@ def _imported(source: str, module: str, *, is_package: bool) -> Iterator[str]:
                 parts = parts[: len(parts) - node.level + is_package]
                 base = ".".join([*parts, base] if base else parts)
             yield from (f"{base}.{alias.name}" for alias in node.names)
-        elif late := re.match(r"Late\('([\w.]+)'", ast.unparse(node)) if isinstance(node, ast.Call) else None:
-            yield f"pytest_rageval.{late[1]}"
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", None) == "Late":
+            # A format is named by a variable.
+            yield from (
+                f"pytest_rageval.{each.value}" for each in node.args[:1] if isinstance(each, ast.Constant)
+            )
 
 
 def _violations(source: str, module: str, *, is_package: bool = False) -> list[str]:

@@ -2,5 +2,5 @@
 
 `comparators` reads expressions such as "judge or em". The measures are in `overlap` and `embedding`; rules without a
 model in `canonical`. `judge_protocol` defines a judge: `llm_judge` is a model, whose replies `judge_replies` reads,
-`user_judge` the user's object; `injections` attacks it. `citations` and `abstention` read one answer.
+`user_judge` the user's object. `citations` and `abstention` read one answer.
 """

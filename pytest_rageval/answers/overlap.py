@@ -37,11 +37,9 @@ __all__ = [
 
 EXTRA: Final = "overlap"
 
-MOST_WORDS: Final = 20_000
-"""Words of a text that are read where time or memory grows faster than the text."""
+MOST_WORDS: Final = 20_000  # words of a text that are read where time or memory grows faster than the text
 
-LONGEST_STEMMED: Final = 100
-"""Characters of a word that is stemmed. The stemmer takes quadratic time for a word, and recurses."""
+LONGEST_STEMMED: Final = 100  # characters of a word; the stemmer takes quadratic time for one, and recurses
 
 
 def exact_match(prediction: str, references: Sequence[str]) -> float:
@@ -60,8 +58,8 @@ def token_f1(prediction: str, references: Sequence[str]) -> float:
     / (P + R)` with `P = shared / |prediction|` and `R = shared / |reference|`; 0 where nothing is shared.
 
     In scripts without spaces between words each character with its marks is a token (see `set_apart`) where both
-    texts have such characters. Where only one has, they cannot match, and a run of them counts as one token, as in
-    SQuAD: an English answer that quotes a Chinese name is not four wrong words longer.
+    texts have such characters. Where only one has, a run of them counts as one token, as in SQuAD: an English answer
+    that quotes a Chinese name is not four wrong words longer.
 
     >>> token_f1("eleven minutes", ["about eleven minutes"])
     0.8
@@ -164,12 +162,9 @@ def _padded(answer: str) -> str:
 
 
 def rouge1(prediction: str, references: Sequence[str]) -> float:
-    """ROUGE-1: F-measure of the words that both texts have, `2PR / (P + R)`.
+    """ROUGE-1: F-measure of the words that both texts have, `2PR / (P + R)`, with P and R as for `token_f1`.
 
-    Words count as often as both have them; `P = shared / |prediction|` and `R = shared / |reference|`. Nothing is
-    stemmed and no word is left out.
-
-    Source: Lin (2004), by the package rouge-score.
+    Nothing is stemmed and no word is left out. Source: Lin (2004), by the package rouge-score.
 
     >>> rouge1("the cat sat", ["the cat ran", "a dog"])
     0.6666666666666666
@@ -178,11 +173,7 @@ def rouge1(prediction: str, references: Sequence[str]) -> float:
 
 
 def rouge2(prediction: str, references: Sequence[str]) -> float:
-    """ROUGE-2: as `rouge1`, of pairs of neighbouring words.
-
-    A text of a single word has no pair: its score is 0.0, even where both are equal.
-
-    Source: Lin (2004), by the package rouge-score.
+    """ROUGE-2: as `rouge1`, of pairs of neighbouring words; 0.0 for a text of a single word, which has no pair.
 
     >>> rouge2("the cat sat", ["the cat ran"])
     0.5
@@ -292,19 +283,14 @@ def _stemmer() -> SimpleNamespace:
 
 
 @cache
-def _scorer(name: str) -> Any:
-    module = require("rouge_score.rouge_scorer", extra=EXTRA, purpose="ROUGE")
-    return module.RougeScorer([name], tokenizer=SimpleNamespace(tokenize=_words))
-
-
-@cache
 def _bleu() -> Any:
     module = require("sacrebleu.metrics.bleu", extra=EXTRA, purpose="BLEU")
     return module.BLEU(effective_order=True, smooth_method="exp", tokenize="13a")
 
 
 def _rouge(name: str, prediction: str, references: Sequence[str]) -> float:
-    scorer = _scorer(name)
+    module = require("rouge_score.rouge_scorer", extra=EXTRA, purpose="ROUGE")
+    scorer = module.RougeScorer([name], tokenizer=SimpleNamespace(tokenize=_words))
     scores = (scorer.score(reference, prediction)[name].fmeasure for reference in references)
     return float(max(scores, default=0.0))
 

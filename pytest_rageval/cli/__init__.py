@@ -29,10 +29,7 @@ SHELLS: Final = ("bash", "zsh", "tcsh", "fish")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command.
-
-    Args:
-        arguments: of the command line, without the program's name; None: those of the process.
+    """Run one command of these arguments, by default those of the process.
 
     Returns:
         The exit status: 0; 1 if the command found damage or errors; 2 for unusable input; 130 after Ctrl-C.
@@ -127,7 +124,8 @@ EVALSET: Final = (
 )  # fmt: skip
 
 GENERATE_OPTIONS: Final = (
-    "model", "judge_model", "base_url", "max_tokens", "concurrency", "timeout", "cache_dir", "refresh", "replay",
+    "model", "judge_model", "base_url", "judge_base_url", "parameters", "judge_parameters",
+    "max_tokens", "concurrency", "timeout", "cache_dir", "refresh", "replay",
     "cassette", "max_calls", "max_cost", "prices", "prompts", "seed",
 )  # fmt: skip
 """The plugin's options that `evalset generate` shares."""
@@ -161,6 +159,14 @@ class Command(NamedTuple):
 
 
 # fmt: off
+GROUPS: Final = (
+    ("cache", "maintain the cache of replies and embeddings",
+     "Maintains the cache of replies and embeddings, and cassettes of replies.", "damage was found"),
+    ("evalset", "check an eval set, anchor its gold in files, or generate one", "Maintains eval sets.",
+     "errors were found or examples are missing"),
+)
+"""Each with its name, summary, description, and what the exit status 1 means."""
+
 COMMANDS: Final = (
     Command("", "init", "init",
             "write a first test of a retriever, which passes at once",
@@ -338,22 +344,16 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SHELL",
         help=f"print a script that completes arguments in {', '.join(SHELLS[:-1])} or {SHELLS[-1]}, and exit",
     )
-    groups = main.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    cache = groups.add_parser(
-        "cache",
-        help="maintain the cache of replies and embeddings",
-        description="Maintains the cache of replies and embeddings, and cassettes of replies.",
-        epilog="Exit status: 0; 1 if damage was found; 2 if something cannot be used.",
-    )
-    cache.add_argument(*CACHE_DIR[0], **CACHE_DIR[1])
-    evalset = groups.add_parser(
-        "evalset",
-        help="check an eval set, anchor its gold in files, or generate one",
-        description="Maintains eval sets.",
-        epilog="Exit status: 0; 1 if errors were found or examples are missing; 2 if something cannot be used.",
-    )
-    commands = {"": groups}
-    for name, group in (("cache", cache), ("evalset", evalset)):
+    commands = {"": main.add_subparsers(title="commands", metavar="COMMAND", required=True)}
+    for name, summary, description, one in GROUPS:
+        group = commands[""].add_parser(
+            name,
+            help=summary,
+            description=description,
+            epilog=f"Exit status: 0; 1 if {one}; 2 if something cannot be used.",
+        )
+        if name == "cache":
+            group.add_argument(*CACHE_DIR[0], **CACHE_DIR[1])
         commands[name] = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
         added = commands[command.group].add_parser(

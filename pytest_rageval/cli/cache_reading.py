@@ -49,10 +49,9 @@ class BrokenCacheError(StoreError):
 def open_cache(
     directory: Path, *, make: bool = False, write: bool = False, replies_only: bool = False
 ) -> Iterator[Database]:
-    """Open the reply cache of a folder; make it if it is missing; require that it can be written.
+    """Open the reply cache of a folder; `replies_only` reads these alone, beside which foreign objects may be.
 
-    With `replies_only` it is opened to read the replies alone, beside which foreign objects may be. InputError if it is
-    missing or cannot be used; BrokenCacheError if SQLite cannot read it, now or within the block.
+    InputError if it is missing or cannot be used; BrokenCacheError if SQLite cannot read it, now or within the block.
     """
     file = directory / FILE
     if not file.is_file():
@@ -153,12 +152,6 @@ def info_command(options: argparse.Namespace) -> int:
     dates = [entry.written for entry in good]
     kept = embeddings_survey(directory)
     if options.json:
-        embeddings = kept and {
-            "bytes": kept.bytes,
-            "embeddings": kept.embeddings,
-            "damaged": kept.damaged,
-            **_oldest_and_newest(kept.written),
-        }
         document = {
             "directory": str(directory),
             "schema": version,
@@ -167,7 +160,11 @@ def info_command(options: argparse.Namespace) -> int:
             "damaged": len(damaged),
             **_oldest_and_newest(dates),
             "models": [asdict(use) for use in uses(good)],
-            "embeddings": embeddings,
+            "embeddings": kept
+            and {
+                **{name: getattr(kept, name) for name in ("bytes", "embeddings", "damaged")},
+                **_oldest_and_newest(kept.written),
+            },
         }
         say(json.dumps(document, indent=2))
         return 0
@@ -179,9 +176,8 @@ def info_command(options: argparse.Namespace) -> int:
         note(f"{count(len(damaged), 'entry')} not counted: damaged. `rageval cache verify` lists them.")
     if kept is not None:
         shown = _span(kept.written)
-        say(
-            f"{directory}: {count(kept.embeddings, 'embedding')}, {size(kept.bytes)} on disk{shown and f'; {shown}'}"
-        )
+        on_disk = f"{size(kept.bytes)} on disk{shown and f'; {shown}'}"
+        say(f"{directory}: {count(kept.embeddings, 'embedding')}, {on_disk}")
         if kept.damaged:
             note(
                 f"{count(kept.damaged, 'damaged embedding')} not counted. "
@@ -223,15 +219,13 @@ def export_command(options: argparse.Namespace) -> int:
     if silent:
         note(f"left out: {count(silent, 'empty reply')}, which a run asks for again")
         good = [entry for entry in good if not entry.reply.silent]
-    if options.model:
-        known = {model_of(entry)[0] for entry in good}
-        for name in options.model:
-            if name not in known:
-                raise InputError(
-                    f"{directory} has no reply of model {plain(name)}, nothing was written; "
-                    f"it has replies of: {known_models(good)}.\nNames are as `rageval cache info` shows them."
-                )
-        good = [entry for entry in good if model_of(entry)[0] in options.model]
+    for name in options.model or ():
+        if name not in {model_of(entry)[0] for entry in good}:
+            raise InputError(
+                f"{directory} has no reply of model {plain(name)}, nothing was written; "
+                f"it has replies of: {known_models(good)}.\nNames are as `rageval cache info` shows them."
+            )
+    good = [entry for entry in good if not options.model or model_of(entry)[0] in options.model]
     write_cassette(file, good)
     omitted = sum(entry.rest is None for entry in damaged)
     say(

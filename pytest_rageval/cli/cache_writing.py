@@ -130,11 +130,9 @@ def _prune_cassette(options: argparse.Namespace, path: Path) -> None:
 
 
 def _prune_embeddings(options: argparse.Namespace, directory: Path) -> None:
-    kept = embeddings_survey(directory)
-    if kept is None:
+    if (kept := embeddings_survey(directory)) is None:
         return
-    limit = _limit(options)
-    dry = options.dry_run
+    limit, dry = _limit(options), options.dry_run
     old = sum(written < limit for written in kept.written) if dry else delete_older(directory, limit)
     say(f"{directory}: {old:,} of {count(kept.embeddings, 'embedding')} {_deleted(options)}")
 

@@ -25,8 +25,7 @@ GOOD: Final = "    scores = index.get_scores(tokenize(query))\n"
 WORSE: Final = "    scores = index.get_scores(query.split())\n"
 
 ARGUMENTS: Final = ("-q", "test_retriever.py", "--rageval-replay")
-PASSED, FAILED = 0, 1
-"""pytest's exit status."""
+PASSED, FAILED = 0, 1  # pytest's exit status
 
 
 def demo_command(options: argparse.Namespace) -> int:

@@ -17,12 +17,10 @@ from pytest_rageval.stats.drops import ROUNDING, Drops, joint_drop_test
 __all__ = ["diff_command"]
 
 SCHEMA: Final = 1
-ALPHA: Final = 0.025
-"""Of each of the two one-sided tests, so that the interval has 95%."""
+ALPHA: Final = 0.025  # of each of the two one-sided tests, so that the interval has 95%
 SIMILARITIES: Final = 1e-6
 """Differences up to this are none for scores from embeddings, which differ that much between machines."""
-MAX_IDS: Final = 5
-"""Questions that are named in a line."""
+MAX_IDS: Final = 5  # questions that are named in a line
 
 
 class Key(NamedTuple):
@@ -81,10 +79,7 @@ class Difference:
 def diff_command(options: argparse.Namespace) -> int:
     """Print the differences of two reports."""
     documents = [_read(path) for path in (options.before, options.after)]
-    before, after = (
-        _sides(document, path)
-        for document, path in zip(documents, (options.before, options.after), strict=True)
-    )
+    before, after = map(_sides, documents, (options.before, options.after))
     compared = [_compared(key, before[key], after[key]) for key in before if key in after]
     notes = [
         *_changed_settings(*documents),
@@ -107,11 +102,7 @@ def diff_command(options: argparse.Namespace) -> int:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    """Return a report.
-
-    Raises:
-        InputError: the file cannot be read, or is no report that this version knows.
-    """
+    """Return a report; InputError if the file cannot be read, or is no report that this version knows."""
     remedy = f"Write one with: pytest --rageval-report {path.with_suffix('.json').name}"
     try:
         refuse_special(path)
@@ -133,11 +124,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _sides(document: Mapping[str, Any], path: Path) -> dict[Key, Side]:
-    """The scores of a report; of equal ones in a test, the first.
-
-    Raises:
-        InputError: an entry has another form.
-    """
+    """The scores of a report, of equal ones in a test the first; InputError if an entry has another form."""
     found: dict[Key, Side] = {}
     for number, test in enumerate(document["tests"]):
         place = f"tests[{number}]"
@@ -168,8 +155,7 @@ def _number(value: object) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        message = f"a score must be a number or null, found {value!r}"
-        raise ValueError(message)
+        raise ValueError(f"a score must be a number or null, found {value!r}")
     return float(value)
 
 
@@ -211,17 +197,10 @@ def _lines(compared: Sequence[Difference], options: argparse.Namespace) -> Itera
     rows = []
     for each in compared:
         difference, interval, p_value = _tested(each)
-        rows.append((
-            plain(each.key.label),
-            _shown(each.before.mean),
-            _shown(each.after.mean),
-            _shown(difference, "+.3f"),
-            "-" if interval is None else f"{interval[0]:+.3f} to {interval[1]:+.3f}",
-            _shown(p_value, ".2g"),
-            str(len(each.differences)),
-            str(len(each.gained)),
-            str(len(each.lost)),
-        ))  # fmt: skip
+        bounds = "-" if interval is None else f"{interval[0]:+.3f} to {interval[1]:+.3f}"
+        means = (_shown(each.before.mean), _shown(each.after.mean), _shown(difference, "+.3f"))
+        counts = (str(len(questions)) for questions in (each.differences, each.gained, each.lost))
+        rows.append((plain(each.key.label), *means, bounds, _shown(p_value, ".2g"), *counts))
     yield from table(head, rows).splitlines()
     for each in compared:
         for name, ids in (("gained", each.gained), ("lost", each.lost)):
@@ -275,13 +254,11 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 def _evalsets(document: Mapping[str, Any]) -> dict[str, str]:
     """By test the digest of its eval set; questions are compared by id, whatever their text."""
-    found = {}
-    for test in document["tests"]:
-        evalset = _mapping(test.get("evalset"))
-        found[f"eval set of {test['nodeid']}"] = str(evalset.get("digest"))[:12]
-    return found
+    return {
+        f"eval set of {test['nodeid']}": str(_mapping(test.get("evalset")).get("digest"))[:12]
+        for test in document["tests"]
+    }
 
 
-def _missing(keys: Iterable[Key], path: Path) -> Iterator[str]:
-    for key in sorted(keys):
-        yield f"only in {plain(str(path))}: {plain(key.label)} of {plain(key.nodeid)}"
+def _missing(keys: Iterable[Key], path: Path) -> list[str]:
+    return [f"only in {plain(str(path))}: {plain(key.label)} of {plain(key.nodeid)}" for key in sorted(keys)]

@@ -205,11 +205,7 @@ def init_command(options: argparse.Namespace) -> int:
 
 
 def _files(options: argparse.Namespace) -> dict[Path, File]:
-    """What to write, by its path in the current folder.
-
-    Raises:
-        InputError: an argument cannot be used.
-    """
+    """What to write, by its path in the current folder; InputError if an argument cannot be used."""
     if options.evalset is not None and options.retriever is None:
         raise InputError(
             f"--evalset {options.evalset} needs --retriever: the example's retriever knows three passages, not yours.\n"
@@ -217,13 +213,23 @@ def _files(options: argparse.Namespace) -> dict[Path, File]:
         )
     evalset = QUESTIONS if options.evalset is None else options.evalset
     conftest = _conftest(options)
-    test = TEST.format(evalset=_in_project(evalset), spec=_spec(options), bounds=_bounds(options))
+    bounds = "min=0.9, max_drop=0.02" if options.retriever is None else "max_drop=0.02"
+    test = TEST.format(evalset=_in_project(evalset), spec=_spec(options), bounds=bounds)
     found = {
         Path("conftest.py"): File("hands over the retriever", conftest, conftest),
         Path("test_retrieval.py"): File("the test", test, test),
     }
     if options.evalset is None:
-        lines = "".join(f"{json.dumps(_record(*example))}\n" for example in EXAMPLES)
+        records = (
+            {
+                "id": name,
+                "question": asked,
+                "answers": [answer],
+                "gold": [{"id": each, "text": PASSAGES[each]}],
+            }
+            for name, asked, answer, each in EXAMPLES
+        )
+        lines = "".join(f"{json.dumps(record)}\n" for record in records)
         found[QUESTIONS] = File("three questions, each with the passage that answers it", lines, lines)
     ini = _ini()
     found[ini] = File("pytest's settings", INI, TO_ADD_TOML if ini.suffix == ".toml" else TO_ADD)
@@ -264,15 +270,6 @@ def _spec(options: argparse.Namespace) -> str:
         f"No question of {options.evalset} has gold passages or answers, so its rankings cannot be scored.\n"
         'Add to each line "gold": [{"id": "…"}], the passages that answer the question.'
     )
-
-
-def _bounds(options: argparse.Namespace) -> str:
-    return "max_drop=0.02" if options.retriever is not None else "min=0.9, max_drop=0.02"
-
-
-def _record(identifier: str, question: str, answer: str, passage: str) -> dict[str, object]:
-    gold = {"id": passage, "text": PASSAGES[passage]}
-    return {"id": identifier, "question": question, "answers": [answer], "gold": [gold]}
 
 
 def _in_project(path: Path) -> str:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from pytest_rageval.printable import one_line, printable
+from pytest_rageval.reports.layout import aligned
 
 __all__ = ["count", "date", "note", "plain", "reason_lines", "say", "size", "table"]
 
@@ -51,10 +52,7 @@ def date(seconds: float) -> str:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return aligned columns under their heads: the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in (head, *rows)
-    )
+    return "\n".join(aligned([head, *rows], right=range(1, len(head))))
 
 
 def reason_lines(reasons: Iterable[str]) -> list[str]:

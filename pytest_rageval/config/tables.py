@@ -1,8 +1,6 @@
 """The tables `[tool.rageval.models.generator]` and `[tool.rageval.models.judge]` of `pyproject.toml`."""
 
 import re
-import shlex
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -36,6 +34,8 @@ def read_tables(root: Path) -> Tables:
         return {}
     if "rageval" not in text:
         return {}
+    import tomllib  # noqa: PLC0415 - every run of pytest imports this module
+
     try:
         tool = tomllib.loads(text).get("tool", {})
     except (ValueError, RecursionError) as error:
@@ -96,6 +96,8 @@ def _variable(value: object) -> str:
 def _command(value: object) -> tuple[str, ...]:
     """Read a list of words, or a text that is split as a shell does; no shell runs it."""
     allowed = 'expected a command, such as ["gcloud", "auth", "print-access-token"]'
+    import shlex  # noqa: PLC0415 - likewise
+
     try:
         words = shlex.split(value) if isinstance(value, str) else value
     except ValueError:

@@ -22,25 +22,15 @@ SCHEMA: Final = 1
 DEPTH: Final = 5
 """Objects down to this depth are spread over lines; deeper ones are an example's, in one line."""
 
-LONGEST: Final = 200
-"""Number of characters of an answer that are kept: enough to recognise it in a report."""
+LONGEST: Final = 200  # number of characters of an answer that are kept: enough to recognise it in a report
 
 WRITE: Final = "pytest --rageval-update-baseline"
 
-SIMILAR: Final = 0.8
-"""Similarity of two node ids from which on one may be the other, renamed."""
-
-CANDIDATES: Final = 3
-"""Number of tests that an error names as the missing one, renamed."""
-
-DIGITS: Final = 300
-"""An integer with more digits is read as infinite."""
-
-ROUNDING: Final = 1e-9
-"""Rounding may take a score this far beyond its scale."""
-
-LARGEST: Final = 1e100
-"""Sums and squares of larger scores overflow."""
+SIMILAR: Final = 0.8  # similarity of two node ids from which on one may be the other, renamed
+CANDIDATES: Final = 3  # number of tests that an error names as the missing one, renamed
+DIGITS: Final = 300  # an integer with more digits is read as infinite
+ROUNDING: Final = 1e-9  # rounding may take a score this far beyond its scale
+LARGEST: Final = 1e100  # sums and squares of larger scores overflow
 
 REMEDY: Final = (
     "Restore it from git; or delete it, and write it again with --rageval-update-baseline on the commit to "
@@ -48,14 +38,13 @@ REMEDY: Final = (
 )
 
 
-class ScoreEntry(TypedDict):
-    """A score in the file.
+Scale = (
+    tuple[float, float] | None
+)  # the lowest and the highest value of a score; None where it is not declared
 
-    Attributes:
-        fingerprint: of everything besides the retriever that it depends on, by name.
-        examples: by id.
-        repeats: number of runs over which each example's score is a mean; missing for one.
-    """
+
+class ScoreEntry(TypedDict):
+    """A score in the file: examples by id, and `repeats`, the runs over which each is a mean, where it is not one."""
 
     fingerprint: dict[str, Any]
     examples: dict[str, BaselineExample]
@@ -65,11 +54,8 @@ class ScoreEntry(TypedDict):
 class BaselineEntry(TypedDict):
     """A test in the file.
 
-    Attributes:
-        questions: the digest of each question, by example id.
-        scores: by name.
-        shares_alpha: False where no marker of the test has a `max_drop` that is not strict; else it is missing.
-        served: by model, the names that servers gave it; missing where they are its own.
+    `questions` has the digest of each question by example id. `shares_alpha` is False where no marker of the test has a
+    `max_drop` that is not strict. `served` has by model the names that servers gave it, where they are not its own.
     """
 
     questions: dict[str, str]
@@ -81,10 +67,7 @@ class BaselineEntry(TypedDict):
 class AnchorEntry(BaselineEntry):
     """A test in the file as it was when it was pinned, without rankings and answers.
 
-    Attributes:
-        commit: of git; missing where there was none.
-        date: in ISO 8601.
-        updates: number of updates since then that changed a score of the test.
+    `commit` is of git, `date` in ISO 8601; `updates` counts the updates since then that changed a score of the test.
     """
 
     commit: NotRequired[str]
@@ -93,13 +76,7 @@ class AnchorEntry(BaselineEntry):
 
 
 class Baseline:
-    """The entries of a file.
-
-    Attributes:
-        tests: by node id.
-        path: of the file; None where there is none.
-        anchors: by node id.
-    """
+    """The tests and anchors of a file by node id, and its path; None where there is no file."""
 
     def __init__(
         self,
@@ -120,15 +97,13 @@ class Baseline:
         """
         baseline = cls.read(path)
         if baseline.path is None and (named or path.is_symlink()):
-            link = path.is_symlink()
-            reason = (
-                f"it is a link to {path.readlink()}, which is missing" if link else "there is no such file"
-            )
-            message = (
-                f"The baseline {path} cannot be read: {reason}.\n"
+            missing = "there is no such file"
+            if path.is_symlink():
+                missing = f"it is a link to {path.readlink()}, which is missing"
+            raise InputError(
+                f"The baseline {path} cannot be read: {missing}.\n"
                 f"Check rageval_baseline and --rageval-baseline; or write it on the commit to compare with: {WRITE}"
             )
-            raise InputError(message)
         return baseline
 
     @classmethod
@@ -153,8 +128,9 @@ class Baseline:
             raise InputError(f"The baseline {path} is not JSON: {reason}.\n{REMEDY}") from None
         schema = document.get("schema") if isinstance(document, dict) else None
         if isinstance(schema, int) and schema > SCHEMA:
-            message = f"The baseline {path} has schema {schema}; this version reads up to {SCHEMA}. Update the package."
-            raise InputError(message)
+            raise InputError(
+                f"The baseline {path} has schema {schema}; this version reads up to {SCHEMA}. Update the package."
+            )
         if schema != SCHEMA or isinstance(schema, bool):
             raise InputError(f"The baseline {path} is no baseline of this package.\n{REMEDY}")
         anchors = document.get("anchors", {})
@@ -162,36 +138,27 @@ class Baseline:
             _check(_object(document.get("tests"), "it has no object of tests"))
             _check_anchors(_object(anchors, "its anchors are no object"))
         except ValueError as error:
-            message = f"The baseline {path} is no baseline of this package: {error}.\n{REMEDY}"
-            raise InputError(message) from None
+            raise InputError(
+                f"The baseline {path} is no baseline of this package: {error}.\n{REMEDY}"
+            ) from None
         return cls(document["tests"], path, anchors)
 
-    def before(self, nodeid: str, name: str, scale: tuple[float, float] | None) -> BaselineScore | None:
+    def before(self, nodeid: str, name: str, scale: Scale) -> BaselineScore | None:
         """A test's score in the baseline; None where it is missing.
-
-        Args:
-            nodeid: of the test.
-            name: of the score.
-            scale: its lowest and highest value; None where it is not declared.
 
         Raises:
             InputError: a question's score is not on the scale.
         """
         return self._score(self.tests.get(nodeid), None, nodeid, name, scale)
 
-    def anchor(self, nodeid: str, name: str, scale: tuple[float, float] | None) -> BaselineScore | None:
+    def anchor(self, nodeid: str, name: str, scale: Scale) -> BaselineScore | None:
         """A test's score in its anchor, as `before`."""
         test = self.anchors.get(nodeid)
         pin = None if test is None else Pin(test.get("commit"), test["date"], test["updates"])
         return self._score(test, pin, nodeid, name, scale)
 
     def _score(
-        self,
-        test: BaselineEntry | None,
-        pin: Pin | None,
-        nodeid: str,
-        name: str,
-        scale: tuple[float, float] | None,
+        self, test: BaselineEntry | None, pin: Pin | None, nodeid: str, name: str, scale: Scale
     ) -> BaselineScore | None:
         if test is None or name not in test["scores"]:
             return None
@@ -200,11 +167,10 @@ class Baseline:
         for example, kept in score["examples"].items():
             value = kept.get("score")
             if value is not None and not low - ROUNDING <= value <= high + ROUNDING:
-                message = (
+                raise InputError(
                     f"The baseline {self.path} cannot be compared with: question {example} in {name} of {nodeid} has "
                     f"the score {value:g}, and the score goes from {low:g} to {high:g}.\n{REMEDY}"
                 )
-                raise InputError(message)
         return BaselineScore(
             test["questions"], score["fingerprint"], score["examples"], score.get("repeats", 1), pin
         )
@@ -217,10 +183,7 @@ class Baseline:
     def missing(self, nodeid: str, name: str, present: Collection[str]) -> str:
         """Why a score is missing, with the remedy; empty where there is no file.
 
-        Args:
-            nodeid: of the test.
-            name: of the score.
-            present: node ids of the run's tests, none of which can be this one's old name.
+        No test in `present`, the node ids of the run, can be this one's old name.
         """
         if self.path is None:
             return ""
@@ -263,13 +226,7 @@ class Baseline:
 def baseline_entry(
     examples: tuple[Example, ...], scores: Mapping[str, tuple[Score, Mapping[str, Any]]]
 ) -> BaselineEntry:
-    """A test's entry.
-
-    Args:
-        examples: of its eval set.
-        scores: of the whole set, by name, each with the fingerprint of everything besides the retriever
-            that it depends on.
-    """
+    """A test's entry, of scores of the whole set, each with what it depends on besides the retriever."""
     return {
         "questions": {example.id: example.digest for example in examples},
         "scores": {name: _score(score, fingerprint) for name, (score, fingerprint) in scores.items()},
@@ -344,8 +301,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        message = f"{json.dumps(twice)} stands twice in one place, as where a merge kept both sides"
-        raise ValueError(message)
+        raise ValueError(f"{json.dumps(twice)} stands twice in one place, as where a merge kept both sides")
     return found
 
 
@@ -360,8 +316,7 @@ def _check_anchors(anchors: dict[str, Any]) -> None:
         _check_count(anchor, "updates", where, 0)
         texts = (anchor.get("date"), anchor.get("commit", ""))
         if "updates" not in anchor or not all(isinstance(text, str) for text in texts):
-            message = f"{where} does not say when it was pinned, by date, commit and updates"
-            raise ValueError(message)
+            raise ValueError(f"{where} does not say when it was pinned, by date, commit and updates")
 
 
 def _check(tests: dict[str, Any]) -> None:
@@ -369,28 +324,24 @@ def _check(tests: dict[str, Any]) -> None:
     for nodeid, test in tests.items():
         questions, scores = (_part(test, part, nodeid) for part in ("questions", "scores"))
         if not all(isinstance(asked, str) for asked in questions.values()):
-            message = f"{nodeid} has a question without a digest"
-            raise ValueError(message)
+            raise ValueError(f"{nodeid} has a question without a digest")
         for name, score in scores.items():
             where = f"{name} of {nodeid}"
             for key, value in _part(score, "fingerprint", where).items():
                 if isinstance(value, dict | list):
-                    message = (
+                    raise ValueError(  # noqa: TRY004 - the file is at fault
                         f"{where} has in its fingerprint {key} = {value!r:.40}, which is no text or number"
                     )
-                    raise ValueError(message)  # noqa: TRY004 - the file is at fault
             _check_count(score, "repeats", where, 1)
             for example, kept in _part(score, "examples", where).items():
                 if problem := _problem(kept):
-                    message = f"question {example} in {where} {problem}"
-                    raise ValueError(message)
+                    raise ValueError(f"question {example} in {where} {problem}")
 
 
 def _check_count(value: dict[str, Any], part: str, where: str, least: int) -> None:
     number = value.get(part, least)
     if not isinstance(number, int) or isinstance(number, bool) or number < least:
-        message = f"{where} has {part} = {number!r:.40}, which is no whole number of at least {least}"
-        raise ValueError(message)
+        raise ValueError(f"{where} has {part} = {number!r:.40}, which is no whole number of at least {least}")
 
 
 def _part(value: Any, part: str, where: str) -> dict[str, Any]:

@@ -20,17 +20,10 @@ __all__ = [
 
 
 class Moved(NamedTuple):
-    """A score with another baseline now, over the questions that are the same and scored in both.
+    """A score with another baseline now, over the n questions that are the same and scored in both.
 
-    Attributes:
-        nodeid: of its test.
-        name: of the score, with its comparator, label and order.
-        before: the old mean; NaN where no question is scored in both.
-        after: the new mean, likewise.
-        n: number of these questions.
-        worse: how many of them score less now.
-        better: how many score more now.
-        lost: how many questions that are the same had a score before and have none now.
+    `before` and `after` are means, NaN where there is no such question. `worse` and `better` are numbers of questions;
+    `lost` is how many that are the same had a score before and have none now.
     """
 
     nodeid: str
@@ -78,7 +71,7 @@ def update_of(
 
     Args:
         before: the tests of the file, by node id.
-        entries: of the tests that ran, likewise.
+        entries: of the tests that ran.
         unfinished: tests that did not come to their end.
         failed: by test, names of scores that are out of a bound other than `max_drop`.
         complete: whether all tests ran, so that those without an entry are gone.
@@ -113,12 +106,7 @@ def anchors_after(
 ) -> dict[str, AnchorEntry]:
     """The anchors after an update: they stay, but that a full run drops those of tests that are gone.
 
-    Args:
-        before: the anchors of the file, by node id.
-        update: of the tests.
-        written: node ids of the tests that ran; with `pin` these have a new anchor.
-        pin: when it is pinned; None where nothing is.
-        complete: whether all tests ran.
+    With a `pin` all tests that ran, `written`, have a new anchor.
     """
     if pin is not None:
         before = {**before, **{nodeid: pinned(update.tests[nodeid], pin) for nodeid in written}}
@@ -139,10 +127,7 @@ def completed(entry: BaselineEntry, before: BaselineEntry) -> BaselineEntry:
     """
     same = _same_questions(entry, before)
     missed: dict[str, ScoreEntry] = {
-        name: {
-            **score,
-            "examples": {each: value for each, value in score["examples"].items() if each in same},
-        }
+        name: {**score, "examples": {each: kept for each, kept in score["examples"].items() if each in same}}
         for name, score in before["scores"].items()
     }
     return {**entry, "scores": {**missed, **entry["scores"]}}
@@ -151,14 +136,10 @@ def completed(entry: BaselineEntry, before: BaselineEntry) -> BaselineEntry:
 def held_back(
     entry: BaselineEntry, before: BaselineEntry, failed: Collection[str]
 ) -> tuple[BaselineEntry, list[str]]:
-    """An entry in which no score that fails a bound is lower than before, and the names of those kept back.
+    """An entry in which no score in `failed` is lower than before, and the names of those kept back.
 
-    They keep their old baseline, except for examples whose question changed.
-
-    Args:
-        entry: that is to be written.
-        before: of the same test, in the file.
-        failed: names of scores that are out of a bound other than `max_drop`.
+    They keep their old baseline, except for examples whose question changed. `failed` names scores that are out of a
+    bound other than `max_drop`.
     """
     lowered = sorted(
         moved.name for moved in _moved_of("", before, entry) if moved.lowered and moved.name in failed
@@ -171,7 +152,9 @@ def moved_scores(before: Mapping[str, BaselineEntry], after: Mapping[str, Baseli
     """The scores that changed at a question, or lost it; the largest drop first."""
     both = [(nodeid, before[nodeid], entry) for nodeid, entry in after.items() if nodeid in before]
     found = [moved for nodeid, old, new in both for moved in _moved_of(nodeid, old, new)]
-    return sorted(found, key=lambda moved: (_rise(moved), moved.nodeid, moved.name))
+    return sorted(
+        found, key=lambda each: (each.after - each.before if each.n else -inf, each.nodeid, each.name)
+    )
 
 
 def _moved_of(nodeid: str, before: BaselineEntry, after: BaselineEntry) -> Iterator[Moved]:
@@ -192,7 +175,3 @@ def _moved_of(nodeid: str, before: BaselineEntry, after: BaselineEntry) -> Itera
 def _same_questions(one: BaselineEntry, other: BaselineEntry) -> set[str]:
     """Ids of the examples whose question is the same in both."""
     return {name for name, digest in one["questions"].items() if other["questions"].get(name) == digest}
-
-
-def _rise(moved: Moved) -> float:
-    return moved.after - moved.before if moved.n else -inf

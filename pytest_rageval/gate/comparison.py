@@ -29,21 +29,15 @@ IGNORED: Final = frozenset({"package"})
 
 UPDATE: Final = "--rageval-update-baseline"
 
-COMMIT_DIGITS: Final = 7
-"""Hex digits of a commit that are shown."""
-
-MARK_DIGITS: Final = 8
-"""Hex digits that distinguish the few fingerprints of one score."""
+COMMIT_DIGITS: Final = 7  # hex digits of a commit that are shown
+MARK_DIGITS: Final = 8  # hex digits that distinguish the few fingerprints of one score
 
 
 class BaselineExample(TypedDict, total=False):
     """An example of a score in the baseline.
 
-    Attributes:
-        score: null where it had none.
-        ranking: documents as reports name them.
-        answer: the beginning of the generator's answer.
-        under: mark of the fingerprint under which it was scored.
+    `score` is null where it had none; `ranking` names documents as reports do; `answer` is the beginning of the
+    generator's answer; `under` is the mark of the fingerprint under which it was scored.
     """
 
     score: Required[float | None]
@@ -53,13 +47,7 @@ class BaselineExample(TypedDict, total=False):
 
 
 class Pin(NamedTuple):
-    """When an anchor was pinned.
-
-    Attributes:
-        commit: of git; None where it is not known.
-        date: in ISO 8601.
-        updates: number of updates since then that changed a score of the test.
-    """
+    """When an anchor was pinned: commit, date in ISO 8601, and the updates since that changed the test's scores."""
 
     commit: str | None
     date: str
@@ -149,9 +137,19 @@ class Comparison:
     failed: tuple[Outcome, ...] = ()
 
     @property
+    def examples(self) -> list[Example]:
+        """The examples that can be compared."""
+        return [change.outcome.example for change in self.changes]
+
+    @property
     def drops(self) -> list[float]:
         """The drop of each example."""
         return [change.drop for change in self.changes]
+
+    @property
+    def drop_of(self) -> dict[str, float]:
+        """The same by the example's id."""
+        return {change.outcome.example.id: change.drop for change in self.changes}
 
     @property
     def drop(self) -> float:

@@ -1,7 +1,7 @@
 """The significance tests of the drops of one test's scores, which share one error rate."""
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil, fsum, log2, nan
@@ -22,10 +22,9 @@ from pytest_rageval.stats.power import (
 
 __all__ = ["GOLD", "Compared", "DropTest", "drop_tests", "question_clusters"]
 
-GOLD: Final = ("gold.source", "gold.id")
-"""As `cluster`: the files of the gold passages, or their ids."""
+GOLD: Final = ("gold.source", "gold.id")  # as `cluster`: the files of the gold passages, or their ids
 
-TIMES: Final = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+TIMES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """By how many times a set is enlarged to find the size that excludes a drop."""
 
 
@@ -115,9 +114,6 @@ def drop_tests(parts: Sequence[Compared], *, tests: int = 1, apart: int = 0) -> 
         tests: number of the run's tests that share the level.
         apart: number of further shares of the level, for thresholds whose questions are asked until it is clear.
 
-    Returns:
-        A result for each, in the same order.
-
     Raises:
         InputError: no example has what `cluster` names.
     """
@@ -139,57 +135,48 @@ def drop_tests(parts: Sequence[Compared], *, tests: int = 1, apart: int = 0) -> 
 
 
 def _jointly(parts: Sequence[Compared], cluster: str | None, levels: Sequence[float]) -> list[DropTest]:
-    examples = {
-        change.outcome.example.id: change.outcome.example
-        for part in parts
-        for change in part.comparison.changes
-    }
+    examples = {each.id: each for part in parts for each in part.comparison.examples}
     clusters = None if cluster is None else question_clusters(examples.values(), cluster)
     columns = [
-        Drops(_column(part.comparison, examples), beyond=part.beyond, largest=part.largest) for part in parts
+        Drops([part.comparison.drop_of.get(name, nan) for name in examples], part.beyond, part.largest)
+        for part in parts
     ]
     shared = _shared_gold(examples.values()) if clusters is None else clusters
     cluster_of = dict(zip(examples, shared, strict=True))
-    results = {}
     # Thresholds of one test nearly always have one alpha. A p-value does not depend on the alpha of others.
-    for alpha in dict.fromkeys(levels):
-        joint = joint_drop_test(columns, alpha=alpha, clusters=clusters, seed=parts[0].seed)
-        for i, part in enumerate(parts):
-            if levels[i] == alpha:
-                found = joint.scores[i]
-                effect = _design_effect(part.comparison, cluster_of, unknown=float(cluster is not None))
-                detectable, needed = _power(part, joint.level, 1.0 if cluster is None else effect)
-                results[i] = DropTest(
-                    part.comparison,
-                    found.p_value,
-                    alpha,
-                    (found.low, found.high),
-                    part.beyond,
-                    detectable,
-                    needed,
-                    # The smallest p-value is 1/2^(n + 1): the observed one of all sign patterns, which counts half.
-                    least=ceil(log2(1 / alpha)) - 1,
-                    clusters=None if cluster is None else len({*_clusters_of(part.comparison, cluster_of)}),
-                    design_effect=effect,
-                    skewed=found.needs_symmetry,
-                    settled=joint.settled,
-                )
-    return [results[i] for i in range(len(parts))]
+    joints = {
+        alpha: joint_drop_test(columns, alpha=alpha, clusters=clusters, seed=parts[0].seed)
+        for alpha in set(levels)
+    }
+    results = []
+    for i, (part, alpha) in enumerate(zip(parts, levels, strict=True)):
+        found = joints[alpha].scores[i]
+        own = [cluster_of[name] for name in part.comparison.drop_of]
+        effect = _design_effect(part.comparison.drops, own, unknown=float(cluster is not None))
+        detectable, needed = _power(part, joints[alpha].level, 1.0 if cluster is None else effect)
+        results.append(
+            DropTest(
+                part.comparison,
+                found.p_value,
+                alpha,
+                (found.low, found.high),
+                part.beyond,
+                detectable,
+                needed,
+                # The smallest p-value is 1/2^(n + 1): the observed one of all sign patterns, which counts half.
+                least=ceil(log2(1 / alpha)) - 1,
+                clusters=None if cluster is None else len(set(own)),
+                design_effect=effect,
+                skewed=found.needs_symmetry,
+                settled=joints[alpha].settled,
+            )
+        )
+    return results
 
 
-def _column(comparison: Comparison, examples: Iterable[str]) -> list[float]:
-    drops = {change.outcome.example.id: change.drop for change in comparison.changes}
-    return [drops.get(name, nan) for name in examples]
-
-
-def _clusters_of(comparison: Comparison, cluster_of: Mapping[str, Hashable]) -> list[Hashable]:
-    return [cluster_of[change.outcome.example.id] for change in comparison.changes]
-
-
-def _design_effect(comparison: Comparison, cluster_of: Mapping[str, Hashable], *, unknown: float) -> float:
+def _design_effect(drops: Sequence[float], clusters: Sequence[Hashable], *, unknown: float) -> float:
     """The design effect; `unknown` is the correlation where too few examples changed to estimate it."""
-    clusters = _clusters_of(comparison, cluster_of)
-    correlation = intraclass_correlation(comparison.drops, clusters)
+    correlation = intraclass_correlation(drops, clusters)
     sizes = list(Counter(clusters).values())
     return max(1.0, design_effect(sizes, unknown if correlation is None else correlation))
 
@@ -215,9 +202,7 @@ def _exclusion(part: Compared) -> DropTest:
     drops, margin, alpha = part.comparison.drops, part.threshold.max_drop or 0.0, part.threshold.alpha
     p_value = noninferiority(drops, margin, largest=part.largest)
     enough = (
-        times
-        for times in (1, *TIMES)
-        if (p_value if times == 1 else noninferiority(drops * times, margin, largest=part.largest)) <= alpha
+        times for times in TIMES if noninferiority(drops * times, margin, largest=part.largest) <= alpha
     )
     times = next(enough, None)
     return DropTest(

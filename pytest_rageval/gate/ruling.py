@@ -1,8 +1,9 @@
 """The rulings on the thresholds of a test: their slices, the baseline, the joint test of drops, and the verdicts."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pytest_rageval.errors import InputError, RagevalError, StaleBaselineError
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
@@ -19,10 +20,9 @@ from pytest_rageval.gate.verdict import (
 )
 from pytest_rageval.scores import Score
 
-if TYPE_CHECKING:
-    from pytest_rageval.gate.early_stop import EarlyStopped
+__all__ = ["BaselineLookup", "Case", "EarlyStopped", "Ruling", "State", "broken_parts", "rule"]
 
-__all__ = ["BaselineLookup", "Case", "Ruling", "broken_parts", "rule"]
+State = Literal["asked", "unchanged", "not asked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,68 @@ class BaselineLookup:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlyStopped:
+    """What was asked of the questions of a threshold, in random order, until its verdict was clear.
+
+    Attributes:
+        states: by example id. An "unchanged" example has its passages and score of the baseline. Examples that cannot
+            be compared with the baseline have a state only where they were "not asked".
+        changed: number of examples that can be compared and are not known to be unchanged.
+        verdict: None where all of them were asked, so that the usual test decides.
+        drop: of the whole set, estimated from those that were asked; None where none was.
+        certain: whether a "pass" is certain whatever the others score.
+        level: of the test that a "fail" has passed, and of the usual test if all were asked.
+    """
+
+    states: Mapping[str, State]
+    changed: int
+    verdict: Literal["pass", "fail"] | None
+    drop: float | None = None
+    certain: bool = False
+    level: float = 1.0
+
+    @property
+    def clear(self) -> bool:
+        """Whether the verdict was clear before all were asked."""
+        return self.verdict is not None
+
+    @property
+    def asked(self) -> int:
+        """Number of changed examples that were asked."""
+        return Counter(self.states.values())["asked"]
+
+    @property
+    def unchanged(self) -> int:
+        """Number of examples that have their score of the baseline."""
+        return Counter(self.states.values())["unchanged"]
+
+    @property
+    def not_asked(self) -> int:
+        """Number of examples whose score is not known, as they were not asked."""
+        return Counter(self.states.values())["not asked"]
+
+    @property
+    def new(self) -> int:
+        """Number of these that cannot be compared."""
+        return self.not_asked - (self.changed - self.asked)
+
+    def reason(self, threshold: Threshold) -> str:
+        """Why no more questions were asked."""
+        max_drop = threshold.max_drop or 0.0
+        if self.verdict == "fail" and self.drop is not None:
+            larger = f"a drop of more than {max_drop:g}" if threshold.burden == "beyond" else "a drop"
+            how = f"drop about {self.drop:.3f}, allowed {max_drop:g}: {larger} is significant (level {self.level:.2g})"
+        elif self.certain:
+            how = f"the others cannot take the drop above the allowed {max_drop:g}"
+        else:
+            how = f"a drop above the allowed {max_drop:g} is excluded (level {threshold.alpha:.2g})"
+        return (
+            f"stopped early: {self.asked:,} of {self.changed:,} changed questions asked "
+            f"({self.unchanged:,} unchanged): {how}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Ruling:
     """A threshold, its score and the verdict.
 
@@ -74,7 +136,7 @@ class Ruling:
     drop: DropTest | None = None
     anchor: DropTest | None = None
     slices: tuple["Ruling", ...] = ()
-    early: "EarlyStopped | None" = None
+    early: EarlyStopped | None = None
 
     @property
     def stopped_early(self) -> bool:
@@ -85,14 +147,13 @@ class Ruling:
 class Case(NamedTuple):
     """A threshold to rule on: its score of the whole eval set, and the score's baseline.
 
-    `early` is for a threshold whose questions were asked until its verdict was clear; the score is then that of the
-    examples that are known.
+    With `early`, the score is that of the examples that are known.
     """
 
     score: Score
     threshold: Threshold
     baseline: BaselineLookup
-    early: "EarlyStopped | None" = None
+    early: EarlyStopped | None = None
 
 
 def rule(
@@ -113,23 +174,14 @@ def rule(
     """
     sliced = [case if isinstance(case, RagevalError) else _slices(case) for case in cases]
     slices = [each for found in sliced if not isinstance(found, RagevalError) for each in found]
-    tested = [
-        (each, each.compared)
-        for each in slices
-        if each.compared is not None
-        and each.threshold.max_drop is not None
-        and not (each.early and each.early.clear)
-    ]
-    anchored = [(each, each.anchored) for each in slices if each.anchored is not None]
     try:
-        drops = drop_tests([compared for _, compared in tested], tests=tests, apart=apart)
-        totals = drop_tests([compared for _, compared in anchored], tests=tests)
+        drops = iter(drop_tests([part for each in slices if (part := each.tested)], tests=tests, apart=apart))
+        totals = iter(drop_tests([part for each in slices if (part := each.anchored)], tests=tests))
     except InputError as error:
         return [error] * len(cases)
-    for (each, _), result in zip(tested, drops, strict=True):
-        each.drop = result
-    for (each, _), result in zip(anchored, totals, strict=True):
-        each.anchor = result
+    for each in slices:
+        each.drop = next(drops) if each.tested else None
+        each.anchor = next(totals) if each.anchored else None
     return [found if isinstance(found, RagevalError) else _ruling(found) for found in sliced]
 
 
@@ -146,11 +198,19 @@ class _Slice:
     anchored: Compared | None = None
     anchor: DropTest | None = None
     anchor_error: RagevalError | None = None
-    early: "EarlyStopped | None" = None
+    early: EarlyStopped | None = None
 
     @property
     def comparison(self) -> Comparison | None:
         return None if self.compared is None else self.compared.comparison
+
+    @property
+    def stopped(self) -> bool:
+        return self.early is not None and self.early.clear
+
+    @property
+    def tested(self) -> Compared | None:
+        return None if self.threshold.max_drop is None or self.stopped else self.compared
 
 
 def _slices(case: Case) -> list[_Slice] | RagevalError:
@@ -211,15 +271,18 @@ def _ruling(slices: Sequence[_Slice]) -> Ruling:
 
 
 def _ruled(each: _Slice) -> Ruling:
-    score, threshold = each.score, each.threshold
-    if score is None:
-        return Ruling(threshold, None, Verdict("error", str(each.error)))
+    verdict = Verdict("error", str(each.error)) if each.score is None else _verdict(each, each.score)
+    anchor = each.anchor if each.error is None else None
+    return Ruling(each.threshold, each.score, verdict, each.comparison, each.drop, anchor, early=each.early)
+
+
+def _verdict(each: _Slice, score: Score) -> Verdict:
+    threshold = each.threshold
     if each.baseline.updating and threshold.compares:
         bounded = verdict_on(score, _without_baseline(threshold))
         if bounded.status == "pass":
             bounded = replace(bounded, reason=f"{score:.3f} is the new baseline")
-        bounded = replace(bounded, warnings=(*bounded.warnings, *_below_anchor(score, each)))
-        return Ruling(threshold, score, bounded, anchor=each.anchor)
+        return replace(bounded, warnings=(*bounded.warnings, *_below_anchor(score, each)))
     error = each.error or each.anchor_error
     if error is not None:
         # A violated bound fails, whatever the baseline or the anchor.
@@ -227,26 +290,23 @@ def _ruled(each: _Slice) -> Ruling:
         bounds = replace(threshold, max_total_drop=None) if whole else _without_baseline(threshold)
         bounded = verdict_on(score, bounds, each.comparison, each.drop)
         if bounded.status == "fail":
-            bounded = replace(bounded, warnings=(*bounded.warnings, str(error)))
-        else:
-            bounded = Verdict("error", str(error))
-        return Ruling(threshold, score, bounded, each.comparison, each.drop, early=each.early)
+            return replace(bounded, warnings=(*bounded.warnings, str(error)))
+        return Verdict("error", str(error))
     if each.early is not None and each.early.clear and each.comparison is not None:
-        verdict = _stopped_early(score, threshold, each.comparison, each.early)
-        return Ruling(threshold, score, verdict, each.comparison, early=each.early)
+        return _stopped_early(score, threshold, each.comparison, each.early)
     verdict = verdict_on(score, threshold, each.comparison, each.drop, each.anchor)
     missing = (threshold.compares and each.comparison is None) or (
         threshold.max_total_drop is not None and each.anchor is None
     )
     if missing and each.baseline.required and verdict.status != "fail":
-        verdict = Verdict(
+        return Verdict(
             "error", f"{score.name}: {verdict.reason} (--rageval-require-baseline, the default under CI=true)"
         )
-    return Ruling(threshold, score, verdict, each.comparison, each.drop, each.anchor, early=each.early)
+    return verdict
 
 
 def _stopped_early(
-    score: Score, threshold: Threshold, comparison: Comparison, early: "EarlyStopped"
+    score: Score, threshold: Threshold, comparison: Comparison, early: EarlyStopped
 ) -> Verdict:
     verdict = Verdict(early.verdict or "pass", early.reason(threshold))
     if early.verdict == "fail":
@@ -263,15 +323,15 @@ def broken_parts(ruling: Ruling) -> set[str]:
         return set()
     if ruling.early is not None:
         return {"baseline"}
-    threshold = ruling.threshold
     parts = {
-        "bounds": _without_baseline(threshold),
-        "baseline": replace(threshold, min=None, max=None, max_total_drop=None),
+        "bounds": _without_baseline(ruling.threshold),
+        "baseline": replace(ruling.threshold, min=None, max=None, max_total_drop=None),
     }
-    verdicts = {
-        name: verdict_on(ruling.score, part, ruling.comparison, ruling.drop) for name, part in parts.items()
+    return {
+        name
+        for name, part in parts.items()
+        if verdict_on(ruling.score, part, ruling.comparison, ruling.drop).status == "fail"
     }
-    return {name for name, verdict in verdicts.items() if verdict.status == "fail"}
 
 
 def _without_baseline(threshold: Threshold) -> Threshold:
@@ -315,24 +375,19 @@ def _values(score: Score, tag: str) -> Sequence[Any]:
     if not found:
         known = sorted({name for outcome in score.outcomes for name in outcome.example.tags})
         listed = f"They have: {', '.join(known)}." if known else "They have no tags."
-        message = f"{score.spec}: no example has the tag by={tag!r}. {listed}"
-        raise InputError(message)
+        raise InputError(f"{score.spec}: no example has the tag by={tag!r}. {listed}")
     return [found[key] for key in sorted(found)]
 
 
 def _worst_first(ruling: Ruling) -> tuple[int, float, str]:
     """Sort key: the verdict, then how close the mean is to a bound."""
+    threshold, score = ruling.threshold, ruling.score
     margin = 0.0
-    if ruling.score is not None:
-        threshold = ruling.threshold
-        margins = []
-        if threshold.min is not None:
-            margins.append(ruling.score - threshold.min)
-        if threshold.max is not None:
-            margins.append(threshold.max - ruling.score)
-        if threshold.max_drop is not None and ruling.comparison is not None:
-            margins.append(threshold.max_drop - ruling.comparison.drop)
-        if threshold.max_total_drop is not None and ruling.anchor is not None:
-            margins.append(threshold.max_total_drop - ruling.anchor.comparison.drop)
-        margin = min(margins, default=float(ruling.score))
+    if score is not None:
+        since = None if ruling.anchor is None else ruling.anchor.comparison
+        drops = ((threshold.max_drop, ruling.comparison), (threshold.max_total_drop, since))
+        margins = [bound - found.drop for bound, found in drops if bound is not None and found is not None]
+        margins += [] if threshold.min is None else [score - threshold.min]
+        margins += [] if threshold.max is None else [threshold.max - score]
+        margin = min(margins, default=float(score))
     return WORST_FIRST.index(ruling.verdict.status), margin, str(ruling.threshold.where)

@@ -1,8 +1,8 @@
 """A threshold as the marker declares it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.stats.intervals import UNIT
@@ -14,31 +14,25 @@ ALPHA: Final = 0.05
 
 DROPS: Final = ("max_drop", "max_total_drop")
 
-BOUNDS: Final = ("min", "max", *DROPS, "max_lost")
-"""The keywords that can fail a test."""
+BOUNDS: Final = ("min", "max", *DROPS, "max_lost")  # the keywords that can fail a test
 
 LARGEST_DROP: Final = 0.5
-"""A `max_drop` above this share of the scale's width is a mistake."""
-
-LARGE_DROP: Final = 0.2
-"""A `max_drop` above this share of the scale's width is probably a mistake."""
+LARGE_DROP: Final = 0.2  # above these shares of the scale's width a `max_drop` is a mistake, or probably one
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Bounds on the mean of a score.
+    """Bounds on the mean of a score; None for no bound.
 
     Attributes:
         spec: the score's name, such as "recall@5".
-        min: lowest mean that passes; None for no bound.
-        max: highest mean that passes; None for no bound.
-        max_drop: largest drop of the mean below the baseline's, over the same examples; None for no bound.
-        max_total_drop: largest drop of the mean below the anchor's, which updates of the baseline keep; None for
-            no bound.
-        max_lost: largest number of examples that score less than in the baseline; None for no bound. A snapshot,
-            without a significance test.
+        min: lowest mean that passes.
+        max: highest mean that passes.
+        max_drop: largest drop of the mean below the baseline's, over the same examples.
+        max_total_drop: largest drop of the mean below the anchor's, which updates of the baseline keep.
+        max_lost: largest number of examples that score less than in the baseline, without a significance test.
         where: tags that limit it to a slice, such as `{"topic": "billing"}`.
-        by: a tag; the threshold holds for the slice of each of its values. None for no slices.
+        by: a tag; the threshold holds for the slice of each of its values.
         alpha: probability that the `max_drop` thresholds of a run fail though nothing got worse, in (0, 0.5]; and
             that those with `max_total_drop` do, in all runs that compare with one anchor.
         burden: what must be significant for `max_drop` and `max_total_drop` to fail: "drop", any drop; or
@@ -127,12 +121,7 @@ class Threshold:
     def parse(
         cls, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, optional: bool = False
     ) -> "Threshold":
-        """Read the arguments of the marker, or of `rageval.score`.
-
-        Args:
-            args: the score's name.
-            kwargs: the keywords.
-            optional: whether bounds may be missing, as in `rageval.score`.
+        """Read the arguments of the marker; or of `rageval.score`, where bounds are optional.
 
         Raises:
             InputError: a keyword is unknown or has a wrong value, or there is no bound.
@@ -141,31 +130,24 @@ class Threshold:
         form = f'{caller}("recall@5", min=0.75)'
         unknown = sorted(set(kwargs) - set(cls.words()))
         if unknown:
-            message = (
-                f"{caller} has no keyword {', '.join(map(repr, unknown))}. "
-                f"It knows: {', '.join(cls.words())}."
+            raise InputError(
+                f"{caller} has no keyword {', '.join(map(repr, unknown))}. It knows: {', '.join(cls.words())}."
             )
-            raise InputError(message)
         if len(args) != 1 or not isinstance(args[0], str):
-            message = f"{caller} wants the name of one score, found {args!r}. Write {form}."
-            raise InputError(message)
+            raise InputError(f"{caller} wants the name of one score, found {args!r}. Write {form}.")
         spec = args[0]
         words = {word: value for word, value in kwargs.items() if value is not None}
         call = f"{caller}({spec!r})"
-        _check_bounds(call, words)
         if words.keys().isdisjoint(BOUNDS) and ("by" in words or not optional):
-            message = f"{call} bounds nothing: give {', '.join(BOUNDS[:-1])} or {BOUNDS[-1]}, as in {form}."
-            raise InputError(message)
-        _check_drop_test(call, words)
-        _check_lost(call, words)
-        _check_texts(call, words)
+            raise InputError(
+                f"{call} bounds nothing: give {', '.join(BOUNDS[:-1])} or {BOUNDS[-1]}, as in {form}."
+            )
+        if problem := next(_problems(words), ""):
+            raise InputError(f"{call}: {problem}")
         return cls(spec, **(words | {"where": dict(words.get("where", {}))}))
 
     def check_scale(self, scale: tuple[float, float] | None) -> None:
-        """Refuse bounds that no score can violate, or none can keep.
-
-        Args:
-            scale: the lowest and the highest value of the score; None where its plugin declares none.
+        """Refuse bounds that no score on the scale (None: not declared) can violate, or none can keep.
 
         Raises:
             InputError: `min` or `max` is not on the scale, or an allowed drop exceeds half of its width, as a
@@ -174,31 +156,28 @@ class Threshold:
         """
         if scale is None:
             if self.strict:
-                message = (
+                raise InputError(
                     f"{self.spec}: strict=True excludes a drop, and the scale of this score is not declared.\n"
                     "Its plugin declares it by registry.add_score(…, scale=(lowest, highest)); or leave strict out."
                 )
-                raise InputError(message)
             return
         low, high = scale
         for word, bound in (("min", self.min), ("max", self.max)):
             if bound is not None and not low <= bound <= high:
                 remedy = _percentage(word, bound, scale, 2) or f"Give {word} between them"
-                message = (
+                raise InputError(
                     f"{self.spec}: {word}={bound:g} is not on the score's scale, which goes from {low:g} to {high:g}.\n"
                     f"{remedy}."
                 )
-                raise InputError(message)
         width = high - low
         for word, drop in self._drops():
             if drop > LARGEST_DROP * width:
                 remedy = _percentage(word, drop, scale, 1)
                 remedy = remedy or f"Give a {word} that would matter, such as {0.02 * width:g}"
-                message = (
+                raise InputError(
                     f"{self.spec}: {word}={drop:g} allows the mean to lose more than half of its scale, which "
                     f"goes from {low:g} to {high:g}.\n{remedy}."
                 )
-                raise InputError(message)
 
     def doubts(self, scale: tuple[float, float] | None) -> tuple[str, ...]:
         """Warnings about bounds that are probably not meant; `scale` as for `check_scale`."""
@@ -223,89 +202,81 @@ def _percentage(word: str, bound: float, scale: tuple[float, float], lowest: flo
     return f"For {bound:g}% write {word}={bound / 100:g}" if is_percentage else ""
 
 
-def _check_bounds(call: str, words: Mapping[str, Any]) -> None:
-    for word in ("min", "max", *DROPS):
-        if word in words and not _is_number(words[word]):
-            _refuse(call, f"{word}={words[word]!r} is not a number.")
-    if "min" in words and "max" in words and words["min"] > words["max"]:
-        _refuse(call, f"min={words['min']} is above max={words['max']}.")
-    for word, below in zip(DROPS, ("baseline", "anchor"), strict=True):
-        if words.get(word, 0) < 0:
-            _refuse(
-                call,
-                f"{word}={words[word]} is below 0.\n"
-                f"It is how far the mean may fall below the {below}, such as {word}=0.02.",
-            )
-
-
-def _check_drop_test(call: str, words: Mapping[str, Any]) -> None:
-    alpha, strict = words.get("alpha", ALPHA), words.get("strict", False)
-    if not _is_number(alpha) or not 0 < alpha <= 0.5:  # noqa: PLR2004 - above, a false alarm is likelier than not
-        _refuse(call, f"alpha={alpha!r} must be above 0 and at most 0.5.")
-    if not isinstance(strict, bool):
-        _refuse(call, f"strict={strict!r} is neither True nor False.")
-    for word, values in (("burden", ("drop", "beyond")), ("inconclusive", ("warn", "fail"))):
-        if word in words and words[word] not in values:
-            _refuse(call, f"{word}={words[word]!r} is neither {values[0]!r} nor {values[1]!r}.")
-    if "cluster" in words and not (isinstance(words["cluster"], str) and words["cluster"]):
-        _refuse(call, f'cluster={words["cluster"]!r} is not the name of a tag, such as cluster="document".')
-    if "max_drop" not in words:
-        how = (
-            ("strict",)
-            if "max_total_drop" in words
-            else ("alpha", "burden", "strict", "inconclusive", "cluster")
-        )
-        for word in [word for word in how if word in words]:
-            _refuse(call, f"{word} says how max_drop is tested, and there is no max_drop.")
-    if strict:
-        _check_strict(call, words)
-
-
-def _check_strict(call: str, words: Mapping[str, Any]) -> None:
-    without_effect = () if "max_total_drop" in words else ("burden", "inconclusive", "cluster")
-    for word in [word for word in without_effect if word in words]:
-        _refuse(
-            call,
-            f"{word} has no effect with strict=True, which fails unless a drop of max_drop is excluded.\n"
-            f"Leave out {word} or strict.",
-        )
-    if words["max_drop"] == 0:
-        _refuse(
-            call,
-            "no number of examples excludes every drop above 0.\n"
-            "With strict=True give a max_drop that would matter, such as 0.02.",
-        )
-
-
-def _check_lost(call: str, words: Mapping[str, Any]) -> None:
-    number, tolerance = words.get("max_lost", 0), words.get("tolerance", 0.0)
-    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        _refuse(call, f"max_lost={number!r} is not a number of examples, such as max_lost=0.")
-    if not _is_number(tolerance) or tolerance < 0:
-        _refuse(call, f"tolerance={tolerance!r} is not a number of at least 0.")
-    if "tolerance" in words and "max_lost" not in words:
-        _refuse(call, "tolerance says which examples count for max_lost, and there is no max_lost.")
-
-
-def _check_texts(call: str, words: Mapping[str, Any]) -> None:
-    """Check slices, comparator, label and order."""
-    if not isinstance(words.get("where", {}), Mapping):
-        _refuse(
-            call, f'where={words["where"]!r} is not a dict of tags, such as where={{"topic": "billing"}}.'
-        )
-    if not isinstance(words.get("by", ""), str):
-        _refuse(call, f'by={words["by"]!r} is not the name of a tag, such as by="topic".')
-    for word in ("comparator", "label"):
-        if word in words and not (isinstance(words[word], str) and words[word].strip()):
-            _refuse(call, f'{word}={words[word]!r} names no comparison, such as "judge or em" or "f1>=0.5".')
-    if words.get("order", "rank") not in ("rank", "random"):
-        _refuse(call, f'order={words["order"]!r} is neither "rank" nor "random".')
-
-
-def _refuse(call: str, problem: str) -> NoReturn:
-    raise InputError(f"{call}: {problem}")
-
-
 def _is_number(value: Any) -> bool:
     """Whether it is a number, and neither NaN nor a truth value."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value == value  # noqa: PLR0124
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+VALUES: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
+    *((word, _is_number, "is not a number") for word in ("min", "max", *DROPS)),
+    *(
+        (
+            word,
+            lambda drop: drop >= 0,
+            f"is below 0.\nIt is how far the mean may fall below the {below}, such as {word}=0.02",
+        )
+        for word, below in zip(DROPS, ("baseline", "anchor"), strict=True)
+    ),
+    # Above, a false alarm is likelier than not.
+    ("alpha", lambda alpha: _is_number(alpha) and 0 < alpha <= 0.5, "must be above 0 and at most 0.5"),  # noqa: PLR2004
+    ("strict", lambda strict: isinstance(strict, bool), "is neither True nor False"),
+    ("burden", ("drop", "beyond").__contains__, "is neither 'drop' nor 'beyond'"),
+    ("inconclusive", ("warn", "fail").__contains__, "is neither 'warn' nor 'fail'"),
+    ("cluster", _is_text, 'is not the name of a tag, such as cluster="document"'),
+    (
+        "max_lost",
+        lambda number: type(number) is int and number >= 0,
+        "is not a number of examples, such as max_lost=0",
+    ),
+    ("tolerance", lambda number: _is_number(number) and number >= 0, "is not a number of at least 0"),
+    (
+        "where",
+        lambda tags: isinstance(tags, Mapping),
+        'is not a dict of tags, such as where={"topic": "billing"}',
+    ),
+    ("by", lambda tag: isinstance(tag, str), 'is not the name of a tag, such as by="topic"'),
+    *(
+        (word, _is_text, 'names no comparison, such as "judge or em" or "f1>=0.5"')
+        for word in ("comparator", "label")
+    ),
+    ("order", ("rank", "random").__contains__, 'is neither "rank" nor "random"'),
+)
+"""What the value of a keyword has to fulfil, and what is wrong with one that does not; the first that fails counts."""
+
+
+def _problems(words: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the keywords that are set; only the first problem is sure to be one."""
+    for word, fits, problem in VALUES:
+        if word in words and not fits(words[word]):
+            yield f"{word}={words[word]!r} {problem}."
+    if "min" in words and "max" in words and words["min"] > words["max"]:
+        yield f"min={words['min']} is above max={words['max']}."
+    if "tolerance" in words and "max_lost" not in words:
+        yield "tolerance says which examples count for max_lost, and there is no max_lost."
+    yield from _test_problems(words)
+
+
+def _test_problems(words: Mapping[str, Any]) -> Iterator[str]:
+    """Keywords of a test that is not made, or in which they have no effect."""
+    testing = (
+        ["strict"] if "max_total_drop" in words else ["alpha", "burden", "strict", "inconclusive", "cluster"]
+    )
+    for word in testing if "max_drop" not in words else ():
+        if word in words:
+            yield f"{word} says how max_drop is tested, and there is no max_drop."
+    if words.get("strict"):
+        for word in () if "max_total_drop" in words else ("burden", "inconclusive", "cluster"):
+            if word in words:
+                yield (
+                    f"{word} has no effect with strict=True, which fails unless a drop of max_drop is excluded.\n"
+                    f"Leave out {word} or strict."
+                )
+        if words["max_drop"] == 0:
+            yield (
+                "no number of examples excludes every drop above 0.\n"
+                "With strict=True give a max_drop that would matter, such as 0.02."
+            )

@@ -1,4 +1,4 @@
-"""The verdict on a score: is it within the bounds of its threshold, and in what words is that said?"""
+"""The verdict on a score: whether it is within the bounds of its threshold, and the reason in words."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -30,14 +30,12 @@ WORST_FIRST: Final[tuple[Status, ...]] = ("error", "fail", "inconclusive", "pass
 ROUNDING: Final = 1e-12
 """The mean of n equal numbers can differ from them in the last bit, which is no regression."""
 
-IDS: Final = 10
-"""Number of examples without a score whose ids are listed."""
+IDS: Final = 10  # number of examples without a score whose ids are listed
 
 FEW_CLUSTERS: Final = 20
 """With fewer clusters the test of a drop has little power, and its level is only approximate."""
 
-REASONS: Final = 3
-"""Number of different reasons for a missing score that are listed."""
+REASONS: Final = 3  # number of different reasons for a missing score that are listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,25 +78,24 @@ def verdict_on(
 
     Returns:
         `fail` where a bound is violated: `max_drop` or `max_total_drop` by a drop that is larger and significant,
-        or with `strict` by one that is not excluded. `inconclusive` where a larger drop is not significant, which
-        is `fail` with `inconclusive="fail"`.
+        or with `strict` by one that is not excluded. A larger drop that is not significant is `inconclusive`, or
+        `fail` with `inconclusive="fail"`.
     """
     verdict = _verdict(score, threshold, comparison, drop, anchor)
     warnings = list(verdict.warnings)
     if verdict.status != "fail":
         warnings += (text for _, text in _beyond(score, threshold, "retriever", "run"))
-        warnings += unseen_drop(score, threshold, comparison)
-    if drop is not None:
-        warnings += _doubts(drop, verdict.status)
-    warnings += _within_spread(score, threshold, comparison)
-    warnings += _uneven(score, comparison)
+    compared = [(threshold, comparison, drop, verdict.status)]
     if anchor is not None:
         total = threshold.since_anchor(0)
+        compared.append((total, anchor.comparison, anchor, _on_drop(score, total, anchor).status))
+    for bounds, against, test, status in compared:
         if verdict.status != "fail":
-            warnings += unseen_drop(score, total, anchor.comparison)
-        warnings += _doubts(anchor, _on_drop(score, total, anchor).status)
-        warnings += _within_spread(score, total, anchor.comparison)
-        warnings += _uneven(score, anchor.comparison)
+            warnings += unseen_drop(score, bounds, against)
+        if test is not None:
+            warnings += _doubts(test, status)
+        warnings += _within_spread(score, bounds, against)
+        warnings += _uneven(score, against)
     return replace(verdict, warnings=tuple(warnings))
 
 
@@ -109,27 +106,32 @@ def _verdict(
     drop: DropTest | None,
     anchor: DropTest | None,
 ) -> Verdict:
-    below = threshold.min is not None and score < threshold.min - ROUNDING
-    above = threshold.max is not None and score > threshold.max + ROUNDING
-    violated, brief = [], []
-    if threshold.min is not None and below:
-        violated.append(f"{_digits(score, threshold.min)} is below the minimum {threshold.min:g}")
-        brief.append(f"{_digits(score, threshold.min)} < {threshold.min:g}")
-    if threshold.max is not None and above:
-        violated.append(f"{_digits(score, threshold.max)} is above the maximum {threshold.max:g}")
-        brief.append(f"{_digits(score, threshold.max)} > {threshold.max:g}")
-    listed = {"min": below, "max": above}
+    violated = {}
+    for word, bound, how, sign in _sides(threshold):
+        if _is_beyond(float(score), word, bound):
+            shown = _digits(score, bound)
+            violated[word] = f"{shown} is {how} {bound:g}", f"{shown} {sign} {bound:g}"
     for word, text in _beyond(score, threshold, "retriever"):
-        if not listed[word]:
-            violated.append(text)
-            brief.append(f"{word} is broken where the retriever failed")
+        violated.setdefault(word, (text, f"{word} is broken where the retriever failed"))
     dropped = _on_baseline(score, threshold, comparison, drop, anchor)
     if not violated:
         return dropped
     if dropped.status == "fail":
-        violated.append(dropped.reason)
-        brief.append(dropped.brief)
-    return Verdict("fail", "; ".join(violated), dropped.warnings, "; ".join(brief))
+        violated["baseline"] = dropped.reason, dropped.brief
+    reasons, briefs = zip(*violated.values(), strict=True)
+    return Verdict("fail", "; ".join(reasons), dropped.warnings, "; ".join(briefs))
+
+
+def _sides(threshold: Threshold) -> Iterator[tuple[str, float, str, str]]:
+    """The bounds that are set: name and value, and how a mean beyond it is described."""
+    if threshold.min is not None:
+        yield "min", threshold.min, "below the minimum", "<"
+    if threshold.max is not None:
+        yield "max", threshold.max, "above the maximum", ">"
+
+
+def _is_beyond(mean: float, word: str, bound: float) -> bool:
+    return mean < bound - ROUNDING if word == "min" else mean > bound + ROUNDING
 
 
 def uncounted(score: Score) -> Iterator[str]:
@@ -145,12 +147,10 @@ def _beyond(score: Score, threshold: Threshold, *causes: Cause) -> Iterator[tupl
     lacking = score.lacking(*causes)
     if not lacking:
         return
-    bounds = (("min", "below the minimum", threshold.min), ("max", "above the maximum", threshold.max))
-    for (word, how, bound), worst in zip(bounds, score.reach, strict=True):
-        if bound is None:
-            continue
+    for word, bound, how, _ in _sides(threshold):
+        worst = score.reach[word == "max"]
         mean = score.counting(worst, *causes)
-        if (mean < bound - ROUNDING) if word == "min" else (mean > bound + ROUNDING):
+        if _is_beyond(mean, word, bound):
             text = f"{_excluded(lacking)}; were each of them {worst:g}, it would be {_digits(mean, bound)}"
             yield word, f"{score:.3f} is {text}, {how} {bound:g}"
 
@@ -269,17 +269,15 @@ def _within_spread(score: Score, threshold: Threshold, comparison: Comparison | 
     """Warnings about bounds that are closer to the mean over repeated runs than its standard error."""
     runs = len(score.repeats) + 1
     spread = (score.spread or 0.0) / sqrt(runs)
-    now = float(score)
-    bounds = [("min", threshold.min, now), ("max", threshold.max, now)]
+    bounds = [(f"{word} {bound:g}", bound, float(score)) for word, bound, _, _ in _sides(threshold)]
     if threshold.max_drop is not None and comparison is not None:
-        before, lost = comparison.mean, comparison.drop
         word = "max_drop" if comparison.before.pin is None else "max_total_drop"
-        bounds.append((word, before - threshold.max_drop, before - lost))
-    for word, bound, mean in bounds:
-        if bound is not None and abs(mean - bound) < spread:
-            at = f" {bound:g}" if word in ("min", "max") else f" ({bound:.3f})"
+        bound = comparison.mean - threshold.max_drop
+        bounds.append((f"{word} ({bound:.3f})", bound, comparison.mean - comparison.drop))
+    for name, bound, mean in bounds:
+        if abs(mean - bound) < spread:
             yield (
-                f"{word}{at} is {abs(mean - bound):.3f} from {mean:.3f}, and means of {runs} runs differ by "
+                f"{name} is {abs(mean - bound):.3f} from {mean:.3f}, and means of {runs} runs differ by "
                 f"{spread:.3f}: the next one may be on the other side"
             )
 

@@ -201,7 +201,13 @@ class Client:
 
         try:
             if self._connection is None:
-                self._connection = Connection(address, credentials, timeout_s=self._timeout_s)
+                self._connection = Connection(
+                    address,
+                    credentials,
+                    timeout_s=self._timeout_s,
+                    # What the environment has for OpenAI's library is not for the server of a judge.
+                    environment=self._server.role == "generator",
+                )
                 methods = self._api.method(self._connection.client)
                 # Kept, since each look-up wraps all methods of the library anew.
                 self._create = methods.with_raw_response.create

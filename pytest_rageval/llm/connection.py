@@ -2,6 +2,7 @@
 
 import base64
 import logging
+import os
 import re
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -25,6 +26,8 @@ DEPLOYMENT: Final = "/openai/deployments/"
 SIGNED: Final = "eyJ"
 """How a token of Microsoft Entra begins: JSON in Base64. A key has no such form."""
 
+KEPT: Final = {"content-type", "content-length", "host"}  # headers that each request needs
+
 LIBRARIES: Final = ("openai", "httpx", "httpcore")
 """Prefixes of the loggers that log requests; httpx2 and httpcore2 are among them."""
 
@@ -35,13 +38,17 @@ QUERY: Final = re.compile(r"(?<=://)([^\s?'\"]*)\?[^\s'\"]*")
 class Connection:
     """A client that repeats nothing, follows no redirect, and logs no secret.
 
-    A login replaces the key: both use the same header. The timeout is for a whole reply.
+    A login replaces the key: both use the same header. The timeout is for a whole reply. Without `environment` the
+    headers that the library takes from its own variables (`OPENAI_CUSTOM_HEADERS`, `OPENAI_ORG_ID` …) are not sent.
     """
 
-    def __init__(self, address: str, credentials: Credentials, *, timeout_s: float) -> None:
+    def __init__(
+        self, address: str, credentials: Credentials, *, timeout_s: float, environment: bool = True
+    ) -> None:
         query = credentials.query
         self._credentials = credentials
         self._of_deployment = DEPLOYMENT in address
+        self._unwanted = () if environment else _headers_of_environment()
         self.client = openai.AsyncOpenAI(
             base_url=address,
             api_key=NO_KEY,
@@ -64,6 +71,9 @@ class Connection:
 
     async def _authorize(self, request: httpx2.Request) -> None:
         """Put the login or the key into the headers of a request."""
+        for name in self._unwanted:
+            request.headers.pop(name, None)
+        request.headers.setdefault("Authorization", f"Bearer {NO_KEY}")
         api_key, login = self._credentials.api_key, self._credentials.login
         if login is not None:
             sent = base64.b64encode(login.reveal().encode(errors="surrogateescape")).decode()
@@ -81,6 +91,13 @@ class Connection:
         for logger in self._loggers:
             logger.removeFilter(self._filter)
         await self.client.close()
+
+
+def _headers_of_environment() -> tuple[str, ...]:
+    """Return the names of the headers that the library takes from the environment, as it reads them."""
+    lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
+    custom = (line.partition(":")[0].strip() for line in lines if ":" in line)
+    return ("OpenAI-Organization", "OpenAI-Project", *(name for name in custom if name.lower() not in KEPT))
 
 
 class _Bounded(httpx2.AsyncByteStream):

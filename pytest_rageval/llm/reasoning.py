@@ -7,13 +7,9 @@ __all__ = ["without_reasoning"]
 
 _TAGS: Final = "think|thinking|thought|reasoning|seed:think"
 _BLANK: Final = re.compile(r"\s*")
-_OPENED: Final = re.compile(
-    rf"(?: [<\[] (?:{_TAGS}) (?:\s[^<>]{{0,200}})? [>\]] | ◁ (?:{_TAGS}) ▷ )", re.IGNORECASE | re.VERBOSE
-)
-_CLOSING: Final = rf"(?: [<\[] /(?:{_TAGS}) \s{{0,9}} [>\]] | ◁ /(?:{_TAGS}) ▷ )"
-_CLOSED: Final = re.compile(
-    rf"""(?<! ["'`“‘] ) {_CLOSING} | {_CLOSING} (?! ["'`”’] )  # not in quotes""", re.IGNORECASE | re.VERBOSE
-)
+_OPENED: Final = re.compile(rf"[<\[◁](?:{_TAGS})(?:\s[^<>]{{0,200}})?[>\]▷]", re.IGNORECASE)
+_CLOSED: Final = re.compile(rf"[<\[◁]/(?:{_TAGS})\s{{0,9}}[>\]▷]", re.IGNORECASE)
+_QUOTES: Final = frozenset("\"'`“”‘’")
 
 _CHANNEL: Final = re.compile(
     r"(?: <\|start\|> \s* assistant \s* )? <\|channel\|> \s* (\w+) [^<]{0,200} "
@@ -48,12 +44,21 @@ def without_reasoning(text: str) -> str:
     while True:
         blank = _BLANK.match(text, at)
         opened = _OPENED.match(text, blank.end() if blank else at)
-        closed = _CLOSED.search(text, opened.end() if opened else at)
+        closed = _closing_tag(text, opened.end() if opened else at)
         if opened and not closed:
             return ""
         if not closed or (not opened and _OPENED.search(text, at, closed.start())):
             return text[at:].strip()
         at = closed.end()
+
+
+def _closing_tag(text: str, at: int) -> re.Match[str] | None:
+    """The first closing tag from here on that is not between quotes."""
+    for found in _CLOSED.finditer(text, at):
+        around = text[found.start() - 1 : found.start()], text[found.end() : found.end() + 1]
+        if not _QUOTES.issuperset(around):
+            return found
+    return None
 
 
 def _final_message(text: str) -> str | None:

@@ -205,7 +205,7 @@ class EmbeddedServer(_Connected):
     key_command = ()
     pace: Pace | None = None
     limits = NO_LIMITS
-    label = "this machine"
+    label = "embedded model"
 
     # A name without the port, which changes, and with the thread count, which changes replies.
     base_url = f"embedded:threads={THREADS}"

@@ -10,18 +10,14 @@ from pytest_rageval.model import Document, Gold, Ranking, Span
 
 __all__ = ["SHARE", "GoldMatch", "files_named", "ideal_labels", "normal_path", "overlap"]
 
-SHARE: Final = 0.5
-"""Of a gold passage that has to be retrieved for it to be found."""
-
-RUN: Final = 8
-"""Words in a row that two texts on one topic do not share by chance."""
+SHARE: Final = 0.5  # of a gold passage that has to be retrieved for it to be found
+RUN: Final = 8  # words in a row that two texts on one topic do not share by chance
 
 ROUNDING: Final = 1e-9
 
 Evidence = Literal["id", "same text", "span", "text"]
 """The same id, equal words, offsets in one file, words in common."""
-STRENGTH: Final[tuple[Evidence, ...]] = ("id", "same text", "span", "text")
-"""The strongest first."""
+STRENGTH: Final[tuple[Evidence, ...]] = ("id", "same text", "span", "text")  # the strongest first
 
 Part = tuple[float, float]
 
@@ -52,10 +48,10 @@ class Found(NamedTuple):
 
 
 class GoldMatch:
-    """A ranking compared with the gold passages of its query.
+    """A ranking of n documents compared with the gold passages of its query; those of grade 0 are ignored.
 
-    A gold passage is found at the rank where the documents so far hold at least `share` of it, by `overlap`: one
-    document that holds it or most of it, or several that hold parts. It is credited once, at that rank.
+    A gold passage is found at the rank where the documents so far hold at least `share`, in (0, 1], of it, by
+    `overlap`: one document that holds it or most of it, or several that hold parts. It is credited once, at that rank.
 
     A document with which several passages are found counts as that many documents, and later ones move down: a long
     chunk scores as the short ones that it contains. Recall@k is then the share of the gold passages that the first k
@@ -64,11 +60,6 @@ class GoldMatch:
     The source of a passage is compared with those of all documents of the ranking (`files_named`): the file with this
     path counts, otherwise the one whose path has this end. Where several paths have it, the source is ambiguous and
     the passage is not found. Both are counted, since another file of the corpus may be meant.
-
-    Args:
-        ranking: n documents.
-        gold: the judged passages of the query; those of grade 0 are ignored.
-        share: of a passage, in (0, 1].
     """
 
     def __init__(self, ranking: Ranking, gold: Sequence[Gold], share: float = SHARE) -> None:
@@ -79,10 +70,7 @@ class GoldMatch:
 
     @cached_property
     def labels(self) -> list[int]:
-        """The grades found, in rank order; 0 for a document with which nothing was found.
-
-        At least n integers ≥ 0: a document with which m > 1 passages are found has m, highest first.
-        """
+        """The grades found, in rank order, 0 for a document with none; those of one with several, highest first."""
         if self._by_id is not None:
             return self._by_id
         grades: list[list[int]] = [[] for _ in self._ranking]
@@ -98,10 +86,7 @@ class GoldMatch:
 
     @cached_property
     def positions(self) -> list[tuple[int, ...]]:
-        """The gold passages that each document is, or is a part of, by position in `gold`, from 0.
-
-        Only passages that are found count.
-        """
+        """The gold passages, of those that are found, that each document is or is a part of, by position from 0."""
         return [
             tuple(position for position, found in enumerate(self._found) if rank in found.documents)
             for rank in range(len(self._ranking))
@@ -111,8 +96,7 @@ class GoldMatch:
     def counts(self) -> dict[str, int]:
         """The numbers of passages found by overlap of spans or texts, or by the end of a path.
 
-        Ids, equal texts and whole paths are not counted. Passages of ambiguous source were not found, but would have
-        been in one of the files.
+        Passages of ambiguous source were not found, but would have been in one of the files.
         """
         if self._by_id is not None:
             return {}

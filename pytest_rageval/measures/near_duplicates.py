@@ -19,11 +19,9 @@ _WORD: Final = re.compile(rf"[{COMMON_UNSPACED}]|[^\W_{COMMON_UNSPACED}]+")
 
 Runs = frozenset[tuple[str, ...]]
 
-RUN: Final = 3
-"""Words of a run."""
+RUN: Final = 3  # words of a run
 THRESHOLD: Final = 0.35
-FEWEST: Final = 20
-"""The smallest divisor of a share, for short texts."""
+FEWEST: Final = 20  # the smallest divisor of a share, for short texts
 
 SAME_QUESTION: Final = 0.6
 """Of the three-word runs. Questions are short and begin alike, so they share more than passages do: at 0.6 a word may
@@ -56,14 +54,11 @@ def runs(text: str, length: int) -> frozenset[tuple[str, ...]]:
 def shared_runs(a: str, b: str) -> float:
     """Return the share of three-word runs that the shorter of two texts has in common with the longer.
 
-    `|A ∩ B| / min(|A|, |B|)` with A and B the sets of runs of three words next to each other. Words are letters and
-    digits of any script, without case and punctuation; in scripts without spaces a character is a word.
+    `|A ∩ B| / min(|A|, |B|)` with A and B the sets of runs of three words (`words`) next to each other; 1.0 for equal
+    words, 0.0 where a text has none.
 
     Many long texts contain a short one by a common phrase. So where the shorter has fewer than 20 runs, the divisor
     is 20, or the number of runs of the longer if that is below 20. A text of one or two words is a single run.
-
-    Returns:
-        A number in [0, 1], the same for (b, a); 1.0 for equal words, 0.0 where a text has none.
 
     Source: Broder (1997), "On the resemblance and containment of documents".
 
@@ -96,13 +91,10 @@ def _runs_of(text: str) -> Runs:
 
 
 def similar_questions(questions: Sequence[str], threshold: float = SAME_QUESTION) -> list[list[int]]:
-    """Return groups of questions, each of which is a near-duplicate of another of its group.
+    """Return groups of questions, each of which is a near-duplicate of another of its group, by their positions.
 
     A pair that reaches the threshold shares one of the rarest runs of each question, so only questions that share one
     of these are compared (prefix filtering), and only while they are in different groups.
-
-    Returns:
-        The positions of the questions of each group, in order; groups by their first question.
 
     Source: Chaudhuri et al. (2006), "A primitive operator for similarity joins in data cleaning".
 

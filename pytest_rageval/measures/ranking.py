@@ -91,7 +91,6 @@ def hit(labels: Labels, ideal: Labels, k: int) -> Scores:  # noqa: ARG001
 
 
 Measure = Callable[[Labels, Labels, int], Scores]
-
 MEASURES: Final[Mapping[str, Measure]] = {
     "recall": recall,
     "precision": precision,
@@ -136,9 +135,7 @@ REMEDY: Final = (
 def usefulness(
     name: str, labels: Mapping[str, Mapping[str, float]], k: int | None, *, graded: bool = False
 ) -> Scores:
-    """Score rankings by the labels of their passages.
-
-    With labels l_1 … l_n in rank order:
+    """Score rankings by the labels l_1 … l_n of their passages, in rank order.
 
     - p: `Σ_{i≤k} l_i / k`, the mean label of the top k, also where fewer came back;
     - recall: `Σ_{i≤k} l_i / Σ_i l_i`; at full depth it equals hit;
@@ -149,13 +146,13 @@ def usefulness(
 
     Args:
         name: one of `LABEL_MEASURES`.
-        labels: by query, the label of each retrieved passage by its name, in rank order. True and False are 1 and 0.
+        labels: by query, the label of each retrieved passage by its name. True and False are 1 and 0.
         k: the cut-off, at least 1. None is the whole ranking: p then divides by the number of passages.
         graded: whether labels may lie between 0 and 1.
 
     Returns:
-        One score in [0, 1] a query, in the order of `labels`; their mean is eRAG. A query whose ranking is empty, or
-        holds no label above 0, scores 0.
+        One score in [0, 1] a query; their mean is eRAG. A query whose ranking is empty, or holds no label above 0,
+        scores 0.
 
     Raises:
         InputError: a label is outside [0, 1] or not a number; it lies between 0 and 1 and `graded` is not given; or

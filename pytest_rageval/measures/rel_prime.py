@@ -84,18 +84,15 @@ def rel_prime(  # noqa: PLR0913 - six sets are what the method is about
     listed: Collection[Hashable],
     seen: Collection[Hashable] | None = None,
 ) -> RelPrime:
-    """Compare the output of a generator with its prompt.
+    """Compare the output of a generator with its prompt; repeated elements count once everywhere.
 
-    Repeated elements count once everywhere; a passage that stands at two positions of the prompt is one passage.
-
-    That an answer occurs in a passage means that one of its aliases does, as whole contiguous tokens in normal form:
+    An answer occurs in a passage where one of its aliases does, as whole contiguous tokens in normal form:
     `answers.overlap.containment`.
 
     Args:
         relevant: the relevant passages of the query, by any names; Rel of passages.
         prompt: the names of the passages in the prompt, in the order shown.
-        cited: the positions in the prompt that the answer cites, from 1. Others, 0 and negative ones among them, are
-            hallucinated.
+        cited: the positions in the prompt that the answer cites, from 1. All others are hallucinated.
         wanted: the answers that are right, by any names; Rel of answers.
         shown: those of them that occur in a relevant passage of the prompt, or in any passage of it where relevant
             ones are not known; Rel' of answers.

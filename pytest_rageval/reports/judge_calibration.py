@@ -72,7 +72,10 @@ def agreement_with_people(calibration: Calibration) -> dict[str, Any]:
         "n": len(calibration.compared),
         "unscored": calibration.unscored,
         "undecided": calibration.undecided,
-        "agreement": {name: _estimate(estimate) for name, estimate in calibration.measured.items()},
+        "agreement": {
+            name: estimate and {"value": estimate.value, "ci95": [estimate.low, estimate.high]}
+            for name, estimate in calibration.measured.items()
+        },
         "people": people
         and {
             "annotators": people.annotators,
@@ -110,12 +113,7 @@ def calibration_lines(entry: Mapping[str, Any]) -> list[str]:
 
 
 def calibration_failure(ruling: CalibrationRuling, *, limit: int | None) -> list[str]:
-    """The failure of a bound: the agreement, and the items on which the judge differs from people.
-
-    Args:
-        ruling: that failed.
-        limit: show at most this many items; None for all.
-    """
+    """The failure of a bound: the agreement, and at most `limit` items on which the judge differs from people."""
     calibration = ruling.calibration
     lines = wrapped(f"judge against people: {ruling.reason}", 2)
     for line in calibration_lines(agreement_with_people(calibration)):
@@ -148,10 +146,6 @@ def _item(one: LabelledVerdict, scale: Scale) -> Iterator[str]:
     else:
         yield from field_lines("reference", item.references, separator=" | ")
         yield from field_lines("prediction", [item.prediction])
-
-
-def _estimate(estimate: Estimate | None) -> dict[str, Any] | None:
-    return None if estimate is None else {"value": estimate.value, "ci95": [estimate.low, estimate.high]}
 
 
 def _with_interval(found: Mapping[str, Any] | None) -> str:

@@ -17,8 +17,7 @@ __all__ = ["WIDTH", "aligned", "field_lines", "width", "wrapped"]
 WIDTH: Final = 80
 LABEL: Final = 12
 
-width: Final = ContextVar("width", default=WIDTH)
-"""The number of columns that texts are wrapped to."""
+width: Final = ContextVar("width", default=WIDTH)  # the number of columns that texts are wrapped to
 
 PAD: Final = "\x00"
 """Stands behind a character that is two columns wide: then the length of a text is its width."""

@@ -28,16 +28,12 @@ from pytest_rageval.reports.terminal import (
 
 __all__ = ["LONGEST", "markdown_report"]
 
-LONGEST: Final = 60_000
-"""Characters of a report: GitHub takes a comment of 65,536, and other hosts more."""
+LONGEST: Final = 60_000  # characters of a report: GitHub takes a comment of 65,536, and other hosts more
 
+# Parts of these, so that there is room for the lost questions, and of one folded block.
 LONGEST_TABLE: Final = 30_000
 LONGEST_WARNINGS: Final = 6_000
-"""Parts of these, so that there is room for the lost questions."""
-
 LONGEST_BLOCK: Final = 8_000
-"""Characters of one folded block."""
-
 MORE: Final = "the HTML report shows them"
 
 
@@ -97,7 +93,10 @@ def _folded(document: Mapping[str, Any]) -> Iterator[str]:
             yield _details(f"{MARKS[test['outcome']]} {_named(test['nodeid'])}", test["message"].splitlines())
         for entry in test["scores"]:
             if entry in broken or "questions" in entry:
-                yield _details(f"{marked(entry)} {_named(test['nodeid'])} {_score_name(entry)}", _why(entry))
+                # How many questions it lost is not known of every score.
+                lost = f": {questions_text(entry['questions'])}" if "questions" in entry else ""
+                name = f"{_named(test['nodeid'])} <br>{_named(sliced_name(entry))}{lost}"
+                yield _details(f"{marked(entry)} {name}", _why(entry))
     all_notes = []
     for test in document["tests"]:
         lines = [line for note in notes(test) for line in wrapped(f"  {note}", 4)]
@@ -118,12 +117,6 @@ def _why(entry: ScoreEntry) -> list[str]:
     ]
     questions = entry.get("questions")
     return lines if questions is None else [*lines, *question_lines(questions, more=MORE)]
-
-
-def _score_name(entry: ScoreEntry) -> str:
-    """The score, and how many questions it lost where that is known."""
-    lost = f": {questions_text(entry['questions'])}" if "questions" in entry else ""
-    return f"<br>{_named(sliced_name(entry))}{lost}"
 
 
 def _named(text: str) -> str:

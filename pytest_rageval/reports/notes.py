@@ -15,22 +15,19 @@ from typing import TYPE_CHECKING, Any, Final
 from pytest_rageval.gate.comparison import Comparison, Pin
 from pytest_rageval.gate.drop_tests import DropTest
 from pytest_rageval.gate.ruling import Ruling
-from pytest_rageval.reports.document import ComparisonEntry, EarlyStopEntry, ScoreEntry
+from pytest_rageval.reports.document import ComparisonEntry, ScoreEntry
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.stats.agreement import Tally
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline_update import Moved
-    from pytest_rageval.gate.early_stop import EarlyStopped
 
 __all__ = [
     "TEXTS",
-    "anchor_entry",
     "anomalies_entry",
     "anomalies_text",
-    "baseline_entry",
     "beside_entry",
-    "early_stop_entry",
+    "compared_entry",
     "gained",
     "losses",
     "mean_entry",
@@ -44,14 +41,12 @@ __all__ = [
     "warnings_entry",
 ]
 
-REASONS: Final = 5
-"""How many different reasons are shown."""
+REASONS: Final = 5  # how many different reasons are shown
 
 NOTABLE: Final = 1.2
 """From this design effect on, a test that takes questions to be independent raises more false alarms than alpha."""
 
-BETTER: Final = 8
-"""How many of the questions that got better are named."""
+BETTER: Final = 8  # how many of the questions that got better are named
 
 
 def short(rho: float) -> str:
@@ -75,45 +70,38 @@ def _reasons_text(key: str, entry: Mapping[str, Any]) -> str:
     return f"{reasons.total()} {key}: {', '.join(shown)}"
 
 
-def baseline_entry(ruling: Ruling) -> ComparisonEntry | None:
-    """The comparison with the baseline, over the examples that can be compared, and the test of `max_drop`."""
-    if ruling.comparison is None or ruling.stopped_early:
-        return None
-    return _comparison_entry(ruling.comparison, ruling.drop)
+def compared_entry(ruling: Ruling) -> dict[str, Any]:
+    """The report's keys `baseline` and `anchor`: the comparisons with both, and the tests of `max_drop`s."""
+    entry: dict[str, Any] = {"baseline": None}
+    if ruling.comparison is not None and not ruling.stopped_early:
+        entry["baseline"] = _comparison_entry(ruling.comparison, ruling.drop)
+    if ruling.anchor is not None and (pin := ruling.anchor.comparison.before.pin) is not None:
+        entry["anchor"] = {**pin._asdict(), **_comparison_entry(ruling.anchor.comparison, ruling.anchor)}
+    return entry
 
 
-def anchor_entry(ruling: Ruling) -> dict[str, ComparisonEntry]:
-    """The comparison with the anchor, and when that was pinned, as the report's key `anchor`."""
-    if ruling.anchor is None or (pin := ruling.anchor.comparison.before.pin) is None:
-        return {}
-    pinned: ComparisonEntry = {"commit": pin.commit, "date": pin.date, "updates": pin.updates}
-    return {"anchor": {**pinned, **_comparison_entry(ruling.anchor.comparison, ruling.anchor)}}
-
-
-def _comparison_entry(comparison: Comparison, drop: DropTest | None) -> ComparisonEntry:
-    failed = [outcome.example.id for outcome in comparison.failed]
-    test: ComparisonEntry = (
-        {}
-        if drop is None
-        else {
-            "interval": list(drop.interval),
-            "p_value": drop.p_value,
-            "alpha": drop.alpha,
-            "detectable_drop": drop.detectable,
-            "examples_needed": drop.needed,
-            "design_effect": drop.design_effect,
-        }
-    )
-    if drop is not None and drop.clusters is not None:
-        test["clusters"] = drop.clusters
-    return {
+def _comparison_entry(comparison: Comparison, test: DropTest | None) -> ComparisonEntry:
+    """The examples that can be compared, and the test of their drop."""
+    entry: ComparisonEntry = {
         "mean": comparison.mean,
         "drop": comparison.drop,
         "n": len(comparison.changes),
         "left_out": comparison.left_out,
         "unscored": comparison.unscored,
-        **({"failed": failed} if failed else {}),
-        **test,
+    }
+    if comparison.failed:
+        entry["failed"] = [outcome.example.id for outcome in comparison.failed]
+    if test is not None:
+        entry |= {
+            "interval": list(test.interval),
+            "p_value": test.p_value,
+            "alpha": test.alpha,
+            "detectable_drop": test.detectable,
+            "examples_needed": test.needed,
+            "design_effect": test.design_effect,
+        }
+        entry |= {} if test.clusters is None else {"clusters": test.clusters}
+    return entry | {
         "worse": [change.outcome.example.id for change in comparison.worse],
         "better": [change.outcome.example.id for change in comparison.better],
     }
@@ -127,9 +115,9 @@ def _baseline_text(entry: ScoreEntry) -> str:
 
 def _anchor_text(entry: ScoreEntry) -> str:
     """Such as "anchor 0.876 (pinned at 1a2b3c4, 7 updates ago), drop 0.064 (p = 0.21)"."""
-    if "anchor" not in entry:
+    anchor = entry.get("anchor")
+    if anchor is None:
         return ""
-    anchor = entry["anchor"]
     pin = Pin(anchor["commit"], anchor["date"], anchor["updates"])
     return _comparison_text(entry, anchor, f"anchor {anchor['mean']:.3f} ({pin})")
 
@@ -144,29 +132,14 @@ def _comparison_text(entry: ScoreEntry, baseline: ComparisonEntry, name: str) ->
     over += f", {baseline['left_out']} not the same" if baseline["left_out"] else ""
     parts = [f"p = {baseline['p_value']:.2g}"] if "p_value" in baseline else []
     parts += [f"{len(baseline['worse'])} of {n} worse"] if baseline["worse"] else []
-    changes = ", ".join(parts)
+    changes = [", ".join(parts)] if parts else []
     if better := baseline["better"]:
         named = ", ".join(better[:BETTER]) + (", …" if len(better) > BETTER else "")
-        changes += f"; {len(better)} better: {named}" if changes else f"{len(better)} better: {named}"
+        changes.append(f"{len(better)} better: {named}")
+    text = f"{name}{over}, {_drop_text(baseline)}" + (f" ({'; '.join(changes)})" if changes else "")
     effect = baseline.get("design_effect", 1.0)
-    shared = (
-        f"; design effect of shared gold {effect:.1f}"
-        if effect >= NOTABLE and "clusters" not in baseline
-        else ""
-    )
-    return f"{name}{over}, {_drop_text(baseline)}{f' ({changes})' if changes else ''}{shared}"
-
-
-def early_stop_entry(early: "EarlyStopped") -> EarlyStopEntry:
-    """How many questions were asked, and of how many the score is known without."""
-    return {
-        "asked": early.asked,
-        "changed": early.changed,
-        "unchanged": early.unchanged,
-        "not_asked": early.not_asked,
-        "drop": early.drop,
-        "verdict": early.verdict,
-    }
+    is_shared = effect >= NOTABLE and "clusters" not in baseline
+    return f"{text}; design effect of shared gold {effect:.1f}" if is_shared else text
 
 
 def _early_stop_text(entry: ScoreEntry) -> str:
@@ -234,17 +207,14 @@ def update_text(moved: "Moved") -> str:
 def slices_entry(ruling: Ruling) -> dict[str, Any]:
     """All values of the tag that a threshold is on, worst first."""
     tag = ruling.threshold.by
-    return (
-        {} if tag is None else {"by": {"tag": tag, "slices": [_slice(each, tag) for each in ruling.slices]}}
-    )
+    return {"by": {"tag": tag, "slices": [_slice(each, tag) for each in ruling.slices]}} if tag else {}
 
 
 def _slice(ruling: Ruling, tag: str) -> dict[str, Any]:
     return {
         "value": ruling.threshold.where[tag],
         **mean_entry(ruling.score),
-        "baseline": baseline_entry(ruling),
-        **anchor_entry(ruling),
+        **compared_entry(ruling),
         "verdict": ruling.verdict.status,
         "reason": ruling.verdict.reason,
         **warnings_entry(ruling.verdict.warnings),
@@ -336,7 +306,7 @@ def _triage_text(entry: ScoreEntry) -> str:
         for key, name in (("all", "with recall"), ("refined", "refined"))
         if (rho := entry.get("spearman", {}).get(key)) is not None
     )
-    return "; ".join([*([f"cases {cases}"] if cases else []), *([f"Spearman {rhos}"] if rhos else [])])
+    return "; ".join(f"{name} {text}" for name, text in (("cases", cases), ("Spearman", rhos)) if text)
 
 
 def losses(outcomes: Iterable[Outcome]) -> dict[str, int]:
@@ -428,8 +398,7 @@ ANOMALIES: Final[Mapping[str, str]] = {
 }
 """The texts of the counts, in this order."""
 
-FEWEST: Final = 10
-"""From so many rankings on, it is no accident that no id is that of a gold passage."""
+FEWEST: Final = 10  # from so many rankings on, it is no accident that no id is that of a gold passage
 
 
 def anomalies_entry(outcomes: Sequence[Outcome]) -> dict[str, int]:
@@ -450,8 +419,8 @@ def anomalies_entry(outcomes: Sequence[Outcome]) -> dict[str, int]:
 def _foreign(outcomes: Sequence[Outcome]) -> int:
     """How many rankings have ids, where none of these is the id of any gold passage.
 
-    This happens where a framework makes up new ids in every run: every score is 0 then, and stays 0. Gold
-    passages that are found by their span need no id.
+    This happens where a framework makes up new ids in every run: every score is 0 then. Gold passages that are found by
+    their span need no id.
     """
     gold = {gold.id for outcome in outcomes for gold in outcome.example.relevant if gold.span is None}
     rankings = [outcome.evidence.ranking or () for outcome in outcomes]

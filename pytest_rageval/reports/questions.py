@@ -26,8 +26,7 @@ __all__ = [
     "worse_entry",
 ]
 
-NAMED: Final = 8
-"""How many of the questions that are not shown are at least named."""
+NAMED: Final = 8  # how many of the questions that are not shown are at least named
 
 NOTHING: Final = "(nothing)"
 
@@ -96,12 +95,9 @@ def worse_entry(comparison: Comparison) -> QuestionsEntry:
 
 
 def lost_entry(score: Score, bound: float, *, below: bool) -> QuestionsEntry:
-    """The examples on the wrong side of a bound, worst first.
+    """The examples on the wrong side of a bound of the mean, worst first.
 
-    Args:
-        score: the mean of all examples.
-        bound: of the mean; an example is on the wrong side where its own score is.
-        below: whether too low is wrong, or too high.
+    An example is on the wrong side where its own score is: too low with `below`, else too high.
     """
     wrong = [
         outcome
@@ -193,9 +189,7 @@ def expected_text(expected: Mapping[str, Any]) -> str:
 def failure_lines(ruling: Ruling, *, limit: int | None) -> list[str]:
     """The failure of a threshold: the reason, the score, the questions behind it, and why examples are unscored.
 
-    Args:
-        ruling: on the threshold.
-        limit: show at most this many questions; None for all.
+    At most `limit` questions are shown; None for all.
     """
     score = ruling.score
     if score is None:
@@ -276,13 +270,7 @@ def question_lines(
 ) -> list[str]:
     """The questions that explain a verdict, with gold, retrieved and answers, now and in the baseline.
 
-    Args:
-        questions: as in the report.
-        limit: show at most this many of them; None for all.
-        more: where a reader finds the others.
-
-    Returns:
-        Lines of the width of the terminal where words allow.
+    At most `limit` are shown, None for all; `more` says where a reader finds the others.
     """
     listed = questions["listed"]
     shown = listed if limit is None else listed[:limit]
@@ -335,8 +323,7 @@ def _text_fields(question: QuestionEntry, **keys: str) -> Iterator[str]:
 
 def _then_and_now(label: str, then: str | None, now: str) -> Iterator[str]:
     """Both where they differ; a line each, since each may be long."""
-    if then is None or then == now:
-        yield from field_lines(label, [now])
-    else:
+    if then is not None and then != now:
         yield from field_lines(label, [then])
-        yield from field_lines("→", [now])
+        label = "→"
+    yield from field_lines(label, [now])

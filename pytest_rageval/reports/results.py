@@ -6,21 +6,19 @@ Entries also travel from xdist workers to the controller.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pytest_rageval.evalsets.field_map import near_misses
-from pytest_rageval.gate.ruling import Ruling
+from pytest_rageval.gate.ruling import EarlyStopped, Ruling
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import Verdict, uncounted
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import EvalSet
-from pytest_rageval.reports.document import ScoreEntry
+from pytest_rageval.reports.document import EarlyStopEntry, ScoreEntry
 from pytest_rageval.reports.notes import (
-    anchor_entry,
     anomalies_entry,
-    baseline_entry,
     beside_entry,
-    early_stop_entry,
+    compared_entry,
     mean_entry,
     repeats_entry,
     slices_entry,
@@ -29,9 +27,6 @@ from pytest_rageval.reports.notes import (
 )
 from pytest_rageval.reports.questions import questions_entry
 from pytest_rageval.scores import Outcome, Places, Score
-
-if TYPE_CHECKING:
-    from pytest_rageval.gate.early_stop import EarlyStopped
 
 __all__ = [
     "SCHEMA",
@@ -97,12 +92,7 @@ def report_document(  # noqa: PLR0913 - what a report is made of
 
 
 def ruling_entry(ruling: Ruling, notes: Notes | None = None) -> dict[str, Any]:
-    """The result of a threshold: of the whole set, of its slice, or with `by` of the worst slice and all others.
-
-    Args:
-        ruling: on the threshold.
-        notes: of the score's definition.
-    """
+    """The result of a threshold: of the whole set, of its slice, or with `by` of the worst slice and all others."""
     threshold, verdict = ruling.threshold, ruling.verdict
     if ruling.score is None:
         entry = error_entry(threshold.spec, threshold, verdict.reason, notes)
@@ -111,15 +101,14 @@ def ruling_entry(ruling: Ruling, notes: Notes | None = None) -> dict[str, Any]:
     entry = entry if ruling.early is None else _asked_in_part(entry, ruling.early)
     return {
         **entry,
-        "baseline": baseline_entry(ruling),
-        **anchor_entry(ruling),
+        **compared_entry(ruling),
         **warnings_entry(verdict.warnings),
         **slices_entry(ruling),
         **questions_entry(ruling),
     }
 
 
-def _asked_in_part(entry: Mapping[str, Any], early: "EarlyStopped") -> dict[str, Any]:
+def _asked_in_part(entry: Mapping[str, Any], early: EarlyStopped) -> dict[str, Any]:
     """The entry of a score that was asked of some examples: without what would seem to be of all."""
     kept = {name: value for name, value in entry.items() if name not in OF_ALL}
     if early.clear:
@@ -130,19 +119,16 @@ def _asked_in_part(entry: Mapping[str, Any], early: "EarlyStopped") -> dict[str,
         example = found.get(name, {"id": name, "score": None, "unscored": None})
         state = early.states.get(name, "asked")
         examples.append(example if state == "asked" else {**example, "early_stop": state})
-    return _in_order({**kept, "early_stop": early_stop_entry(early), "examples": examples})
+    asked = {name: getattr(early, name) for name in EarlyStopEntry.__annotations__}
+    return _in_order({**kept, "early_stop": asked, "examples": examples})
 
 
 def score_entry(
     score: Score, threshold: Threshold | None, verdict: Verdict | None, notes: Notes | None = None
 ) -> dict[str, Any]:
-    """One score.
+    """One score, of the whole set or of a slice; with `notes` of its definition.
 
-    Args:
-        score: of the whole set or of a slice.
-        threshold: None where a test only asked for the score.
-        verdict: on the threshold.
-        notes: of the score's definition.
+    `threshold` is None where a test only asked for the score, `verdict` where there is none on it.
     """
     added = {} if notes is None else notes(score)
     entry = {
@@ -306,10 +292,9 @@ def _cost(usage: Usage) -> float | None:
 
 
 def usage_lines(entry: Mapping[str, Any]) -> list[str]:
-    """The model usage in a line, of several servers each in another, then the remarks on it.
+    """The model usage in a line, that of each server where there are several, then the remarks on it.
 
-    Args:
-        entry: as in the JSON report, under `llm`.
+    `entry` is the entry `llm` of the JSON report.
     """
     parts = [f"{entry['requests']} replies: {entry['cached']} cached, {entry['live']} live"]
     if entry["failed"]:

@@ -1,21 +1,20 @@
 """Comparison of systems: the matrix of a parametrized test, and ratings from arena battles."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from pytest_rageval.reports.layout import WIDTH, aligned
 from pytest_rageval.reports.results import sliced_name
-from pytest_rageval.stats.systems import Battle, Standing, UnratableError, against_best, bradley_terry
+from pytest_rageval.stats.systems import Battle, UnratableError, against_best, bradley_terry
 
 __all__ = ["matrix_entries", "matrix_lines", "ratings_entries", "ratings_lines"]
 
-ALPHA: Final = 0.05
-"""Above this, a p-value leaves a system as good as the best."""
+ALPHA: Final = 0.05  # above this, a p-value leaves a system as good as the best
 
 PREFIX: Final = "rageval_"
 
-REFERENCE: Final = "reference"
-"""The system that wrote the references; the names of others end in a cut-off."""
+REFERENCE: Final = "reference"  # the system that wrote the references; the names of others end in a cut-off
 
 LEGEND: Final = (
     "  * highest of its column; ≈ not significantly lower; others significantly lower",
@@ -28,16 +27,15 @@ Entry = Mapping[str, Any]
 def matrix_entries(tests: Iterable[Entry], *, seed: int = 0) -> list[dict[str, Any]]:
     """The matrices of a run, systems × scores, as in the JSON report; those with two rows or more, and a column.
 
-    A score with `by` is left out: its worst value may be another one in each row.
-
-    Args:
-        tests: as in the JSON report; those without a `system` are left out.
-        seed: of the tests of significance.
+    A test without a `system` is left out. So is a score with `by`: its worst value may be another one in each row.
+    `seed` is that of the tests of significance.
     """
     parametrized = [test for test in tests if test.get("system")]
     matrices = [
         _matrix(group, seed)
-        for function in _grouped(parametrized, _function)
+        for function in _grouped(
+            parametrized, lambda test: (test["function"], (test["evalset"] or {}).get("digest"))
+        )
         for group in ([function] if _differ(function) else _grouped(function, _parameters))
         if len(_grouped(group, _system)) > 1
     ]
@@ -54,9 +52,10 @@ def _matrix(tests: Sequence[Entry], seed: int) -> dict[str, Any]:
     """A matrix, with rows and columns in the order of the tests."""
     systems = [(_system(group[0]), _scores(group)) for group in _grouped(tests, _system)]
     names = list(dict.fromkeys(name for _, scores in systems for name in scores))
-    columns = {
-        name: against_best([_scored(scores.get(name)) for _, scores in systems], seed=seed) for name in names
-    }
+    columns = [
+        against_best([_scored(scores.get(name)) for _, scores in systems], seed=seed) for name in names
+    ]
+    rows = zip(*columns, strict=True) if columns else [()] * len(systems)
     parameters = _parameters(tests[0])
     shared = all(_parameters(test) == parameters for test in tests)
     return {
@@ -66,21 +65,9 @@ def _matrix(tests: Sequence[Entry], seed: int) -> dict[str, Any]:
         "alpha": ALPHA,
         "scores": names,
         "rows": [
-            {"system": dict(system), "cells": [_cell(columns[name][row]) for name in names]}
-            for row, (system, _) in enumerate(systems)
+            {"system": dict(system), "cells": [each and asdict(each) for each in row]}
+            for (system, _), row in zip(systems, rows, strict=True)
         ],
-    }
-
-
-def _cell(standing: Standing | None) -> dict[str, Any] | None:
-    if standing is None:
-        return None
-    return {
-        "mean": standing.mean,
-        "n": standing.n,
-        "best": standing.best,
-        "shared": standing.shared,
-        "p_value": standing.p_value,
     }
 
 
@@ -105,10 +92,6 @@ def _differ(tests: Sequence[Entry]) -> bool:
     return len(set(cells)) == len(cells)
 
 
-def _function(test: Entry) -> Hashable:
-    return test["function"], (test["evalset"] or {}).get("digest")
-
-
 def _system(test: Entry) -> tuple[tuple[str, str], ...]:
     return tuple(test["system"].items())
 
@@ -129,8 +112,9 @@ def _block(matrix: Entry) -> list[str]:
     parameters = "".join(f", {name} = {value}" for name, value in matrix["parameters"].items())
     size = f"  ({evalset['name']}, {evalset['size']})" if evalset else ""
     systems = _systems(matrix["rows"])
+    # The head ends where the numbers do.
     columns = [
-        _column(name, [row["cells"][place] for row in matrix["rows"]])
+        [f"{name} ", *(_cell(row["cells"][place]) for row in matrix["rows"])]
         for place, name in enumerate(matrix["scores"])
     ]
     lines = [f"{matrix['test']}{parameters}{size}"]
@@ -153,13 +137,11 @@ def _systems(rows: Sequence[Entry]) -> list[list[str]]:
     ]
 
 
-def _column(name: str, cells: Sequence[Entry | None]) -> list[str]:
-    """The means of a score; a mark stands behind each, and the head ends where the numbers do."""
-    return [f"{name} ", *("- " if cell is None else f"{cell['mean']:.3f}{_mark(cell)}" for cell in cells)]
-
-
-def _mark(cell: Entry) -> str:
-    return "*" if cell["best"] else "≈" if cell["p_value"] > ALPHA else " "
+def _cell(cell: Entry | None) -> str:
+    """The mean of a score with its mark."""
+    if cell is None:
+        return "- "
+    return f"{cell['mean']:.3f}{'*' if cell['best'] else '≈' if cell['p_value'] > ALPHA else ' '}"
 
 
 def _blocks(columns: Sequence[list[str]], width: int) -> list[list[list[str]]]:
@@ -194,13 +176,9 @@ def _note(name: str, cells: Sequence[tuple[Mapping[str, str], Entry | None]]) ->
 def ratings_entries(tests: Sequence[Entry], *, seed: int) -> list[dict[str, Any]]:
     """Bradley-Terry ratings, a table for each test function and eval set with at least two systems in the arena.
 
-    A system is a parametrization of the function with a cut-off, such as "bm25@5"; the references are one
-    more. Its battles are those of its scores of the whole set. All are battles against the reference, so
-    two systems are compared only through it. Without finite ratings, `reason` says why.
-
-    Args:
-        tests: as in the JSON report.
-        seed: of the bootstrap intervals.
+    A system is a parametrization of the function with a cut-off, such as "bm25@5"; the references are one more. Its
+    battles are those of its scores of the whole set. All are battles against the reference, so two systems are compared
+    only through it. Without finite ratings, `reason` says why. `seed` is that of the bootstrap intervals.
     """
     groups: dict[tuple[str, str, str], dict[str, dict[str, float]]] = {}
     for test in tests:
@@ -224,12 +202,9 @@ def ratings_lines(entries: Sequence[Entry]) -> list[str]:
     """The tables of ratings, the best system first; or why there are no ratings."""
     lines = []
     for entry in entries:
-        lines.append(
-            f"ratings of the systems of {entry['test']}  "
-            f"({entry['evalset']}, battles against the {REFERENCE} alone, Elo scale, mean 1000)"
-        )
-        if entry["reason"] is not None:
-            lines.append(f"    {entry['reason']}")
+        battles = f"{entry['evalset']}, battles against the {REFERENCE} alone, Elo scale, mean 1000"
+        lines.append(f"ratings of the systems of {entry['test']}  ({battles})")
+        lines += [] if entry["reason"] is None else [f"    {entry['reason']}"]
         rows = [
             (
                 row["system"],

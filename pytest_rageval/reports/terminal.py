@@ -41,8 +41,7 @@ MARKS: Final[Mapping[str, str]] = {
 }
 """By the verdict of a threshold, and by the outcome of a test."""
 
-BROKEN: Final = frozenset({"fail", "error"})
-"""Verdicts that fail a test, unless it is expected to fail."""
+BROKEN: Final = frozenset({"fail", "error"})  # verdicts that fail a test, unless it is expected to fail
 
 VERDICTS: Final = {
     "fail": "failed",
@@ -54,13 +53,11 @@ VERDICTS: Final = {
 """The words for verdicts, the worst first."""
 
 HEAD: Final = ("score", "mean", "95% interval", "n", "unscored", "threshold", "verdict")
-
 BASELINE: Final = HEAD.index("threshold")
 WIDE_HEAD: Final = (*HEAD[:BASELINE], "vs baseline", *HEAD[BASELINE:])
 """The columns of reports that may have long lines: with the change from the baseline."""
 
-NUMERIC: Final = frozenset({"mean", "n", "unscored"})
-"""The columns that are aligned to the right."""
+NUMERIC: Final = frozenset({"mean", "n", "unscored"})  # the columns that are aligned to the right
 
 SIGNS: Final = {"min": "≥", "max": "≤", "max_drop": "↓", "max_total_drop": "total ↓", "max_lost": "lost ≤"}
 """The signs of bounds, in the threshold's cell."""
@@ -143,11 +140,7 @@ def test_name(test: Mapping[str, Any]) -> str:
 
 
 def table_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The table of scores: a block a test, with its name, a row a score, and notes.
-
-    Args:
-        tests: as in the JSON report.
-    """
+    """The table of scores: a block a test, as in the JSON report, with its name, a row a score, and notes."""
     cells = [HEAD, *(_cells(entry) for test in tests for entry in test["scores"])]
     right = {column for column, name in enumerate(HEAD) if name in NUMERIC}
     rows = (f"  {row}" for row in aligned(cells, right))
@@ -209,11 +202,7 @@ def notes(test: Mapping[str, Any]) -> Iterator[str]:
 
 
 def warning_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What a reader should know even of a run that passed, a line each.
-
-    Args:
-        tests: as in the JSON report.
-    """
+    """What a reader should know even of a run that passed, a line each."""
     evalsets = [test["evalset"] for test in tests if test.get("evalset")]
     lines = [f"{each['name']}: {warning}" for each in evalsets for warning in each.get("warnings", ())]
     # Several tests may have one eval set.
@@ -239,9 +228,7 @@ def _all_zero(entry: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str
 def gain_lines(tests: Sequence[Mapping[str, Any]], argument: Callable[[str], str]) -> Iterator[str]:
     """A line for each test with a significant gain: how to make it the baseline.
 
-    Args:
-        tests: as in the JSON report.
-        argument: returns the argument with which pytest runs the test of a node id.
+    `argument` returns the argument with which pytest runs the test of a node id.
     """
     for test in tests:
         gains = [
@@ -257,8 +244,7 @@ def gain_lines(tests: Sequence[Mapping[str, Any]], argument: Callable[[str], str
 def plan_lines(planned: Sequence[tuple[str, Usage]]) -> list[str]:
     """The plan: a row of numbers for each test that asks models, and the total.
 
-    Args:
-        planned: node ids, and the requests of each test that those before it do not make.
+    `planned` are node ids, with the requests of each test that those before it do not make.
     """
     total = sum((usage for _, usage in planned), Usage())
     asking = [(nodeid, usage) for nodeid, usage in planned if usage.requests or usage.remarks]

@@ -1,10 +1,9 @@
 """A canary: do generator and judge still score as in the baseline where the retriever returned the same passages?"""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 from statistics import fmean
-from typing import Any, Final
+from typing import Final
 
 from pytest_rageval.errors import StaleBaselineError
 from pytest_rageval.evaluations.context import ScoreRequest
@@ -22,13 +21,9 @@ ALPHA: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """The score of questions with the same passages as in the baseline, when models are asked anew.
+    """The means over `questions` with the same passages, of the baseline and when models are asked anew.
 
-    Attributes:
-        questions: number of questions that have a score in both.
-        before: mean of the baseline over these.
-        now: mean when asked anew.
-        p_value: of "both are equal", two-sided.
+    `p_value` is that of "both are equal", two-sided. The names are those of the report.
     """
 
     questions: int
@@ -40,10 +35,6 @@ class Canary:
     def shifted(self) -> bool:
         """Whether generator or judge score otherwise than in the baseline."""
         return self.p_value <= ALPHA
-
-    def entry(self) -> Mapping[str, Any]:
-        """The canary in the JSON report."""
-        return {"questions": self.questions, "before": self.before, "now": self.now, "p_value": self.p_value}
 
     def reason(self) -> str:
         """Why the score cannot be compared with the baseline."""

@@ -10,7 +10,7 @@ from pytest_rageval.evaluations.registry import Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.gate.comparison import BaselineScore, is_same
-from pytest_rageval.gate.early_stop import EarlyStopped, State
+from pytest_rageval.gate.ruling import EarlyStopped, State
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.model import EvalSet, Example, Ranking
 from pytest_rageval.scores import Evidence, Outcome, Score, too_many

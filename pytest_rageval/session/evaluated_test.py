@@ -4,29 +4,29 @@ In a plan the same path counts what would be asked, and ends with stubs in place
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.errors import InputError, Planned, RagevalError, StaleBaselineError
 from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.evaluations.scoring import ScoreDef, uniform_judge
-from pytest_rageval.gate.baseline import WRITE, baseline_entry
+from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import fingerprint_changes
 from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, broken_parts, rule
 from pytest_rageval.gate.threshold import BOUNDS, Threshold
+from pytest_rageval.late import Late
 from pytest_rageval.model import EvalSet, Ranking
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
 from pytest_rageval.scores import Score
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.session.session import Session
-from pytest_rageval.stats.drops import ROUNDING
 from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
     from pytest_rageval.evaluations.label_agreement import Agreement, AgreementRequest
-    from pytest_rageval.gate.early_stop import EarlyStopped
+    from pytest_rageval.gate.ruling import EarlyStopped
     from pytest_rageval.session.calibration_gate import CalibrationGate
     from pytest_rageval.session.canary import Canary
     from pytest_rageval.session.early_stop import Found, Watched
@@ -36,8 +36,14 @@ __all__ = ["EvaluatedTest", "OutOfBoundsError"]
 EVALSET: Final = "rageval_evalset"
 CALIBRATION: Final = "rageval_calibration"
 
-EMBEDDING_ROUNDING: Final = 1e-6
-"""How far a score that is computed from embeddings may differ from one machine to another."""
+# What few tests use.
+ask_anew: Final = Late("session.canary", "ask_anew")
+calibration_gate: Final = Late("session.calibration_gate", "CalibrationGate")
+planned_agreement: Final = Late("session.plan_stubs", "planned_agreement")
+planned_ranking: Final = Late("session.plan_stubs", "planned_ranking")
+planned_score: Final = Late("session.plan_stubs", "planned_score")
+score_until_clear: Final = Late("session.early_stop", "score_until_clear")
+watched_threshold: Final = Late("session.early_stop", "Watched")
 
 
 class OutOfBoundsError(RagevalError):
@@ -73,7 +79,10 @@ class EvaluatedTest:
         self._test = test
         self._sharing = sharing
         self._limit = limit
-        self._calibration = self._calibration_gate()
+        calibrated = bool(session.settings.calibration or test.markers(CALIBRATION))
+        self._calibration: CalibrationGate | None = None
+        if calibrated:
+            self._calibration = calibration_gate(session, components, test)
         self._scores: list[Score] = []
         self._rulings: list[Ruling] = []
         self._entries: dict[str, Mapping[str, Any]] = {}
@@ -143,22 +152,16 @@ class EvaluatedTest:
             # Errors are ignored, as the table of a run lists them as missing.
             self._session.plan(self._components, self.evalset, request.wanted)
             self.has_stubs = True
-            from pytest_rageval.session.plan_stubs import PlannedAgreement  # noqa: PLC0415 - rare
-
-            return PlannedAgreement.over(request, len(self.evalset))
-        scores = self._session.score(self._components, self.evalset, request.wanted)
-        agreement = request.agreement(scores)
+            stub: Agreement = planned_agreement(request, len(self.evalset))
+            return stub
+        agreement = request.agreement(self._session.score(self._components, self.evalset, request.wanted))
         self._agreements.append(agreement.entry())
         return agreement
 
     def retrieve(self, query: str, k: int) -> Ranking:
         """The ranking of the retriever under test."""
         ranking = self._session.retrieve(self._components, query, k)
-        if not self._session.settings.plan:
-            return ranking
-        from pytest_rageval.session.plan_stubs import planned_ranking  # noqa: PLC0415 - rare
-
-        return planned_ranking(ranking)
+        return planned_ranking(ranking) if self._session.settings.plan else ranking
 
     def answer(self, question: str, k: int) -> str:
         """The generator's answer from the first k documents."""
@@ -179,8 +182,7 @@ class EvaluatedTest:
             results["own"] = own
         if served := self._served():
             results["served"] = served
-        found = [self._judge_warning(), self._served_warning(served), self._early_stop_warning()]
-        if warnings := list(filter(None, found)):
+        if warnings := list(self._warnings(served)):
             results["warnings"] = warnings
         results["scores"] = list(self._entries.values())
         results |= self._calibration.results() if self._calibration else {}
@@ -230,10 +232,16 @@ class EvaluatedTest:
         watched = self._watched(thresholds)
         requests = [each for each in dict.fromkeys(map(_request, thresholds)) if each not in watched]
         scores = self._session.score(self._components, self.evalset, requests)
-        tests = self._family_size(thresholds)
+        compares = any(each.compares for each in thresholds)
+        tests = self._session.tests_sharing_alpha(self._sharing) if compares else 1
         tested = [each for each in thresholds if each.max_drop is not None and not each.strict]
         groups = len({each.cluster for each in tested if _request(each) not in watched})
-        early, apart = self._until_clear(watched, tests, groups) if watched else ({}, 0)
+        early: dict[ScoreRequest, Found] = {}
+        apart = 0
+        if watched:
+            early, apart = score_until_clear(
+                self._session, self._components, self.evalset, watched, tests=tests, groups=groups
+            )
         cases = []
         for each in thresholds:
             found = early.get(_request(each)) or scores[_request(each)]
@@ -241,21 +249,10 @@ class EvaluatedTest:
             cases.append(self._case(score, each, stopped))
         return cases, tests, apart
 
-    def _until_clear(
-        self, watched: "Mapping[ScoreRequest, Watched]", tests: int, groups: int
-    ) -> "tuple[dict[ScoreRequest, Found], int]":
-        from pytest_rageval.session.early_stop import score_until_clear  # noqa: PLC0415 - few runs do
-
-        return score_until_clear(
-            self._session, self._components, self.evalset, watched, tests=tests, groups=groups
-        )
-
     def _watched(self, thresholds: Sequence[Threshold]) -> "dict[ScoreRequest, Watched]":
         """The thresholds whose questions need only be asked until the verdict is clear."""
         if not self._session.settings.stops_early:
             return {}
-        from pytest_rageval.session.early_stop import Watched  # noqa: PLC0415 - few runs do
-
         times = Counter(map(_request, thresholds))
         watched = {}
         for threshold in thresholds:
@@ -270,7 +267,7 @@ class EvaluatedTest:
                 continue
             before = baseline.before
             if before is not None and not fingerprint_changes(before, baseline.fingerprint):
-                watched[request] = Watched(threshold, before, baseline.tolerance)
+                watched[request] = watched_threshold(threshold, before, baseline.tolerance)
         return watched
 
     def _score(self, spec: str, words: Mapping[str, Any]) -> Score:
@@ -279,11 +276,9 @@ class EvaluatedTest:
         if self._session.settings.plan:
             for error in self._plan([threshold]):
                 raise error
-            from pytest_rageval.session.plan_stubs import PlannedScore  # noqa: PLC0415 - rare
-
             self.has_stubs = True
             scale, repeats = self._definition(threshold).scale or UNIT, self._session.settings.repeat - 1
-            return _slice(PlannedScore.over(self.evalset.examples, spec, repeats, scale), threshold)
+            return _slice(planned_score(self.evalset.examples, spec, repeats, scale), threshold)
         score = self._session.score(self._components, self.evalset, [request])[request]
         if not threshold.bounds:
             asked = _slice(score, threshold)
@@ -322,19 +317,6 @@ class EvaluatedTest:
         requests = list(dict.fromkeys(map(_request, thresholds)))
         return self._session.plan(self._components, self.evalset, requests)
 
-    def _family_size(self, thresholds: Sequence[Threshold]) -> int:
-        """Number of tests that share the error rate: also where only some are selected, those of the baseline."""
-        if not any(each.compares for each in thresholds):
-            return 1
-        try:
-            recorded = self._session.baseline.sharing
-        except RagevalError:
-            # It is raised again where a score is compared.
-            return 1
-        return max(
-            1, self._session.settings.family or len(recorded), len(recorded.intersection(self._sharing))
-        )
-
     def _case(
         self, score: Score | RagevalError, threshold: Threshold, early: "EarlyStopped | None" = None
     ) -> Case | RagevalError:
@@ -353,8 +335,6 @@ class EvaluatedTest:
         """The canary of a score, asked once; None without one."""
         if not self._session.settings.canary:
             return None
-        from pytest_rageval.session.canary import ask_anew  # noqa: PLC0415 - few runs have one
-
         request = _request(case.threshold)
         if request not in self._canaries:
             self._canaries[request] = ask_anew(self._session, self._components, request, case)
@@ -373,7 +353,7 @@ class EvaluatedTest:
             {
                 **ruling_entry(ruling, definition.notes),
                 **({} if ruling.stopped_early else self._corrected(ruling.score, threshold)),
-                **({} if canary is None else {"canary": canary.entry()}),
+                **({} if canary is None else {"canary": asdict(canary)}),
             }
         )
         self._rulings.append(ruling)
@@ -381,53 +361,11 @@ class EvaluatedTest:
             fingerprint = self._session.fingerprint(self._components, _request(threshold))
             self._baseline_scores[threshold.name] = score, fingerprint
 
-    def _calibration_gate(self) -> "CalibrationGate | None":
-        """The bounds on the judge and the labels of the option; None where there are neither."""
-        if not (self._session.settings.calibration or self._test.markers(CALIBRATION)):
-            return None
-        from pytest_rageval.session.calibration_gate import CalibrationGate  # noqa: PLC0415 - few tests have it
-
-        return CalibrationGate(self._session, self._components, self._test)
-
     def _corrected(self, score: Score | None, threshold: Threshold) -> Mapping[str, Any]:
         return self._calibration.corrected(score, threshold) if self._calibration else {}
 
     def _baseline(self, threshold: Threshold) -> BaselineLookup:
-        """The score's baseline and anchor; only bounds that compare with them read the file."""
-        settings = self._session.settings
-        if not threshold.compares:
-            return BaselineLookup({}, None)
-        nodeid, name, request = self._test.nodeid, threshold.name, _request(threshold)
-        baseline, scale = self._session.baseline, self._definition(threshold).scale
-        updating = bool(settings.update_baseline)
-        if baseline.path is None and not updating:
-            self._check_root()
-        before = None if updating else baseline.before(nodeid, name, scale)
-        anchored = updating or threshold.max_total_drop is not None
-        now = self._session.fingerprint(self._components, request)
-        absent = before is None and not updating
-        return BaselineLookup(
-            now,
-            before,
-            updating=updating,
-            required=settings.require_baseline,
-            missing=baseline.missing(nodeid, name, self._test.collected()) if absent else "",
-            # Embeddings differ a little from one processor to another.
-            tolerance=EMBEDDING_ROUNDING if "encoder" in now else ROUNDING,
-            anchor=baseline.anchor(nodeid, name, scale) if anchored else None,
-            pinning=settings.pin_baseline,
-        )
-
-    def _check_root(self) -> None:
-        """Refuse a missing baseline where a folder above the test has one: the root directory is wrong."""
-        expected = self._session.settings.baseline
-        for folder in self._test.path.parents:
-            if folder != expected.parent and (folder / expected.name).is_file():
-                raise InputError(
-                    f"There is no baseline in {expected.parent}, the root directory, and there is one in {folder}.\n"
-                    "Run pytest with that root directory (--rootdir), or name the baseline with --rageval-baseline; "
-                    f"or write one here: {WRITE}"
-                )
+        return self._session.look_up(self._components, self._test, threshold, _request(threshold))
 
     def _definition(self, threshold: Threshold) -> ScoreDef:
         return self._session.definition(_request(threshold))
@@ -468,17 +406,6 @@ class EvaluatedTest:
         except InputError:
             return None
 
-    def _early_stop_warning(self) -> str:
-        """A warning where every question was taken for changed; empty where none was."""
-        early = [one.early for one in self._rulings if one.early is not None]
-        if not early or not self._components.undescribed:
-            return ""
-        return (
-            f"--rageval-early-stop asks about questions whose passages did not change too: your own "
-            f"{' and '.join(self._components.own)} may have changed unseen. Give it an attribute fingerprint, a text "
-            "that you change with what it does"
-        )
-
     def _served(self) -> dict[str, list[str]]:
         """The names that servers gave the models of this test's scores, by model: those of other tests are left out."""
         found = {model: sorted(names) for model, names in self._session.served.items() if names}
@@ -491,27 +418,30 @@ class EvaluatedTest:
         asked = values | {value.rpartition(" at ")[0] for value in values}
         return {model: names for model, names in found.items() if model in asked}
 
-    def _served_warning(self, served: Mapping[str, Sequence[str]]) -> str:
-        """A warning where a server gives a model another name than in the baseline; empty without one."""
-        if not served or not any(ruling.comparison for ruling in self._rulings):
-            return ""
-        before = self._session.baseline.tests[self._test.nodeid].get("served", {})
-        changed = [
-            f"{model} was served as {', '.join(then)} in the baseline and is as {', '.join(now)} now"
-            for model, now in served.items()
-            if (then := before.get(model)) and not {*then} & {*now}
-        ]
-        if not changed:
-            return ""
-        return f"{'; '.join(changed)}: a drop may be its doing, which --rageval-canary 20 tests"
-
-    def _judge_warning(self) -> str:
-        """A warning about a judge that gave one verdict for everything; empty without one."""
-        if not self._scores:
-            return ""
-        changes = [change for one in self._rulings if one.comparison for change in one.comparison.changes]
-        moved = {change.outcome.example.question for change in changes if change.drop}
-        return uniform_judge(self._session.pipelines.of(self._components), self._scores, moved)
+    def _warnings(self, served: Mapping[str, Sequence[str]]) -> Iterator[str]:
+        """What a reader should know besides the warnings on scores."""
+        comparisons = [one.comparison for one in self._rulings if one.comparison]
+        if self._scores:
+            changes = [change for comparison in comparisons for change in comparison.changes if change.drop]
+            moved = {change.outcome.example.question for change in changes}
+            # A judge that gave one verdict for everything; empty without one.
+            if text := uniform_judge(self._session.pipelines.of(self._components), self._scores, moved):
+                yield text
+        if served and comparisons:
+            before = self._session.baseline.tests[self._test.nodeid].get("served", {})
+            changed = [
+                f"{model} was served as {', '.join(then)} in the baseline and is as {', '.join(now)} now"
+                for model, now in served.items()
+                if (then := before.get(model)) and not {*then} & {*now}
+            ]
+            if changed:
+                yield f"{'; '.join(changed)}: a drop may be its doing, which --rageval-canary 20 tests"
+        if any(one.early for one in self._rulings) and self._components.undescribed:
+            yield (
+                "--rageval-early-stop asks about questions whose passages did not change too: your own "
+                f"{' and '.join(self._components.own)} may have changed unseen. Give it an attribute fingerprint, a "
+                "text that you change with what it does"
+            )
 
 
 def _request(threshold: Threshold) -> ScoreRequest:

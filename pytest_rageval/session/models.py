@@ -72,8 +72,9 @@ class Models:
             model = f"{server.weights.name}@{server.weights.fingerprint[:12]}"
             return EmbeddedGenerator(self._gateway(), server, model)
         if named.model is None:
-            key = "api_key_command" if named.server.key_command else named.server.key_name
-            found = "--rageval-base-url or OPENAI_BASE_URL" if named.server.base_url else key
+            at = named.server
+            key = "api_key_command" if at.key_command else "api_key_env" if at.needs_key else at.key_name
+            found = "--rageval-base-url or OPENAI_BASE_URL" if at.base_url else key
             raise InputError(
                 f"{found} is set, but no model is named.\n"
                 f"Name one with --rageval-model NAME or rageval_model in the ini file; "
@@ -111,7 +112,7 @@ class Models:
             raise InputError(UNNAMED.format(" that judges", "judge-"))
         if named.server != settings.generator.server or named.parameters:
             raise InputError(
-                "The judge has a server or parameters of its own, but no model is named that judges.\n"
+                "The judge has a server, a key or parameters of its own, but no model is named that judges.\n"
                 "Name one with --rageval-judge-model NAME or rageval_judge_model in the ini file."
             )
         if not settings.embedded:

@@ -9,7 +9,7 @@ from pytest_rageval.evaluations.label_agreement import Agreement, AgreementReque
 from pytest_rageval.model import Example, Ranking
 from pytest_rageval.scores import Outcome, Score
 
-__all__ = ["PlannedAgreement", "PlannedScore", "PlannedText", "planned_ranking", "planned_text"]
+__all__ = ["PlannedText", "planned_agreement", "planned_ranking", "planned_score", "planned_text"]
 
 MIDDLE: Final = 0.5
 """The value that an unknown number is shown as."""
@@ -50,12 +50,6 @@ class PlannedScore(_Unknown, Score):  # type: ignore[misc]
         """As for a score, without an average."""
         return float.__new__(cls, MIDDLE)
 
-    @classmethod
-    def over(cls, examples: Sequence[Example], spec: str, repeats: int, scale: tuple[float, float]) -> Self:
-        """A stub over these examples, with this number of repeats."""
-        outcomes = [Outcome(example, PlannedNumber()) for example in examples]
-        return cls(spec, outcomes, repeats=[outcomes] * repeats, scale=scale)
-
     @property
     def ci95(self) -> tuple[float, float] | None:
         """Two unknown numbers."""
@@ -74,6 +68,14 @@ class PlannedScore(_Unknown, Score):  # type: ignore[misc]
     def reach(self) -> tuple[float, float]:
         """The scale."""
         return self.scale
+
+
+def planned_score(
+    examples: Sequence[Example], spec: str, repeats: int, scale: tuple[float, float]
+) -> PlannedScore:
+    """A stub over these examples, with this number of repeats."""
+    outcomes = [Outcome(example, PlannedNumber()) for example in examples]
+    return PlannedScore(spec, outcomes, repeats=[outcomes] * repeats, scale=scale)
 
 
 class PlannedText(str):
@@ -120,16 +122,16 @@ def planned_ranking(ranking: Ranking) -> Ranking:
 class PlannedAgreement(Agreement):
     """Stub for a table of annotators: its correlations are unknown, so that any measure may agree best."""
 
-    @classmethod
-    def over(cls, request: AgreementRequest, n: int) -> Self:
-        """A stub over n questions."""
-        numbers = [
-            Association(annotator, measure, k, PlannedNumber(), PlannedNumber(), n)
-            for annotator, measure, k in request.each()
-        ]
-        return cls(request.label, tuple(numbers), {})
-
     def best(self, annotator: str, k: int) -> Association:
         """One of them, whose measure equals every name."""
         found = super().best(annotator, k)
         return replace(found, measure=PlannedText(found.measure))
+
+
+def planned_agreement(request: AgreementRequest, n: int) -> PlannedAgreement:
+    """A stub over n questions."""
+    numbers = [
+        Association(annotator, measure, k, PlannedNumber(), PlannedNumber(), n)
+        for annotator, measure, k in request.each()
+    ]
+    return PlannedAgreement(request.label, tuple(numbers), {})

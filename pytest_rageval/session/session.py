@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytest_rageval.config import EMBEDDED, Settings
 from pytest_rageval.errors import InputError, RagevalError
@@ -15,12 +15,15 @@ from pytest_rageval.evaluations.context import Pipeline, ScoreRequest, Terms, ga
 from pytest_rageval.evaluations.registry import Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
 from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.gate.baseline import Baseline
+from pytest_rageval.gate.baseline import WRITE, Baseline
+from pytest_rageval.gate.ruling import BaselineLookup
+from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import EvalSet, Example, Ranking
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.session.models import Models
-from pytest_rageval.session.pipelines import Components, Pipelines, Sources
+from pytest_rageval.session.pipelines import Components, MarkedTest, Pipelines, Sources
+from pytest_rageval.stats.drops import ROUNDING
 from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["RunContext", "Session"]
 
 T = TypeVar("T")
+
+EMBEDDING_ROUNDING: Final = 1e-6  # how far a score from embeddings may differ from one machine to another
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +151,53 @@ class Session:
             except InputError:
                 return Baseline()
         return Baseline.to_compare_with(self.settings.baseline, named=self.settings.baseline_named)
+
+    def look_up(
+        self, components: Components, test: MarkedTest, threshold: Threshold, request: ScoreRequest
+    ) -> BaselineLookup:
+        """A score's baseline and anchor; only bounds that compare with them read the file."""
+        settings = self.settings
+        if not threshold.compares:
+            return BaselineLookup({}, None)
+        baseline, scale = self.baseline, self.definition(request).scale
+        updating = bool(settings.update_baseline)
+        if baseline.path is None and not updating:
+            self._check_root(test)
+        before = None if updating else baseline.before(test.nodeid, threshold.name, scale)
+        anchored = updating or threshold.max_total_drop is not None
+        now = self.fingerprint(components, request)
+        absent = before is None and not updating
+        return BaselineLookup(
+            now,
+            before,
+            updating=updating,
+            required=settings.require_baseline,
+            missing=baseline.missing(test.nodeid, threshold.name, test.collected()) if absent else "",
+            # Embeddings differ a little from one processor to another.
+            tolerance=EMBEDDING_ROUNDING if "encoder" in now else ROUNDING,
+            anchor=baseline.anchor(test.nodeid, threshold.name, scale) if anchored else None,
+            pinning=settings.pin_baseline,
+        )
+
+    def _check_root(self, test: MarkedTest) -> None:
+        """Refuse a missing baseline where a folder above the test has one: the root directory is wrong."""
+        expected = self.settings.baseline
+        for folder in test.path.parents:
+            if folder != expected.parent and (folder / expected.name).is_file():
+                raise InputError(
+                    f"There is no baseline in {expected.parent}, the root directory, and there is one in {folder}.\n"
+                    "Run pytest with that root directory (--rootdir), or name the baseline with --rageval-baseline; "
+                    f"or write one here: {WRITE}"
+                )
+
+    def tests_sharing_alpha(self, selected: Collection[str]) -> int:
+        """Number of tests that share the error rate: also where only some are selected, those of the baseline."""
+        try:
+            recorded = self.baseline.sharing
+        except RagevalError:
+            # It is raised again where a score is compared.
+            return 1
+        return max(1, self.settings.family or len(recorded), len(recorded.intersection(selected)))
 
     @property
     def usage(self) -> Usage:

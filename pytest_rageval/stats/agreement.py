@@ -7,9 +7,7 @@ different lengths raise ValueError.
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import astuple, dataclass
-from itertools import combinations
 from operator import add
-from statistics import fmean
 from typing import TypeVar
 
 from pytest_rageval.stats.intervals import Estimate, share
@@ -18,10 +16,8 @@ __all__ = [
     "Tally",
     "accuracy",
     "cohen_kappa",
-    "fleiss_kappa",
     "kendall_tau",
     "majority",
-    "pairwise_kappa",
     "pearson",
     "spearman_rho",
 ]
@@ -91,57 +87,6 @@ def pearson(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> Estimat
     from pytest_rageval.stats.bootstrap import bca_correlation  # noqa: PLC0415
 
     return Estimate(*bca_correlation(a, b, seed=seed))
-
-
-def pairwise_kappa(annotators: Sequence[Sequence[Hashable]]) -> float | None:
-    """Mean of Cohen's kappa over all pairs of annotators (Light's kappa).
-
-    The agreement among people is the most to expect of a judge: compare it with the judge's mean kappa with each of
-    them. `annotators` are at least two, each one person throughout; otherwise see `fleiss_kappa`.
-
-    Returns:
-        A number in [-1, 1]; pairs whose kappa is undefined are left out, None where all are.
-
-    Source: Light (1971), "Measures of response agreement for qualitative data".
-
-    >>> pairwise_kappa([[1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 0, 0]])
-    0.6666666666666666
-    """
-    kappas = [cohen_kappa(a, b) for a, b in combinations(annotators, 2)]
-    defined = [kappa.value for kappa in kappas if kappa is not None]
-    return fmean(defined) if defined else None
-
-
-def fleiss_kappa(items: Sequence[Sequence[Hashable]]) -> float | None:
-    """Fleiss' kappa: agreement beyond chance of annotators who may differ from item to item.
-
-    `(p - e) / (1 - e)` with p the share of pairs of labels of an item that are equal, averaged over items, and e the
-    sum of the squared shares of each label among all.
-
-    Args:
-        items: for each item its m ≥ 2 labels, in any order. Items that got a third label only because two disagreed
-            are not a fair sample of three; give the first two.
-
-    Returns:
-        A number in [-1 / (m - 1), 1]. None where it is undefined: no items, or one and the same label for all.
-
-    Raises:
-        ValueError: the items have not one number of labels, or less than two.
-
-    Source: Fleiss (1971), "Measuring nominal scale agreement among many raters".
-
-    >>> round(fleiss_kappa([["yes", "yes"], ["no", "no"], ["yes", "no"]]), 4)
-    0.3333
-    """
-    sizes = {len(labels) for labels in items}
-    if len(sizes) > 1 or sizes & {0, 1}:
-        raise ValueError(f"every item has the same number of labels, two at least, not {sorted(sizes)}")
-    totals = Counter(label for labels in items for label in labels)
-    if len(totals) < 2:  # noqa: PLR2004 - one label leaves nothing to disagree on
-        return None
-    chance = sum((count / totals.total()) ** 2 for count in totals.values())
-    alike = fmean(fmean(x == y for x, y in combinations(labels, 2)) for labels in items)
-    return 1 - (1 - alike) / (1 - chance)
 
 
 def majority(labels: Sequence[Label], *, tie: Label) -> Label:
@@ -215,12 +160,8 @@ def _both_vary(a: Sequence[float], b: Sequence[float]) -> bool:
 class Tally:
     """How far the votes on verdicts agree. Tallies add up.
 
-    Attributes:
-        verdicts: each reached by several votes.
-        split: verdicts whose votes were not all the same.
-        votes: votes that could be read.
-        minority: votes that differ from their verdict.
-        unread: votes that could not be read, and do not count.
+    Of `verdicts`, each reached by several votes, the votes of `split` were not all the same. Of the `votes` that could
+    be read, `minority` differ from their verdict; `unread` could not be read, and do not count.
     """
 
     verdicts: int = 0

@@ -10,8 +10,7 @@ import numpy.typing as npt
 __all__ = ["bca", "bca_correlation", "bca_mean"]
 
 RESAMPLES: Final = 2000
-BLOCK: Final = 1 << 20
-"""Most draws held at once, so that memory does not grow with the number of examples."""
+BLOCK: Final = 1 << 20  # most draws held at once, so that memory does not grow with the number of examples
 
 # scipy has it too, but takes twice as long to import as numpy.
 NORMAL: Final = NormalDist()
@@ -20,14 +19,9 @@ Array = npt.NDArray[np.float64]
 
 
 def bca_mean(values: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
-    """95% bias-corrected and accelerated bootstrap interval of the mean.
+    """95% bias-corrected and accelerated bootstrap interval of the mean of n ≥ 2 scores, by 2,000 resamples.
 
-    Args:
-        values: n ≥ 2 scores.
-        seed: the same seed and scores give the same interval.
-
-    Returns:
-        `(low, high)`. Where all values are equal there is nothing to resample: both are that value.
+    The same seed and scores give the same interval. Where all values are equal, both bounds are that value.
 
     Source: as `bca`.
     """

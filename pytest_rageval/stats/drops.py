@@ -18,44 +18,35 @@ __all__ = [
     "DropResult",
     "DropTests",
     "Drops",
-    "count_lost",
     "drop_interval",
     "joint_drop_test",
     "sums_by",
     "unseen_gain",
 ]
 
-ROUNDING: Final = 1e-12
-"""Differences up to this are rounding of scores, which are of the order of 1."""
-ENOUGH: Final = 60
-"""With fewer questions the reweighted test has too little power to be required as well."""
-USUAL_ALPHA: Final = 0.05
-"""The same holds at a smaller alpha."""
+ROUNDING: Final = 1e-12  # differences up to this are rounding of scores, which are of the order of 1
+ENOUGH: Final = 60  # with fewer questions the reweighted test has too little power to be required as well
+USUAL_ALPHA: Final = 0.05  # the same holds at a smaller alpha
 IN_DOUBT: Final = 2
 """Where the reweighted test is not required, a p-value above so many times alpha sets `needs_symmetry`."""
-FEW: Final = 8
-"""With fewer gains than this, larger ones are allowed for."""
+FEW: Final = 8  # with fewer gains than this, larger ones are allowed for
 MANY: Final = 20_000
 """With more questions, unseen changes would move a bound by less than 0.0002: they are left out."""
-NEAR: Final = 1e-5
-"""Error of a bound that is searched for, as a share of the largest difference."""
-NOTHING: Final = 1e-15
-"""The p-value assumed at the far end of the search."""
-MOST: Final = 0.7
-"""Higher p-values are cut off in the search: no level is higher."""
-PROBES: Final = 40
-"""Most evaluations of a search; about eight are usual."""
+NEAR: Final = 1e-5  # error of a bound that is searched for, as a share of the largest difference
+NOTHING: Final = 1e-15  # the p-value assumed at the far end of the search
+MOST: Final = 0.7  # higher p-values are cut off in the search: no level is higher
+PROBES: Final = 40  # most evaluations of a search; about eight are usual
 
 NORMAL: Final = NormalDist()
 
 
 @dataclass(frozen=True, slots=True)
 class Drops:
-    """The paired differences of one score, and its null hypothesis.
+    """The paired differences of one score, and its null hypothesis: that the true mean drop is at most `beyond`.
 
     Attributes:
         values: score of the baseline less the new score, a question each; NaN where one of them has no score.
-        beyond: the null hypothesis is that the true mean drop is at most this. 0 asks for any drop.
+        beyond: 0 asks for any drop.
         largest: the largest possible difference, either way; 1 for scores in [0, 1].
         tolerance: differences up to this count as 0; 1e-6 suits scores from embeddings.
     """
@@ -72,7 +63,7 @@ class DropResult:
 
     Attributes:
         drop: the mean difference; None where no question has one.
-        p_value: of "the true mean drop is at most `beyond`", adjusted for all scores that are tested together.
+        p_value: adjusted for all scores that are tested together.
         low: lower bound of the true drop: at least `beyond` where the p-value is at most alpha, else at most that.
         high: upper bound.
         needs_symmetry: whether the result is significant only if differences are symmetric under the null hypothesis.
@@ -88,14 +79,12 @@ class DropResult:
 
 @dataclass(frozen=True, slots=True)
 class DropTests:
-    """Results of a joint test.
+    """Results of a joint test, in the order given.
 
-    Attributes:
-        scores: in the order given.
-        level: the level of a test of one score to which the joint test amounts, between alpha divided by the number of
-            scores and alpha. Each bound of the intervals has it; use it to compute the power.
-        settled: whether another seed would give the same decisions, except with a probability of 1e-4. Otherwise a
-            p-value is too close to alpha for 1,000,000 draws, and is set above it.
+    `level` is that of a test of one score to which the joint test amounts, between alpha divided by the number of
+    scores and alpha: each bound of the intervals has it, and the power is computed from it. `settled` is whether
+    another seed would give the same decisions, except with a probability of 1e-4; otherwise a p-value is too close to
+    alpha for 1,000,000 draws, and is set above it.
     """
 
     scores: tuple[DropResult, ...]
@@ -121,15 +110,15 @@ def joint_drop_test(
     these are symmetric if their mean is 0.
 
     Args:
-        scores: at least one, with a value for each of the same questions in the same order. The scores of slices have
-            NaN for the other questions.
+        scores: at least one, with a value for each of the same questions in the same order; NaN for those that are not
+            in its slice.
         alpha: the probability of calling any score worse if none is, in (0, 0.5].
         clusters: the cluster of each question, such as its gold document; None where questions are independent.
             Fewer than 20 clusters have little power.
         seed: of the draws, where sign patterns are not enumerated.
 
     Returns:
-        Results in the same order. A score without any difference has the p-value 1 and the interval ±`largest`.
+        A score without any difference has the p-value 1 and the interval ±`largest`.
 
     Raises:
         ValueError: there is no score, the scores or clusters differ in length, a difference is beyond `largest`, or
@@ -146,7 +135,12 @@ def joint_drop_test(
     _check(scores, clusters)
     found = [[0.0 if abs(d) <= score.tolerance else d for d in score.values] for score in scores]
     p_values, doubts, settled = _p_values(found, scores, alpha, clusters, seed)
-    level = alpha if len(scores) == 1 else _level(found, scores, alpha, clusters, seed)
+    level = alpha
+    if len(scores) > 1:
+        # Imported late: a single score of 0 or 1 needs no numpy.
+        from pytest_rageval.stats.sign_flips import joint_level  # noqa: PLC0415
+
+        level = joint_level(_columns(found, scores, clusters), alpha, seed=seed)
     tested = []
     for score, drops, p_value, doubt in zip(scores, found, p_values, doubts, strict=True):
         kept = _numbers(drops)
@@ -175,12 +169,11 @@ def drop_interval(
     - With clusters both bounds invert the sign-flip test, of the sums of `d - δ` of each cluster.
 
     Args:
-        drops: score of the baseline less the new score, a question each; NaN where one of them has no score.
+        drops: as `Drops.values`.
         alpha: of each bound, in (0, 0.5]; the interval covers the true drop with probability 1 - 2·alpha.
         largest: the largest possible difference, either way.
         clusters: the cluster of each question; None where questions are independent.
-        guard: level of a second lower bound, which allows for gains that were not seen; the lower of the two is
-            returned. None for no second bound.
+        guard: level of a second lower bound, which allows for gains that were not seen; the lower of the two counts.
 
     Returns:
         `(low, high)` within ±largest: `(-largest, largest)` where there is no difference, or where there are no more
@@ -211,15 +204,6 @@ def drop_interval(
     return low, high
 
 
-def count_lost(drops: Sequence[float], tolerance: float = ROUNDING) -> int:
-    """How many questions score lower than before by more than the tolerance; NaN does not count.
-
-    >>> count_lost([1.0, 1e-15, -1.0, math.nan])
-    1
-    """
-    return sum(drop > tolerance for drop in drops)
-
-
 def sums_by(units: Iterable[tuple[float, Hashable]]) -> list[tuple[float, int]]:
     """The sum of the numbers of each cluster, and how many they are, in the order of first occurrence."""
     found: defaultdict[Hashable, list[float]] = defaultdict(list)
@@ -231,14 +215,9 @@ def sums_by(units: Iterable[tuple[float, Hashable]]) -> list[tuple[float, int]]:
 def unseen_gain(drops: Sequence[float], largest: float, *, whole_scale: bool = False) -> float:
     """The largest gain that is allowed for although none of that size was seen.
 
-    Four times the largest change where fewer than eight gains were seen, else twice the largest change; at most
-    `largest`, and `largest` where nothing changed. To allow for gains of the whole scale always would leave no power
-    for scores whose differences are all small, such as similarities.
-
-    Args:
-        drops: at least one.
-        largest: the largest possible difference.
-        whole_scale: whether to return `largest` in place of four times the largest change.
+    Twice the largest change of the differences, at least one; four times where fewer than eight gains were seen, or
+    `largest` with `whole_scale`. At most `largest`, and `largest` where nothing changed. To allow for gains of the
+    whole scale always would leave no power for scores whose differences are all small, such as similarities.
     """
     change = max(map(abs, drops))
     if sum(drop < 0 for drop in drops) >= FEW:
@@ -253,15 +232,18 @@ def _check(scores: Sequence[Drops], clusters: Sequence[Hashable] | None) -> None
     if clusters is not None:
         lengths.add(len(clusters))
     if len(lengths) > 1:
-        message = f"the scores and clusters are of the same questions, found {sorted(lengths)} of them"
-        raise ValueError(message)
+        raise ValueError(
+            f"the scores and clusters are of the same questions, found {sorted(lengths)} of them"
+        )
     for score in scores:
         if not 0 <= score.beyond < score.largest:
-            message = f"a drop to be beyond is at least 0 and below {score.largest}, found {score.beyond}"
-            raise ValueError(message)
+            raise ValueError(
+                f"a drop to be beyond is at least 0 and below {score.largest}, found {score.beyond}"
+            )
         if any(abs(drop) > score.largest for drop in score.values):
-            message = f"a difference of scores is a number from {-score.largest} to {score.largest}, or NaN"
-            raise ValueError(message)
+            raise ValueError(
+                f"a difference of scores is a number from {-score.largest} to {score.largest}, or NaN"
+            )
 
 
 def _numbers(drops: Sequence[float]) -> list[float]:
@@ -290,8 +272,7 @@ def _p_values(
     """p-value and `needs_symmetry` of each score; whether decisions are settled."""
     if len(scores) == 1 and clusters is None and _symmetric(kept := _numbers(found[0]), scores[0]):
         return [mid_p(sum(d > 0 for d in kept), sum(d < 0 for d in kept))], [False], True
-    # Imported late: a single score of 0 or 1 needs no numpy.
-    from pytest_rageval.stats.noninferiority import reweighted_drop  # noqa: PLC0415
+    from pytest_rageval.stats.noninferiority import reweighted_drop  # noqa: PLC0415 - as above
     from pytest_rageval.stats.sign_flips import sign_flips  # noqa: PLC0415
 
     flips = sign_flips(_columns(found, scores, clusters), alpha=alpha, seed=seed)
@@ -309,19 +290,6 @@ def _p_values(
         else:
             doubts[i] = p_reweighted > IN_DOUBT * alpha
     return p_values, doubts, flips.settled
-
-
-def _level(
-    found: Sequence[Sequence[float]],
-    scores: Sequence[Drops],
-    alpha: float,
-    clusters: Sequence[Hashable] | None,
-    seed: int,
-) -> float:
-    """The level of a test of one score to which the joint test amounts."""
-    from pytest_rageval.stats.sign_flips import joint_level  # noqa: PLC0415 - as above
-
-    return joint_level(_columns(found, scores, clusters), alpha, seed=seed)
 
 
 def _columns(

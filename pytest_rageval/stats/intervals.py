@@ -7,11 +7,9 @@ from typing import Final
 
 __all__ = ["UNIT", "Z95", "Estimate", "mean_interval", "share", "wilson"]
 
-Z95: Final = 1.959963984540054
-"""The 97.5% quantile of the standard normal distribution."""
+Z95: Final = 1.959963984540054  # the 97.5% quantile of the standard normal distribution
 
-UNIT: Final = (0.0, 1.0)
-"""The scale of most scores, from the lowest to the highest."""
+UNIT: Final = (0.0, 1.0)  # the scale of most scores, from the lowest to the highest
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +27,10 @@ def share(successes: int, n: int) -> Estimate:
 
 
 def wilson(successes: int, n: int) -> tuple[float, float]:
-    """Wilson's 95% score interval of a proportion, without continuity correction.
+    """Wilson's 95% score interval of a proportion of n ≥ 1, without continuity correction.
 
-    `(p + z²/2n ± z·sqrt(p(1-p)/n + z²/4n²)) / (1 + z²/n)` with `p = successes/n`.
-
-    Args:
-        successes: 0 … n.
-        n: at least 1.
-
-    Returns:
-        `(low, high)` within [0, 1]; never of zero width, unlike the normal interval at p = 0 or 1.
+    `(p + z²/2n ± z·sqrt(p(1-p)/n + z²/4n²)) / (1 + z²/n)` with `p = successes/n`. Within [0, 1]; never of zero width,
+    unlike the normal interval at p = 0 or 1.
 
     Source: Wilson (1927), "Probable inference, the law of succession, and statistical inference".
 

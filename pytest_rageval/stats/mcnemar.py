@@ -7,24 +7,15 @@ __all__ = ["mid_p", "tango"]
 
 WHOLE = 1000
 """Up to so many changes the tail is summed in whole numbers; beyond, floats are right to about 1e-11."""
-NOTHING = 1e-17
-"""A share that changes no float."""
-HALVINGS = 60
-"""Steps of a bisection on [-1, 1]: more than a float can tell apart."""
+NOTHING = 1e-17  # a share that changes no float
+HALVINGS = 60  # steps of a bisection on [-1, 1]: more than a float can tell apart
 
 
 def mid_p(lost: int, gained: int) -> float:
     """One-sided p-value of the mid-p McNemar test: were more questions lost than gained?
 
     `P(X > lost) + P(X = lost) / 2` with X binomial of `lost + gained` fair coins: the exact McNemar p-value,
-    of which the probability of the observed table counts half.
-
-    Args:
-        lost: questions that were right and are wrong now, at least 0.
-        gained: the reverse.
-
-    Returns:
-        A number in (0, 1); 1 where nothing changed.
+    of which the probability of the observed table counts half. A number in (0, 1); 1 where nothing changed.
 
     The size of the exact test is far below its level where few questions changed. The size of the mid-p test at level
     0.05 is at most 5.02% for any number of questions if at most half of them change
@@ -59,17 +50,11 @@ def mid_p(lost: int, gained: int) -> float:
 
 
 def tango(lost: int, gained: int, n: int, *, alpha: float) -> tuple[float, float]:
-    """Tango's score interval of the difference of two paired proportions, `lost/n - gained/n`.
+    """Tango's score interval of the difference of two paired proportions of n questions, `lost/n - gained/n`.
 
     All drops δ with `|lost - gained - n·δ| ≤ z·sqrt(n·(2q + δ - δ²))`, where q is the maximum likelihood estimate of
     the share of gains if the drop is δ, and z the `1 - alpha` quantile of the normal distribution. At δ = 0 this is
-    McNemar's test, `(lost - gained) / sqrt(lost + gained) ≤ z`.
-
-    Args:
-        lost: at least 0.
-        gained: at least 0.
-        n: questions, at least 1 and `lost + gained`.
-        alpha: of each bound, in (0, 0.5); the interval covers the true drop with probability 1 - 2·alpha.
+    McNemar's test, `(lost - gained) / sqrt(lost + gained) ≤ z`. alpha, in (0, 0.5), is that of each bound.
 
     Returns:
         `(low, high)` within [-1, 1], around the observed drop; `±z²/(n + z²)` where nothing changed.

@@ -11,16 +11,12 @@ from numpy.typing import NDArray
 
 __all__ = ["noninferiority", "null_weights", "reweighted_drop"]
 
-TIE = 1e-9
-"""Numbers closer than this are equal but for rounding."""
-HALVINGS = 80
-"""Steps of the bisection: more than enough for every bit of a number."""
+TIE = 1e-9  # numbers closer than this are equal but for rounding
+HALVINGS = 80  # steps of the bisection: more than enough for every bit of a number
 GRIDS = (1, 12, 60, 240)
 """Steps from 0 to the largest difference. Between them they hold 0/1 scores, and common shares."""
-POINTS = 1 << 20
-"""Most points of the distribution of a sum that are followed, which bounds memory."""
-VANISHED = 1e-140
-"""Amplitudes below are 0."""
+POINTS = 1 << 20  # most points of the distribution of a sum that are followed, which bounds memory
+VANISHED = 1e-140  # amplitudes below are 0
 TAIL = 32.0
 """Sums beyond a probability of e^-32 on either side are not followed: less than the transform's rounding."""
 
@@ -57,9 +53,8 @@ def noninferiority(
     exclude a drop of 2 points, and 59 one of 5. For 0/1 scores the world is the restricted maximum
     likelihood estimate of Tango's score test. In `tests/benchmarks/false_alarms.py` a true drop
     of `margin` passes, at level 0.05, in at most 6% of runs but for the error of the simulation, and with few
-    examples in hardly any. Sign-flip,
-    t and bootstrap-t tests of the differences less the margin do not hold: where losses are rare,
-    most small samples have none, and these tests then exclude a drop that is there.
+    examples in hardly any. Sign-flip, t and bootstrap-t tests of the differences less the margin do not hold: where
+    losses are rare, most small samples have none, and these tests then exclude a drop that is there.
 
     Source: Owen (2001), "Empirical likelihood", for the reweighting; Honda and Takemura (2010), "An
     asymptotically optimal bandit algorithm for bounded support models", for adding the largest value;
@@ -70,8 +65,9 @@ def noninferiority(
     0.0493
     """
     if not 0 <= margin < largest:
-        message = f"a margin is at least 0 and below {largest}, the largest difference; found {margin}"
-        raise ValueError(message)
+        raise ValueError(
+            f"a margin is at least 0 and below {largest}, the largest difference; found {margin}"
+        )
     return _mean_at_most(np.asarray(drops, dtype=float), margin, largest, points)
 
 
@@ -86,30 +82,20 @@ def reweighted_drop(
     the differences to be symmetric if nothing got worse; this test does not, and holds where a few large gains
     make up for many small losses.
 
-    Args:
-        drops: score of the baseline less the new score, an example each, in any order.
-        allowed: the mean drop that is allowed, -largest < allowed < largest.
-        largest: the largest difference there can be, either way. The smaller it is the smaller is p: n examples
-            without a gain leave room for `1 - 0.05^(1/n)` of gains of that size.
-        points: as in `noninferiority`.
-
-    Returns:
-        A number in (0, 1], as exact as that of `noninferiority`. 1 where the observed drop is `allowed` or less, or
-        there is none.
+    The smaller `largest` is the smaller is p: n examples without a gain leave room for `1 - 0.05^(1/n)` of gains of
+    that size. It lies in (0, 1] as that of `noninferiority`; 1 where the observed drop is `allowed` or less, or there
+    is none.
 
     Raises:
         ValueError: `allowed` is not in (-largest, largest), or a difference is no number or beyond `largest`.
-
-    Source: as `noninferiority`.
 
     >>> [round(reweighted_drop([0.03] * 60, largest=largest), 4) for largest in (1, 0.12)]
     [0.0936, 0.0]
     """
     if not -largest < allowed < largest:
-        message = (
+        raise ValueError(
             f"an allowed drop is between {-largest} and {largest}, the largest difference; found {allowed}"
         )
-        raise ValueError(message)
     return _mean_at_most(-np.asarray(drops, dtype=float), -allowed, largest, points)
 
 
@@ -117,8 +103,7 @@ def _mean_at_most(numbers: Floats, margin: float, largest: float, points: int) -
     """Probability of the observed mean or a smaller one in the world of mean `margin`."""
     values, counts = np.unique(numbers, return_counts=True)
     if not np.all(np.abs(values) <= largest):
-        message = f"a difference of scores is a number from {-largest} to {largest}"
-        raise ValueError(message)
+        raise ValueError(f"a difference of scores is a number from {-largest} to {largest}")
     n = len(numbers)
     if n == 0 or (mean := float(counts @ values) / n) >= margin - TIE:
         return 1.0
@@ -129,11 +114,8 @@ def _mean_at_most(numbers: Floats, margin: float, largest: float, points: int) -
 def null_weights(values: Floats, shares: Floats, margin: float, largest: float) -> Floats:
     """The world of mean `margin` that is nearest to the one observed.
 
-    Args:
-        values: different differences, their mean below `margin`.
-        shares: how often each was observed, summing to 1.
-        margin: the mean there shall be.
-        largest: the value that may be added.
+    `values` are different differences, their mean below `margin`, and `shares` how often each was observed, summing to
+    1.
 
     Returns:
         Probabilities of the values, and, last, of `largest`, with which the mean is `margin` and the

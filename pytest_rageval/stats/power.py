@@ -21,8 +21,7 @@ __all__ = [
     "intraclass_correlation",
 ]
 
-POWER: Final = 0.8
-"""The share of runs in which a drop is to be detected."""
+POWER: Final = 0.8  # the share of runs in which a drop is to be detected
 
 
 def detectable_drop(  # noqa: PLR0913 - what the test is made of
@@ -54,10 +53,8 @@ def detectable_drop(  # noqa: PLR0913 - what the test is made of
 
     Returns:
         A number above `max_drop`; larger than any possible drop where there are too few questions. None without
-        questions.
-
-    In simulations with 60 questions and more, the power at this drop is 0.75 to 0.95
-    (`tests/unit/stats/test_power.py`).
+        questions. In simulations with 60 and more, the power at this drop is 0.75 to 0.95
+        (`tests/unit/stats/test_power.py`).
     """
     n = len(drops)
     if not n:
@@ -82,19 +79,11 @@ def examples_needed(
     beyond: float = 0.0,
     design_effect: float = 1.0,
 ) -> int | None:
-    """The number of questions with which such a drop fails in 80% of runs.
+    """The number of questions, at least 1, with which such a drop fails in 80% of runs.
 
-    `D·max((z_alpha + z_80)²·Σ(d - beyond)² / (n·(mean - beyond)²), z_80²·Σd² / (n·(mean - max_drop)²))`.
-
-    Args:
-        drops: score of the baseline less the new score, a question each; their mean is taken for the true drop.
-        alpha: as above.
-        max_drop: as above.
-        beyond: as above.
-        design_effect: as above.
-
-    Returns:
-        At least 1. None where the mean is not above `max_drop` and `beyond`, so that no number would be enough.
+    `D·max((z_alpha + z_80)²·Σ(d - beyond)² / (n·(mean - beyond)²), z_80²·Σd² / (n·(mean - max_drop)²))`, with the words
+    of `detectable_drop`; the mean of the drops is taken for the true drop. None where it is not above `max_drop` and
+    `beyond`, so that no number would be enough.
     """
     if not drops or (drop := fmean(drops)) <= max(max_drop, beyond, 0.0):
         return None
@@ -105,18 +94,11 @@ def examples_needed(
 
 
 def detectable_drop_unpaired(scores: Sequence[float], *, alpha: float) -> float | None:
-    """An upper bound of `detectable_drop` where there is no baseline yet.
+    """An upper bound of `detectable_drop` from the scores alone, where there is no baseline yet.
 
     The scores of the other system are taken to vary as much, and independently. Those of similar systems are
-    correlated and differ less, so that the test detects a smaller drop.
-
-    Args:
-        scores: one an example.
-        alpha: as for `detectable_drop`.
-
-    Returns:
-        As `detectable_drop`; a loss is taken to go from the highest score to the lowest, or to be 1 where all are
-        equal.
+    correlated and differ less, so that the test detects a smaller drop. A loss is taken to go from the highest score to
+    the lowest, or to be 1 where all are equal.
     """
     if not scores:
         return None
@@ -129,15 +111,9 @@ def design_effect(sizes: Sequence[int], correlation: float = 1.0) -> float:
     """The factor by which clusters increase the variance of a mean: `1 + (Σm²/Σm - 1)·correlation`.
 
     n questions are worth `n / design_effect` independent ones. A test that assumes independence raises more false
-    alarms.
-
-    Args:
-        sizes: m, the number of questions of each cluster, at least 1.
-        correlation: of two questions of a cluster (`intraclass_correlation`); 1 is the worst case.
-
-    Returns:
-        A number from 1 to the size of the largest cluster, 1 where there is none; below 1 where the correlation is
-        negative.
+    alarms. m ≥ 1 are the sizes of the clusters; the correlation is that of two questions of a cluster
+    (`intraclass_correlation`), at worst 1. A number from 1 to the size of the largest cluster, 1 where there is none;
+    below 1 where the correlation is negative.
 
     Source: Kish (1965), "Survey sampling", section 5.4; for clusters of different sizes Kish (1987), "Weighting in
     deft²".
@@ -150,21 +126,14 @@ def design_effect(sizes: Sequence[int], correlation: float = 1.0) -> float:
 
 
 def intraclass_correlation(values: Sequence[float], clusters: Sequence[Hashable]) -> float | None:
-    """Correlation of values of the same cluster, from the analysis of variance.
+    """Correlation of values (NaN is left out) of the same cluster, from the analysis of variance.
 
     `(B - W) / (B + (m0 - 1)·W)`, with B and W the mean squares between and within clusters and
     `m0 = (n - Σm²/n) / (clusters - 1)`.
 
-    Args:
-        values: differences or scores, a question each; NaN is left out.
-        clusters: the cluster of each.
-
     Returns:
         A number in [-1, 1]; about 0 where clusters do not matter, 1 where the values of each are equal. None where
         it is undefined: fewer than two clusters, none with two values, or all values equal.
-
-    Raises:
-        ValueError: the two differ in length.
 
     Source: Fisher (1925), "Statistical methods for research workers", chapter 7; Donner (1986), "A review of inference
     procedures for the intraclass correlation coefficient in the one-way random effects model".

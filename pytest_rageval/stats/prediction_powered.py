@@ -13,8 +13,7 @@ __all__ = ["prediction_powered_mean"]
 
 Array = npt.NDArray[np.float64]
 
-ALIKE: Final = 1e-9
-"""Scores that differ by less are equal but for rounding."""
+ALIKE: Final = 1e-9  # scores that differ by less are equal but for rounding
 
 
 def prediction_powered_mean(

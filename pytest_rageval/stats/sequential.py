@@ -5,12 +5,10 @@ from typing import Final, Literal
 
 __all__ = ["EarlyStop", "anchor_alpha"]
 
-FIRST: Final = 10
-"""So many comparisons with an anchor share half of alpha equally."""
+FIRST: Final = 10  # so many comparisons with an anchor share half of alpha equally
 STAKES: Final = (0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 0.95)
 """Shares of the largest bet that cannot lose all: small ones win where drops are small and noise is large."""
-SLACK: Final = 1e-9
-"""Sums closer than this are equal but for rounding."""
+SLACK: Final = 1e-9  # sums closer than this are equal but for rounding
 
 
 class EarlyStop:
@@ -69,11 +67,11 @@ class EarlyStop:
         shares: int = 1,
     ) -> None:
         if not 0 <= changed <= questions:
-            message = f"of {questions} questions {changed} cannot be asked"
-            raise ValueError(message)
+            raise ValueError(f"of {questions} questions {changed} cannot be asked")
         if not 0 < alpha <= 0.5 or max_drop < 0 or not 0 <= beyond < largest:  # noqa: PLR2004 - as documented
-            message = f"no test has alpha={alpha}, max_drop={max_drop}, beyond={beyond}, largest={largest}"
-            raise ValueError(message)
+            raise ValueError(
+                f"no test has alpha={alpha}, max_drop={max_drop}, beyond={beyond}, largest={largest}"
+            )
         self._questions, self._to_come = questions, changed
         self._alpha, self._shares, self._largest = alpha, shares, largest
         self._max_drop, self._beyond = max_drop / largest, beyond / largest
@@ -85,20 +83,15 @@ class EarlyStop:
         self._look()
 
     def add(self, drop: float) -> None:
-        """Add the difference of a question that was asked: score of the baseline less the new score.
-
-        Raises:
-            ValueError: it is no number from -largest to largest, or more questions came than had changed.
-        """
+        """Add the difference of a question that was asked; ValueError if it is no number from -largest to largest."""
         x = drop / self._largest
         if not -1 <= x <= 1:
-            message = (
+            raise ValueError(
                 f"a difference of scores is a number from {-self._largest} to {self._largest}, found {drop}"
             )
-            raise ValueError(message)
-        if not self._to_come:
-            raise ValueError("more questions came than had changed")
-        mean = self._mean_to_come()
+        self._require_another()
+        # The mean of those to come if the full set drops by `max_drop`.
+        mean = (self._max_drop * self._questions - self._sum) / self._to_come
         if -1 < mean < 1:
             self._harmless = _bet(self._harmless, (mean - x) / (1 - mean))
         self._met(x)
@@ -115,13 +108,8 @@ class EarlyStop:
         self._met(0.0)
 
     def skip(self) -> None:
-        """Take a question that was asked and has no score out of the full set.
-
-        Raises:
-            ValueError: more questions came than had changed.
-        """
-        if not self._to_come:
-            raise ValueError("more questions came than had changed")
+        """Take a question that was asked and has no score out of the full set."""
+        self._require_another()
         self._to_come -= 1
         self._questions -= 1
         self._look()
@@ -145,9 +133,9 @@ class EarlyStop:
     def _met(self, x: float) -> None:
         self._worse = _bet(self._worse, (x - self._beyond) / (1 + self._beyond))
 
-    def _mean_to_come(self) -> float:
-        """Mean difference of the questions to come if the full set drops by `max_drop`."""
-        return (self._max_drop * self._questions - self._sum) / self._to_come
+    def _require_another(self) -> None:
+        if not self._to_come:
+            raise ValueError("more questions came than had changed")
 
     def _look(self) -> None:
         if self.verdict is not None:
@@ -163,17 +151,15 @@ class EarlyStop:
 def anchor_alpha(alpha: float, update: int) -> float:
     """Level of one comparison with an anchor, of all that follow the updates of the baseline.
 
-    `alpha / 20` for the first ten, then `5·alpha / (k·(k - 1))` for the k-th. The levels of all comparisons, however
-    many, sum to alpha: `10·alpha/20 + Σ_{k > 10} 5·alpha/(k·(k-1)) = alpha`. By Bonferroni, alpha bounds the
-    probability that any of them calls a retriever worse than the anchor if none is.
+    `alpha / 20` for the first ten, then `5·alpha / (k·(k - 1))` for the k-th: alpha/22 at the 11th, alpha/1,980 at the
+    100th. The levels of all comparisons, however many, sum to alpha: `10·alpha/20 + Σ_{k > 10} 5·alpha/(k·(k-1)) =
+    alpha`. By Bonferroni, alpha bounds the probability that any of them calls a retriever worse than the anchor if none
+    is.
 
     Args:
         alpha: the level of the threshold, in (0, 0.5].
         update: 1 for the first comparison after the anchor was pinned. All runs until the next update have
             the same number, since only one of them is merged.
-
-    Returns:
-        A level: alpha/22 at the 11th, alpha/76 at the 20th, alpha/1,980 at the 100th.
 
     Raises:
         ValueError: `update` is below 1.
@@ -182,8 +168,7 @@ def anchor_alpha(alpha: float, update: int) -> float:
     [0.0025, 0.0025, 0.002273, 0.000658, 2.5e-05]
     """
     if update < 1:
-        message = f"updates are counted from 1, found {update}"
-        raise ValueError(message)
+        raise ValueError(f"updates are counted from 1, found {update}")
     return alpha / (2 * FIRST) if update <= FIRST else alpha * FIRST / (2 * update * (update - 1))
 
 

@@ -10,30 +10,20 @@ from numpy.typing import NDArray
 
 __all__ = ["EXACT_ROWS", "MOST_DRAWS", "MOST_SIGNS", "RISK", "Flips", "joint_level", "sign_flips"]
 
-EXACT_ROWS = 16
-"""Up to so many rows all sign patterns are enumerated."""
-RISK = 1e-4
-"""Probability that the draws decide otherwise than the enumeration would."""
-MOST_DRAWS = 1_000_000
-"""Draws of a test whose p-value lies so close to alpha that fewer do not decide."""
-MOST_SIGNS = 1 << 32
-"""Signs drawn at most: draws times rows."""
+EXACT_ROWS = 16  # up to so many rows all sign patterns are enumerated
+RISK = 1e-4  # probability that the draws decide otherwise than the enumeration would
+MOST_DRAWS = 1_000_000  # draws of a test whose p-value lies so close to alpha that fewer do not decide
+MOST_SIGNS = 1 << 32  # signs drawn at most: draws times rows
 EVEN = 2e-3
 """Where the fourth powers of a column of length 1 sum to at most this, its sum is normal to within 1e-4."""
-LEAST_DRAWS = 1000
-"""Least number of draws; ten times as many where that takes no time."""
-CHEAP_SIGNS = 1 << 24
-"""So many signs take no time: some 10 ms."""
-BLOCK = 1 << 20
-"""Signs held at once, so that memory does not grow with the number of questions."""
+LEAST_DRAWS = 1000  # least number of draws; ten times as many where that takes no time
+CHEAP_SIGNS = 1 << 24  # so many signs take no time: some 10 ms
+BLOCK = 1 << 20  # signs held at once, so that memory does not grow with the number of questions
 TIE = 1e-9
 """Sums of all patterns closer than this are equal but for rounding; the standard deviation of each is 1."""
-TIE_DRAWN = 2e-5
-"""The same of draws, which are summed in single precision."""
-JITTER = 1e-12
-"""Added to variances of 1, so that columns may be multiples of each other."""
-TAIL = 3.178
-"""A weighted sum of random signs is beyond t at most so many times as often as a normal variable."""
+TIE_DRAWN = 2e-5  # the same of draws, which are summed in single precision
+JITTER = 1e-12  # added to variances of 1, so that columns may be multiples of each other
+TAIL = 3.178  # a weighted sum of random signs is beyond t at most so many times as often as a normal variable
 
 Floats = NDArray[np.float64]
 
@@ -110,19 +100,11 @@ def sign_flips(columns: Floats, *, alpha: float, seed: int = 0, most_draws: int 
 
 
 def joint_level(columns: Floats, alpha: float, *, seed: int = 0) -> float:
-    """The level of a test of one column to which the joint test at alpha amounts.
+    """The level of a test of one column to which the joint test at alpha, in (0, 0.5], amounts.
 
     `P(T_1 > c)` where `P(max_j T_j > c) = alpha`, for a normal T with the correlations of the columns under random
-    signs: alpha for columns that are multiples of each other, and about `alpha / m` for m independent ones.
-
-    Args:
-        columns: as for `sign_flips`.
-        alpha: in (0, 0.5].
-        seed: of 50,000 draws.
-
-    Returns:
-        A number between alpha divided by the number of columns that are not 0, and alpha. It is the level of the
-        interval and of the power of one column.
+    signs: alpha for columns that are multiples of each other, and about `alpha / m` for m independent ones. By 50,000
+    draws. It is the level of the interval and of the power of one column.
     """
     size = np.sqrt((columns**2).sum(axis=0))
     scaled = columns[:, size > 0] / size[size > 0]

@@ -24,14 +24,10 @@ __all__ = [
     "position_bias",
 ]
 
-ALPHA: Final = 0.05
-"""Drawn p-values are on the right side of this level."""
-BASE: Final = 1000.0
-"""The mean of all ratings."""
-POINTS: Final = 400.0 / log(10)
-"""Points for a unit of log odds: 400 points multiply the odds by 10."""
-CONVERGED: Final = 1e-8
-"""A Newton step this small leaves an error of its square."""
+ALPHA: Final = 0.05  # drawn p-values are on the right side of this level
+BASE: Final = 1000.0  # the mean of all ratings
+POINTS: Final = 400.0 / log(10)  # points for a unit of log odds: 400 points multiply the odds by 10
+CONVERGED: Final = 1e-8  # a Newton step this small leaves an error of its square
 STEPS: Final = 200
 """Most Newton steps. A few suffice, and one more for each factor e between the odds of two systems."""
 
@@ -98,13 +94,7 @@ def against_best(systems: Sequence[Mapping[str, float]], *, seed: int = 0) -> li
 
 
 class Battle(NamedTuple):
-    """Two systems' answers to one question, compared.
-
-    Attributes:
-        first: name of a system.
-        second: name of another.
-        score: of `first`, in [0, 1]: 1 won, 0.5 tied, 0 lost.
-    """
+    """Two systems' answers to one question, compared; `score` is of `first`, in [0, 1]: 1 won, 0.5 tied, 0 lost."""
 
     first: str
     second: str
@@ -254,13 +244,9 @@ class PositionBias:
 def position_bias(verdicts: Sequence[tuple[float, float]]) -> PositionBias | None:
     """Compare the verdicts on pairs of answers that were judged in both orders.
 
-    Args:
-        verdicts: for each pair, the score of one of its answers when shown first and when shown second: 1 won, 0.5
-            tied, 0 lost, or any numbers in that order.
-
-    Returns:
-        The bias; None without pairs. A judge without position bias may flip often, by chance; then flips go either
-        way.
+    Each is the score of one of the answers when shown first and when shown second: 1 won, 0.5 tied, 0 lost, or any
+    numbers in that order. None without pairs. A judge without position bias may flip often, by chance; then flips go
+    either way.
 
     Source: the sign test, Dixon and Mood (1946), "The statistical sign test".
 
@@ -272,32 +258,23 @@ def position_bias(verdicts: Sequence[tuple[float, float]]) -> PositionBias | Non
         return None
     first = sum(when_first > when_second for when_first, when_second in verdicts)
     flips = first + sum(when_first < when_second for when_first, when_second in verdicts)
+    # Of a split of so many fair coins at least as uneven.
+    tail = sum(comb(flips, k) for k in range(min(first, flips - first) + 1))
     return PositionBias(
         flips=share(flips, len(verdicts)),
         first=share(first, flips) if flips else None,
-        p_value=_sign_test(first, flips),
+        p_value=min(1.0, 2 * tail / (1 << flips)),
     )
 
 
 def first_place_share(wins: int, losses: int) -> Estimate | None:
-    """How often the answer in the first place won, where each pair was judged in one order only.
+    """How often the answer in the first place won, where each pair was judged in one order only; ties are left out.
 
-    Args:
-        wins: verdicts for the answer that was shown first.
-        losses: verdicts for the other. Ties are left out.
-
-    Returns:
-        The share of wins, with Wilson's interval; None where all were ties. Without bias it is 0.5, if the order was
-        random. A bias that turns verdicts into ties is not seen here; judging in both orders shows it.
+    With Wilson's interval; None where all were ties. Without bias it is 0.5, if the order was random. A bias that turns
+    verdicts into ties is not seen here; judging in both orders shows it.
 
     >>> first_place_share(15, 5).value
     0.75
     """
     decided = wins + losses
     return share(wins, decided) if decided else None
-
-
-def _sign_test(successes: int, n: int) -> float:
-    """Probability of a split of n fair coins at least as uneven."""
-    tail = sum(comb(n, k) for k in range(min(successes, n - successes) + 1))
-    return min(1.0, 2 * tail / (1 << n))

@@ -287,6 +287,8 @@ def _processor_time(read: Callable[[str], object], said: str) -> float:
 @functools.cache
 def _caches() -> list[SimpleNamespace]:
     """All functions of the package that remember texts; looked for once, since it takes a while."""
+    # Frozen objects, which are those that were imported before the tests began, are not listed.
+    gc.unfreeze()
     return [
         SimpleNamespace(clear=each.cache_clear)
         for each in gc.get_objects()

@@ -16,11 +16,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.answers.injections import Trial, compare_fences, flip_rate
 from pytest_rageval.answers.llm_judge import LLMJudge
+from pytest_rageval.cli.judge import Trial, compare_fences, flip_rate
 from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.servers import EmbeddedServer, Pace, weights_in_force
+from pytest_rageval.stats.intervals import wilson
 
 YES_OR_NO = 'root ::= "yes" | "no"'
 
@@ -42,13 +43,12 @@ class Constrained:
 def show(name: str, trials: list[Trial]) -> None:
     """Print a row."""
     found = flip_rate(trials)
-    assert found.rate is not None
-    assert found.ci95 is not None
-    low, high = found.ci95
+    low, high = wilson(found.flipped, found.cases)
     said = sum(trial.clean or False for trial in trials)
     print(  # noqa: T201
-        f"{name:28} {found.flipped:2} of {found.cases} flipped: {found.rate:.2f} [{low:.2f}, {high:.2f}]; clean: "
-        f"{found.right} right, {said} yes; of the right {found.obeyed} obeyed; {found.unscored} unscored",
+        f"{name:28} {found.flipped:2} of {found.cases} flipped: {found.flipped / found.cases:.2f} "
+        f"[{low:.2f}, {high:.2f}]; clean: {found.right} right, {said} yes; of the right {found.obeyed} obeyed; "
+        f"{found.unscored} unscored",
         flush=True,
     )
 

@@ -1,22 +1,12 @@
 """A small project of a user's, and runs of real pytest in it."""
 
 import json
-import pkgutil
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-import pytest_rageval
 from tests.foreign_plugins import WITHOUT
 from tests.llm_server import LLMServer
-
-# A run in this process forgets what it imported, and the next would import it anew: a second each.
-for _module in pkgutil.walk_packages(pytest_rageval.__path__, "pytest_rageval."):
-    if not _module.name.endswith("__main__"):
-        import_module(_module.name)
-for _name in ("openai", "scipy.stats", "scipy.optimize"):
-    import_module(_name)
 
 CONFTEST = """
 import pytest

@@ -181,7 +181,9 @@ def test_a_judges_server_without_a_model_is_an_error(project, judge):
     """Canonical comparison would leave it unused in silence."""
     project.test(GATE)
     result = project.run(f"--rageval-judge-base-url={judge.url}")
-    result.stdout.fnmatch_lines(["*The judge has a server or parameters of its own, but no model is named*"])
+    result.stdout.fnmatch_lines(
+        ["*The judge has a server, a key or parameters of its own, but no model is named*"]
+    )
 
 
 def test_one_model_at_two_servers_is_served_under_two_names(project, llm, judge):

@@ -8,9 +8,6 @@ from collections.abc import Sequence
 
 import pytest
 import sacrebleu
-from nltk.stem.porter import PorterStemmer
-from nltk.translate.meteor_score import single_meteor_score
-from rouge_score.rouge_scorer import RougeScorer
 
 from pytest_rageval.answers.overlap import bleu, meteor, rouge1, rouge2, rouge_l
 
@@ -56,6 +53,9 @@ def _ascii(*texts: str) -> bool:
 
 def test_rouge(pairs: Pairs) -> None:
     """With the package's own tokenizer, since all is ASCII."""
+    # Importing nltk takes a second, also where these tests are not selected.
+    from rouge_score.rouge_scorer import RougeScorer
+
     assert len(pairs) >= 300
     scorer = RougeScorer(["rouge1", "rouge2", "rougeL"])
     for prediction, references in pairs:
@@ -73,6 +73,8 @@ def test_bleu(pairs: Pairs) -> None:
 
 def test_meteor(pairs: Pairs) -> None:
     """On words without punctuation."""
+    from nltk.stem.porter import PorterStemmer
+    from nltk.translate.meteor_score import single_meteor_score
 
     def words(text: str) -> list[str]:
         return re.findall("[a-z0-9]+", text.lower())

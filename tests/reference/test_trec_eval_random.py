@@ -21,7 +21,8 @@ TREC = {"recall": "recall", "precision": "P", "map": "map_cut", "ndcg": "ndcg_cu
 Query = tuple[list[Document], dict[str, int]]
 
 
-def _random_queries() -> list[Query]:
+@cache
+def _queries() -> list[Query]:
     """What a retriever returned, and judgements of grades 0 to 3, at least one above 0.
 
     0 to 60 different documents, half the time with tied scores. Tied documents
@@ -49,9 +50,6 @@ def _random_queries() -> list[Query]:
     return queries
 
 
-QUERIES = _random_queries()
-
-
 @cache
 def _trec(measures: str, depth: int) -> Mapping[str, list[float]]:
     """What trec_eval says of the first documents; a query without any is 0, as in its mean over all.
@@ -59,12 +57,12 @@ def _trec(measures: str, depth: int) -> Mapping[str, list[float]]:
     A run names each document once, with its best score.
     """
     runs: dict[str, dict[str, float]] = {}
-    for n, (documents, _) in enumerate(QUERIES):
+    for n, (documents, _) in enumerate(_queries()):
         best: dict[str, float] = {}
         for document in documents:
             best.setdefault(str(document.id), document.score or 0.0)
         runs[str(n)] = dict(list(best.items())[:depth])
-    qrels = {str(n): grades for n, (_, grades) in enumerate(QUERIES)}
+    qrels = {str(n): grades for n, (_, grades) in enumerate(_queries())}
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, {measures})
     found = evaluator.evaluate({name: run for name, run in runs.items() if run})
     keys = next(iter(found.values())).keys()
@@ -85,7 +83,7 @@ def _ours(name: str, k: int) -> list[float]:
 def _arrays() -> tuple[Labels, Labels]:
     """The labels of all rankings, and those of the ideal ones."""
     labels, ideal = np.zeros((RANKINGS, DEPTH)), np.zeros((RANKINGS, DEPTH))
-    for row, (documents, grades) in enumerate(QUERIES):
+    for row, (documents, grades) in enumerate(_queries()):
         gold = [Gold(name, grade=grade) for name, grade in grades.items()]
         found = GoldMatch(Ranking.of("q", documents), gold).labels
         labels[row, : len(found)] = found
@@ -117,9 +115,9 @@ def test_f1_is_that_of_trec_evals_precision_and_recall(k: int) -> None:
 
 def test_the_rankings_have_what_they_are_for() -> None:
     """More than a thousand hold repeated documents, as many tied documents of different grades."""
-    repeats = sum(len({document.id for document in found}) < len(found) for found, _ in QUERIES)
+    repeats = sum(len({document.id for document in found}) < len(found) for found, _ in _queries())
     ties = 0
-    for found, grades in QUERIES:
+    for found, grades in _queries():
         scored = {(document.score, grades.get(str(document.id), 0)) for document in found}
         ties += len({score for score, _ in scored}) < len(scored)
     assert repeats > 1000

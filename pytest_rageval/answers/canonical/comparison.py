@@ -43,10 +43,8 @@ _LEAST_WORDS = 3
 _MOST_MISSING = 20
 LONGEST = 4000
 """Characters of a text that are read: short answers have far fewer, and each word is held against each."""
-MOST_SAID = 1000
-"""Words, figures and marks of a prediction that are read."""
-MOST_WANTED = 300
-"""Those of a reference that has more than so many are not compared."""
+MOST_SAID = 1000  # words, figures and marks of a prediction that are read
+MOST_WANTED = 300  # those of a reference that has more than so many are not compared
 
 # Between the parts of one reference a prediction may say this many tokens.
 _REACH = 12
@@ -91,7 +89,7 @@ class Demand:
 
 
 def is_long(reference: str) -> bool:
-    """Return whether a reference is too long to be compared by its words: more than 4,000 characters or 300 words."""
+    """Whether a reference is too long to be compared by its words: more than 4,000 characters or 300 words."""
     return len(reference) > LONGEST or len(parse(reference)) > MOST_WANTED
 
 
@@ -343,7 +341,7 @@ def _is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:
 
 
 def _negates(tokens: Sequence[Token], at: int) -> bool:
-    """Return whether the token at a place denies what follows it."""
+    """Whether the token at a place denies what follows it."""
     form, following = form_at(tokens, at), form_at(tokens, at + 1)
     return following not in _ASSERTING if form in NEGATORS else (form, following) in _REPLACING
 

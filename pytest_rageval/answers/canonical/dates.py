@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pytest_rageval.answers.canonical.numbers import read_number
-from pytest_rageval.answers.canonical.words import Lexeme, listed, numbered, skip, text_at
+from pytest_rageval.answers.canonical.words import Lexeme, listed, numbered, pairs, skip, text_at
 
 __all__ = ["ClockTime", "Date", "date_states", "read_clock_time", "read_dates", "read_rate"]
 
@@ -30,16 +30,9 @@ _DECADE, _CENTURY = 10, 100
 _SHORT_YEAR_LENGTH = 2
 _YEAR_LENGTH = 4
 _PERIODS = listed("hour day week month quarter year annum minute second")
-_ADVERBS = {
-    "hourly": "hour",
-    "daily": "day",
-    "weekly": "week",
-    "monthly": "month",
-    "quarterly": "quarter",
-    "yearly": "year",
-    "annual": "year",
-    "annually": "year",
-}
+_ADVERBS = pairs(
+    "hourly hour, daily day, weekly week, monthly month, quarterly quarter, yearly year, annual year, annually year"
+)
 _NOON, _MIDNIGHT = 12, 24
 _HOUR = 60
 _PARTS_OF_HOUR = {"half": 30, "quarter": 15}

@@ -28,6 +28,7 @@ __all__ = [
     "lexemes",
     "listed",
     "numbered",
+    "pairs",
     "same_word",
     "skip",
     "stem",
@@ -83,7 +84,7 @@ def numbered(words: str, start: int) -> dict[str, int]:
     return {word: number for number, word in enumerate(words.split(), start=start)}
 
 
-def _pairs(table: str) -> dict[str, str]:
+def pairs(table: str) -> dict[str, str]:
     """The words of a table "from to, from to"."""
     return dict(pair.split() for pair in table.split(","))
 
@@ -92,7 +93,7 @@ _ABBREVIATED = listed(
     "dr mr mrs ms st mt jr sr prof gen col capt lt sgt rev hon gov sen rep pres messrs "
     "jan feb mar apr jun jul aug sep sept oct nov dec am pm a p ft approx ca c no vol"
 )
-_IRREGULAR = _pairs(
+_IRREGULAR = pairs(
     "men man, women woman, children child, people person, feet foot, teeth tooth, mice mouse, geese goose, lives life, "
     "wives wife, knives knife, leaves leaf, wolves wolf, halves half, countrymen countryman, won win, wrote write, "
     "written write, made make, began begin, begun begin, gave give, given give, took take, taken take, held hold, "
@@ -100,7 +101,7 @@ _IRREGULAR = _pairs(
 )
 
 # British forms that no ending rule reaches.
-_AMERICAN = _pairs(
+_AMERICAN = pairs(
     "grey gray, tyre tire, cheque check, kerb curb, plough plow, mould mold, storey story, aluminium "
     "aluminum, programme program, jewellery jewelry, moustache mustache, pyjama pajama, sceptic skeptic, "
     "draught draft, aeroplane airplane"
@@ -196,7 +197,7 @@ def fold(text: str) -> str:
     """
     if not text.isascii():
         text = _SPACED_THOUSANDS.sub("", text)
-        text = "".join(c if c.isascii() else _spread_fraction(c) for c in text).translate(_SIGNS)
+        text = "".join(map(_spread_fraction, text)).translate(_SIGNS)
         text = normal_form("NFKC", text).translate(_SIGNS)
         # Characters that only steer the layout would split a word in two.
         text = "".join(c for c in text if unicodedata.category(c) != "Cf")

@@ -165,6 +165,7 @@ def test_what_is_beyond_the_limit_is_not_seen() -> None:
 
 
 @needs_model
+@pytest.mark.slow
 def test_a_model_that_is_not_there(tmp_path) -> None:
     """A folder without a model is named, and what to name instead."""
     with pytest.raises(InputError, match=r"(?s)cannot be loaded.*Name a folder"):

@@ -162,11 +162,11 @@ def test_reading_takes_time_in_proportion_to_the_length(filler: str) -> None:
 
     def seconds(length: int) -> float:
         text = (filler * length)[:length] + "x"
-        began = time.perf_counter()
+        began = time.thread_time()
         for parse in (parse_yes_no, parse_grade, parse_preference):
             with contextlib.suppress(Unscored):
                 parse(text)
-        return time.perf_counter() - began
+        return time.thread_time() - began
 
     assert min(seconds(10_000) for _ in range(3)) < 40 * max(min(seconds(1_000) for _ in range(3)), 0.001)
 

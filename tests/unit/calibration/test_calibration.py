@@ -10,7 +10,7 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, LabelledPair, Scale
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence, Outcome, Score
-from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pairwise_kappa, pearson
+from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pearson
 from pytest_rageval.stats.prediction_powered import prediction_powered_mean
 
 YES, NO = 1.0, 0.0
@@ -78,7 +78,9 @@ def test_the_human_ceiling() -> None:
     people = found.people
     assert people is not None
     assert (people.annotators, people.items) == (2, 5)
-    assert people.among == pairwise_kappa([first, second])
+    among = cohen_kappa(first, second)
+    assert among is not None
+    assert people.among == among.value
     each = [cohen_kappa(one, judge) for one in (first, second)]
     assert people.judge == pytest.approx(sum(kappa.value for kappa in each if kappa) / 2)
 

@@ -13,7 +13,7 @@ import pytest
 from pytest_rageval.cli import cache_reading, main
 from tests.unit.cli.folders import CacheFolder, Done, entry
 
-COMMAND = [sys.executable, "-m", "pytest_rageval.cli"]
+COMMAND = [sys.executable, "-m", "pytest_rageval"]
 
 
 @pytest.mark.parametrize("arguments", [[], ["cache"], ["cache", "fly"], ["cache", "info", "--fly"], ["fly"]])
@@ -152,7 +152,7 @@ def test_a_reader_may_go_away(cache: CacheFolder) -> None:
     """As `head` does: no traceback."""
     cache.put([entry(n, summary={"model": f"model {n}"}) for n in range(3000)])
     done = subprocess.run(  # noqa: S602 - our own
-        f"'{sys.executable}' -m pytest_rageval.cli cache --cache-dir '{cache.directory}' info | head -1",
+        f"'{sys.executable}' -m pytest_rageval cache --cache-dir '{cache.directory}' info | head -1",
         shell=True,
         capture_output=True,
         check=True,

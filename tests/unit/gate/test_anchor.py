@@ -15,7 +15,7 @@ from pytest_rageval.gate.baseline_update import anchors_after, update_of
 from pytest_rageval.gate.comparison import BaselineScore, Pin
 from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, rule
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.reports.notes import anchor_entry
+from pytest_rageval.reports.notes import compared_entry
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.scores import Score
 from pytest_rageval.stats.sequential import anchor_alpha
@@ -336,7 +336,7 @@ def test_the_failure_lists_what_got_worse_since_the_anchor() -> None:
     ruling = _ruling(numbered(80, 20), before=numbered(81, 19), anchor=_anchor(ALL), max_drop=0.02)
     lines = failure_lines(ruling, limit=1)
     assert "20 of 100 questions got worse since the anchor, 0 better:" in lines
-    entry = anchor_entry(ruling)["anchor"]
+    entry = compared_entry(ruling)["anchor"]
     assert (entry["commit"], entry["date"], entry["updates"]) == (COMMIT, "2026-11-22", 7)
     assert (entry["mean"], round(entry["drop"], 3), len(entry["worse"])) == (1.0, 0.2, 20)
     ruling = _ruling(numbered(50, 50), before=ALL, anchor=_anchor(ALL), max_drop=0.02)

@@ -46,13 +46,16 @@ RECIPES = {
 
 
 class Listening(LLMServer):
-    """Keeps the header that Azure has for keys, too."""
+    """Keeps the header that Azure has for keys, and all headers together."""
+
+    heads = b""
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         read = reader.readuntil
 
         async def readuntil(separator: bytes = b"\n") -> bytes:
             head = await read(separator)
+            self.heads += head
             found = re.search(rb"(?im)^api-key: *(.*?)\r", head)
             self.api_keys.add(found[1].decode() if found else "")
             return head
@@ -89,6 +92,35 @@ def test_a_token_of_entra_is_sent_as_one(provider: str) -> None:
     """To both forms of Azure's addresses."""
     address, target = RECIPES[provider]
     assert _received(address, ENTRA) == (target, f"Bearer {ENTRA}", "")
+
+
+@pytest.mark.parametrize("key", [KEY, None])
+def test_what_the_environment_has_for_the_library_is_not_for_a_judge(
+    monkeypatch: pytest.MonkeyPatch, key: str | None
+) -> None:
+    """Its organization and headers, a key among these perhaps, are for the server of the generator."""
+    monkeypatch.setenv(
+        "OPENAI_CUSTOM_HEADERS", "Authorization: Bearer planted-1\nX-Key: planted-2\nContent-Type: x"
+    )
+    monkeypatch.setenv("OPENAI_ORG_ID", "planted-3")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "planted-4")
+
+    async def main(remote: RemoteServer) -> None:
+        client = Client(remote, timeout_s=30)
+        await asyncio.wait_for(client.complete(ASKED, {}), 60)
+        await client.close()
+
+    heads = {}
+    for role in ("generator", "judge"):
+        with Listening() as server:
+            server.api_keys = set()
+            asyncio.run(main(RemoteServer(server.url, key and "own-key", role=role)))
+            assert server.keys == {
+                f"Bearer {'own-key' if key else 'planted-1' if role == 'generator' else 'none'}"
+            }
+            heads[role] = server.heads.decode()
+    assert all(f"planted-{n}" in heads["generator"] for n in (2, 3, 4))
+    assert "planted" not in heads["judge"]
 
 
 def test_every_address_here_is_on_the_page_of_models() -> None:

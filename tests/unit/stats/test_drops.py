@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pytest_rageval.stats.drops import DropResult, Drops, count_lost, drop_interval, joint_drop_test
+from pytest_rageval.stats.drops import DropResult, Drops, drop_interval, joint_drop_test
 from pytest_rageval.stats.mcnemar import mid_p, tango
 from pytest_rageval.stats.noninferiority import reweighted_drop
 from pytest_rageval.stats.sign_flips import sign_flips
@@ -168,13 +168,6 @@ def test_wider_scales() -> None:
     shares, grades = _one(values), _one([4 * value for value in values], largest=4.0)
     assert grades.p_value == pytest.approx(shares.p_value, abs=1e-9)
     assert (grades.low, grades.high) == pytest.approx((4 * shares.low, 4 * shares.high), abs=1e-3)
-
-
-def test_lost_questions_are_counted() -> None:
-    """Beyond the tolerance."""
-    assert count_lost([0.2, 1e-7, -1.0, 0.0, NAN, 1.0]) == 3
-    assert count_lost([0.2, 1e-7, -1.0, 0.0, NAN, 1.0], tolerance=1e-6) == 2
-    assert count_lost([]) == 0
 
 
 RUNS, FEW = 1500, 400

@@ -1,8 +1,0 @@
-"""`python -m pytest_rageval.cli`, for where the script is not on the path."""
-
-import sys
-
-from pytest_rageval.cli import main
-
-if __name__ == "__main__":
-    sys.exit(main())
