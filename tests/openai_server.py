@@ -42,7 +42,10 @@ class OpenAIServer:
             Starlette(routes=routes), log_config=None, log_level="critical", lifespan="off", ws="none"
         )
         self._server = uvicorn.Server(config)
-        self._socket = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        # With the protocol named, replies are sent without delay.
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        self._socket.bind(("127.0.0.1", 0))
+        self._socket.listen(1024)
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
 

@@ -304,6 +304,15 @@ def test_only_loopback_is_bound(serve):
             assert tried.connect_ex((address, server.port)) != 0
 
 
+def test_replies_are_sent_without_delay(serve):
+    """Nagle's algorithm waits 40 ms for the acknowledgement of a reply's head before it sends the body."""
+    served = serve()
+    served.chat()
+    (connection,) = served.server._server.server_state.connections
+    accepted = connection.transport.get_extra_info("socket")
+    assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 @pytest.mark.parametrize(
     ("options", "status", "code", "words"),
     [
