@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, LabelledPair, Scale
+from pytest_rageval.plural import counted
 from pytest_rageval.scores import YES, Outcome, Score
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, majority, pearson
 from pytest_rageval.stats.intervals import Estimate
@@ -254,7 +255,8 @@ def rule_on(calibration: Calibration, bounds: Bounds) -> CalibrationRuling:
     if failed:
         return CalibrationRuling(bounds, calibration, "fail", "; ".join(failed))
     if undefined:
-        why = f"{' and '.join(undefined)} of judge and people is undefined over {len(calibration.compared)} items"
+        items = counted(len(calibration.compared), "item")
+        why = f"{' and '.join(undefined)} of judge and people is undefined over {items}"
         remedy = "there must be several, and both must use more than one label: label more answers, right and wrong"
         return CalibrationRuling(bounds, calibration, "error", f"{why}: {remedy}")
     return CalibrationRuling(bounds, calibration, "pass" if bounds.given else None, "within bounds")

@@ -17,6 +17,7 @@ from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Reply, Request, described, empty_reason
 from pytest_rageval.llm.servers import Server
 from pytest_rageval.model import Document
+from pytest_rageval.plural import counted
 from pytest_rageval.prompts.rendering import (
     OWN,
     Prompts,
@@ -139,7 +140,7 @@ class _ModelGenerator(_ByMethod):
         try:
             reply = await self.gateway.ask(self.server, request)
         except ContextOverflow as overflow:
-            reason = f"{len(texts)} passages of {sum(map(len, texts)):,} characters: {overflow}"
+            reason = f"{counted(len(texts), 'passage')} of {sum(map(len, texts)):,} characters: {overflow}"
             raise ContextOverflow(reason) from overflow
         return _not_empty(reply)
 

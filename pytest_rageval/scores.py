@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from pytest_rageval.errors import Cause, InputError, QueryError, TooManyUnscoredError
 from pytest_rageval.model import Example, Ranking
+from pytest_rageval.plural import counted
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import UNIT, mean_interval
 
@@ -373,11 +374,11 @@ def _name(spec: str, tags: Mapping[str, Any]) -> str:
 
 def _too_many(spec: str, outcomes: Sequence[Outcome], tags: Mapping[str, Any], max_unscored: float) -> str:
     scored, name = len(_values(outcomes)), _name(spec, tags)
-    lines = [f"{name}: none of {len(outcomes)} examples has a score:"]
+    lines = [f"{name}: none of {counted(len(outcomes), 'example')} has a score:"]
     if scored:
         defined = sum(outcome.undefined is None for outcome in outcomes)
         lines[0] = (
-            f"{name}: {defined - scored} of {defined} examples have no score, "
+            f"{name}: {defined - scored} of {counted(defined, 'example')} have no score, "
             f"more than the allowed {100 * max_unscored:g}%:"
         )
     reasons: dict[str, list[str]] = {}

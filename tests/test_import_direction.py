@@ -27,7 +27,7 @@ LAYERS = {
     3: {"config", "model", "prompts", "user_code"},
     2: {"event_loop", "files", "fingerprint", "secret", "stats", "tokenize"},
     1: {"errors"},
-    0: {"late", "printable"},
+    0: {"late", "plural", "printable"},
 }
 LAYER_OF = {part: layer for layer, parts in LAYERS.items() for part in parts}
 PYTEST = {"pytest", "_pytest", "xdist", "pytester"}

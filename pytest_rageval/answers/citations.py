@@ -44,14 +44,23 @@ MOST_PARTS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The answers that an output lists.
+    """The items that an output lists, each once, in their order and as it first writes them.
 
-    `found` are the positions, from 0, of the wanted answers that it lists; `others` the items that are no alias of
-    one, in normal form, each once, in their order.
+    Attributes:
+        choices: by item, the positions, from 0, of the wanted answers that it equals.
     """
 
-    found: frozenset[int]
-    others: tuple[str, ...]
+    choices: Mapping[str, Sequence[int]]
+
+    @property
+    def found(self) -> frozenset[int]:
+        """The wanted answers that are listed; an item counts for one of those that it equals."""
+        return _assigned(list(self.choices.values()))
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The items that equal none."""
+        return tuple(item for item, answers in self.choices.items() if not answers)
 
 
 def cited(answer: str, passages: int) -> Citations:
@@ -107,17 +116,19 @@ def listed(output: str, wanted: Sequence[Sequence[str]]) -> Listed:
 
     Source: Amouyal et al. (2023), QAMPARI, as scored in ALCE, Gao et al. (2023), which separates at commas only.
 
-    >>> listed("Paris [1], Washington, D.C. [2] and Atlantis", [["Paris"], ["Washington, D.C."], ["Rome"]])
-    Listed(found=frozenset({0, 1}), others=('atlantis',))
+    >>> found = listed("Paris [1], Washington, D.C. [2] and Atlantis", [["Paris"], ["Washington, D.C."], ["Rome"]])
+    >>> found.found, found.others
+    (frozenset({0, 1}), ('Atlantis',))
     """
     answers_of: dict[str, list[int]] = defaultdict(list)
     for position, aliases in enumerate(wanted):
         for alias in {normalize(alias) for alias in aliases} - {""}:
             answers_of[alias].append(position)
-    parts = between_citations(output)
-    items = dict.fromkeys(item for part in parts for item in _items(part, answers_of))
-    others = tuple(item for item in items if item not in answers_of)
-    return Listed(_assigned([answers_of[item] for item in items if item in answers_of]), others)
+    written: dict[str, str] = {}
+    for part in between_citations(output):
+        for text in _items(part, answers_of):
+            written.setdefault(normalize(text), text)
+    return Listed({text: tuple(answers_of.get(item, ())) for item, text in written.items()})
 
 
 def _spanned(first: int, last: int, passages: int) -> Iterator[int]:
@@ -138,7 +149,7 @@ def _without_space(text: str) -> str:
 
 
 def _items(text: str, aliases: Mapping[str, object]) -> list[str]:
-    """The items of an output in normal form, without those that have no letter or digit and are not wanted."""
+    """The items of an output, without those that have no letter or digit and are not wanted."""
     cuts = [match.span() for match in _SEPARATOR.finditer(text)]
     starts = [0, *(end for _, end in cuts)]
     ends = [*(start for start, _ in cuts), len(text)]
@@ -158,9 +169,9 @@ def _items(text: str, aliases: Mapping[str, object]) -> list[str]:
                 and stretch != normalize(text[starts[first] : ends[other - 1]])
             ):
                 last = other
-        items.append(normalize(text[starts[first] : ends[last]]))
+        items.append(text[starts[first] : ends[last]].strip())
         first = last + 1
-    return [item for item in items if item in aliases or any(map(str.isalnum, item))]
+    return [item for item in items if normalize(item) in aliases or any(map(str.isalnum, normalize(item)))]
 
 
 def _assigned(choices: Sequence[Sequence[int]]) -> frozenset[int]:

@@ -2,8 +2,8 @@
 
 `init`, `demo`, `scores`, `diff`, `judge`, `gateway`, `cache_reading` (info, export), `cache_writing` (import, prune,
 verify), `evalset_check`, `evalset_anchor` and `evalset_generate` are the commands. They share `evalset_reading`,
-`quotes` (quotes found in texts) and `output` (what is printed). A command returns the exit status, and raises
-`RagevalError` for input that cannot be used.
+`quotes` (quotes found in texts) and `output` (what is printed); `retriever_name` reads an argument of `init`. A command
+returns the exit status, and raises `RagevalError` for input that cannot be used.
 """
 
 import argparse
@@ -171,21 +171,23 @@ COMMANDS: Final = (
     Command("", "init", "init",
             "write a first test of a retriever, which passes at once",
             "Writes conftest.py, test_retrieval.py, an eval set, pytest.ini, .gitattributes and a workflow for GitHub "
-            "into the current folder. Without arguments, the retriever is a keyword search over three passages. A "
-            "file that exists is left as it is, and what to add to it is printed.",
+            "into the current folder. Without arguments, the retriever is a keyword search over three passages. What "
+            "--retriever names is imported, and not called. A file that exists is left as it is, and what to add to "
+            "it is printed.",
             (_value("--retriever", "MODULE:NAME",
                     "your retriever, such as support_bot.search:search, my_app:store.as_retriever() or my_app:build()",
                     str),
              _value("--evalset", "FILE", "your eval set, in any known format; with --retriever"),
              _value("--framework", "NAME",
-                    "write the example in this framework: langchain, llamaindex or haystack", str,
+                    "write the example in this framework: langchain, llamaindex or haystack; not with --retriever", str,
                     choices=("langchain", "llamaindex", "haystack"))),
             "Exit status: 0; 2 if something cannot be used. Nothing is overwritten."),
     Command("", "demo", "demo",
             "show a retriever that gets worse, and the test that fails",
             "Copies an example project into a temporary folder and runs its tests twice: as it is, and with a worse "
             "retriever. Needs no model and no key.",
-            (_value("--keep", "DIR", "copy the example into this folder, new or empty, and keep it"),),
+            (_value("--keep", "DIR",
+                    "copy the example into this folder, new or empty and outside of a project, and keep it"),),
             "Exit status: 0; 1 if the tests ended in another way than they should; 2 if something cannot be used."),
     Command("", "scores", "scores",
             "list all scores, with their range and what they need",

@@ -85,8 +85,11 @@ def prune_command(options: argparse.Namespace) -> int:
     if not has_only_embeddings(options.cache_dir):
         _prune_replies(options, options.cache_dir)
     # No embedding is of a chat model, and none is cut.
-    if options.older_than is not None and not options.model and not options.cut:
-        _prune_embeddings(options, options.cache_dir)
+    by_age_alone = options.older_than is not None and not options.model and not options.cut
+    if by_age_alone and (kept := embeddings_survey(options.cache_dir)) is not None:
+        limit, dry = _limit(options), options.dry_run
+        old = sum(at < limit for at in kept.written) if dry else delete_older(options.cache_dir, limit)
+        say(f"{options.cache_dir}: {old:,} of {count(kept.embeddings, 'embedding')} {_deleted(options)}")
     return 0
 
 
@@ -127,14 +130,6 @@ def _prune_cassette(options: argparse.Namespace, path: Path) -> None:
             note(f"{path}: {notice}; the file is rewritten, one line a request, in order")
         deleted = {entry.key for entry in selected}
         write_cassette(path, [entry for entry in entries if entry.key not in deleted])
-
-
-def _prune_embeddings(options: argparse.Namespace, directory: Path) -> None:
-    if (kept := embeddings_survey(directory)) is None:
-        return
-    limit, dry = _limit(options), options.dry_run
-    old = sum(written < limit for written in kept.written) if dry else delete_older(directory, limit)
-    say(f"{directory}: {old:,} of {count(kept.embeddings, 'embedding')} {_deleted(options)}")
 
 
 def _limit(options: argparse.Namespace) -> float:

@@ -25,6 +25,12 @@ GOOD: Final = "    scores = index.get_scores(tokenize(query))\n"
 WORSE: Final = "    scores = index.get_scores(query.split())\n"
 
 ARGUMENTS: Final = ("-q", "test_retriever.py", "--rageval-replay")
+OF_PROJECT: Final = (
+    "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg", "setup.py",
+    "conftest.py",
+)  # fmt: skip
+"""Files that say that the folder is a Python project, whose pytest looks for tests in the folders below."""
+
 PASSED, FAILED = 0, 1  # pytest's exit status
 
 
@@ -63,8 +69,22 @@ def _folder(keep: Path | None) -> Iterator[Path]:
         raise InputError(
             f"--keep {keep} is not empty.\nName a new or an empty folder; nothing is overwritten."
         )
-    keep.mkdir(parents=True, exist_ok=True)
-    yield keep.resolve()
+    folder = keep.resolve()
+    if project := _project_of(folder):
+        raise InputError(
+            f"--keep {keep} is in the project {project}, whose pytest would run the example's tests too.\n"
+            "Name a folder outside it, or one that begins with a dot, which pytest does not enter: --keep .rageval-demo"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    yield folder
+
+
+def _project_of(folder: Path) -> Path | None:
+    """The project whose tests those in the folder would be; None without one."""
+    for above in folder.parents:
+        if any((above / name).is_file() for name in OF_PROJECT):
+            return None if any(part.startswith(".") for part in folder.relative_to(above).parts) else above
+    return None
 
 
 def _show(folder: Path) -> bool:

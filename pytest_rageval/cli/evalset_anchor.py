@@ -1,8 +1,8 @@
 """`rageval evalset anchor`: gold by id or quotation becomes gold by place in a file."""
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -87,43 +87,26 @@ class _NoPlaceError(Exception):
     """Something has no single place; the arguments are the reason, and its possible places."""
 
 
-@dataclass(slots=True)
-class _Passage:
-    """The passages of the corpus with one id: texts by place, and whether a place is unknown."""
-
-    texts: dict[Span, str] = field(default_factory=dict)
-    unplaced: bool = False
-
-    def add(self, document: Document) -> None:
-        span = document.span
-        # Two texts at one place: without a source, the id is all that says where.
-        if span is None or self.texts.setdefault(span, document.text) != document.text:
-            self.unplaced = True
+Where = set[
+    Span | None
+]  # the places of a text in the corpus, at most eight known ones; None is an unknown one
 
 
-@dataclass(slots=True)
-class _Quote:
-    """The places of a text in the corpus, at most eight, and whether there is one at an unknown place."""
+def _known(places: Iterable[Span | None]) -> list[Span]:
+    return sorted(place for place in places if place is not None)
 
-    places: set[Span] = field(default_factory=set)
-    unplaced: bool = False
 
-    def add(self, place: Span | None) -> None:
-        if place is None:
-            self.unplaced = True
-        elif len(self.places) < MAX_PLACES:
-            self.places.add(place)
-
-    def only(self) -> Span:
-        if len(self.places) > 1:
-            files = {place.source for place in self.places}
-            times = "in several files" if len(files) > 1 else "several times in one file"
-            raise _NoPlaceError(f"its text stands {times}", sorted(self.places))
-        if self.unplaced:
-            raise _NoPlaceError("it is in a passage whose place in a file is not known", sorted(self.places))
-        if not self.places:
-            raise _NoPlaceError("its text is nowhere in the corpus")
-        return next(iter(self.places))
+def _only(places: Where) -> Span:
+    known = _known(places)
+    if len(known) > 1:
+        files = {place.source for place in known}
+        times = "in several files" if len(files) > 1 else "several times in one file"
+        raise _NoPlaceError(f"its text stands {times}", known)
+    if None in places:
+        raise _NoPlaceError("it is in a passage whose place in a file is not known", known)
+    if not known:
+        raise _NoPlaceError("its text is nowhere in the corpus")
+    return known[0]
 
 
 class _Places:
@@ -133,16 +116,24 @@ class _Places:
         for example in evalset:
             if not example.gold:
                 quotes.update(*example.wanted)
-        self._passages = {gold.id: _Passage() for gold in unanchored if gold.id is not None}
-        self._quotes = {quote: _Quote() for quote in quotes}
+        # By id, the texts of passages by place.
+        self._passages: dict[str, dict[Span | None, str]]
+        self._passages = {gold.id: {} for gold in unanchored if gold.id is not None}
+        self._quotes: dict[str, Where] = {quote: set() for quote in quotes}
         self._index = Quotes(quotes)
 
     def add(self, document: Document) -> None:
         if document.id in self._passages:
-            self._passages[document.id].add(document)
-        for quote, places in self._index.within(document.text):
-            for start, end in places:
-                self._quotes[quote].add(_place(document, start, end))
+            passage = self._passages[document.id]
+            # Two texts at one place: without a source, the id is all that says where.
+            if passage.setdefault(document.span, document.text) != document.text:
+                passage[None] = document.text
+        for quote, found in self._index.within(document.text):
+            places = self._quotes[quote]
+            for start, end in found:
+                place = _place(document, start, end)
+                if place is None or len(places - {None}) < MAX_PLACES:
+                    places.add(place)
 
     def of_gold(self, example: Example) -> tuple[list[Gold], list[Doubt]]:
         golds, doubts = [], []
@@ -158,44 +149,45 @@ class _Places:
         doubts = []
         for aliases in example.wanted:
             try:
-                spans[_merged([self._quotes[alias] for alias in aliases]).only()] = None
+                spans[_only(_merged([self._quotes[alias] for alias in aliases]))] = None
             except _NoPlaceError as doubt:
                 doubts.append(Doubt(excerpt(aliases[0]), *doubt.args))
         return [_at(Gold(), span) for span in spans], doubts
 
     def _anchored(self, gold: Gold) -> Gold:
         passage = None if gold.id is None else self._passages[gold.id]
-        if passage is not None and (passage.texts or passage.unplaced):
+        if passage:
             return _anchored_by_id(gold, passage)
         if gold.text is None:
             raise _NoPlaceError("no passage has this id")
-        return _at(gold, self._quotes[gold.text].only())
+        return _at(gold, _only(self._quotes[gold.text]))
 
 
-def _anchored_by_id(gold: Gold, passage: _Passage) -> Gold:
-    if passage.unplaced:
-        raise _NoPlaceError("its place in a file is not known", sorted(passage.texts))
-    if len(passage.texts) > 1:
-        raise _NoPlaceError("several passages have this id", sorted(passage.texts))
-    ((span, text),) = passage.texts.items()
+def _anchored_by_id(gold: Gold, passage: Mapping[Span | None, str]) -> Gold:
+    known = _known(passage)
+    if None in passage:
+        raise _NoPlaceError("its place in a file is not known", known)
+    if len(known) > 1:
+        raise _NoPlaceError("several passages have this id", known)
+    span, text = known[0], passage[known[0]]
     if gold.text is None:
         return _at(replace(gold, text=text), span)
     if gold.text.split() == text.split():
         return _at(gold, span)
-    quote = _Quote()
-    for start, end in Quotable(text).find(gold.text):
-        quote.add(_place(Document(text, span=span), start, end))
-    if not quote.places and not quote.unplaced:
+    document = Document(text, span=span)
+    places = {_place(document, start, end) for start, end in Quotable(text).find(gold.text)[:MAX_PLACES]}
+    if not places:
         raise _NoPlaceError("the passage of this id has another text")
-    return _at(gold, quote.only())
+    return _at(gold, _only(places))
 
 
-def _merged(aliases: Sequence[_Quote]) -> _Quote:
-    places = {place for alias in aliases for place in alias.places}
+def _merged(aliases: Sequence[Where]) -> Where:
+    places = set().union(*aliases)
     # An alias with more places than are kept may be elsewhere too.
-    if all(len(alias.places) < MAX_PLACES for alias in aliases):
-        places = {place for place in places if not any(_within(place, other) for other in places - {place})}
-    return _Quote(places, any(alias.unplaced for alias in aliases))
+    if any(len(alias - {None}) >= MAX_PLACES for alias in aliases):
+        return places
+    known = _known(places)
+    return places - {place for place in known for other in known if other != place and _within(place, other)}
 
 
 def _within(inner: Span, outer: Span) -> bool:

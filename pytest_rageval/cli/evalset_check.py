@@ -28,6 +28,7 @@ __all__ = ["check_command"]
 
 IMBALANCE: Final = 10  # a tag's commonest value has over this many times the examples of its rarest
 ALPHA: Final = 0.05  # significance level of the drop that an eval set can show
+YES_OR_NO: Final = frozenset({"yes", "no"})
 MAX_FINDINGS: Final = 5  # findings of a kind that are shown
 MAX_IDS: Final = 4  # examples of a finding that are named
 
@@ -69,18 +70,20 @@ def check_command(options: argparse.Namespace) -> int:
         + ("" if options.corpus else "; gold passages were not looked up, without --corpus")
     )
     if drop is None or drop >= 1:
-        finding = f"With {count(len(evalset), 'example')} no drop can be told from chance"
+        say(f"With {count(len(evalset), 'example')} no drop can be told from chance; write more.")
     else:
-        finding = f"A drop of {drop:.3f} or more shows in {POWER:.0%} of runs"
-    say(
-        f"{finding} (a score of 0 or 1 on each, half of them 1 before; tested at {ALPHA:g}, the two runs "
-        "independent; runs of similar retrievers agree on most examples and show smaller ones)"
-    )
-    for by, (largest, clusters, effect) in shared.items():
+        say(f"A drop of {drop:.3f} or more is found in {POWER:.0%} of runs, if the mean was 0.5 before.")
         say(
-            f"Up to {count(largest, 'question')} share a {by}, in {clusters} groups. If these gain and lose together, "
-            f"the design effect is up to {effect:.1f}"
-            + (f": test with cluster={by!r}" if clusters >= FEW_CLUSTERS else "")
+            f"  That is for scores of 0 and 1, a test at {ALPHA:g}, and two unrelated retrievers. "
+            "Two versions of one agree on most examples, so that smaller drops are found."
+        )
+    for by, (largest, clusters, effect) in shared.items():
+        unrelated = count(round(len(evalset) / effect), "unrelated one")
+        say(
+            f"Up to {count(largest, 'question')} share a {by} ({count(clusters, 'group')}). If these get worse "
+            f"together, {count(len(evalset), 'example')} tell as much as {unrelated} "
+            f"(design effect {effect:.1f})"
+            + (f". Then test with cluster={by!r}." if clusters >= FEW_CLUSTERS else ".")
         )
     return int(errors > 0)
 
@@ -160,13 +163,17 @@ def _question_findings(evalset: EvalSet) -> list[Kind]:
         Kind("leak", "an answer stands in the question", list(_leaks(evalset))),
         Kind(
             "unanswerable",
-            "neither answers nor gold passages nor a reference",
+            "neither answers nor gold passages nor a reference, so that no score counts it",
             _where(evalset, lambda example: example.id in bare),
         ),
         Kind("no_gold", "no gold passage of a grade above 0", _where(others, lambda each: not each.relevant)),
         Kind("no_answers", "no answers", _where(others, lambda example: not example.wanted)),
         Kind("misspelt", "a key that is not read, and nearly has the name of one that is", misspelt),
-        Kind("unbalanced", "a tag with very rare values", list(_unbalanced_tags(evalset))),
+        Kind(
+            "unbalanced",
+            "a tag's value that few examples have: their score alone says little",
+            list(_unbalanced_tags(evalset)),
+        ),
     ]
 
 
@@ -191,10 +198,13 @@ def _unbalanced_tags(evalset: EvalSet) -> Iterator[Finding]:
         (most, often), (least, seldom) = counts.most_common()[0], counts.most_common()[-1]
         if len(counts) > len(evalset) / 2 or often <= IMBALANCE * seldom:
             continue
-        values = {key: example.tags.get(tag) for key, example in zip(keys, evalset, strict=True)}
+        shown = {
+            key: repr(example.tags[tag]) if tag in example.tags else "missing"
+            for key, example in zip(keys, evalset, strict=True)
+        }
         yield Finding(
             tuple(example.id for key, example in zip(keys, evalset, strict=True) if key == least),
-            f"{tag}: {values[most]!r} has {often} examples, {values[least]!r} {seldom}",
+            f"{tag} is {shown[least]} in {count(seldom, 'example')}, and {shown[most]} in {often}",
         )
 
 
@@ -237,6 +247,9 @@ def _unsupported(evalset: EvalSet, lookups: Mapping[GoldKey, "_Lookup"]) -> Iter
         # The answer may be in a passage whose text is unknown.
         if known and len(known) == len(texts):
             for aliases in example.wanted:
+                # A passage that settles a question does not say "yes".
+                if {*map(normalize, aliases)} <= YES_OR_NO:
+                    continue
                 if not any(containment(text, aliases) for text in known):
                     yield Finding((example.id,), excerpt(aliases[0]))
                     break

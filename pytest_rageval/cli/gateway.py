@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from pytest_rageval.cli.output import note
+from pytest_rageval.cli.output import count, note
 from pytest_rageval.config import OPTIONS, Settings, resolve
 from pytest_rageval.errors import InputError
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
@@ -79,4 +79,4 @@ def _record(settings: Settings, session: Session) -> None:
     kept = read_cassette(path) if path.exists() else {}
     write_cassette(path, {**kept, **used}.values())
     new = len(used.keys() - kept.keys())
-    note(f"cassette: {path} ({len(used)} replies used, {new} of them new)")
+    note(f"cassette: {path} ({count(len(used), 'reply')} used, {new} of them new)")

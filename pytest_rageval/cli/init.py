@@ -14,14 +14,12 @@ from pathlib import Path
 from textwrap import indent
 from typing import Final, NamedTuple
 
-from pytest_rageval.cli.output import say
+from pytest_rageval.cli.output import note, say
+from pytest_rageval.cli.retriever_name import check_retriever, retriever_named
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.loading import load
 
 __all__ = ["init_command"]
-
-RETRIEVER: Final = re.compile(r"(?P<module>\w+(\.\w+)*):(?P<name>\w+)(?P<rest>(\(\)|\.\w+)*)")
-"""`module:name`, followed by attributes and calls without arguments: my_app:store.as_retriever()."""
 
 QUESTIONS: Final = Path("evals", "questions.jsonl")
 REPLIES: Final = "evals/replies.jsonl"
@@ -34,9 +32,17 @@ PASSAGES: Final = {
 EXAMPLES: Final = (
     ("q1", "How many days do I have to return a tablet?", "40", "returns"),
     ("q2", "How long do parcels to Norway take?", "four", "shipping"),
-    ("q3", "Does the warranty cover the battery?", "yes", "warranty"),
+    ("q3", "How long does the warranty cover the battery?", "two years", "warranty"),
 )
 """Each with its id, question, answer, and the passage that has it."""
+
+STUB: Final = {
+    "id": "replace-me",
+    "question": "REPLACE: a question that your users ask",
+    "answers": ["REPLACE: the answer"],
+    "gold": [{"id": "REPLACE: the id of the passage that answers it", "text": "REPLACE: its text"}],
+}
+"""The eval set for a retriever of which nothing is known."""
 
 CONFTEST: Final = '''\
 """Gives the retriever to pytest-rageval."""
@@ -160,7 +166,9 @@ concurrency:
   cancel-in-progress: true
 
 jobs:
-  rageval:
+"""
+JOB: Final = """\
+  @JOB@:@NAME@
     runs-on: ubuntu-latest
     permissions:
       contents: read
@@ -170,7 +178,7 @@ jobs:
       - uses: actions/setup-python@v7
         with:
           python-version: "3.13"
-      - run: pip install @INSTALL@
+      - run: pip install @INSTALL@@MORE@
       - uses: pytest-rageval/pytest-rageval/.github/actions/rageval@v@VERSION@@WITH@
         env:
           OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }} # not needed for scores of rankings
@@ -178,30 +186,58 @@ jobs:
 
 
 class File(NamedTuple):
-    """A file to write: what it is for, its content, and what to add where there is one."""
+    """A file to write, or what to add to it where there is one.
+
+    Attributes:
+        purpose: what it is for.
+        content: of a new file.
+        addition: to one that exists.
+        place: where in it.
+        mark: a text that only a file with the addition has; default: the addition.
+    """
 
     purpose: str
     content: str
     addition: str
+    place: str = ""
+    mark: str = ""
 
 
 def init_command(options: argparse.Namespace) -> int:
     """Write the files that are missing; name the others, with what to add to them."""
-    for path, file in _files(options).items():
+    files = _files(options)
+    # As in a run of pytest in this folder.
+    folders = [str(Path.cwd()), *_pythonpath()]
+    warning = "" if options.retriever is None else check_retriever(options.retriever, folders)
+    for path, file in files.items():
         _write(path, file)
+    if warning:
+        note(f"warning: {warning}")
     say("\nNext:")
-    own = options.retriever is not None
-    steps = [
-        "Run `pytest`: it passes. Without a baseline, max_drop only warns.",
-        "Run `pytest --rageval-update-baseline`, and commit rageval_baseline.json: CI needs it.",
-        f"Write your own questions into {QUESTIONS.as_posix()}, each with the passages that answer it (gold)."
-        if options.evalset is None
-        else "Add min=… to the threshold in test_retrieval.py when you know the mean.",
-        *([] if own else ["Return your own retriever from the fixture in conftest.py."]),
-    ]
-    for number, step in enumerate(steps, 1):
+    for number, step in enumerate(_steps(options), 1):
         say(f"  {number}. {step}")
     return 0
+
+
+def _steps(options: argparse.Namespace) -> list[str]:
+    """What the user does next."""
+    run = "Run `pytest`: it passes. Without a baseline, max_drop only warns."
+    baseline = (
+        "Run `pytest --rageval-update-baseline`, and commit rageval_baseline.json: CI needs it. "
+        "Git ignores .rageval_cache by itself."
+    )
+    questions = (
+        f"Write your own questions into {QUESTIONS.as_posix()}, each with the passages that answer it (gold)."
+    )
+    if options.retriever is None:
+        return [run, baseline, questions, "Return your own retriever from the fixture in conftest.py."]
+    if options.evalset is None:
+        return [
+            "Run `pytest`: it passes, and warns that nothing is found. The eval set is a placeholder.",
+            questions,
+            baseline,
+        ]
+    return [run, baseline, "Add min=… to the threshold in test_retrieval.py when you know the mean."]
 
 
 def _files(options: argparse.Namespace) -> dict[Path, File]:
@@ -212,6 +248,11 @@ def _files(options: argparse.Namespace) -> dict[Path, File]:
             "Name yours, such as: --retriever support_bot.search:search"
         )
     evalset = QUESTIONS if options.evalset is None else options.evalset
+    if options.framework is not None and options.retriever is not None:
+        raise InputError(
+            f"--framework {options.framework} writes an example retriever, and --retriever names yours.\n"
+            "Leave one of them out: a retriever of LangChain, LlamaIndex or Haystack is recognised by its methods."
+        )
     conftest = _conftest(options)
     bounds = "min=0.9, max_drop=0.02" if options.retriever is None else "max_drop=0.02"
     test = TEST.format(evalset=_in_project(evalset), spec=_spec(options), bounds=bounds)
@@ -220,17 +261,11 @@ def _files(options: argparse.Namespace) -> dict[Path, File]:
         Path("test_retrieval.py"): File("the test", test, test),
     }
     if options.evalset is None:
-        records = (
-            {
-                "id": name,
-                "question": asked,
-                "answers": [answer],
-                "gold": [{"id": each, "text": PASSAGES[each]}],
-            }
-            for name, asked, answer, each in EXAMPLES
-        )
+        known = options.retriever is None
+        records = map(_record, EXAMPLES) if known else [STUB]
         lines = "".join(f"{json.dumps(record)}\n" for record in records)
-        found[QUESTIONS] = File("three questions, each with the passage that answers it", lines, lines)
+        three = "three questions, each with the passage that answers it"
+        found[QUESTIONS] = File(three if known else "a placeholder for your questions", lines, "")
     ini = _ini()
     found[ini] = File("pytest's settings", INI, TO_ADD_TOML if ini.suffix == ".toml" else TO_ADD)
     found[Path(".gitattributes")] = File("how git merges recorded replies", ATTRIBUTES, ATTRIBUTES)
@@ -242,13 +277,7 @@ def _conftest(options: argparse.Namespace) -> str:
     if options.retriever is None:
         example = FRAMEWORKS[options.framework]
         return CONFTEST.format(imports=example.imports, body=example.body)
-    match = RETRIEVER.fullmatch(options.retriever)
-    if match is None:
-        raise InputError(
-            f"--retriever {options.retriever!r} is no MODULE:NAME.\n"
-            "Write the module as in an import, a colon, and the retriever in it: support_bot.search:search, "
-            "my_app:store.as_retriever(), or my_app:build() for a function that makes it."
-        )
+    match = retriever_named(options.retriever)
     return CONFTEST.format(
         imports=f"\nfrom {match['module']} import {match['name']}\n",
         body=f"return {match['name']}{match['rest']}",
@@ -270,6 +299,12 @@ def _spec(options: argparse.Namespace) -> str:
         f"No question of {options.evalset} has gold passages or answers, so its rankings cannot be scored.\n"
         'Add to each line "gold": [{"id": "…"}], the passages that answer the question.'
     )
+
+
+def _record(example: tuple[str, str, str, str]) -> dict[str, object]:
+    identifier, question, answer, passage = example
+    gold = {"id": passage, "text": PASSAGES[passage]}
+    return {"id": identifier, "question": question, "answers": [answer], "gold": [gold]}
 
 
 def _in_project(path: Path) -> str:
@@ -297,6 +332,24 @@ def _ini() -> Path:
     return Path("pytest.ini")
 
 
+def _pythonpath() -> list[str]:
+    """The folders that pytest's settings add to sys.path."""
+    path, found = _ini(), None
+    with suppress(OSError, ValueError, configparser.Error):
+        if path.suffix == ".toml":
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
+            tables = [content, content.get("tool", {})]
+            pytests = [table["pytest"] for table in tables if "pytest" in table]
+            tables = [table for each in pytests for table in (each.get("ini_options", {}), each)]
+            found = next((table["pythonpath"] for table in tables if "pythonpath" in table), None)
+        else:
+            parser = configparser.RawConfigParser()
+            parser.read(path, encoding="utf-8")
+            section = "tool:pytest" if path.name == "setup.cfg" else "pytest"
+            found = parser.get(section, "pythonpath", fallback=None)
+    return [str(Path(each).resolve()) for each in (found.split() if isinstance(found, str) else found or ())]
+
+
 def _repository() -> Path:
     """The root of the repository, from here: GitHub reads workflows there alone."""
     here = Path.cwd()
@@ -305,19 +358,40 @@ def _repository() -> Path:
 
 
 def _workflow(options: argparse.Namespace) -> File:
-    """The workflow; in a part of a repository, its steps name the folder."""
+    """The workflow; in a part of a repository, its job and its steps name the folder."""
     folder = Path(os.path.relpath(Path.cwd(), _repository().resolve())).as_posix()
-    inside = "" if folder == "." else f"\n        with:\n          working-directory: {json.dumps(folder)}"
-    words = ["pytest-rageval"]
+    job, name, inside = "rageval", "", ""
+    if folder != ".":
+        job = f"rageval-{re.sub(r'[^A-Za-z0-9_]+', '-', folder).strip('-')}"
+        name = f"\n    name: {json.dumps(f'rageval {folder}')}"
+        inside = f"\n        with:\n          name: {job}\n          working-directory: {json.dumps(folder)}"
+    words, more = _installed(folder), ""
+    if not words:
+        more = " # add what your retriever imports"
+    words.append("pytest-rageval")
     if options.retriever is None:
         words += [requires] if (requires := FRAMEWORKS[options.framework].requires) else []
-    if Path("requirements.txt").exists():
-        words[:0] = ["-r", "requirements.txt" if folder == "." else shlex.quote(f"{folder}/requirements.txt")]
-    elif Path("pyproject.toml").exists() or Path("setup.py").exists():
-        words.insert(0, "." if folder == "." else shlex.quote(f"./{folder}"))
-    text = WORKFLOW.replace("@INSTALL@", " ".join(words)).replace("@VERSION@", version("pytest-rageval"))
-    text = text.replace("@WITH@", inside)
-    return File("runs the test on GitHub, and comments on the pull request", text, text)
+        more = ""
+    marks = {"JOB": job, "NAME": name, "INSTALL": " ".join(words), "MORE": more, "WITH": inside}
+    text = JOB.replace("@VERSION@", version("pytest-rageval"))
+    for mark, value in marks.items():
+        text = text.replace(f"@{mark}@", value)
+    purpose = "runs the test on GitHub, and comments on the pull request"
+    return File(purpose, WORKFLOW + text, text, "below `jobs:`", f"\n  {job}:")
+
+
+def _installed(folder: str) -> list[str]:
+    """The arguments with which pip installs the project in a folder of the repository, as far as can be seen."""
+    inside = "" if folder == "." else f"{folder}/"
+    required = Path("requirements.txt").exists()
+    found = ["-r", shlex.quote(f"{inside}requirements.txt")] if required else []
+    tables: Mapping[str, object] = {}
+    with suppress(OSError, ValueError):
+        tables = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
+    # Beside requirements, a table of metadata alone often belongs to an application that no tool can build.
+    if Path("setup.py").exists() or "build-system" in tables or ("project" in tables and not required):
+        found.append("." if folder == "." else shlex.quote(f"./{folder}"))
+    return found
 
 
 def _write(path: Path, file: File) -> None:
@@ -331,8 +405,9 @@ def _write(path: Path, file: File) -> None:
     text = ""
     with suppress(OSError, UnicodeDecodeError):
         text = path.read_text(encoding="utf-8")
-    if file.addition.strip() in text:
+    if (file.mark or file.addition.strip()) in text:
         say(f"kept {path.as_posix()}: it has what is needed")
     else:
-        say(f"kept {path.as_posix()}, which exists. Add to it ({file.purpose}):")
+        place = f" {file.place}" if file.place else ""
+        say(f"kept {path.as_posix()}, which exists. Add to it{place} ({file.purpose}):")
         say(indent(file.addition.rstrip(), "    "))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from pytest_rageval.plural import plural
 from pytest_rageval.printable import one_line, printable
 from pytest_rageval.reports.layout import aligned
 
@@ -31,9 +32,7 @@ def plain(text: str | bytes) -> str:
 
 def count(number: int, noun: str) -> str:
     """Return a number with its noun: "1 reply", "5,000 replies"."""
-    if number != 1:
-        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{number:,} {noun}"
+    return f"{number:,} {plural(number, noun)}"
 
 
 def size(number: float) -> str:

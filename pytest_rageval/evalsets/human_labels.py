@@ -75,8 +75,7 @@ def load_labels(path: Path) -> HumanLabels:
         InputError: the file or a line cannot be used, two lines have one id, one item or different numbers of
             annotators, or answers and pairs are mixed.
     """
-    answers: list[LabelledAnswer] = []
-    pairs: list[LabelledPair] = []
+    items: list[LabelledAnswer | LabelledPair] = []
     places: dict[str, str] = {}
     labelled: dict[Hashable, str] = {}
     for place, record in json_records(path):
@@ -92,31 +91,30 @@ def load_labels(path: Path) -> HumanLabels:
                 f"the same {what} to the same question is already labelled in {first_place}",
                 'Take one of them out; labels of several people go into one line: "human": [1, 0], in one order.',
             )
-        annotators = len((answers or pairs or [item])[0].human)
+        items.append(item)
+        annotators = len(items[0].human)
         if len(item.human) != annotators:
             check.fail(
                 f"the number of labels is {len(item.human)}, and in {next(iter(places.values()))} it is {annotators}",
                 "Write one label for each annotator in every line, in one order, and null without a label.",
             )
-        if isinstance(item, LabelledPair):
-            pairs.append(item)
-        else:
-            answers.append(item)
-        if answers and pairs:
+        if type(item) is not type(items[0]):
             check.fail("labelled answers and labelled pairs are mixed", "Put them in two files.")
-    if not places:
+    if not items:
         raise InputError(f"{path.name} holds no labels.\n{FORM}.")
+    pairs = tuple(item for item in items if isinstance(item, LabelledPair))
+    answers = tuple(item for item in items if isinstance(item, LabelledAnswer))
     labels = {label for answer in answers for label in answer.human if label is not None}
     scale: Scale = "pairwise" if pairs else "yes/no" if labels <= {0.0, 1.0} else "graded"
-    return HumanLabels(path.name, scale, tuple(answers), tuple(pairs))
+    return HumanLabels(path.name, scale, answers, pairs)
 
 
 def _labelled(item: LabelledAnswer | LabelledPair) -> Hashable:
-    texts, answer = (
-        ((item.first, item.second), "")
-        if isinstance(item, LabelledPair)
-        else (item.references, item.prediction)
-    )
+    texts: tuple[str, ...] = ()
+    if isinstance(item, LabelledPair):
+        texts, answer = (item.first, item.second), ""
+    else:
+        texts, answer = item.references, item.prediction
     return (
         _single_spaced(item.example.question),
         frozenset(map(_single_spaced, texts)),

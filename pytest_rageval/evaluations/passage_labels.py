@@ -165,7 +165,7 @@ def _erag(part: str) -> ScoreDef:
         f"erag.{part}",
         evaluate_erag,
         asks,
-        comparisons=lambda terms: {"comparator": _label_of(terms)},
+        comparisons=lambda _run, terms: {"comparator": _label_of(terms)},
         family="eRAG",
         definition=ERAG[part],
         needs=(REFERENCES,),

@@ -30,6 +30,7 @@ from pytest_rageval.evaluations.scoring import ASKABLE, ScoreDef
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.late import Late
 from pytest_rageval.model import Example
+from pytest_rageval.plural import counted
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.scores import Outcome, Spec
 from pytest_rageval.user_code import Unusable, UserCallable, as_number, as_share, is_async
@@ -371,7 +372,8 @@ class PluginScore:
             raise self._unusable(f"returned {kinds}, and not a list of Outcome")
         if [outcome.example.id for outcome in outcomes] != [example.id for example in examples]:
             raise self._unusable(
-                f"returned {len(outcomes)} outcomes for {len(examples)} examples, or not in their order"
+                f"returned {counted(len(outcomes), 'outcome')} for {counted(len(examples), 'example')}, "
+                "or not in their order"
             )
         return [self._finite(outcome) for outcome in outcomes]
 

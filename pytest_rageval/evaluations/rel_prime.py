@@ -8,22 +8,23 @@ Retrieval-Augmented Generation Systems"; see `pytest_rageval.measures.rel_prime`
 """
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain, compress, count
+from itertools import accumulate, chain, compress, count, product
 from typing import Any, Final, cast
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.answers.citations import cited, listed
+from pytest_rageval.answers.citations import Listed, cited, listed
+from pytest_rageval.answers.comparators import highest, lowest
 from pytest_rageval.answers.overlap import containment
-from pytest_rageval.errors import NoGroundTruth, Undefined, UnusableRanking
-from pytest_rageval.evaluations.context import NO_GOLD, NO_REFERENCES, Pipeline, Terms
+from pytest_rageval.errors import NoGroundTruth, Undefined, UnusableRanking, is_plan_mark
+from pytest_rageval.evaluations.context import NO_GOLD, NO_REFERENCES, Pipeline, Terms, gather_all
 from pytest_rageval.evaluations.ranking import not_comparable
-from pytest_rageval.evaluations.scoring import GOLD, REFERENCES, ScoreDef, each_example
+from pytest_rageval.evaluations.scoring import GOLD, MATCH, REFERENCES, ScoreDef, each_example
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.rel_prime import Recall, RelPrime, rel_prime
 from pytest_rageval.model import Example, Ranking
-from pytest_rageval.scores import Evidence, Outcome, Score
+from pytest_rageval.scores import YES, Evidence, Outcome, Score
 
 __all__ = ["SCORES", "pooled_notes"]
 
@@ -32,13 +33,17 @@ NO_RELEVANT = "no relevant passage was in the prompt"
 OTHERS = 5
 """How many items that equal no reference are named."""
 
+MOST_COMPARED: Final = 100
+"""Items of one answer that a comparator compares, of those that equal no alias; a runaway output has thousands."""
+
 
 @each_example
 async def evaluate_answer_recall(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
     """Score the share of the wanted answers that the output lists; `rel_recall`: of those in the prompt.
 
     Wanted are the answers of the `answer_set`, or the `answers` as one. One is in the prompt where it occurs in a
-    relevant passage of it, or in any passage where gold passages are not known.
+    relevant passage of it, or in any passage where gold passages are not known. An item that equals no alias counts
+    where the comparator finds that it and an alias say the same: see `_with_same`.
 
     Unscored: an example without wanted answers. `rel_recall` is undefined, and nothing is asked, where the prompt
     holds none of them.
@@ -48,10 +53,14 @@ async def evaluate_answer_recall(run: Pipeline, example: Example, terms: Terms) 
     prompt = await _prompt(run, example, terms)
     if terms.spec.name == "rel_recall" and not prompt.shown:
         raise Undefined(prompt.why_not_shown)
-    found, evidence = await _cited(run, example, terms, prompt)
+    answer = await run.cited_answer(example.question, terms.k, terms.order)
+    listing = listed(answer, example.wanted)
+    if listing.found or not abstains(answer):
+        listing = await _with_same(run, example, terms, answer, listing)
+    found, evidence = _result(prompt, answer, listing)
     counts = {"parametric_answers": found.parametric, **evidence.counts}
     expected = tuple(aliases[0] for aliases in example.wanted)
-    remark = _others_text(listed(evidence.answer or "", example.wanted).others)
+    remark = _others_text(listing.others)
     evidence = replace(evidence, expected=expected, expected_as="wanted", counts=counts, remark=remark)
     return _recall(found.answers, terms), evidence
 
@@ -139,9 +148,8 @@ class _Prompt:
             return NO_RELEVANT
         return "no wanted answer occurs in a relevant passage of the prompt"
 
-    def compared(self, answer: str) -> RelPrime:
-        """The generator's answer, compared with the prompt."""
-        listed_answers = listed(answer, self.wanted).found
+    def compared(self, answer: str, listed_answers: frozenset[int]) -> RelPrime:
+        """The generator's answer, compared with the prompt; the positions of the wanted answers that it lists."""
         citations = cited(answer, len(self.names))
         # A passage with several names stands for as many, one after the other.
         last = list(accumulate(map(len, self.names), initial=0))
@@ -207,11 +215,56 @@ def _occurring(wanted: Sequence[Sequence[str]], texts: Sequence[str]) -> frozens
 
 async def _cited(run: Pipeline, example: Example, terms: Terms, prompt: _Prompt) -> tuple[RelPrime, Evidence]:
     answer = await run.cited_answer(example.question, terms.k, terms.order)
-    found = prompt.compared(answer)
+    return _result(prompt, answer, listed(answer, example.wanted))
+
+
+def _result(prompt: _Prompt, answer: str, listing: Listed) -> tuple[RelPrime, Evidence]:
+    found = prompt.compared(answer, listing.found)
     counts = {"hallucinated_citations": found.hallucinated, **prompt.counts}
     citations = cited(answer, len(prompt.names))
     remark = "" if citations.positions or citations.hallucinated else "cited nothing"
     return found, Evidence(prompt.ranking, answer, counts=counts, remark=remark)
+
+
+def _comparator(run: Pipeline, terms: Terms) -> str:
+    """The comparator of list items: the threshold's; else the run's where it is free; else canonical comparison.
+
+    A judge would be asked about each item and each wanted answer, so only a threshold can name one.
+    """
+    if terms.comparator is not None:
+        return terms.comparator
+    of_run = run.comparison(None)
+    return of_run.text if of_run.names <= {"canonical", *run.measures} else "canonical"
+
+
+async def _with_same(run: Pipeline, example: Example, terms: Terms, answer: str, listing: Listed) -> Listed:
+    """The listing, in which an item that equals no alias counts for the answers that say the same.
+
+    The comparator must find that the item says what one of the aliases says, and that an alias says what the item
+    says: "Rocky II" says "Rocky", but not the other way round. A plan takes an unknown answer for as many items as
+    answers are wanted.
+    """
+    comparator, question, wanted = _comparator(run, terms), example.question, example.wanted
+    items = listing.others[:MOST_COMPARED]
+    if is_plan_mark(answer):
+        items = tuple(f"{answer} {n}" for n in range(len(wanted)))
+
+    async def says(aliases: Sequence[str], text: str) -> float:
+        return float(await run.same(question, aliases, text, comparator) >= YES)
+
+    def both_ways(item: str, aliases: Sequence[str]) -> Iterator[Awaitable[float]]:
+        # Most items are none of the wanted answers, which one comparison with all of them shows.
+        yield says([*chain.from_iterable(wanted)], item)
+        yield says(aliases, item)
+        yield highest(says([item], alias) for alias in aliases)
+
+    pairs = list(product(items, enumerate(wanted)))
+    same = await gather_all(lowest(both_ways(item, aliases)) for item, (_, aliases) in pairs)
+    choices = dict(listing.choices)
+    for (item, (position, _)), value in zip(pairs, same, strict=True):
+        if value:
+            choices[item] = (*choices.get(item, ()), position)
+    return Listed(choices)
 
 
 def _others_text(items: Sequence[str]) -> str:
@@ -254,7 +307,8 @@ SCORES: Final = (
     ScoreDef(
         "rel_recall.answer",
         evaluate_answer_recall,
-        {"cite"},
+        {"cite", MATCH},
+        comparisons=lambda run, terms: {"comparator": _comparator(run, terms)},
         family=FAMILY,
         definition="Of the wanted answers that occur in relevant passages of the prompt, the share that the "
         "generator lists.",
@@ -272,7 +326,8 @@ SCORES: Final = (
     ScoreDef(
         "rel.answer",
         evaluate_answer_recall,
-        {"cite"},
+        {"cite", MATCH},
+        comparisons=lambda run, terms: {"comparator": _comparator(run, terms)},
         family=FAMILY,
         definition="Of all wanted answers, the share that the generator lists.",
         needs=(REFERENCES,),

@@ -12,6 +12,7 @@ from pytest_rageval.errors import CallableError, QueryError, RagevalError, Undef
 from pytest_rageval.evaluations.context import Evaluation, Pipeline, Terms, gather_all
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.model import Example
+from pytest_rageval.plural import counted
 from pytest_rageval.prompts.templates import CRITERIA
 from pytest_rageval.scores import SCORING, Evidence, Outcome, Score, too_many
 from pytest_rageval.stats.intervals import UNIT
@@ -42,11 +43,14 @@ JUDGE_METHODS: Final = frozenset({"relevant", "prefer", *(f"rate {criterion}" fo
 ASKABLE: Final = GENERATOR_METHODS | JUDGE_METHODS | {"compare", "label"}
 """What a score can depend on: methods of generator and judge, `run.comparison`, and `terms.label`."""
 
-KEYWORDS: Final = {"comparator": "compare", "label": "label", "order": "cite"}
-"""The keywords of a threshold that change a score, each with the dependency that it changes."""
+MATCH: Final = "match"
+"""The dependency of a score that compares items of lists: a judge is asked only where a threshold names it."""
+
+KEYWORDS: Final = {"comparator": {"compare", MATCH}, "label": {"label"}, "order": {"cite"}}
+"""The keywords of a threshold that change a score, each with the dependencies that it changes."""
 
 
-def _comparisons(terms: Terms) -> dict[str, str | None]:
+def _comparisons(_run: Pipeline, terms: Terms) -> dict[str, str | None]:
     return {"comparator": terms.comparator} | ({"label": terms.label} if terms.label is not None else {})
 
 
@@ -74,7 +78,7 @@ class ScoreDef:
     evaluate: Evaluation
     asks: AbstractSet[str] | None = None
     scale: tuple[float, float] | None = UNIT
-    comparisons: Callable[[Terms], Mapping[str, str | None]] = _comparisons
+    comparisons: Callable[[Pipeline, Terms], Mapping[str, str | None]] = _comparisons
     settings: Callable[[Pipeline, Terms], Mapping[str, Any]] = lambda _run, _terms: {}
     separable: bool = True
     verdicts: bool = False
@@ -92,14 +96,14 @@ class ScoreDef:
     @property
     def words(self) -> frozenset[str]:
         """The keywords of a threshold that change it."""
-        return frozenset(word for word, asked in KEYWORDS.items() if asked in self.dependencies)
+        return frozenset(word for word, asked in KEYWORDS.items() if asked & self.dependencies)
 
     @property
     def models(self) -> tuple[str, ...]:
         """What it asks of "generator" and "judge". A comparator may spare the judge."""
         asked = (
             ("generator", self.dependencies & GENERATOR_METHODS),
-            ("judge", self.dependencies - GENERATOR_METHODS),
+            ("judge", self.dependencies - GENERATOR_METHODS - {MATCH}),
         )
         return tuple(model for model, methods in asked if methods)
 
@@ -113,7 +117,7 @@ class ScoreDef:
         for method in sorted(asked & GENERATOR_METHODS):
             found |= _prefixed("generator", run.generator.identity(method))
         measures: frozenset[str] = frozenset()
-        for word, text in self.comparisons(terms).items() if "compare" in asked else ():
+        for word, text in self.comparisons(run, terms).items() if "comparator" in self.words else ():
             comparison = run.comparison(text)
             found[word] = comparison.text
             measures |= comparison.names
@@ -163,7 +167,9 @@ def check_failures(outcomes: Sequence[Outcome], max_unscored: float) -> None:
     if len(failed) == defined:
         raise error_of_all(failed)
     if too_many(len(failed), defined, max_unscored):
-        share = f"More than the allowed {100 * max_unscored:g}% of {defined} examples have no score."
+        share = (
+            f"More than the allowed {100 * max_unscored:g}% of {counted(defined, 'example')} have no score."
+        )
         remedy = "Mend it, or allow a larger share with --rageval-max-unscored SHARE."
         raise error_of_all(failed, f"{share} {remedy}")
 

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, Required, TypedDict
 from pytest_rageval.errors import StaleBaselineError
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import Example
+from pytest_rageval.plural import counted
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.stats.drops import ROUNDING
 
@@ -56,7 +57,7 @@ class Pin(NamedTuple):
     def __str__(self) -> str:
         """Such as "pinned at 1a2b3c4, 7 updates ago"."""
         place = f"on {self.date}" if self.commit is None else f"at {self.commit[:COMMIT_DIGITS]}"
-        ago = f", {self.updates} update{'' if self.updates == 1 else 's'} ago" if self.updates else ""
+        ago = f", {counted(self.updates, 'update')} ago" if self.updates else ""
         return f"pinned {place}{ago}"
 
 
@@ -190,9 +191,9 @@ def compare(
     ]
     lowest = min([score.reach[0], *(then for _, then in scored)])
     # If they were left out, a retriever would get better by failing at the questions that it loses.
-    counted = {id(outcome) for outcome in score.lacking("retriever")}
+    failing = {id(outcome) for outcome in score.lacking("retriever")}
     now = [
-        (replace(outcome, value=lowest) if id(outcome) in counted else outcome, then)
+        (replace(outcome, value=lowest) if id(outcome) in failing else outcome, then)
         for outcome, then in scored
     ]
     changes = tuple(
@@ -202,8 +203,8 @@ def compare(
     )
     if not changes:
         raise StaleBaselineError(
-            f"{score.name}: of {len(score.outcomes)} examples none is in the {which} with the same question and "
-            f"gold, and scored in both.\n{remedy[0].upper()}{remedy[1:]}: {before.options}."
+            f"{score.name}: of {counted(len(score.outcomes), 'example')} none is in the {which} with the same "
+            f"question and gold, and scored in both.\n{remedy[0].upper()}{remedy[1:]}: {before.options}."
         )
     # A slice leaves out the rest of the set on purpose.
     gone = 0 if score.slice else len(before.examples.keys() - {o.example.id for o in score.outcomes})

@@ -9,6 +9,7 @@ from pytest_rageval.errors import Cause
 from pytest_rageval.gate.comparison import Comparison
 from pytest_rageval.gate.drop_tests import DropTest
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.plural import counted
 from pytest_rageval.scores import Outcome, Score
 
 __all__ = [
@@ -201,15 +202,12 @@ def _on_baseline(
 
 
 def _on_lost(score: Score, threshold: Threshold, comparison: Comparison) -> Verdict:
-    lost = [
-        change.outcome.example.id
-        for change in comparison.worse
-        if change.drop > threshold.tolerance + ROUNDING
-    ]
+    least = threshold.tolerance + ROUNDING
+    lost = [change.outcome.example.id for change in comparison.worse if change.drop > least]
     by = f" by more than {threshold.tolerance:g}" if threshold.tolerance else ""
     text = (
-        f"{score:.3f}: {len(lost)} of {len(comparison.changes)} examples score less than in the baseline{by}, "
-        f"allowed {threshold.max_lost}"
+        f"{score:.3f}: {len(lost)} of {counted(len(comparison.changes), 'example')} score less than in the "
+        f"baseline{by}, allowed {threshold.max_lost}"
     )
     if len(lost) <= (threshold.max_lost or 0):
         return Verdict("pass", text)
@@ -287,7 +285,9 @@ def _uneven(score: Score, comparison: Comparison | None) -> Iterator[str]:
     if comparison is None or (now := len(score.repeats) + 1) == (then := comparison.before.runs):
         return
     kind = comparison.before.kind
-    pair = f"the {kind}'s scores are of {_runs(then)} and these of {_runs(now)}"
+    pair = (
+        f"the {kind}'s scores are of {then} run{'s' * (then != 1)} and these of {now} run{'s' * (now != 1)}"
+    )
     if then < now:
         yield (
             f"{pair}: the {kind} is the noisier side; write it on the commit to compare with: "
@@ -295,10 +295,6 @@ def _uneven(score: Score, comparison: Comparison | None) -> Iterator[str]:
         )
     else:
         yield f"{pair}: this run is the noisier side; run with --rageval-repeat {then}"
-
-
-def _runs(number: int) -> str:
-    return f"{number} run{'' if number == 1 else 's'}"
 
 
 def unseen_drop(
@@ -318,7 +314,7 @@ def unseen_drop(
         return
     kind = comparison.before.kind
     since = "" if comparison.before.pin is None else f" since the {kind}"
-    text = f"a drop{since} among {unseen} of {whole} examples would not be seen"
+    text = f"a drop{since} among {unseen} of {counted(whole, 'example')} would not be seen"
     if lost:
         text += f"; {len(lost)} had a score in the {kind} and have none now: {_ids(lost)}"
     if new:
@@ -341,7 +337,8 @@ def _doubts(drop: DropTest, status: Status) -> Iterator[str]:
             f"(p = {p_value:.2g} > {drop.alpha:.2g}); {drop.least} are the least"
         )
     elif drop.clusters is not None and drop.clusters < FEW_CLUSTERS:
-        yield f"{n} examples are in {drop.clusters} clusters; a drop is shown reliably with {FEW_CLUSTERS} or more"
+        have = counted(drop.clusters, "cluster")
+        yield f"the {counted(n, 'example')} lie in {have}; a drop is shown reliably with {FEW_CLUSTERS} or more"
     if drop.skewed and status == "fail":
         yield (
             "the losses are many and small, or the gains few and large: with such differences this test raises more "
@@ -352,12 +349,10 @@ def _doubts(drop: DropTest, status: Status) -> Iterator[str]:
 
 
 def drop_text(score: Score, drop: DropTest, max_drop: float) -> str:
-    """The drop with its interval, and over which examples where these are not all."""
-    return f"{_distance(score, drop, max_drop)}{_over(drop.comparison)}"
+    """The drop with its interval, and over which examples where these are not all.
 
-
-def _distance(score: Score, drop: DropTest, max_drop: float) -> str:
-    """Such as "0.593: drop 0.346 [0.252, 0.437] from the anchor's 0.940 (pinned at 1a2b3c4, 7 updates ago)"."""
+    Such as "0.593: drop 0.346 [0.252, 0.437] from the anchor's 0.940 (pinned at 1a2b3c4, 7 updates ago)".
+    """
     comparison = drop.comparison
     before, lost = comparison.mean, comparison.drop
     now = before - lost
@@ -367,7 +362,7 @@ def _distance(score: Score, drop: DropTest, max_drop: float) -> str:
     low, high = (f"{_plain(bound):.3f}" for bound in drop.interval)
     pin = comparison.before.pin
     then = f"the {comparison.before.kind}'s {before:.3f}{'' if pin is None else f' ({pin})'}"
-    return f"{now:.3f}{whole}: drop {by} [{low}, {high}] from {then}"
+    return f"{now:.3f}{whole}: drop {by} [{low}, {high}] from {then}{_over(comparison)}"
 
 
 def _plain(number: float) -> float:
@@ -384,10 +379,14 @@ def _over(comparison: Comparison) -> str:
             f"{len(failed)} have no score, since the retriever failed, and count as {lowest:g}: {_reasons(failed)}"
         )
     if comparison.left_out:
-        parts.append(f"{comparison.left_out} are not the same in the {comparison.before.kind}")
+        be = "is" if comparison.left_out == 1 else "are"
+        parts.append(f"{comparison.left_out} {be} not the same in the {comparison.before.kind}")
     if comparison.unscored:
-        parts.append(f"{comparison.unscored} have no score now or then")
-    return f" over {len(comparison.changes)} examples ({', '.join(parts)})" if parts else ""
+        parts.append(
+            f"{comparison.unscored} {'has' if comparison.unscored == 1 else 'have'} no score now or then"
+        )
+    n = len(comparison.changes)
+    return f" over {counted(n, 'example')} ({', '.join(parts)})" if parts else ""
 
 
 def _power(score: Score, drop: DropTest) -> str:
@@ -395,9 +394,13 @@ def _power(score: Score, drop: DropTest) -> str:
     n = len(drop.comparison.changes)
     parts = []
     if drop.detectable is not None and drop.detectable <= drop.comparison.mean - score.reach[0]:
-        parts.append(f"{n} examples show a drop of {drop.detectable:.3f} at 80% power")
+        parts.append(
+            f"{n} {'example shows' if n == 1 else 'examples show'} a drop of {drop.detectable:.3f} at 80% power"
+        )
     elif drop.detectable is not None:
-        parts.append(f"{n} examples are too few to show any drop at 80% power")
+        parts.append(
+            f"{n} {'example is' if n == 1 else 'examples are'} too few to show any drop at 80% power"
+        )
     if drop.needed is not None and drop.needed > n:
         parts.append(f"about {drop.needed:,} would settle this one")
     return "".join(f"; {part}" for part in parts)

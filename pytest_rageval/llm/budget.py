@@ -17,6 +17,7 @@ from pytest_rageval.errors import BudgetError, StoreError
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.store import Database
 from pytest_rageval.llm.usage import Price, Prices
+from pytest_rageval.plural import counted
 
 __all__ = [
     "Budget",
@@ -200,7 +201,7 @@ class Budget:
         limits = self._limits
         if limits.max_calls is not None and state.calls >= limits.max_calls:
             limit = limits.named("max_calls", str(limits.max_calls))
-            found = f"{limit} is reached: {state.calls} calls were made"
+            found = f"{limit} is reached: {_made(state.calls)}"
         elif limits.max_cost is not None and state.cost + most > limits.max_cost:
             found = (
                 f"{limits.named('max_cost', f'{limits.max_cost:g}')} is reached: {state.cost:.4f} USD are spent, "
@@ -208,8 +209,8 @@ class Budget:
             )
         else:
             found = (
-                f"The budget is held by {state.open_calls} calls of other processes, which do not end: "
-                f"{state.calls} calls were made, and {state.cost:.4f} USD are spent"
+                f"The budget is held by {counted(state.open_calls, 'call')} of other processes, without an end: "
+                f"{_made(state.calls)}, and {state.cost:.4f} USD are spent"
             )
         return f"{found}.\nWhat was paid is in the cache: a run with a higher limit goes on from there."
 
@@ -342,3 +343,7 @@ def _content(content: Any) -> int:
         return 0
     texts = (part.get("text") if isinstance(part, Mapping) else part for part in content)
     return sum(count_tokens(text) for text in texts if isinstance(text, str))
+
+
+def _made(calls: int) -> str:
+    return "1 call was made" if calls == 1 else f"{calls} calls were made"

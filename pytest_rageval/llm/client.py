@@ -23,6 +23,7 @@ from pytest_rageval.llm.exchange import (
 )
 from pytest_rageval.llm.messages import MOST_TEXT, Billed, Reply, Request, TooLarge, well_formed
 from pytest_rageval.llm.rate_limits import retry_after, until_reset
+from pytest_rageval.plural import counted
 from pytest_rageval.secret import Credentials
 
 if TYPE_CHECKING:
@@ -325,7 +326,7 @@ class Client:
     def unreachable(self, reason: str, attempts: int) -> ServerError:
         """Return the error for a server that was never reached."""
         return ServerError(
-            f"No server answers at {self._server.base_url} ({reason}; tried {attempts} times).\n"
+            f"No server answers at {self._server.base_url} ({reason}; tried {counted(attempts, 'time')}).\n"
             f"Start it, or name another with {URL_OPTIONS[self._server.role]}. "
             "Replies received before are in the cache."
         )

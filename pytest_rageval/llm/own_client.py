@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.config import Api, Role, is_secret_name, public_url
-from pytest_rageval.errors import CallableError, RagevalError, ServerError, Unscored
+from pytest_rageval.errors import CallableError, RagevalError, ServerError, Unscored, summary_line
 from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.client import Client, RetryableError, known_first, refusal_in
 from pytest_rageval.llm.messages import Reply, Request, well_formed
@@ -191,12 +191,17 @@ class OwnClient(Client):
             arguments = known_first(arguments, self._parameters)
         call = functools.partial(self._function, **arguments)
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self._timeout_s) as limit:
                 returned = call() if self._is_async else await asyncio.to_thread(call)
                 if inspect.isawaitable(returned):
                     returned = await returned
-        except TimeoutError:
-            return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
+        except TimeoutError as error:
+            own = not limit.expired()
+            return (
+                self._raised(request, error)
+                if own
+                else RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
+            )
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -230,7 +235,7 @@ class OwnClient(Client):
 
     def _raised(self, request: Request, error: BaseException) -> Exception:
         """Our error for an exception of the user's client, by the status that it carries."""
-        status, text = _status(error), self._brief(f"{type(error).__name__}: {error}")
+        status, text = _status(error), self._brief(summary_line(error))
         if status is not None and status >= 400:  # noqa: PLR2004 - as HTTP numbers errors
             answer = refusal_in(getattr(error, "body", None)) or {"message": str(error)}
             return self._by_status(request, status, answer, _headers(error))

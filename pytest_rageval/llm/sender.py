@@ -15,6 +15,7 @@ from pytest_rageval.llm.budget import Purchase, count_tokens, prompt_tokens
 from pytest_rageval.llm.client import Client, Refused, RetryableError
 from pytest_rageval.llm.messages import Billed, Reply, Request
 from pytest_rageval.llm.rate_limits import Limiter, Patience, Slot, Wait
+from pytest_rageval.plural import plural
 
 __all__ = ["Sender", "UnsupportedParams"]
 
@@ -187,7 +188,7 @@ class Sender:
         if last.kind in {"unreached", "dropped"} and not self._reached:
             self._broken[model] = self.client.unreachable(last.reason, len(failures))
             raise self._broken[model] from last
-        raise Unscored(f"{last.reason}, {len(failures)} times") from last
+        raise Unscored(f"{last.reason}, {len(failures)} {plural(len(failures), 'time')}") from last
 
 
 OTHER_NAMES: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}

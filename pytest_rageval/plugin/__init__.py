@@ -31,6 +31,7 @@ from pytest_rageval.plugin.fixtures import (
     rageval_retriever,
 )
 from pytest_rageval.plugin.gateway import environment, start_gateway
+from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import GatePlugin, PlanningPlugin
 from pytest_rageval.plugin.summary import SummaryPlugin
 
@@ -140,8 +141,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         plugins.append(WorkerPlugin(config))
     else:
-        completeness = CompletenessPlugin(config, settings)
-        plugins += [SummaryPlugin(config, settings), completeness]
+        workers = WorkersProgress(config)
+        completeness = CompletenessPlugin(config, settings, workers)
+        plugins += [SummaryPlugin(config, settings, workers), completeness]
         if settings.update_baseline:
             plugins.append(BaselineWriterPlugin(config, settings, completeness))
         if settings.record:

@@ -14,6 +14,7 @@ from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import GatePlugin
 from pytest_rageval.plugin.terminal import fail_run, plain_nodeid, print_lines, terminal_width
+from pytest_rageval.plural import counted, plural
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline import BaselineEntry
@@ -79,7 +80,7 @@ class CompletenessPlugin(_SelectionPlugin):
 
     NAME: ClassVar[str] = "rageval-completeness"
 
-    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings, workers: WorkersProgress) -> None:
         super().__init__(config)
         self._incomplete = Counter[tuple[str, str]]()
         self._crashed = False
@@ -88,7 +89,7 @@ class CompletenessPlugin(_SelectionPlugin):
         self._excused: set[str] = set()
         self._lines: list[str] = []
         self._run = uuid.uuid4().hex
-        self._progress = WorkersProgress(config)
+        self._progress = workers
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -101,7 +102,7 @@ class CompletenessPlugin(_SelectionPlugin):
         """Count a test that may not have asked for all that it uses; note the scores that a test compares."""
         if report.skipped or report.failed:
             outcome = "skipped" if report.skipped else "failed" if report.when == "call" else "in error"
-            self._incomplete[outcome, "tests"] += 1
+            self._incomplete[outcome, "test"] += 1
         nodeid = plain_nodeid(report.nodeid)
         if not report.passed:
             self._excused.add(nodeid)
@@ -117,7 +118,7 @@ class CompletenessPlugin(_SelectionPlugin):
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Count a module that was skipped or cannot be imported: its tests are not gone."""
         if not report.passed:
-            self._incomplete["not collected", "modules"] += 1
+            self._incomplete["not collected", "module"] += 1
             self._excused.add(report.nodeid)
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
@@ -130,14 +131,15 @@ class CompletenessPlugin(_SelectionPlugin):
     def partial(self, session: pytest.Session) -> str:
         """Why this run may not have used all that the tests use; empty where all tests ran and passed."""
         incomplete = [
-            f"{count} {what} {outcome}" for (outcome, what), count in sorted(self._incomplete.items())
+            f"{count} {plural(count, what)} {outcome}"
+            for (outcome, what), count in sorted(self._incomplete.items())
         ]
         return ", ".join([*incomplete, *self.selected(session)])
 
     def selected(self, session: pytest.Session) -> list[str]:
         """Why this run did not run all tests; empty where it did, however they ended."""
         config, sources = self._config, pytest.Config.ArgsSource
-        reasons = [f"{self._deselected} tests deselected"] if self._deselected else []
+        reasons = [f"{counted(self._deselected, 'test')} deselected"] if self._deselected else []
         if config.args_source is sources.ARGS:
             reasons.append("tests named on the command line")
         elif config.args_source is sources.INVOCATION_DIR and config.invocation_params.dir != config.rootpath:
@@ -246,7 +248,7 @@ class CassetteWriterPlugin(_FilePlugin):
         other = sum(used[key].reply != entry.reply for key, entry in kept.items() if key in used)
         replaced = f", {other} in place of other replies" if other else ""
         self._notes.append(
-            f"cassette: {path} ({len(used)} replies used, {new} of them new{replaced}; "
+            f"cassette: {path} ({counted(len(used), 'reply')} used, {new} of them new{replaced}; "
             f"{len(unused)} {'dropped' if drop else 'kept'} unused)"
         )
         if unused:
@@ -360,10 +362,10 @@ class BaselineWriterPlugin(_FilePlugin):
         ]
         self._changes = [*map(update_text, update.moved), *held_back, *gone, *dropped]
         self._lowers = bool(held_back or gone or dropped) or any(moved.lowered for moved in update.moved)
-        fate = f"kept, since this was no full run ({partial})" if partial else "dropped, since they are gone"
-        others = f"; {len(update.others)} others {fate}" if update.others else ""
+        fate = f"kept, since this was no full run ({partial})" if partial else "dropped, since gone"
+        others = f"; {counted(len(update.others), 'other')} {fate}" if update.others else ""
         pinned = "" if pin is None else f", {pin} as the anchor of max_total_drop"
-        self._note = f"baseline: {path} ({len(self._entries)} tests written{pinned}{others})"
+        self._note = f"baseline: {path} ({counted(len(self._entries), 'test')} written{pinned}{others})"
 
 
 def _pin(root: Path) -> "Pin":

@@ -17,6 +17,10 @@ from pytest_rageval.printable import one_line
 
 if TYPE_CHECKING:
     from pytest_rageval.llm.rate_limits import Announcer, Wait
+    from pytest_rageval.llm.usage import Usage
+
+    Running = tuple[str, Usage] | None
+    """The test that runs, and what it has asked of models; None where none does."""
 
 __all__ = ["EvaluationProgress", "Work", "WorkersProgress"]
 
@@ -162,11 +166,15 @@ class EvaluationProgress:
     Args:
         config: of the run.
         measure: returns the work of the process so far.
+        running: returns the test that runs.
         width: of the terminal.
     """
 
-    def __init__(self, config: pytest.Config, measure: Callable[[], Work], width: int) -> None:
+    def __init__(
+        self, config: pytest.Config, measure: Callable[[], Work], running: "Callable[[], Running]", width: int
+    ) -> None:
         self._measure = measure
+        self._running = running
         self._channel: Any = getattr(config, "workerinput", {}).get("rageval_progress")
         self._shown = Progress(config, width)
         self._before = self._first = Work()
@@ -207,7 +215,9 @@ class EvaluationProgress:
         # The controller may have gone.
         with suppress(OSError):
             fields = [(wait.url, wait.last, wait.requests, wait.seconds, wait.patience_s) for wait in waits]
-            self._channel.send((tuple(work), fields))
+            running = self._running()
+            asked = running and (running[0], running[1].plain())
+            self._channel.send((tuple(work), fields, asked))
 
 
 class WorkersProgress:
@@ -219,6 +229,7 @@ class WorkersProgress:
         self._lock = threading.Lock()
         self._works: dict[int, Work] = {}
         self._waits: dict[int, list[Wait]] = {}
+        self._running: dict[int, Running] = {}
         self._channels: list[Any] = []
 
     def connect(self, node: Any) -> None:
@@ -228,12 +239,20 @@ class WorkersProgress:
         channel.setcallback(partial(self._received, len(self._channels)))
         node.workerinput["rageval_progress"] = channel
 
-    def _received(self, worker: int, message: tuple[Any, Any]) -> None:
+    @property
+    def running(self) -> "list[tuple[str, Usage]]":
+        """The tests that the workers last ran, each with what it had asked of models."""
+        with self._lock:
+            return [running for running in self._running.values() if running is not None]
+
+    def _received(self, worker: int, message: tuple[Any, Any, Any]) -> None:
         """Called in the thread that receives."""
         from pytest_rageval.llm.rate_limits import Wait  # noqa: PLC0415 - few runs do
+        from pytest_rageval.llm.usage import Usage  # noqa: PLC0415
 
-        work, waits = message
+        work, waits, asked = message
         with self._lock:
+            self._running[worker] = asked and (asked[0], Usage.of(asked[1]))
             self._works[worker] = Work(*work)
             self._waits[worker] = [Wait(*fields) for fields in waits]
             if self._shown is None:

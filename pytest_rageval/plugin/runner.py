@@ -25,6 +25,7 @@ from pytest_rageval.plugin.terminal import (
     print_lines,
     terminal_width,
 )
+from pytest_rageval.plural import counted
 from pytest_rageval.printable import printable
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class GatePlugin:
             from pytest_rageval.reports.layout import width  # noqa: PLC0415
             from pytest_rageval.session import RunContext, Session  # noqa: PLC0415
 
-            self._progress = EvaluationProgress(self.config, self._work, self._width)
+            self._progress = EvaluationProgress(self.config, self._work, self.running, self._width)
             width.set(self._width)
             registry, tick = self.registry, self._progress.tick
             sent = getattr(self.config, "workerinput", {})
@@ -157,7 +158,7 @@ class GatePlugin:
         test = self._tests.get(item.nodeid)
         return test is not None and test.has_stubs
 
-    def interrupted(self) -> "tuple[str, Usage] | None":
+    def running(self) -> "tuple[str, Usage] | None":
         """The test that runs, and what it has asked of models; None where no test runs."""
         if self._session is None or self._running is None:
             return None
@@ -385,7 +386,7 @@ class PlanningPlugin:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """List the tests that were not planned to their end."""
         if n := len(self._unfinished):
-            tests = f"{n} test{'' if n == 1 else 's'} could not be planned to the end"
+            tests = f"{counted(n, 'test')} could not be planned to the end"
             head = f"{tests}; what is asked behind these places is not counted:"
             print_lines(terminalreporter, [head, *(f"  {line}" for line in self._unfinished)], red=True)
 

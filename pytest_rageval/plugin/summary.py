@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import pytest
 
 from pytest_rageval.config import Settings
+from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import GatePlugin
 from pytest_rageval.plugin.terminal import argument_of, fail_run, plain_nodeid, print_lines
 from pytest_rageval.printable import one_line, printable
@@ -42,9 +43,10 @@ class SummaryPlugin:
 
     NAME: ClassVar[str] = "rageval-outcome"
 
-    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings, workers: WorkersProgress) -> None:
         self._config = config
         self._settings = settings
+        self._workers = workers
         self._began = time.monotonic()
         self._started = datetime.now(UTC).astimezone().isoformat(timespec="seconds")
         self._tests: dict[str, dict[str, Any]] = {}
@@ -92,15 +94,18 @@ class SummaryPlugin:
         if report.failed:
             self._add_without_results(report)
 
-    def pytest_keyboard_interrupt(self) -> None:
-        """Count what the interrupted test was charged for: no report comes of it."""
-        if found := GatePlugin.of(self._config).interrupted():
-            nodeid, usage = found
-            self._usage_of[plain_nodeid(nodeid)] = usage
+    def _count_interrupted(self) -> None:
+        """Count what interrupted tests were charged for, here and in workers: no report comes of them."""
+        here = GatePlugin.of(self._config).running()
+        for nodeid, usage in [*([here] if here else []), *self._workers.running]:
+            self._usage_of.setdefault(plain_nodeid(nodeid), usage)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the report files, over those of an earlier run."""
+        # xdist's workers have ended by now.
+        if exitstatus == pytest.ExitCode.INTERRUPTED:
+            self._count_interrupted()
         if not self._settings.report or self._config.option.collectonly:
             return
         if self._settings.plan:

@@ -109,7 +109,7 @@ def _score(entry: ScoreEntry) -> Iterator[Node]:
     elif entry["verdict"] not in {None, "pass"}:
         yield element("p", f"{marked(entry)} {name}: {entry['reason']}", class_="reason")
     if entry["examples"]:
-        yield _folded(f"{name}: all {len(entry['examples'])} examples", _examples(entry["examples"]))
+        yield _folded(f"{name}: all examples ({len(entry['examples'])})", _examples(entry["examples"]))
 
 
 def _question(question: Mapping[str, Any]) -> Element:
@@ -137,26 +137,18 @@ def _fields(question: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[
         yield "gold", _names(gold, gold)
     for name, show in (("retrieved", lambda labels: _names(labels, gold)), ("answer", lambda text: [text])):
         then, now = before.get(name), question.get(name)
-        if now is None:
-            continue
-        if then is not None and then != now:
+        changed = None not in (then, now) and then != now
+        if changed:
             yield f"{name} before", show(then)
-            yield f"{name} now", show(now)
-        else:
-            yield name, show(now)
+        if now is not None:
+            yield f"{name} now" if changed else name, show(now)
     for passage in question.get("passages", ()):
         answer = f": {passage['answer']}" if "answer" in passage else ""
         yield "label", [f"{passage['label']:.2g} ", element("code", passage["document"]), answer]
     if "expected" in question:
         yield question["expected"]["as"], [expected_text(question["expected"])]
-    named = (
-        ("unscored", "unscored"),
-        ("judge", "judge"),
-        ("why", "remark"),
-        ("lost by", "lost_by"),
-        ("case", "case"),
-    )
-    yield from ((name, [question[key]]) for name, key in named if key in question)
+    named = {"unscored": "unscored", "judge": "judge", "why": "remark", "lost by": "lost_by", "case": "case"}
+    yield from ((name, [question[key]]) for name, key in named.items() if key in question)
 
 
 def _names(labels: Sequence[str], gold: Sequence[str]) -> list[Node]:

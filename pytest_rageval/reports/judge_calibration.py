@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from pytest_rageval.calibration import Calibration, CalibrationRuling, LabelledVerdict
 from pytest_rageval.evalsets.human_labels import LabelledPair, Scale
+from pytest_rageval.plural import counted
 from pytest_rageval.reports.layout import aligned, field_lines, wrapped
 from pytest_rageval.reports.notes import short
 from pytest_rageval.stats.intervals import Estimate
@@ -119,7 +120,7 @@ def calibration_failure(ruling: CalibrationRuling, *, limit: int | None) -> list
     for line in calibration_lines(agreement_with_people(calibration)):
         lines.extend(wrapped(line, 2))
     differing = calibration.disagreements
-    lines.append(f"{len(differing)} of {len(calibration.compared)} verdicts are not the people's:")
+    lines.append(f"{len(differing)} of {counted(len(calibration.compared), 'verdict')} are not the people's:")
     shown = differing if limit is None else differing[:limit]
     for one in shown:
         lines.extend(_item(one, calibration.labels.scale))

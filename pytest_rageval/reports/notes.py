@@ -5,16 +5,17 @@ only some scores have come from the definitions of these scores.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytest_rageval.gate.comparison import Comparison, Pin
 from pytest_rageval.gate.drop_tests import DropTest
 from pytest_rageval.gate.ruling import Ruling
+from pytest_rageval.plural import counted
 from pytest_rageval.reports.document import ComparisonEntry, ScoreEntry
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.stats.agreement import Tally
@@ -109,15 +110,13 @@ def _comparison_entry(comparison: Comparison, test: DropTest | None) -> Comparis
 
 def _baseline_text(entry: ScoreEntry) -> str:
     """Such as "baseline 0.792, drop 0.029 (p = 0.21)"."""
-    baseline = entry.get("baseline")
-    return "" if baseline is None else _comparison_text(entry, baseline, f"baseline {baseline['mean']:.3f}")
+    baseline = cast("ComparisonEntry", entry["baseline"])
+    return _comparison_text(entry, baseline, f"baseline {baseline['mean']:.3f}")
 
 
 def _anchor_text(entry: ScoreEntry) -> str:
     """Such as "anchor 0.876 (pinned at 1a2b3c4, 7 updates ago), drop 0.064 (p = 0.21)"."""
-    anchor = entry.get("anchor")
-    if anchor is None:
-        return ""
+    anchor = entry["anchor"]
     pin = Pin(anchor["commit"], anchor["date"], anchor["updates"])
     return _comparison_text(entry, anchor, f"anchor {anchor['mean']:.3f} ({pin})")
 
@@ -144,9 +143,7 @@ def _comparison_text(entry: ScoreEntry, baseline: ComparisonEntry, name: str) ->
 
 def _early_stop_text(entry: ScoreEntry) -> str:
     """Such as "stopped early: 63 of 600 changed questions asked (1,400 unchanged), drop about 0.051"."""
-    early = entry.get("early_stop")
-    if early is None:
-        return ""
+    early = entry["early_stop"]
     asked = f"{early['changed']:,} changed questions asked ({early['unchanged']:,} unchanged)"
     if early["verdict"] is None:
         return f"all {asked}"
@@ -155,12 +152,10 @@ def _early_stop_text(entry: ScoreEntry) -> str:
 
 
 def _canary_text(entry: ScoreEntry) -> str:
-    canary = entry.get("canary")
-    if canary is None:
-        return ""
+    canary = entry["canary"]
     return (
-        f"canary: {canary['questions']} questions with the same passages, {canary['before']:.3f} in the baseline, "
-        f"{canary['now']:.3f} asked anew (p = {canary['p_value']:.2g})"
+        f"canary: {counted(canary['questions'], 'question')} with the same passages, "
+        f"{canary['before']:.3f} in the baseline, {canary['now']:.3f} asked anew (p = {canary['p_value']:.2g})"
     )
 
 
@@ -200,7 +195,9 @@ def update_text(moved: "Moved") -> str:
         parts.append(f"{moved.before:.3f} → {moved.after:.3f}")
         parts.append(f"{moved.worse} of {moved.n} worse, {moved.better} better")
     if moved.lost:
-        parts.append(f"{moved.lost} questions had a score and have none now")
+        parts.append(
+            f"{moved.lost} {'question' if moved.lost == 1 else 'questions'} had a score before and none now"
+        )
     return f"{moved.nodeid} {moved.name}: {', '.join(parts)}"
 
 
@@ -241,8 +238,6 @@ def warnings_entry(warnings: Sequence[str]) -> dict[str, list[str]]:
 
 def _slices_text(entry: ScoreEntry) -> str:
     """Such as "the worst of 3 by topic; then shipping 0.700 fail, account 0.900 pass"."""
-    if "by" not in entry:
-        return ""
     others = [
         f"{each['value']} {'-' if each['mean'] is None else format(each['mean'], '.3f')} {each['verdict']}"
         for each in entry["by"]["slices"][1:]
@@ -267,9 +262,8 @@ def repeats_entry(score: Score) -> dict[str, Any]:
 
 
 def _repeats_text(entry: ScoreEntry) -> str:
-    if "spread" not in entry:
-        return ""
-    partly = f"; {entry['partly_scored']} have no score in some of them" if "partly_scored" in entry else ""
+    some = entry.get("partly_scored", 0)
+    partly = f"; {some} {'has' if some == 1 else 'have'} no score in some of them" if some else ""
     return f"run-to-run spread {entry['spread']:.3f} over {entry['runs']} runs{partly}"
 
 
@@ -282,14 +276,13 @@ def beside_entry(score: Score) -> dict[str, Any]:
 
 
 def _beside_text(entry: ScoreEntry) -> str:
-    means = ", ".join(f"{name} {mean:.3f}" for name, mean in entry.get("beside", {}).items())
-    return f"beside it {means}" if means else ""
+    return f"beside it {', '.join(f'{name} {mean:.3f}' for name, mean in entry['beside'].items())}"
 
 
 def _pooled_text(entry: ScoreEntry) -> str:
     """Such as "pooled: coverage 4/8 × recall over Rel' 3/4 = recall over Rel 3/8 (0.375)"."""
-    pooled = entry.get("pooled")
-    if pooled is None or not pooled["shown"]:
+    pooled = entry["pooled"]
+    if not pooled["shown"]:
         return ""
     relevant, shown, found = (pooled[name] for name in ("relevant", "shown", "found"))
     return (
@@ -300,11 +293,11 @@ def _pooled_text(entry: ScoreEntry) -> str:
 
 def _triage_text(entry: ScoreEntry) -> str:
     """Such as "cases A 2, C 5; Spearman with recall .58, refined .87"."""
-    cases = ", ".join(f"{case} {count}" for case, count in entry.get("cases", {}).items())
+    cases = ", ".join(f"{case} {count}" for case, count in entry["cases"].items())
     rhos = ", ".join(
         f"{name} {short(rho)}"
         for key, name in (("all", "with recall"), ("refined", "refined"))
-        if (rho := entry.get("spearman", {}).get(key)) is not None
+        if (rho := entry["spearman"][key]) is not None
     )
     return "; ".join(f"{name} {text}" for name, text in (("cases", cases), ("Spearman", rhos)) if text)
 
@@ -323,20 +316,16 @@ def votes_entry(score: Score) -> dict[str, Any]:
 
 def _votes_text(entry: ScoreEntry) -> str:
     """Such as "flip rate 25.0% (1 of 4 verdicts), minority 9.1% (1 of 11 votes)"."""
-    if "judge_votes" not in entry:
-        return ""
     tally = Tally(**{name: entry["judge_votes"][name] for name in asdict(Tally())})
-    unread = f", {tally.unread} votes not read" if tally.unread else ""
+    unread = f", {counted(tally.unread, 'vote')} not read" if tally.unread else ""
     return (
-        f"flip rate {tally.flip_rate:.1%} ({tally.split} of {tally.verdicts} verdicts), "
+        f"flip rate {tally.flip_rate:.1%} ({tally.split} of {counted(tally.verdicts, 'verdict')}), "
         f"minority {tally.minority_rate:.1%} ({tally.minority} of {tally.votes} votes){unread}"
     )
 
 
 def _arena_text(entry: ScoreEntry) -> str:
     """Such as "no answer 5.0% (1 of 20); the first place won 60.0% of 15 decided verdicts (…)"."""
-    if "arena" not in entry:
-        return ""
     arena = entry["arena"]
     declined = f"no answer {arena['no_answer_ratio']:.1%} ({entry['counts']['no_answer']} of {entry['n']})"
     return f"{declined}; {_bias_text(arena['position_bias'])}"
@@ -359,8 +348,6 @@ def _bias_text(bias: Mapping[str, Any] | None) -> str:
 
 def _corrected_text(entry: ScoreEntry) -> str:
     """The mean corrected by human labels, with the assumption behind it."""
-    if "corrected" not in entry:
-        return ""
     corrected = entry["corrected"]
     low, high = corrected["ci95"]
     return (
@@ -369,23 +356,23 @@ def _corrected_text(entry: ScoreEntry) -> str:
     )
 
 
-TEXTS: Final = (
-    partial(_reasons_text, "unscored"),
-    partial(_reasons_text, "undefined"),
-    _early_stop_text,
-    _baseline_text,
-    _anchor_text,
-    _canary_text,
-    _slices_text,
-    _repeats_text,
-    _beside_text,
-    _pooled_text,
-    _triage_text,
-    _votes_text,
-    _arena_text,
-    _corrected_text,
-)
-"""The notes below the row of a score, in this order."""
+TEXTS: Final[Mapping[str, Callable[[ScoreEntry], str]]] = {
+    "unscored": partial(_reasons_text, "unscored"),
+    "undefined": partial(_reasons_text, "undefined"),
+    "early_stop": _early_stop_text,
+    "baseline": _baseline_text,
+    "anchor": _anchor_text,
+    "canary": _canary_text,
+    "by": _slices_text,
+    "spread": _repeats_text,
+    "beside": _beside_text,
+    "pooled": _pooled_text,
+    "cases": _triage_text,
+    "judge_votes": _votes_text,
+    "arena": _arena_text,
+    "corrected": _corrected_text,
+}
+"""The notes below the row of a score, in this order: each of an entry that has the key, and a value there."""
 
 ANOMALIES: Final[Mapping[str, str]] = {
     "duplicates": "{n} duplicated document{s} counted once",

@@ -7,6 +7,7 @@ from pytest_rageval.gate.baseline import LONGEST
 from pytest_rageval.gate.comparison import Change, Comparison
 from pytest_rageval.gate.ruling import Ruling
 from pytest_rageval.model import Ranking
+from pytest_rageval.plural import counted
 from pytest_rageval.reports.document import QuestionEntry, QuestionsEntry
 from pytest_rageval.reports.layout import field_lines, width, wrapped
 from pytest_rageval.reports.notes import losses
@@ -27,9 +28,7 @@ __all__ = [
 ]
 
 NAMED: Final = 8  # how many of the questions that are not shown are at least named
-
 NOTHING: Final = "(nothing)"
-
 MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
@@ -55,9 +54,8 @@ def _explaining(ruling: Ruling) -> Comparison | None:
     threshold, comparison, anchor = ruling.threshold, ruling.comparison, ruling.anchor
     if anchor is None or anchor.comparison.drop <= (threshold.max_total_drop or 0.0):
         return comparison
-    dropped = (
-        comparison is not None and threshold.max_drop is not None and comparison.drop > threshold.max_drop
-    )
+    allowed = threshold.max_drop
+    dropped = comparison is not None and allowed is not None and comparison.drop > allowed
     return comparison if dropped else anchor.comparison
 
 
@@ -169,7 +167,7 @@ def _before(change: Change) -> dict[str, Any]:
 
 def questions_text(entry: QuestionsEntry) -> str:
     """How many they are: "32 of 91 questions got worse, 0 better", or "38 of 91 questions are below 0.85"."""
-    some = f"{len(entry['listed'])} of {entry['of']} questions"
+    some = f"{len(entry['listed'])} of {counted(entry['of'], 'question')}"
     if entry["why"] == "worse":
         since = f" since the {entry['since']}" if "since" in entry else ""
         return f"{some} got worse{since}, {entry['better']} better"

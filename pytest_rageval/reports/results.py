@@ -14,6 +14,7 @@ from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import Verdict, uncounted
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import EvalSet
+from pytest_rageval.plural import counted
 from pytest_rageval.reports.document import EarlyStopEntry, ScoreEntry
 from pytest_rageval.reports.notes import (
     anomalies_entry,
@@ -239,8 +240,8 @@ def _bounds(threshold: Threshold) -> dict[str, Any]:
 def evalset_entry(evalset: EvalSet) -> dict[str, Any]:
     """An eval set, with a warning for each key that looks like a misspelt one."""
     warnings = [
-        f'the key "{miss.key}" is not read (in {len(miss.ids)} of {len(evalset)} examples). Was "{miss.meant}" meant? '
-        f'Rename it, or say fields={{"{miss.meant}": "{miss.key}"}}.'
+        f'the key "{miss.key}" is not read (in {len(miss.ids)} of {counted(len(evalset), "example")}). '
+        f'Was "{miss.meant}" meant? Rename it, or say fields={{"{miss.meant}": "{miss.key}"}}.'
         for miss in near_misses(evalset)
     ]
     return {"name": evalset.name, "size": len(evalset), "digest": evalset.digest, **warnings_entry(warnings)}
@@ -266,7 +267,7 @@ def models_text(document: Mapping[str, Any]) -> str:
     settings, tests = document["settings"], document["tests"]
     own = Counter(part for test in tests for part in test.get("own", ()))
     defaults = f"generator {settings['generator'] or 'none named'}, judge {settings['judge']}"
-    others = [f"own {part} in {count} of {len(tests)} tests" for part, count in own.items()]
+    others = [f"own {part} in {count} of {counted(len(tests), 'test')}" for part, count in own.items()]
     return "; ".join([f"{defaults}, compared by {settings['comparator']}", *others])
 
 
@@ -296,7 +297,7 @@ def usage_lines(entry: Mapping[str, Any]) -> list[str]:
 
     `entry` is the entry `llm` of the JSON report.
     """
-    parts = [f"{entry['requests']} replies: {entry['cached']} cached, {entry['live']} live"]
+    parts = [f"{counted(entry['requests'], 'reply')}: {entry['cached']} cached, {entry['live']} live"]
     if entry["failed"]:
         parts.append(f"{entry['failed']} failed")
     if entry["live"]:
@@ -306,7 +307,9 @@ def usage_lines(entry: Mapping[str, Any]) -> list[str]:
     if len(servers) > 1:
         lines += [", ".join([f"{name}: {each['live']} live", *_paid(each)]) for name, each in servers.items()]
     if entry["cut"]:
-        lines.append(f"{entry['cut']} replies were cut by the token limit")
+        lines.append(
+            f"{entry['cut']} {'reply was' if entry['cut'] == 1 else 'replies were'} cut by the token limit"
+        )
     return lines + [f"{count} × {remark}" for remark, count in entry["remarks"].items()]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from pytest_rageval.plural import counted
 from pytest_rageval.reports.layout import WIDTH, aligned
 from pytest_rageval.reports.results import sliced_name
 from pytest_rageval.stats.systems import Battle, UnratableError, against_best, bradley_terry
@@ -209,7 +210,7 @@ def ratings_lines(entries: Sequence[Entry]) -> list[str]:
             (
                 row["system"],
                 f"{row['rating']:6.0f}",
-                f"95% interval {row['ci95'][0]:.0f} to {row['ci95'][1]:.0f}, {row['battles']} battles",
+                f"95% interval {row['ci95'][0]:.0f} to {row['ci95'][1]:.0f}, {counted(row['battles'], 'battle')}",
             )
             for row in entry["systems"]
         ]

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pytest_rageval.late import Late
 from pytest_rageval.llm.usage import Usage
+from pytest_rageval.plural import counted, plural
 from pytest_rageval.reports.document import ScoreEntry
 from pytest_rageval.reports.layout import aligned
 from pytest_rageval.reports.notes import TEXTS, anomalies_text, gained, moved_text, slice_warnings
@@ -80,7 +81,7 @@ def headline(document: Mapping[str, Any]) -> str:
 def _thresholds(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     verdicts = Counter(verdict for test in tests for verdict in _verdicts(test))
     total = verdicts.total()
-    noun = f" of {total} threshold{'' if total == 1 else 's'}"
+    noun = f" of {counted(total, 'threshold')}"
     for verdict, word in VERDICTS.items():
         if verdicts[verdict]:
             # The first one names what is counted.
@@ -100,7 +101,7 @@ def _others(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for outcome in ("failed", "skipped") if judged else ("failed", "xfailed", "passed", "skipped"):
         count = outcomes[outcome]
         if count:
-            yield f"{count} {'other ' if judged else ''}test{'' if count == 1 else 's'} {outcome}"
+            yield f"{count} {'other ' if judged else ''}{plural(count, 'test')} {outcome}"
 
 
 def _verdicts(test: Mapping[str, Any]) -> list[str]:
@@ -186,9 +187,9 @@ def notes(test: Mapping[str, Any]) -> Iterator[str]:
     for entry in test["scores"]:
         names.setdefault(anomalies_text(entry["oddities"]), []).append(sliced_name(entry))
     yield from (f"{', '.join(dict.fromkeys(named))}: {text}" for text, named in names.items() if text)
-    for text in TEXTS:
+    for key, text in TEXTS.items():
         for entry in test["scores"]:
-            if note := text(entry):
+            if entry.get(key) is not None and (note := text(entry)):
                 yield f"{sliced_name(entry)}: {note}"
     for entry in test["scores"]:
         counts = entry.get("counts", {})
@@ -222,7 +223,7 @@ def _all_zero(entry: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str
     wants_more = any(threshold.get(word) is not None for word in ("min", "max_drop", "max_lost"))
     if wants_more and entry["verdict"] != "fail" and entry["mean"] == 0 and entry["n"]:
         found = anomalies_text({name: n for name, n in entry["oddities"].items() if name == "foreign_ids"})
-        yield entry["where"], f"all {entry['n']} questions score 0{f': {found}' if found else ''}"
+        yield entry["where"], f"every question scores 0{f': {found}' if found else ''}"
 
 
 def gain_lines(tests: Sequence[Mapping[str, Any]], argument: Callable[[str], str]) -> Iterator[str]:
@@ -291,9 +292,11 @@ def _plan_notes(total: Usage) -> list[str]:
         notes.append("Tokens in are counted by an estimate; tokens out are bounded, and mostly far fewer.")
     if total.unbounded:
         notes.append(
-            f"Nothing bounds the length of {total.unbounded} replies: --rageval-max-tokens, or max_output in "
+            f"Nothing bounds the length of {counted(total.unbounded, 'reply')}: --rageval-max-tokens, or max_output in "
             "the file of --rageval-prices, does."
         )
     if total.unpriced:
-        notes.append(f"The cost of {total.unpriced} replies is not known: --rageval-prices names prices.")
+        notes.append(
+            f"The cost of {counted(total.unpriced, 'reply')} is not known: --rageval-prices names prices."
+        )
     return notes + [f"{count} × {remark}" for remark, count in total.sorted_remarks.items()]

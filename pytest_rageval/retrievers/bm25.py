@@ -11,6 +11,7 @@ from rank_bm25 import BM25Okapi
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.model import Document
+from pytest_rageval.plural import counted
 from pytest_rageval.retrievers.documents import corpus_from
 from pytest_rageval.tokenize import CharacterMap, is_word_character, normal_form
 
@@ -60,7 +61,7 @@ class BM25Retriever:
         tokens = [words(document.text) for document in self.documents]
         if not any(tokens):
             raise InputError(
-                f"BM25 needs passages with words, found {len(self.documents)} documents without any.\n"
+                f"BM25 needs passages with words, found {counted(len(self.documents), 'document')} without any.\n"
                 "Give it the corpus: strings, dicts with a text, or Documents."
             )
         self._index = BM25Okapi(tokens)

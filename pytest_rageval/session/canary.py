@@ -9,6 +9,7 @@ from pytest_rageval.errors import StaleBaselineError
 from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.gate.comparison import compare
 from pytest_rageval.gate.ruling import Case
+from pytest_rageval.plural import counted
 from pytest_rageval.session.pipelines import Components
 from pytest_rageval.session.session import Session
 from pytest_rageval.stats.drops import Drops, joint_drop_test
@@ -39,8 +40,8 @@ class Canary:
     def reason(self) -> str:
         """Why the score cannot be compared with the baseline."""
         return (
-            f"the judge or the generator changed, perhaps not the retriever. {self.questions} questions with "
-            f"the same passages as in the baseline had {self.before:.3f} then and {self.now:.3f} when asked anew "
+            f"the judge or the generator changed, perhaps not the retriever. {counted(self.questions, 'question')} "
+            f"with the same passages as in the baseline had {self.before:.3f} then and {self.now:.3f} when asked anew "
             f"(p = {self.p_value:.2g} ≤ {ALPHA:g}).\n"
             "Find out whether the server's model changed. Then write a new baseline on the commit to compare with, "
             "with --rageval-refresh --rageval-update-baseline."

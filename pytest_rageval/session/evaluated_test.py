@@ -6,6 +6,7 @@ In a plan the same path counts what would be asked, and ends with stubs in place
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.errors import InputError, Planned, RagevalError, StaleBaselineError
@@ -79,9 +80,8 @@ class EvaluatedTest:
         self._test = test
         self._sharing = sharing
         self._limit = limit
-        calibrated = bool(session.settings.calibration or test.markers(CALIBRATION))
         self._calibration: CalibrationGate | None = None
-        if calibrated:
+        if session.settings.calibration or test.markers(CALIBRATION):
             self._calibration = calibration_gate(session, components, test)
         self._scores: list[Score] = []
         self._rulings: list[Ruling] = []
@@ -402,9 +402,30 @@ class EvaluatedTest:
         if not (self._entries or self._agreements):
             return None
         try:
-            return evalset_entry(self.evalset)
+            entry = evalset_entry(self.evalset)
         except InputError:
             return None
+        if warning := self._evalset_warning():
+            entry = {**entry, "warnings": [*entry.get("warnings", ()), warning]}
+        return entry
+
+    def _evalset_warning(self) -> str:
+        """A warning where a file beside the test has the name of the eval set that is read; empty without one."""
+        marker = next(iter(self._test.markers(EVALSET)), None)
+        source = next(iter(marker.args), None) if marker else None
+        if not isinstance(source, str | Path):
+            return ""
+        found = list(
+            dict.fromkeys(path.resolve() for base in self._test.bases if (path := base / source).exists())
+        )
+        if len(found) < 2:  # noqa: PLR2004 - another one
+            return ""
+        root = self._test.root.resolve()
+        read, other = (path.relative_to(root) if path.is_relative_to(root) else path for path in found)
+        return (
+            f"{read.as_posix()} is read, from the root directory, and {other.as_posix()}, beside the test, is not. "
+            f'To read that one, write rageval_evalset("{other.as_posix()}")'
+        )
 
     def _served(self) -> dict[str, list[str]]:
         """The names that servers gave the models of this test's scores, by model: those of other tests are left out."""

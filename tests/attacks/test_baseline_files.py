@@ -141,7 +141,7 @@ def test_an_update_says_which_questions_lost_their_score(project):
     project.pytester.makeconftest(conftest.replace("ranked =", "1 / (int(wanted) - 3)\n    ranked ="))
     result = project.run(UPDATE, "-q")
     result.stdout.fnmatch_lines(
-        ["  test_it.py::test_gate recall@1: *, 1 questions had a score and have none now"]
+        ["  test_it.py::test_gate recall@1: *, 1 question had a score before and none now"]
     )
 
 

@@ -164,7 +164,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "citations.cited": lambda said: citations.cited(said, 5),
     "citations.without_citations": citations.without_citations,
     "citations.between_citations": citations.between_citations,
-    "citations.listed": lambda said: listed(said, [*ALIASES, [said]]),
+    "citations.listed": lambda said: listed(said, [*ALIASES, [said]]).found,
     "abstention.abstains": abstention.abstains,
     "overlap.normalize": overlap.normalize,
     "overlap.exact_match": lambda said: overlap.exact_match(said, [ANSWER]),

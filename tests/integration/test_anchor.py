@@ -91,7 +91,7 @@ def test_twenty_updates_that_lose_a_point_each_are_caught(hundred):
     accepted = hundred.run(UPDATE, PIN)
     accepted.stdout.fnmatch_lines(
         [
-            "baseline: * (1 tests written, pinned on * as the anchor of max_total_drop)",
+            "baseline: * (1 test written, pinned on * as the anchor of max_total_drop)",
             "warning: *: the new baseline is below the anchor: 0.800: drop 0.200 *; it is replaced",
         ]
     )
@@ -108,7 +108,7 @@ def test_an_anchor_has_the_commit_that_it_was_pinned_at(hundred):
         _git(hundred, *command)
     commit = _git(hundred, "rev-parse", "HEAD")
     hundred.run(UPDATE, PIN).stdout.fnmatch_lines(
-        [f"baseline: * (1 tests written, pinned at {commit[:7]} as the *)"]
+        [f"baseline: * (1 test written, pinned at {commit[:7]} as the *)"]
     )
     assert _file(hundred)["anchors"]["test_it.py::test_gate"]["commit"] == commit
     _lose(hundred, 1)
@@ -135,9 +135,7 @@ def test_pinning_never_fails_because_of_git(hundred, monkeypatch, git):
     monkeypatch.setenv("PATH", str(folder))
     result = hundred.run(UPDATE, PIN)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        ["baseline: * (1 tests written, pinned on * as the anchor of max_total_drop)"]
-    )
+    result.stdout.fnmatch_lines(["baseline: * (1 test written, pinned on * as the anchor of max_total_drop)"])
 
 
 def test_without_an_anchor_a_run_says_how_to_pin_one(project):

@@ -163,7 +163,7 @@ def test_votes_without_a_majority_are_a_tie(arena, llm):
     arena.test("def test_own(rageval): assert rageval.score('arena.win_tie@1') == 1\n")
     result = arena.run("--rageval-judge-votes=3")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*: flip rate 100.0% (1 of 1 verdicts), minority 66.7% (2 of 3 votes)"])
+    result.stdout.fnmatch_lines(["*: flip rate 100.0% (1 of 1 verdict), minority 66.7% (2 of 3 votes)"])
 
 
 @pytest.mark.parametrize(("options", "most"), [((), 8), (("--rageval-both-orders",), 12)])

@@ -122,3 +122,26 @@ def test_a_generator_that_raises_is_named_with_the_place(project):
         ]
     )
     result.stdout.no_fnmatch_line("*pytest_rageval/*")
+
+
+def test_a_judge_may_be_a_function(project, llm):
+    """Its name is in the baseline; one with other parameters is an error before anything is asked."""
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    judge = "\ndef same({}): return prediction in references\n"
+    fixture = "@pytest.fixture(scope='session')\ndef rageval_judge(): return same\n"
+    project.use(llm)
+    project.test('@pytest.mark.rageval_threshold("answer.correct@1", max_drop=0.1)\ndef test_gate(): pass\n')
+    project.pytester.makeconftest(f"{source}{judge.format('question, prediction')}{fixture}")
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "rageval_judge is same(question, prediction), and is called with three arguments: compare(*).",
+            "Give it these parameters.",
+        ]
+    )
+    assert not llm.requests
+    project.pytester.makeconftest(f"{source}{judge.format('question, references, prediction')}{fixture}")
+    project.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    baseline = (project.path / "rageval_baseline.json").read_text(encoding="utf-8")
+    assert "conftest.same" in baseline

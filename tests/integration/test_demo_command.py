@@ -93,6 +93,23 @@ def test_a_folder_in_use_is_refused(existing, tmp_path, capsys):
     assert [path.read_text(encoding="utf-8") for path in tmp_path.rglob("*") if path.is_file()] == ["mine"]
 
 
+@pytest.mark.parametrize("name", ["pyproject.toml", "pytest.ini", "conftest.py"])
+def test_a_project_does_not_get_the_tests_of_the_example(name, tmp_path, monkeypatch, capsys):
+    """Its own pytest would run them. A hidden folder is not entered by pytest."""
+    (tmp_path / name).write_text("", encoding="utf-8")
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    assert main(["demo", "--keep", "demo"]) == 2
+    err = capsys.readouterr().err
+    assert (
+        f"--keep demo is in the project {tmp_path}, whose pytest would run the example's tests too.\n" in err
+    )
+    assert "--keep .rageval-demo" in err
+    assert not (tmp_path / "work" / "demo").exists()
+    monkeypatch.setattr(demo, "_show", lambda _: True)
+    assert main(["demo", "--keep", ".rageval-demo"]) == 0
+
+
 def test_a_damaged_installation_is_named(tmp_path, monkeypatch, capsys):
     """With the command that repairs it."""
     monkeypatch.setattr(demo, "EXAMPLES", (tmp_path / "no",))

@@ -139,6 +139,31 @@ def test_a_key_that_is_nearly_ours_is_told_once(project):
     lines = project.run().stdout.str().splitlines()
     (line,) = (line for line in lines if line.startswith("warning: "))
     assert line.startswith(
-        'warning: e.jsonl: the key "golds" is not read (in 1 of 1 examples). Was "gold" meant? '
+        'warning: e.jsonl: the key "golds" is not read (in 1 of 1 example). Was "gold" meant? '
     )
     assert line.endswith('Rename it, or say fields={"gold": "golds"}.')
+
+
+@pytest.mark.parametrize("arguments", [(), ("-q",)])
+def test_a_file_beside_the_test_that_is_not_read_is_named(project, arguments):
+    """The one from the root directory is read first. The warning stands once, also with -q."""
+    marked = GATE.format(marker='"evals.jsonl"')
+    _write(
+        project, "service/test_it.py", "import pytest\n" + marked + marked.replace("test_gate", "test_again")
+    )
+    other = '{"id": 1, "question": "Where?", "gold": [{"id": "doc-1"}]}\n'
+    _write(project, "service/evals.jsonl", other)
+    said = (
+        "warning: evals.jsonl: evals.jsonl is read, from the root directory, and service/evals.jsonl, beside the test, "
+        'is not. To read that one, write rageval_evalset("service/evals.jsonl")'
+    )
+    result = project.run(*arguments, "service")
+    result.assert_outcomes(passed=2)
+    assert str(result.stdout).splitlines().count(said) == 1
+    (project.path / "service" / "test_it.py").write_text(
+        (project.path / "service" / "test_it.py")
+        .read_text(encoding="utf-8")
+        .replace("evals.jsonl", "service/evals.jsonl"),
+        encoding="utf-8",
+    )
+    assert "warning: " not in str(project.run(*arguments, "service").stdout)

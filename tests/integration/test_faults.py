@@ -147,7 +147,7 @@ def test_a_worker_that_dies_holds_up_the_others_for_seconds(project, llm):
 
 
 def test_a_killed_run_goes_on_where_it_was(project, llm):
-    """Twenty kills and more at random moments: what was kept is never asked for again."""
+    """Ten kills and more at random moments: what was kept is never asked for again."""
     project.use(llm)
     llm.latency_s = 0.05
     project.evalset(60)
@@ -155,7 +155,7 @@ def test_a_killed_run_goes_on_where_it_was(project, llm):
     project.test(ONE_REPLY_EACH.replace("0.9", "0.3"))
     chance = random.Random(7)
     kills, caches, cut_short = 0, 0, 0
-    while kills < 20 or cut_short < 10:
+    while kills < 10 or cut_short < 5:
         folder = f"cache{caches}"
         kept = _kept(project.path / folder)
         llm.requests.clear()

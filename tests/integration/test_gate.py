@@ -38,7 +38,7 @@ def test_the_first_run_passes_and_says_that_nothing_was_compared(project):
     result = project.run(UPDATE)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        ["*= rageval baseline =*", "baseline: *rageval_baseline.json (1 tests written)"]
+        ["*= rageval baseline =*", "baseline: *rageval_baseline.json (1 test written)"]
     )
     result = project.run("--rageval-require-baseline")
     result.assert_outcomes(passed=1)
@@ -186,7 +186,7 @@ def test_a_value_that_cannot_be_had_hides_none_that_fails(project):
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
-            "recall@1 where topic='late': of 1 examples none is in the baseline with the same question *",
+            "recall@1 where topic='late': of 1 example none is in the baseline with the same question *",
             "recall@1 where topic='odd': *",
         ]
     )
@@ -221,7 +221,7 @@ def test_another_eval_set_is_compared_on_the_common_examples(project):
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
-            "recall@1: of 1 examples none is in the baseline with the same question and *",
+            "recall@1: of 1 example none is in the baseline with the same question and *",
             "Write a new baseline *",
         ]
     )
@@ -535,7 +535,9 @@ def test_questions_of_one_document_are_one_loss(project):
     project.test(RECALL.replace("0.02", '0.02, cluster="topic"'))
     result = project.run("--rageval-report=report.json")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*16 examples are in 2 clusters; a drop is shown reliably with 20 or more"])
+    result.stdout.fnmatch_lines(
+        ["*the 16 examples lie in 2 clusters; a drop is shown reliably with 20 or more"]
+    )
     (test,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
     (score,) = test["scores"]
     assert (score["baseline"]["clusters"], score["baseline"]["p_value"]) == (2, 0.25)
@@ -551,7 +553,7 @@ def test_a_score_of_0_on_every_question_is_pointed_out(project):
     project.evalset(12, gold=[{"id": "handbook.md"}])
     project.test(RECALL)
     told = (
-        "warning: test_it.py::test_gate: recall@1: all 12 questions score 0: no id in 12 rankings is that of any gold "
+        "warning: test_it.py::test_gate: recall@1: every question scores 0: no id in 12 rankings is that of any gold "
         "passage: are they ids of the same kind?"
     )
     for arguments in (("-q",), ("-q", UPDATE), ("-q",)):

@@ -303,13 +303,13 @@ def test_a_command_is_kept_and_replayed(tmp_path, upstream):
     record = ("--cassette=replies.jsonl", "--record")
     done = _command(tmp_path, *record, OPENAI_BASE_URL=upstream.url, OPENAI_API_KEY="sk-secret-of-the-user")
     assert (done.returncode, done.stdout) == (3, "c1x\n")
-    assert "1 replies: 0 cached, 1 live, 7 tokens in, 3 out" in done.stderr
-    assert "1 replies used, 1 of them new" in done.stderr
+    assert "1 reply: 0 cached, 1 live, 7 tokens in, 3 out" in done.stderr
+    assert "1 reply used, 1 of them new" in done.stderr
     assert upstream.keys == {"Bearer sk-secret-of-the-user"}
     upstream.stop()
     done = _command(tmp_path, "--replay", "--cassette=replies.jsonl", "--cache-dir=empty")
     assert (done.returncode, done.stdout) == (3, "c1x\n")
-    assert "1 replies: 1 cached, 0 live" in done.stderr
+    assert "1 reply: 1 cached, 0 live" in done.stderr
     done = _command(tmp_path, "--replay", "--cache-dir=nothing")
     assert done.returncode == 1
     assert "is in neither the cache nor a cassette" in done.stderr

@@ -279,3 +279,23 @@ def test_options_have_the_names_of_tests_too(generate: Generate, llm: LLMServer)
     """Since errors name them."""
     assert generate(1, "--rageval-model", "m2").status == 0
     assert {body["model"] for body in llm.requests} == {"m2"}
+
+
+def test_parameters_and_the_judges_server_are_those_of_the_options(
+    generate: Generate, llm: LLMServer
+) -> None:
+    """Questions and answers are asked for with the generator's parameters, and judged elsewhere with the judge's."""
+    with LLMServer(author) as other:
+        given = [
+            "--parameters",
+            '{"seed": 7}',
+            "--judge-parameters",
+            '{"seed": 8}',
+            "--judge-base-url",
+            other.url,
+        ]
+        done = generate(2, *given)
+    assert done.status == 0, done.err
+    assert {body["seed"] for body in llm.requests} == {7}
+    assert {body["seed"] for body in other.requests} == {8}
+    assert {"Answer to check:" in prompt for prompt in other.prompts} == {True}

@@ -4,6 +4,7 @@ import ast
 import json
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,8 +33,11 @@ def build():
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, in which commands run."""
+    """An empty folder, in which commands run; its modules are not those of another test."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    for name in ("app", "app.search"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     return tmp_path
 
 
@@ -70,7 +74,10 @@ def files(folder: Path) -> dict[str, str]:
 def test_what_is_written_in_an_empty_folder_passes_and_a_broken_retriever_fails(
     framework, project, run, capsys
 ):
-    """Without a baseline, after writing one, and with one; the broken retriever mixes up the passages."""
+    """Without a baseline, after writing one, and with one; the broken retriever mixes up the passages.
+
+    To import a framework takes seconds, and the baseline does not depend on it: one run writes it, one has it.
+    """
     module = {"langchain": "langchain_core", "llamaindex": "llama_index.core", "haystack": "haystack"}
     if framework:
         pytest.importorskip(module[framework])
@@ -78,7 +85,8 @@ def test_what_is_written_in_an_empty_folder_passes_and_a_broken_retriever_fails(
     said = capsys.readouterr().out
     assert files(project).keys() == WRITTEN
     assert all(f"wrote {name}" in said for name in WRITTEN)
-    for arguments in ([], ["--rageval-update-baseline"], []):
+    update = ["--rageval-update-baseline"]
+    for arguments in [update] if framework else ([], update, []):
         done = run(*arguments)
         assert done.returncode == 0, done.stdout
         assert "1 passed" in done.stdout
@@ -116,12 +124,21 @@ def test_an_own_retriever_and_eval_set_pass(retriever, project, run):
 
 
 @pytest.mark.slow
-def test_an_own_retriever_without_an_eval_set_gets_examples_of_the_form(project, run):
-    """They pass too: there is no minimum."""
-    (project / "app.py").write_text(SEARCH, encoding="utf-8")
+@pytest.mark.parametrize("passage", ['{"id": name, "text": TEXTS[name]}', "TEXTS[name]"])
+def test_an_own_retriever_without_an_eval_set_gets_a_placeholder(passage, project, run, capsys):
+    """It passes, since there is no minimum, and every run warns. The next steps begin with the questions."""
+    source = SEARCH.replace('{"id": name, "text": TEXTS[name]}', passage)
+    (project / "app.py").write_text(source, encoding="utf-8")
     assert main(["init", "--retriever", "app:search"]) == 0
+    out = capsys.readouterr().out
+    assert "wrote evals/questions.jsonl: a placeholder for your questions\n" in out
+    assert "  2. Write your own questions into evals/questions.jsonl" in out
+    [line] = (project / "evals" / "questions.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(line)["id"] == "replace-me"
+    assert line.count("REPLACE: ") == 4
     done = run()
     assert done.returncode == 0, done.stdout
+    assert "every question scores 0" in done.stdout
 
 
 def test_nothing_is_overwritten(project, capsys):
@@ -130,8 +147,10 @@ def test_nothing_is_overwritten(project, capsys):
         "conftest.py": "# mine\n",
         "test_retrieval.py": "# mine\n",
         ".gitattributes": "*.png binary\n",
+        "evals/questions.jsonl": '{"id": "mine", "question": "How?"}\n',
         "pyproject.toml": '[tool.pytest.ini_options]\naddopts = "-q"\n',
     }
+    (project / "evals").mkdir()
     for name, text in own.items():
         (project / name).write_text(text, encoding="utf-8")
     assert main(["init"]) == 0
@@ -139,12 +158,14 @@ def test_nothing_is_overwritten(project, capsys):
     found = files(project)
     assert {name: found[name] for name in own} == own
     assert "pytest.ini" not in found
-    for name in own:
+    # Our questions would only be in the way of the user's.
+    assert "kept evals/questions.jsonl: it has what is needed\n" in out
+    for name in own.keys() - {"evals/questions.jsonl"}:
         assert f"kept {name}, which exists. Add to it (" in out
     assert '    pythonpath = ["."]\n' in out
     assert "    def rageval_retriever():\n" in out
     assert "    rageval_baseline.json text eol=lf\n" in out
-    assert "wrote evals/questions.jsonl" in out
+    assert "wrote .github/workflows/rageval.yml" in out
 
 
 def test_repeated_it_changes_nothing(project, capsys):
@@ -157,6 +178,10 @@ def test_repeated_it_changes_nothing(project, capsys):
     out = capsys.readouterr().out
     assert out.count(": it has what is needed\n") == len(WRITTEN)
     assert "Add to it" not in out
+    # Also where its own line installs something else.
+    (project / "requirements.txt").write_text("", encoding="utf-8")
+    assert main(["init"]) == 0
+    assert "Add to it" not in capsys.readouterr().out
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege")
@@ -208,12 +233,38 @@ def test_what_is_written_is_formatted(framework, project):
     assert yaml.safe_load((project / ".github/workflows/rageval.yml").read_text(encoding="utf-8"))["jobs"]
 
 
-def test_the_workflow_installs_the_project(project):
+METADATA = "[project]\nname = 'app'\nversion = '1'\n"
+BUILD = "[build-system]\nrequires = ['hatchling']\nbuild-backend = 'hatchling.build'\n"
+
+
+@pytest.mark.parametrize(
+    ("contents", "framework", "installed"),
+    [
+        ({"requirements.txt": ""}, "haystack", "-r requirements.txt pytest-rageval haystack-ai"),
+        ({"requirements.txt": ""}, None, "-r requirements.txt pytest-rageval"),
+        ({"pyproject.toml": METADATA}, None, ". pytest-rageval"),
+        ({"setup.py": ""}, None, ". pytest-rageval"),
+        # Metadata beside requirements may be those of an application that cannot be built.
+        ({"pyproject.toml": METADATA, "requirements.txt": ""}, None, "-r requirements.txt pytest-rageval"),
+        (
+            {"pyproject.toml": METADATA + BUILD, "requirements.txt": ""},
+            None,
+            "-r requirements.txt . pytest-rageval",
+        ),
+        ({"pyproject.toml": "[tool.ruff]\n"}, None, "pytest-rageval # add what your retriever imports"),
+        ({}, None, "pytest-rageval # add what your retriever imports"),
+        ({}, "langchain", "pytest-rageval langchain-core"),
+    ],
+)
+def test_the_workflow_installs_the_project(contents, framework, installed, project):
     """As far as can be seen."""
-    (project / "requirements.txt").write_text("", encoding="utf-8")
-    assert main(["init", "--framework", "haystack"]) == 0
+    for name, text in {**contents, "app.py": SEARCH}.items():
+        (project / name).write_text(text, encoding="utf-8")
+    chosen = ["--framework", framework] if framework else ["--retriever", "app:search"]
+    assert main(["init", *chosen]) == 0
     workflow = (project / ".github/workflows/rageval.yml").read_text(encoding="utf-8")
-    assert "- run: pip install -r requirements.txt pytest-rageval haystack-ai\n" in workflow
+    assert f"- run: pip install {installed}\n" in workflow
+    assert yaml.safe_load(workflow)["jobs"]["rageval"]["steps"][2]["run"].startswith("pip install ")
 
 
 def test_in_a_part_of_a_repository_the_workflow_is_at_its_root(project, monkeypatch, capsys):
@@ -226,16 +277,35 @@ def test_in_a_part_of_a_repository_the_workflow_is_at_its_root(project, monkeypa
     assert main(["init"]) == 0
     assert "wrote ../../.github/workflows/rageval.yml: " in capsys.readouterr().out
     workflow = project / ".github" / "workflows" / "rageval.yml"
-    steps = yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"]["rageval"]["steps"]
-    assert steps[2] == {"run": "pip install ./services/search pytest-rageval"}
-    assert steps[3]["with"] == {"working-directory": "services/search"}
+    written = workflow.read_text(encoding="utf-8")
+    job = yaml.safe_load(written)["jobs"]["rageval-services-search"]
+    assert job["name"] == "rageval services/search"
+    assert job["steps"][2] == {"run": "pip install ./services/search pytest-rageval"}
+    inputs = {"name": "rageval-services-search", "working-directory": "services/search"}
+    assert job["steps"][3]["with"] == inputs
     assert files(service).keys() == (WRITTEN - {".github/workflows/rageval.yml"}) | {"pyproject.toml"}
+    # A second service gets a job to add, and no second workflow.
+    billing = project / "services" / "billing"
+    billing.mkdir()
+    monkeypatch.chdir(billing)
+    assert main(["init"]) == 0
+    assert workflow.read_text(encoding="utf-8") == written
+    out = capsys.readouterr().out
+    head = "kept ../../.github/workflows/rageval.yml, which exists. Add to it below `jobs:` (runs the test on GitHub"
+    assert head in out
+    added = out.partition(head)[2].partition("\n")[2].partition("\n\nNext:")[0]
+    jobs = yaml.safe_load(
+        f"{written}{textwrap.dedent(added).replace(chr(10), chr(10) + '  ').join(['  ', chr(10)])}"
+    )
+    assert jobs["jobs"].keys() == {"rageval-services-search", "rageval-services-billing"}
+    assert "permissions:\n  contents" not in added
 
 
 def test_a_file_name_stays_a_name_in_the_test(project):
     """Quotes and line feeds do not end the string."""
     name = 'a "b"\n\\c.jsonl' if sys.platform != "win32" else "a 'b'.jsonl"
     (project / name).write_text('{"id": "q1", "question": "How?", "gold": [{"id": "a"}]}\n', encoding="utf-8")
+    (project / "app.py").write_text(SEARCH, encoding="utf-8")
     assert main(["init", "--retriever", "app:search", "--evalset", name]) == 0
     source = ast.parse((project / "test_retrieval.py").read_text(encoding="utf-8"))
     assert name in {node.value for node in ast.walk(source) if isinstance(node, ast.Constant)}
@@ -252,6 +322,11 @@ def test_a_file_name_stays_a_name_in_the_test(project):
             "No question of mine.jsonl has gold passages or answers",
         ),
         (["--retriever", "app:search", "--evalset", "none.jsonl"], "none.jsonl"),
+        (
+            ["--retriever", "app:search", "--framework", "langchain"],
+            "--framework langchain writes an example retriever, and --retriever names yours.",
+        ),
+        (["--retriever", "app:search"], "--retriever app:search: there is no module 'app', neither in "),
     ],
 )
 def test_what_cannot_be_used_writes_nothing(arguments, said, project, capsys):
@@ -267,7 +342,83 @@ def test_an_eval_set_with_answers_alone_gets_a_score_that_needs_no_gold(project)
     (project / "mine.jsonl").write_text(
         '{"id": "q1", "question": "How?", "answers": ["so"]}\n', encoding="utf-8"
     )
+    (project / "app.py").write_text(SEARCH, encoding="utf-8")
     assert main(["init", "--retriever", "app:search", "--evalset", "mine.jsonl"]) == 0
     assert 'rageval_threshold("contains.hit@5", ' in (project / "test_retrieval.py").read_text(
         encoding="utf-8"
     )
+
+
+@pytest.mark.parametrize(
+    ("retriever", "source", "said"),
+    [
+        ("app:serach", SEARCH, "app has no 'serach'. Did you mean search?"),
+        (
+            "app:TEXTS",
+            SEARCH,
+            "app.TEXTS is of type dict, which cannot be called.\nName a function (query, k)",
+        ),
+        ("app:TEXTS()", SEARCH, "app.TEXTS is of type dict, which cannot be called."),
+        ("app:search.nothing()", SEARCH, "app.search has no 'nothing'."),
+        ("app:build", SEARCH, "app.build is a function without arguments.\nIf it makes the retriever, write"),
+        ("app:Search", "class Search: pass\n", "app.Search is a class.\nIf it makes the retriever, write"),
+        ("app.search:search", SEARCH, "there is no module 'app.search'"),
+    ],
+)
+def test_what_is_no_retriever_writes_nothing(retriever, source, said, project, capsys):
+    """The message says what was found."""
+    (project / "app.py").write_text(source, encoding="utf-8")
+    assert main(["init", "--retriever", retriever]) == 2
+    assert f"--retriever {retriever}: " in (err := capsys.readouterr().err)
+    assert said in err
+    assert files(project).keys() == {"app.py"}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def search(query, k):\n    raise SystemExit('called')\nbuild = search\n",
+        "class New:\n    def invoke(self, query):\n        raise SystemExit('called')\nsearch, build = New(), New\n",
+    ],
+)
+@pytest.mark.parametrize("retriever", ["app:search", "app:build()"])
+def test_a_retriever_is_imported_and_not_called(retriever, source, project, capsys):
+    """It may cost something, or need a server."""
+    (project / "app.py").write_text(source, encoding="utf-8")
+    assert main(["init", "--retriever", retriever]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import none_such\n", "ModuleNotFoundError: No module named 'none_such' (app.py:1)"),
+        ("raise SystemExit('no key')\n", "SystemExit: no key (app.py:1)"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_a_warning(source, said, project, capsys):
+    """The tests may run in another environment, which has what is missing."""
+    (project / "app.py").write_text(source, encoding="utf-8")
+    assert main(["init", "--retriever", "app:search"]) == 0
+    assert (
+        f"warning: app cannot be imported here, so that pytest will fail: {said}" in capsys.readouterr().err
+    )
+    assert (project / "conftest.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("pyproject.toml", "[tool.pytest.ini_options]\npythonpath = ['src']\n"),
+        ("pyproject.toml", "[tool.pytest.ini_options]\npythonpath = 'src'\n"),
+        ("pytest.toml", "[pytest]\npythonpath = ['src']\n"),
+        ("tox.ini", "[pytest]\npythonpath = src\n"),
+        ("setup.cfg", "[tool:pytest]\npythonpath = lib src\n"),
+    ],
+)
+def test_the_retriever_is_found_where_pytest_finds_it(file, text, project):
+    """In the folders that its settings add."""
+    (project / file).write_text(text, encoding="utf-8")
+    (project / "src").mkdir()
+    (project / "src" / "app.py").write_text(SEARCH, encoding="utf-8")
+    assert main(["init", "--retriever", "app:search"]) == 0

@@ -63,7 +63,7 @@ def test_a_prompt_that_is_too_long_is_unscored_with_its_length(project, llm):
     (unscored,) = [example for example in score["examples"] if example["unscored"]]
     assert unscored["id"] == "q7"
     assert unscored["unscored"].startswith(
-        "1 passages of 39 characters: the prompt is longer than m1 can read (This model's maximum context"
+        "1 passage of 39 characters: the prompt is longer than m1 can read (This model's maximum context"
     )
     assert len(llm.requests) == 20
 

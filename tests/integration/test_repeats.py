@@ -244,7 +244,7 @@ def test_a_question_without_an_answer_in_one_run_has_the_mean_of_the_others(proj
     project.test(GATE.format(spec="answer.em@1", bounds="min=0.9"))
     result = project.run(*REPEAT, "--rageval-max-unscored=0.3", "--rageval-report=report.json")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*spread 0.000 over 3 runs; 1 have no score in some of them"])
+    result.stdout.fnmatch_lines(["*spread 0.000 over 3 runs; 1 has no score in some of them"])
     (test,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
     assert (test["scores"][0]["unscored"], test["scores"][0]["partly_scored"]) == (0, 1)
 

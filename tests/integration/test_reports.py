@@ -415,8 +415,9 @@ def test_a_module_that_cannot_be_imported_is_no_green_report(project):
     assert "No module named 'nowhere_to_be_found'" in text
 
 
-def test_a_worker_that_dies_is_no_green_report(project):
+def test_a_worker_that_dies_is_no_green_report(project, llm):
     """Its test is told of; the others ran."""
+    project.use(llm)
     project.test("import os\ndef test_dies(rageval): os._exit(3)\n" + GATE)
     project.run_process("-n", "1", "--rageval-report=out.md", "-k", "dies or gate")
     text = (project.path / "out.md").read_text(encoding="utf-8")
@@ -434,8 +435,9 @@ def test_a_run_without_results_writes_no_report(project):
     assert not (project.path / "out.md").exists()
 
 
-def test_a_run_that_stops_at_the_first_failure_says_so(project):
+def test_a_run_that_stops_at_the_first_failure_says_so(project, llm):
     """Who reads of one threshold must know that there was more to come."""
+    project.use(llm)
     project.lose(1, 2, 3)
     project.test(GATE + "def test_after(rageval): rageval.score('mrr@2')\n")
     project.run("-x", "-k", "gate or after", "--rageval-report=out.md", "--rageval-max-unscored=1")

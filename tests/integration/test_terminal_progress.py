@@ -1,5 +1,6 @@
 """Progress where there is no terminal, with workers, and what an interrupted run has cost."""
 
+import json
 import os
 import re
 import signal
@@ -89,31 +90,50 @@ def test_a_server_that_refuses_is_named_within_ten_seconds_of_waiting(
     result.stdout.fnmatch_lines(["rageval: waiting for http://127.0.0.1* of at most 2 s): *429*"])
 
 
+FIRST = '@pytest.mark.rageval_threshold("recall@1", min=0.1)\ndef test_first(): pass\n'
+SECOND = GATE.replace("test_gate", "test_second")
+THIRD = GATE.replace("test_gate", "test_third").replace("@1", "@2")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
+@pytest.mark.parametrize(
+    ("tests", "workers", "replies"),
+    [(FIRST + SECOND, (), 16), (FIRST + SECOND + THIRD, ("-n2",), 32)],
+    ids=["0", "2"],
+)
 def test_an_interrupted_run_ends_with_the_table_so_far_and_what_was_paid(
-    slow: Project, llm: LLMServer
+    slow: Project, llm: LLMServer, tests: str, workers: tuple[str, ...], replies: int
 ) -> None:
-    """Also for the test that was interrupted."""
-    slow.test(
-        '@pytest.mark.rageval_threshold("recall@1", min=0.1)\ndef test_first(): pass\n'
-        + GATE.replace("test_gate", "test_second")
-    )
+    """Also for the tests that were interrupted, one here or in each worker. Ctrl-C reaches all processes."""
+    llm.latency_s = 1.0
+    slow.test(tests)
     # A background process of a shell ignores the signal, and so would its children.
     start = "import signal, sys, pytest; signal.signal(signal.SIGINT, signal.default_int_handler); "
     start += "sys.exit(pytest.main())"
-    command = [sys.executable, "-c", start, *slow.arguments, "-pno:randomly", *SLOW]
-    process = subprocess.Popen(command, cwd=slow.path, stdout=subprocess.PIPE, text=True, env=os.environ)
-    while len(llm.requests) < 5:
+    command = [sys.executable, "-c", start, *slow.arguments, "-pno:randomly", *SLOW, *workers]
+    command += ["--rageval-report=report.json"]
+    process = subprocess.Popen(
+        command, cwd=slow.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ,
+        start_new_session=True,
+    )  # fmt: skip
+    # Two rounds of each process; six more would follow.
+    while len(llm.requests) < replies // 4:
         assert process.poll() is None
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)
     printed, _ = process.communicate(timeout=60)
-    assert process.returncode == pytest.ExitCode.INTERRUPTED
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, printed
+    assert "Traceback" not in printed
     assert re.search(r"^  recall@1 +1\.000 .* pass$", printed, re.MULTILINE)
-    paid = re.search(r"^16 replies: 0 cached, (\d+) live, .*, (\d\.\d{4}) USD$", printed, re.MULTILINE)
-    assert paid is not None
-    assert int(paid[1]) >= 3
+    paid = re.search(
+        rf"^{replies} replies: 0 cached, (\d+) live, .*, (\d+\.\d{{4}}) USD$", printed, re.MULTILINE
+    )
+    assert paid is not None, printed
+    # What was in flight is not known to be paid: up to two requests a process.
+    assert replies // 8 <= int(paid[1]) <= len(llm.requests) < replies
     assert float(paid[2]) > 0
+    report = json.loads((slow.path / "report.json").read_text(encoding="utf-8"))
+    assert (report["llm"]["live"], len(report["tests"])) == (int(paid[1]), 1)
 
 
 @pytest.mark.parametrize(

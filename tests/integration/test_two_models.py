@@ -180,6 +180,10 @@ def test_a_missing_key_of_the_judge_is_named_too(project, llm, monkeypatch):
 def test_a_judges_server_without_a_model_is_an_error(project, judge):
     """Canonical comparison would leave it unused in silence."""
     project.test(GATE)
+    # Else the embedded model answers.
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    generator = "def rageval_generator(): return lambda question, passages: passages[0].text"
+    project.pytester.makeconftest(f"{source}\n@pytest.fixture(scope='session')\n{generator}\n")
     result = project.run(f"--rageval-judge-base-url={judge.url}")
     result.stdout.fnmatch_lines(
         ["*The judge has a server, a key or parameters of its own, but no model is named*"]

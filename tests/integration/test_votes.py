@@ -36,7 +36,7 @@ class Waverer:
         (("yes", "no", "no"), "flip rate 25.0% (1 of 4 verdicts), minority 8.3% (1 of 12 votes)", 0.0),
         (
             ("yes", "well", "yes"),
-            "flip rate 0.0% (0 of 4 verdicts), minority 0.0% (0 of 11 votes), 1 votes not read",
+            "flip rate 0.0% (0 of 4 verdicts), minority 0.0% (0 of 11 votes), 1 vote not read",
             1.0,
         ),
         (("yes", "well", "no"), "flip rate 0.0% (0 of 3 verdicts), minority 0.0% (0 of 9 votes)", None),
@@ -93,7 +93,7 @@ def test_the_median_of_the_grades_counts(project, llm):
     project.test("def test_own(rageval): assert rageval.score('answer.correct@1') == 0.75\n")
     result = project.run("--rageval-judge-votes=3", "--rageval-comparator=graded")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*: flip rate 100.0% (1 of 1 verdicts), minority 66.7% (2 of 3 votes)"])
+    result.stdout.fnmatch_lines(["*: flip rate 100.0% (1 of 1 verdict), minority 66.7% (2 of 3 votes)"])
 
 
 def test_votes_are_planned_and_within_the_budget(project, llm):

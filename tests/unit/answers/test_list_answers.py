@@ -13,7 +13,7 @@ def test_a_worked_example() -> None:
     """Two of four wanted answers, one of them twice, and an item that is none."""
     found = listed("Marazan [1], stephen morris! [1][2], Marazan [3], The Great Gatsby [2].", WANTED)
     assert found.found == {0, 1}
-    assert found.others == ("great gatsby",)
+    assert found.others == ("The Great Gatsby",)
 
 
 @pytest.mark.parametrize(
@@ -42,10 +42,8 @@ def test_a_worked_example() -> None:
 )
 def test_lists_in_many_forms(output: str) -> None:
     """Commas, semicolons, lines, bullets, numbers and "and"."""
-    assert listed(output, [["Paris"], ["Rome"], ["Oslo"]]) == listed(
-        "Paris, Rome, Oslo", [["Paris"], ["Rome"], ["Oslo"]]
-    )
-    assert listed(output, [["Paris"], ["Rome"], ["Oslo"]]).found == {0, 1, 2}
+    found = listed(output, [["Paris"], ["Rome"], ["Oslo"]])
+    assert (found.found, found.others, len(found.choices)) == ({0, 1, 2}, (), 3)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +86,7 @@ def test_names_with_signs_are_not_broken() -> None:
 def test_an_article_joins_nothing() -> None:
     """An item that vanishes in normal form must not swallow its neighbour."""
     assert listed("A, B", [["A"], ["B"]]).found == {0, 1}
-    assert listed("A, B", [["B"]]).others == ("a",)
+    assert listed("A, B", [["B"]]).others == ("A",)
 
 
 @pytest.mark.parametrize("output", ["Marazan is a book", "Marazan (novel)", "The Marazans", "Mara, zan", ""])
@@ -122,7 +120,7 @@ def test_two_aliases_of_an_answer_find_it_once() -> None:
 def test_without_wanted_answers_nothing_is_found(wanted: list[list[str]]) -> None:
     """A blank alias equals no item, an empty one neither."""
     assert listed("Paris, , Rome", wanted).found == frozenset()
-    assert listed("Paris, , Rome, Paris", wanted).others == ("paris", "rome")
+    assert listed("Paris, , Rome, Paris", wanted).others == ("Paris", "Rome")
 
 
 @pytest.mark.parametrize(
@@ -137,5 +135,5 @@ def test_a_runaway_output_is_read_in_time(output: str) -> None:
 
 def test_signs_alone_are_an_item_only_where_they_are_wanted() -> None:
     """A full stop behind a citation is none; a song called "?" may be."""
-    assert listed("Paris [1]. !", [["?"]]).others == ("paris",)
+    assert listed("Paris [1]. !", [["?"]]).others == ("Paris",)
     assert listed("Paris, ?", [["?"]]).found == {0}

@@ -77,6 +77,15 @@ def test_findings_are_grouped_and_named(check: Check) -> None:
     assert '  q5 (e.jsonl line 5): "Rome"\n  and 3 more (all with --json)\n' in done.out
 
 
+def test_an_answer_that_is_yes_or_no_need_not_be_in_the_gold(check: Check) -> None:
+    """A passage that settles such a question says neither."""
+    done = check(
+        [other("q1", question="Is it there?", answers=["Yes."]), other("q2", question="Or?", answers=["no"])]
+    )
+    assert "holds the answer" not in done.out
+    assert "holds the answer" in check([other("q1", question="Is it there?", answers=["yes", "there"])]).out
+
+
 @pytest.mark.parametrize(
     ("second", "found"),
     [
@@ -231,7 +240,7 @@ def test_tags_are_unbalanced_from_more_than_ten_to_one(check: Check) -> None:
 
     assert kinds(check(tagged(2), "--json")) == {"unbalanced": [["word30", "word31"]]}
     assert kinds(check(tagged(3), "--json")) == {}
-    assert "topic: 'a' has 30 examples, None 2\n" in check(tagged(2)).out
+    assert "topic is missing in 2 examples, and 'a' in 30\n" in check(tagged(2)).out
 
 
 def test_a_key_that_is_nearly_ours_is_a_note(check: Check) -> None:
@@ -254,13 +263,14 @@ def test_the_drop_is_that_of_the_gate(check: Check) -> None:
         "mean": 0.5,
         "paired": False,
     }
-    *_, drop, shared = check(records).out.splitlines()
-    assert drop.startswith(f"A drop of {wanted:.3f} or more shows in 80% of ")
+    *_, drop, terms, shared = check(records).out.splitlines()
+    assert drop == f"A drop of {wanted:.3f} or more is found in 80% of runs, if the mean was 0.5 before."
+    assert terms.startswith("  That is for scores of 0 and 1, a test at 0.05, and two unrelated retrievers.")
     # All questions have one gold passage.
     assert report["design_effect"] == {"gold.id": 200.0}
     assert shared == (
-        "Up to 200 questions share a gold.id, in 1 groups. If these gain and lose together, the design effect is up to "
-        "200.0"
+        "Up to 200 questions share a gold.id (1 group). If these get worse together, 200 examples tell as much as 1 "
+        "unrelated one (design effect 200.0)."
     )
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.errors import InputError
+from pytest_rageval.errors import InputError, Planned, Unscored
 from pytest_rageval.evaluations.context import Pipeline, ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
 from pytest_rageval.generator import adapt_generator
@@ -270,3 +270,95 @@ def test_gold_by_span_whatever_the_chunking(world, said, recall, precision, hall
         assert outcome.evidence.counts["matched_by_span"] == 3
     (outcome,) = world.evaluate("rel.citation@4", asked)
     assert outcome.evidence.counts["hallucinated_citations"] == hallucinated
+
+
+TIMES = (("half an hour", "30 min"), ("2 days",), ("a week",))
+
+
+def _times(world, example, said):
+    """How long? Three answers are wanted, and the only passage has all of them."""
+    text = "It takes half an hour, 2 days or a week"
+    world.rankings["q"] = [text]
+    world.cited[text] = said
+    return example("q", text, answer_set=TIMES)
+
+
+@pytest.mark.parametrize(
+    ("said", "words", "expected"),
+    [
+        # In canonical form: each says the other.
+        ("30 minutes [1], two days [1]", {}, (2, "")),
+        ("thirty minutes, half an hour, 30 min", {}, (1, "")),
+        ("30 minutes, 3 days", {}, (1, "item '3 days' equals no reference")),
+        # An item with more in it is another one.
+        ("two days of work [1]", {}, (0, "item 'two days of work' equals no reference")),
+        # A comparator of the threshold decides instead: normalised equality, or a share of the words.
+        ("30 minutes, 2 days", {"comparator": "em"}, (1, "item '30 minutes' equals no reference")),
+        ("2 days at most, week", {"comparator": "f1>=0.6"}, (2, "")),
+        ("2 days at most, week", {"comparator": "f1>=0.9"}, (1, "item '2 days at most' equals no reference")),
+    ],
+)
+def test_an_item_is_compared_in_canonical_form_or_as_the_threshold_says(
+    world, example, said, words, expected
+):
+    """By both scores of answers; the judge is not asked."""
+    asked = _times(world, example, said)
+    for name in ("rel.answer", "rel_recall.answer"):
+        (outcome,) = world.evaluate(f"{name}@1", asked, **words)
+        assert (3 * outcome.value, outcome.evidence.remark) == (pytest.approx(expected[0]), expected[1])
+    assert not world.asked_of("compare")
+
+
+@pytest.mark.parametrize(
+    ("comparator", "found"), [("em", 0), ("f1>=0.6", 1), ("judge", 0), ("judge or f1>=0.6", 0)]
+)
+def test_the_comparator_of_the_run_counts_where_it_asks_no_judge(world, example, comparator, found):
+    """Else items are compared in canonical form: a judge would be asked about each."""
+    world.run = world.made(comparator=comparator)
+    (outcome,) = world.evaluate("rel.answer@1", _times(world, example, "2 days at most"))
+    assert outcome.value == pytest.approx(found / 3)
+    assert not world.asked_of("compare")
+
+
+def test_a_judge_that_the_threshold_names_is_asked_about_what_equals_no_alias(world, example):
+    """Two items equal no alias. It finds that the first is one of all that is wanted, and the last of them."""
+    asked = _times(world, example, "2 days, seven days, a year")
+    world.verdicts = {"seven days": 1.0, "a week": 1.0}
+    (outcome,) = world.evaluate("rel.answer@1", asked, comparator="judge")
+    assert outcome.value == pytest.approx(2 / 3)
+    assert outcome.evidence.remark == "item 'a year' equals no reference"
+    # Of "a year" once, with all aliases; of "seven days" so, with each of the three answers, and back with each alias.
+    assert world.asked_of("compare") == 1 + (1 + 3 + 4)
+
+
+def test_where_the_judge_has_no_verdict_on_an_item_the_example_is_unscored(world, example):
+    """The item may be the last of the wanted answers, which the judge finds to say the same."""
+    world.verdicts = {"seven days": Unscored("the judge's reply cannot be read"), "a week": 1.0}
+    (outcome,) = world.evaluate("rel.answer@1", _times(world, example, "seven days"), comparator="judge")
+    assert (outcome.value, outcome.unscored) == (None, "the judge's reply cannot be read")
+
+
+def test_an_abstention_lists_nothing_in_any_form(world, example):
+    """Though it names what is wanted."""
+    asked = _times(world, example, "The passages do not say whether it takes 30 minutes.")
+    (outcome,) = world.evaluate("rel.answer@1", asked, comparator="f1>=0.1")
+    assert outcome.value == 0.0
+
+
+def test_a_plan_counts_as_many_items_as_answers_are_wanted(world, example):
+    """Each compared with all aliases, with each answer, and back with each alias; nothing is decided by it."""
+    asked = _times(world, example, "⟪reply 0123456789abcdef⟫")
+    items = {f"⟪reply 0123456789abcdef⟫ {n}" for n in range(3)}
+    aliases = {alias for answer in TIMES for alias in answer}
+    world.verdicts = dict.fromkeys(items | aliases, Planned("not sent"))
+    world.evaluate("rel.answer@1", asked, comparator="judge")
+    assert world.asked_of("compare") == 3 * (1 + 3 + 4)
+
+
+def test_a_runaway_list_is_compared_in_time(world, example):
+    """Of the items that equal no alias, the first hundred are compared."""
+    items = [f"item {number}" for number in range(2000)]
+    asked = _times(world, example, ", ".join([*items, "30 minutes", "2 days"]))
+    assert world.evaluate("rel.answer@1", asked)[0].value == pytest.approx(1 / 3)
+    world.evaluate("rel.answer@1", asked, comparator="judge")
+    assert world.asked_of("compare") == 100

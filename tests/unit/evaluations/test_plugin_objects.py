@@ -105,7 +105,7 @@ ONE, TWO = (Outcome(example, 0.5) for example in EXAMPLES)
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ([ONE], "returned 1 outcomes for 2 examples, or not in their order"),
+        ([ONE], "returned 1 outcome for 2 examples, or not in their order"),
         ([TWO, ONE], "returned 2 outcomes for 2 examples, or not in their order"),
         ([ONE, 0.5], "returned a list with float in it, and not a list of Outcome"),
         (None, "returned NoneType, and not a list of Outcome"),

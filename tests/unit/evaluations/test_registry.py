@@ -73,7 +73,7 @@ def test_a_missing_cut_off_shows_how_to_write_it(text: str) -> None:
         ("answer.abstained@3", "comparator"),
         ("contains.p@3", "comparator"),
         ("relevance.p@3", "comparator"),
-        ("rel.answer@3", "comparator"),
+        ("rel.citation@3", "comparator"),
         ("recall@3", "label"),
         ("llm_reteval@3", "label"),
         ("answer.correct@3", "label"),

@@ -7,6 +7,7 @@ import pytest
 from pytest_rageval.errors import StaleBaselineError
 from pytest_rageval.gate.comparison import BaselineScore, compare
 from pytest_rageval.model import Example
+from pytest_rageval.plural import counted
 from pytest_rageval.scores import Outcome, Score
 from tests.unit.gate.scored import Values, before_of, comparison_of, example, ranked, score_of
 
@@ -96,8 +97,8 @@ def test_nothing_in_common_is_no_comparison(before: Values, now: Values) -> None
     with pytest.raises(StaleBaselineError) as caught:
         compare(score_of(now), {}, kept)
     assert str(caught.value) == (
-        f"recall@5: of {len(now)} examples none is in the baseline with the same question and gold, and scored "
-        f"in both.\nW{AGAIN[1:]}"
+        f"recall@5: of {counted(len(now), 'example')} none is in the baseline with the same question and gold, and "
+        f"scored in both.\nW{AGAIN[1:]}"
     )
 
 

@@ -196,13 +196,13 @@ def test_a_small_level_is_reached_by_drawn_signs() -> None:
     ("before", "now", "told"),
     [
         ({}, {}, ""),
-        ({"q0": 1.0}, {"new": 0.0}, " over 20 examples (1 are not the same in the baseline)"),
+        ({"q0": 1.0}, {"new": 0.0}, " over 20 examples (1 is not the same in the baseline)"),
         ({"gone": 1.0}, {"new": 0.0}, " over 20 examples (2 are not the same in the baseline)"),
-        ({"q0": None}, {}, " over 19 examples (1 have no score now or then)"),
+        ({"q0": None}, {}, " over 19 examples (1 has no score now or then)"),
         (
             {"q0": None},
             {"new": 0.0},
-            " over 19 examples (1 are not the same in the baseline, 1 have no score now or then)",
+            " over 19 examples (1 is not the same in the baseline, 1 has no score now or then)",
         ),
     ],
 )

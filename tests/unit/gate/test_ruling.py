@@ -81,7 +81,7 @@ def test_an_error_is_worse_than_a_failure_and_that_than_doubt() -> None:
         ("doubt", "inconclusive"),
         ("fine", "pass"),
     ]
-    assert "of 1 examples none is in the baseline" in ruling.verdict.reason
+    assert "of 1 example none is in the baseline" in ruling.verdict.reason
 
 
 def test_the_values_of_a_tag_are_tested_together() -> None:
@@ -135,7 +135,7 @@ def test_a_slice_without_scores_is_an_error_beside_the_others() -> None:
     ruling = _by(score, min=0.5)
     assert _ended(ruling) == [("c", "error"), ("b", "fail"), ("a", "pass")]
     assert ruling.score is None
-    assert ruling.verdict.reason.startswith("recall@5 where topic='c': none of 1 examples has a score:\n")
+    assert ruling.verdict.reason.startswith("recall@5 where topic='c': none of 1 example has a score:\n")
     with pytest.raises(TooManyUnscoredError):
         rule_on(score, Threshold("recall@5", min=0.5, where={"topic": "c"}), NOTHING, alpha=0.05)
     with pytest.raises(InputError, match="No example has topic='d'"):

@@ -317,7 +317,7 @@ def test_nobody_waits_for_a_process_that_is_known_to_be_dead(databases: Open, cl
             await _wait_a_little()
             assert not waiting.done()
             asking[0] = False
-            with pytest.raises(BudgetError, match="which do not end"):
+            with pytest.raises(BudgetError, match="without an end"):
                 await waiting
 
     _run(calls())
@@ -454,7 +454,7 @@ def test_what_another_process_set_aside_is_not_spent(databases: Open, clock: Clo
             waiting = asyncio.create_task(_buy(_budget(max_cost=1.5 * MOST), other))
             await _wait_a_little()
             clock.now += PATIENCE + 1
-            expected = f"which do not end: 1 calls were made, and {COST:.4f} USD are spent"
+            expected = f"without an end: 1 call was made, and {COST:.4f} USD are spent"
             with pytest.raises(BudgetError, match=expected):
                 await waiting
             assert _spent(one) == Spent(calls=1, cost=COST, open_calls=1, open_cost=MOST)
@@ -497,9 +497,7 @@ def test_a_dead_process_holds_up_others_only_so_long(
     _run(_buy(budget, database))
     clock.now, clock.tick = 0.0, 1.0
     for _ in range(5):
-        with pytest.raises(
-            BudgetError, match="held by 1 calls of other processes, which do not end: 1 calls"
-        ):
+        with pytest.raises(BudgetError, match="held by 1 call of other processes, without an end: 1 call"):
             _run(_buy(budget, database))
     assert PATIENCE <= clock.now < 1.5 * PATIENCE
     assert _spent(database) == Spent(calls=1, cost=COST, open_calls=1)

@@ -213,6 +213,7 @@ def wrapped(cause: Exception) -> Exception:
         wrapped(Status(429, headers={"retry-after": "0.01"})),
         ClientError(429, "Too many requests"),
         APITimeoutError("late"),
+        TimeoutError("late"),
         APIConnectionError("gone"),
         ConnectionResetError("gone"),
     ],
@@ -253,8 +254,12 @@ def test_a_refused_parameter_is_left_out(ask: Any, raised: Exception) -> None:
             ContextOverflow,
             "the prompt is longer",
         ),
-        (LookupError("no model"), Unscored, "rageval_client raised LookupError: no model"),
-        (SystemExit(3), Unscored, "rageval_client raised SystemExit: 3"),
+        (
+            LookupError("no model"),
+            Unscored,
+            "rageval_client raised LookupError: no model (test_own_client.py:",
+        ),
+        (SystemExit(3), Unscored, "rageval_client raised SystemExit: 3 (test_own_client.py:"),
         (asyncio.CancelledError(), Unscored, "rageval_client was cancelled"),
         (Unscored("not today"), Unscored, "not today"),
         (Status(401, "wrong key"), ServerError, "has no key that the server takes (status 401): wrong key."),
@@ -290,7 +295,7 @@ def test_a_client_that_takes_too_long_is_cancelled(ask: Any) -> None:
             raise
 
     (outcome,), _ = ask(client, pace=Pace(timeout_s=0.02, retries=0))
-    assert (str(outcome), cancelled) == ("no reply in 0.02 s, 1 times", ["m"])
+    assert (str(outcome), cancelled) == ("no reply in 0.02 s, 1 time", ["m"])
 
 
 def test_closing_cancels_what_is_in_flight(tmp_path: Path) -> None:
@@ -332,7 +337,7 @@ def test_no_key_is_shown(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither one in the environment nor that of a client of the library, in whatever an exception quotes."""
     monkeypatch.setenv("MISTRAL_API_KEY", "of-the-environment")
     (outcome,), _ = ask(Stub(ValueError("Bearer of-the-environment")).ask)
-    assert str(outcome) == "rageval_client raised ValueError: Bearer ***"
+    assert str(outcome).startswith("rageval_client raised ValueError: Bearer *** (")
     client = openai.AsyncOpenAI(api_key="of-the-library", base_url="http://127.0.0.1:9/v1")
     server = OwnServer(OwnFunction(functools.partial(client.chat.completions.create, store=False)))
     assert server.credentials.redacted("of-the-library") == "***"

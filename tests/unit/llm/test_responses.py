@@ -129,7 +129,7 @@ def test_answers_of_all_kinds(body: dict[str, Any], reply: Reply) -> None:
             response(
                 status="failed", output=[], error={"code": "server_error", "message": "The model failed."}
             ),
-            "the server reports an error: The model failed, 1 times",
+            "the server reports an error: The model failed, 1 time",
         ),
         (response(status="queued"), r"the server's reply was not understood \(its status is queued\)"),
         ({"object": "response"}, r"the server's reply was not understood \(it has no output\)"),

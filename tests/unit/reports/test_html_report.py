@@ -133,7 +133,7 @@ def test_where_all_is_well_there_is_the_table_and_the_examples() -> None:
     page = Page(_page([_outcome("q0", 1.0)], max_drop=0.1))
     assert page.texts("h1") == ["rageval: 1 of 1 threshold passed"]
     assert page.texts("h3") == []
-    assert page.texts("summary") == ["answer.em@2: all 1 examples"]
+    assert page.texts("summary") == ["answer.em@2: all examples (1)"]
 
 
 def test_the_columns_of_tables_are_named_for_screen_readers() -> None:

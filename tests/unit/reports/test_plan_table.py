@@ -61,7 +61,7 @@ def test_a_plan_without_live_requests_has_no_notes() -> None:
         (
             Usage(requests=1, live=1, unpriced=1, tokens_out=5),
             "≤ 5  unknown",
-            "The cost of 1 replies is not known",
+            "The cost of 1 reply is not known",
         ),
         (
             Usage(requests=1, live=1, unbounded=1, cost_usd=0.5),

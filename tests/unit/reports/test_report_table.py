@@ -23,6 +23,7 @@ def _entry(**changes: Any) -> dict[str, Any]:
         "ci95": [0.708, 0.813],
         "n": 238,
         "unscored": 2,
+        "undefined": 0,
         "oddities": {},
         "threshold": {"min": 0.75, "max": None},
         "verdict": "pass",
@@ -139,7 +140,7 @@ def test_how_often_votes_flip_stands_below_a_score() -> None:
     agreed = _entry(judge_votes={**tally, "split": 0, "minority": 0, "unread": 0})
     lines = table_lines([{"nodeid": "test_a.py::test", "evalset": None, "scores": [voted, agreed, _entry()]}])
     assert lines[5:] == [
-        "    recall@5: flip rate 25.0% (1 of 4 verdicts), minority 9.1% (1 of 11 votes), 1 votes not read",
+        "    recall@5: flip rate 25.0% (1 of 4 verdicts), minority 9.1% (1 of 11 votes), 1 vote not read",
         "    recall@5: flip rate 0.0% (0 of 4 verdicts), minority 0.0% (0 of 11 votes)",
     ]
 

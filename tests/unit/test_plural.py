@@ -1,0 +1,20 @@
+"""Numbers with their nouns."""
+
+import pytest
+
+from pytest_rageval.plural import counted
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "text"),
+    [
+        (1, "test", "1 test"),
+        (2, "test", "2 tests"),
+        (0, "test", "0 tests"),
+        (3, "reply", "3 replies"),
+        (3, "day", "3 days"),
+    ],
+)
+def test_a_noun_follows_its_number(number: int, noun: str, text: str) -> None:
+    """One is singular, none is plural."""
+    assert counted(number, noun) == text
