@@ -185,7 +185,9 @@ class Pipelines:
         remark = (
             "answers of {}, your own function, are kept within this run only (rageval_llm.cached keeps them)"
         )
-        own = (each for each in self._own if each.calls and not is_cached(each.function))
+        # Behind the gateway the replies that an answer is made of are kept.
+        uncached = () if self._settings.gateway else self._own
+        own = (each for each in uncached if each.calls and not is_cached(each.function))
         return self._planned + Counter({remark.format(each.name): each.calls for each in own})
 
     def _pipeline(self, components: Components) -> Pipeline:

@@ -11,7 +11,7 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pytest_rageval.config import Settings
+from pytest_rageval.config import EMBEDDED, Settings
 from pytest_rageval.errors import InputError, RagevalError
 from pytest_rageval.evaluations.context import Asked, Pipeline, ScoreRequest, Terms, gather_all
 from pytest_rageval.evaluations.registry import CUTOFF, Registry, resolve
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pytest_rageval.llm.api import LLM
     from pytest_rageval.llm.gateway import Gateway
     from pytest_rageval.llm.rate_limits import Wait
+    from pytest_rageval.serving.application import Backend
 
 __all__ = ["RunContext", "Session"]
 
@@ -100,6 +101,15 @@ class Session:
         from pytest_rageval.llm.api import LLM  # noqa: PLC0415 - see gateway
 
         return LLM(self.gateway, self.loop, self.models.generating)
+
+    def backend(self) -> "Backend":
+        """What answers the model calls of the application under test."""
+        from pytest_rageval.serving.application import Backend  # noqa: PLC0415 - see gateway
+
+        settings = self.settings
+        names = {settings.generator.model, settings.llm_judge} - {None, EMBEDDED}
+        server = self.models.server_of(settings.generator)
+        return Backend(self.gateway, server, self.loop, tuple(filter(None, names)))
 
     def models_of(self, client: object) -> Models:
         """The models that the user's client asks; those of the options' servers where it is None.
