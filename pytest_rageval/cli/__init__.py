@@ -1,7 +1,7 @@
 """The `rageval` command: `main()` runs it, and each command's own module is imported only when it runs.
 
-`init`, `demo`, `scores`, `diff`, `judge`, `cache_reading` (info, export), `cache_writing` (import, prune, verify),
-`evalset_check`, `evalset_anchor`, `evalset_generate` and `evalset_from_traces` are the commands. They share
+`init`, `demo`, `scores`, `diff`, `judge`, `gateway`, `cache_reading` (info, export), `cache_writing` (import, prune,
+verify), `evalset_check`, `evalset_anchor`, `evalset_generate` and `evalset_from_traces` are the commands. They share
 `evalset_reading`, `quotes` (quotes found in texts) and `output` (what is printed); `retriever_name` reads an argument
 of `init`. A command returns the exit status, and raises `RagevalError` for input that cannot be used.
 """
@@ -129,6 +129,12 @@ GENERATE_OPTIONS: Final = (
     "cassette", "max_calls", "max_cost", "prices", "prompts", "seed",
 )  # fmt: skip
 """The plugin's options that `evalset generate` shares."""
+
+GATEWAY_OPTIONS: Final = (
+    "base_url", "concurrency", "rpm", "tpm", "timeout", "retries", "patience", "cache_dir", "refresh", "replay",
+    "cassette", "record", "record_prompts", "max_calls", "max_cost", "prices",
+)  # fmt: skip
+"""Those that `gateway` shares."""
 
 
 def _plugin_option(option: Option) -> Argument:
@@ -296,6 +302,16 @@ COMMANDS: Final = (
              JSON),
             "Replies are kept in the cache, where pytest finds them. The key is read from OPENAI_API_KEY. "
             "Exit status: 0; 2 if something cannot be used."),
+    Command("", "gateway", "gateway",
+            "run a command whose model calls are kept, limited, counted and replayed",
+            "Starts an OpenAI-compatible server on 127.0.0.1, which answers from the cache, the cassette or the real "
+            "server, and runs the command with OPENAI_BASE_URL and OPENAI_API_KEY set to it. Needs the extra gateway. "
+            "For tests there is pytest --rageval-gateway.",
+            (*(_plugin_option(option) for option in OPTIONS if option.name in GATEWAY_OPTIONS),
+             (("command",), {"metavar": "COMMAND", "nargs": argparse.REMAINDER,
+                             "help": "the command with its arguments, after --"})),
+            "The real server and its key are those of --base-url or OPENAI_BASE_URL, and OPENAI_API_KEY. "
+            "Exit status: that of the command; 2 if something cannot be used."),
 )
 # fmt: on
 
@@ -333,8 +349,8 @@ def _parser() -> argparse.ArgumentParser:
     """Return the parser of the command line; it sets `run`, the function that executes the command."""
     main = argparse.ArgumentParser(
         prog="rageval",
-        description="Starts a project, lists scores, compares runs, tests a model as a judge, and maintains caches, "
-        "cassettes and eval sets.",
+        description="Starts a project, lists scores, compares runs, tests a model as a judge, keeps the model calls of "
+        "a command, and maintains caches, cassettes and eval sets.",
     )
     main.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     main.add_argument(

@@ -129,6 +129,9 @@ OPTIONS: Final = (
            "share of a gold passage that retrieved documents must contain, where it is matched by span or text"),
     Option("max_tokens", POSITIVE, "N",
            "most tokens of a reply; without it the server decides, and only a price table bounds the cost"),
+    Option("gateway", _switch, "",
+           "start an OpenAI-compatible server on 127.0.0.1 and lead the clients of the tests' process to it, so that "
+           "model calls inside your application are kept, limited, counted and replayed too; needs the extra gateway"),
     Option("concurrency", POSITIVE, "N",
            "most requests in flight from one process to a server; fewer while it refuses some"),
     Option("rpm", RATE, "N", "most requests a minute to a server, over all workers"),

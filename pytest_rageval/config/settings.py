@@ -42,6 +42,7 @@ class Settings:
     comparator: str = "judge"
     match_share: float = 0.5
     max_tokens: int | None = None
+    gateway: bool = False
     concurrency: int = 16
     rpm: float | None = None
     tpm: float | None = None

@@ -19,7 +19,15 @@ from pytest_rageval.llm.store import Database
 from pytest_rageval.llm.usage import Price, Prices
 from pytest_rageval.plural import counted
 
-__all__ = ["Budget", "Limits", "Purchase", "count_tokens", "most_tokens_out", "prompt_tokens"]
+__all__ = [
+    "Budget",
+    "Limits",
+    "Purchase",
+    "count_tokens",
+    "most_reply_tokens",
+    "most_tokens_out",
+    "prompt_tokens",
+]
 
 POLL_S: Final = 0.02
 SETTLING_S: Final = 5.0  # how long another process may take to settle a call after its reply
@@ -84,7 +92,7 @@ class Budget:
             return None
         counted = reply.counts_in
         tokens_in = reply.tokens_in if counted else prompt_tokens(request.messages, request.parameters)
-        most = reply.tokens_out if reply.counts_out else most_tokens_out(request.parameters, price)
+        most = reply.tokens_out if reply.counts_out else most_reply_tokens(request, price)
         return None if most is None and price.output else price.cost(tokens_in, most or 0)
 
     @contextlib.asynccontextmanager
@@ -180,7 +188,7 @@ class Budget:
                 "Write its price into a file and name it with --rageval-prices FILE:\n"
                 f'["{request.model}"]\ninput = 0.15   # USD per million tokens\noutput = 0.60'
             )
-        out = most_tokens_out(request.parameters, price)
+        out = most_reply_tokens(request, price)
         if out is None:
             raise BudgetError(
                 f"Nothing bounds the length of replies of the model {request.model!r}, so "
@@ -216,12 +224,22 @@ class _State(NamedTuple):
     open_cost: float
 
 
-def most_tokens_out(parameters: Mapping[str, Any], price: Price | None) -> int | None:
-    """Return the most tokens of a reply; None where nothing bounds it."""
-    values = (parameters.get(name) for name in ("max_tokens", "max_completion_tokens"))
-    bounds = [value for value in values if isinstance(value, int) and value > 0]
-    return min(bounds, default=None if price is None else price.max_output)
+def most_reply_tokens(request: Request, price: Price | None) -> int | None:
+    """Return the most tokens of a request's reply; None where nothing bounds it."""
+    return most_tokens_out(request.parameters, price) if request.generates else 0
 
+
+def most_tokens_out(parameters: Mapping[str, Any], price: Price | None) -> int | None:
+    """Return the most tokens of a reply with these parameters; None where nothing bounds it."""
+    values = (parameters.get(name) for name in LENGTHS)
+    bounds = [value for value in values if isinstance(value, int) and value > 0]
+    most = min(bounds, default=None if price is None else price.max_output)
+    choices = parameters.get("n")
+    return most * choices if most is not None and isinstance(choices, int) and choices > 1 else most
+
+
+LENGTHS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+"""Parameters that limit the tokens of a reply."""
 
 PIECE: Final = re.compile(
     r"[A-Z]?[a-z]{1,7}"  # a short word or a part of a long one; the space before it is in its token

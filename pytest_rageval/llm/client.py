@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 from urllib.parse import urljoin
@@ -12,13 +12,22 @@ from urllib.parse import urljoin
 from pytest_rageval.config import Api, Role, public_url
 from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
 from pytest_rageval.llm import completions, responses
-from pytest_rageval.llm.messages import MOST_TEXT, Reply, Request, TooLarge, well_formed
+from pytest_rageval.llm.exchange import (
+    Answer,
+    BrokenOff,
+    EndedEarly,
+    Exchange,
+    record_of,
+    send_exchange,
+    send_raw,
+)
+from pytest_rageval.llm.messages import MOST_TEXT, Billed, Reply, Request, TooLarge, well_formed
 from pytest_rageval.llm.rate_limits import retry_after, until_reset
 from pytest_rageval.plural import counted
 from pytest_rageval.secret import Credentials
 
 if TYPE_CHECKING:
-    from openai import APIStatusError, OpenAIError
+    from openai import APIStatusError, AsyncOpenAI, OpenAIError
 
     from pytest_rageval.llm.connection import Connection
 
@@ -33,6 +42,7 @@ URL_OPTIONS: Final[Mapping[Role, str]] = {
 """What names the server of a model."""
 
 BUSY: Final = {429, 503, 529}  # statuses of a server with too much load
+REFUSALS: Final = {400, 404, 422}  # statuses that the client of an exchange is to see
 RETRYABLE: Final = {408, 409, 425, 500, 502, 504, *BUSY}
 
 OVERFLOW: Final = re.compile(
@@ -73,11 +83,16 @@ class RetryableError(Exception):
 
 
 class Refused(Unscored):
-    """The server refuses this request as it is (status 400 or 422), with this answer."""
+    """The server refuses this request as it is, with this answer: a status such as 400 or 422 and the error."""
 
-    def __init__(self, reason: str, answer: Mapping[str, Any]) -> None:
+    def __init__(self, reason: str, answer: Mapping[str, Any], status: int = 400) -> None:
         super().__init__(reason)
         self.answer = answer
+        self.status = status
+
+
+Send = Callable[["AsyncOpenAI"], Awaitable[Answer]] | None
+"""Another way to send than that of this package's own requests."""
 
 
 class Endpoint(Protocol):
@@ -146,17 +161,37 @@ class Client:
             ServerError: no request can succeed: no server, a wrong key or model, an empty account.
             Unscored: this request failed, others may succeed; TooLarge where its answer is too large to be used.
         """
-        response = await self._respond(request, parameters)
+        response = await self._response(request, parameters)
+        reply = self._reply(response.content, request.path if isinstance(request, Exchange) else None)
+        return reply, until_reset(response.headers)
+
+    async def pass_on(
+        self, exchange: Exchange, method: str, content: bytes, headers: Mapping[str, str]
+    ) -> Answer:
+        """Send a request of any kind once, and return the answer, whatever its status; raises as `complete`."""
+        try:
+            answer: Answer = await self._response(
+                exchange, {}, lambda client: send_raw(client, method, exchange.path, content, headers)
+            )
+        except RetryableError as error:
+            raise (Unscored if error.kind == "unreached" else Billed)(error.reason) from None
+        return answer._replace(content=self._redacted(answer.content.decode("latin-1")).encode("latin-1"))
+
+    async def _response(self, request: Request, parameters: Mapping[str, Any], send: Send = None) -> Any:
+        """Return the library's response, or that of `send`; with another key where one is refused."""
+        response = await self._respond(request, parameters, send)
         if isinstance(response, _KeyRefused) and await self._server.renew_key(response.credentials):
-            response = await self._respond(request, parameters)
+            response = await self._respond(request, parameters, send)
         if isinstance(response, _KeyRefused):
             response = response.error
         if isinstance(response, Exception):
             # Raised outside the handlers: without the library's frames, which hold the key.
             raise response
-        return self._reply(response.content), until_reset(response.headers)
+        return response
 
-    async def _respond(self, request: Request, parameters: Mapping[str, Any]) -> Any:
+    async def _respond(  # noqa: PLR0911 - a case a line
+        self, request: Request, parameters: Mapping[str, Any], send: Send
+    ) -> Any:
         """Return the library's response, or the error as a value."""
         address = await self._server.address()
         credentials = self._server.credentials
@@ -179,7 +214,12 @@ class Client:
                 self._create = methods.with_raw_response.create
                 self._known = inspect.signature(methods.create).parameters.keys()
             self._connection.use(credentials)
+            if send is None and isinstance(request, Exchange):
+                exchange = request
+                send = lambda client: send_exchange(client, exchange)  # noqa: E731 - one of two ways
             async with asyncio.timeout(self._timeout_s):
+                if send is not None:
+                    return await send(self._connection.client)
                 messages = [
                     {name: well_formed(value) for name, value in message.items()}
                     for message in request.messages
@@ -187,7 +227,11 @@ class Client:
                 arguments = self._api.arguments(messages, parameters)
                 return await self._create(model=request.model, **known_first(arguments, self._known))
         except (TimeoutError, openai.APITimeoutError):
-            return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
+            reason = f"no reply in {self._timeout_s:g} s"
+            begun = isinstance(request, Exchange) and request.begun
+            return BrokenOff(reason) if begun else RetryableError(reason, "slow")
+        except EndedEarly as error:
+            return RetryableError(self._brief(str(error)), "garbled")
         except openai.OpenAIError as error:
             mapped = self._mapped(request, error)
             refused = isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError)
@@ -204,9 +248,12 @@ class Client:
             await self._connection.close()
             self._connection = None
 
-    def _reply(self, body: bytes) -> Reply:
-        """Parse the reply in a body."""
+    def _reply(self, body: bytes, path: str | None = None) -> Reply:
+        """Parse the reply in a body; with the path of an exchange it is the whole answer."""
         try:
+            if path is not None:
+                whole = record_of(path, _parsed(body))
+                return Reply.of({name: self._redacted(value) for name, value in whole.items()})
             record = self._api.record(_parsed(body))
             kept = Reply.of({name: self._redacted(value) for name, value in record.items()})
             reply = replace(kept, apart=record["apart"])
@@ -250,6 +297,9 @@ class Client:
     ) -> Exception:
         """Return our error for a status of HTTP other than 200, with the error that came with it."""
         detail = self._brief(str(answer.get("message") or answer))
+        if not request.own and status in REFUSALS:
+            plain = json.loads(self._redacted(json.dumps(answer)))
+            return Refused(f"the server answered {status}: {detail}", plain, status)
         if status in {401, 403}:
             return ServerError(self._refused(status, detail))
         if self._server.api == "chat" and NO_CHAT.search(str(answer)):
@@ -271,7 +321,7 @@ class Client:
             return RetryableError(reason, kind, wait_s=retry_after(headers))
         if OVERFLOW.search(str(answer)):
             return ContextOverflow(f"the prompt is longer than {request.model} can read ({detail})")
-        return Refused(reason, answer) if status in {400, 404, 422} else Unscored(reason)
+        return Refused(reason, answer) if status in REFUSALS else Unscored(reason)
 
     def unreachable(self, reason: str, attempts: int) -> ServerError:
         """Return the error for a server that was never reached."""

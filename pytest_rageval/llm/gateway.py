@@ -6,17 +6,19 @@ A missing reply comes from a source: a server in a live run, an error in replay,
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from pytest_rageval.errors import PLAN_MARK, MissingReplyError, RagevalError, Unscored
-from pytest_rageval.llm.budget import Budget, Limits, Purchase, most_tokens_out, prompt_tokens
+from pytest_rageval.llm.budget import Budget, Limits, Purchase, most_reply_tokens, prompt_tokens
 from pytest_rageval.llm.cache import Cache
+from pytest_rageval.llm.exchange import Answer, Exchange
 from pytest_rageval.llm.messages import (
     OF_ONE_RUN,
+    Billed,
     Reply,
     Request,
     RequestSummary,
@@ -56,9 +58,7 @@ class Access:
     prompts: bool = False  # keep the messages of requests with their replies, not only hashes of them
     pace: Pace = field(default_factory=Pace)
     limits: Limits = field(default_factory=Limits)
-    longest_call_s: float = (
-        0.0  # the longest timeout of a server in the run, where that is not that of the pace
-    )
+    longest_call_s: float = 0.0  # the longest timeout of a server with a pace of its own
     servers: frozenset[str] = frozenset()  # base URLs of different servers, where more than one is in force
     prices: Path | None = None  # a file of prices that override the shipped ones
 
@@ -110,6 +110,28 @@ class Gateway:
             self._arrived.append((server, request))
         self._callers[request.key].append(future)
         return await future
+
+    async def pass_on(
+        self, server: Server, exchange: Exchange, method: str, content: bytes, headers: Mapping[str, str]
+    ) -> Answer:
+        """Send a request that cannot be kept, and return the server's answer, whatever its status.
+
+        Raises:
+            MissingReplyError: this run sends nothing.
+            RagevalError, Unscored: as from `ask`.
+        """
+        if not isinstance(self._source, LiveSource):
+            raise MissingReplyError(
+                f"{method} {exchange.path} is passed on to the server and not kept, and this run "
+                f"({'--rageval-plan' if self.access.mode == 'plan' else '--rageval-replay'}) asks nothing."
+            )
+        return await self._source.pass_on(server, exchange, method, content, headers)
+
+    async def list_models(self, server: Server, exchange: Exchange) -> Answer:
+        """Return the server's list of models, which costs nothing; raises as `pass_on`."""
+        if not isinstance(self._source, LiveSource):
+            raise MissingReplyError("This run asks nothing.")
+        return await self._source.list_models(server, exchange)
 
     def waits(self) -> list[Wait]:
         """Return the servers that answer nothing while requests wait for them."""
@@ -187,7 +209,7 @@ class Gateway:
         """Count what readers of the scores should know about a reply."""
         if reply.cut:
             self.usage.cut += 1
-        if reply.reasoned:
+        if request.own and reply.reasoned:
             self.usage.remarks[f"{request.model} reasons before it answers: its reasoning is not read"] += 1
         if reply.model and not request.base_url.startswith("embedded"):
             self.served[request.model, request.base_url].add(reply.model)
@@ -246,6 +268,27 @@ class LiveSource:
                 return claimed
             await self.cache.wait_for_other(request.key)
 
+    async def pass_on(
+        self, server: Server, exchange: Exchange, method: str, content: bytes, headers: Mapping[str, str]
+    ) -> Answer:
+        """Return the server's answer to a request that is sent once, and counted as one call."""
+        route = self._route(server)
+        async with route.sender.limiter.slot(), self._bought(route, exchange) as bought:
+            bought.billed = True
+            try:
+                answer = await route.sender.client.pass_on(exchange, method, content, headers)
+            except Unscored as error:
+                bought.billed = isinstance(error, Billed)
+                raise
+        self.usage.requests += 1
+        for usage in self.usage.at(route.label):
+            usage.count_live(0, 0, None)
+        return answer
+
+    async def list_models(self, server: Server, exchange: Exchange) -> Answer:
+        """Return the server's list of models."""
+        return await self._route(server).sender.client.pass_on(exchange, "GET", b"", {})
+
     def waits(self) -> list[Wait]:
         """Return the servers that answer nothing while requests wait for them."""
         return [wait for route in list(self._routes.values()) if (wait := route.sender.wait) is not None]
@@ -271,6 +314,15 @@ class LiveSource:
 
     @contextlib.asynccontextmanager
     async def _purchase(self, route: _Route, request: Request) -> AsyncIterator[Purchase]:
+        async with self._bought(route, request) as purchase:
+            # A process that was suspended for a while has lost its leases to others.
+            if not self.cache.holds_lease(request.key):
+                raise _LeaseLost
+            yield purchase
+
+    @contextlib.asynccontextmanager
+    async def _bought(self, route: _Route, request: Request) -> AsyncIterator[Purchase]:
+        """Make a purchase from the budget of the run and that of the server."""
         # `database` opens the cache: nothing is paid that could not be kept.
         database = self.cache.database
         async with (
@@ -279,9 +331,6 @@ class LiveSource:
         ):
             if self._store_error is not None:
                 raise self._store_error
-            # A process that was suspended for a while has lost its leases to others.
-            if not self.cache.holds_lease(request.key):
-                raise _LeaseLost
             try:
                 yield purchase
             finally:
@@ -298,7 +347,7 @@ class LiveSource:
             cost = self._budget.cost(request, reply)
             for usage in self.usage.at(route.label):
                 usage.count_live(reply.tokens_in, reply.tokens_out, cost)
-            if not (reply.counts_in and reply.counts_out):
+            if not (reply.counts_in and (reply.counts_out or not request.generates)):
                 remark = f"{request.model} reports no tokens: counted as costing the most it can"
                 self.usage.remarks[remark] += 1
 
@@ -374,7 +423,7 @@ class PlanSource:
         marks = PLAN_MARK.findall(" ".join(str(message.get("content")) for message in request.messages))
         tokens_in = prompt_tokens(request.messages, request.parameters)
         tokens_in += sum(self._planned.get(mark, 0) for mark in marks)
-        most = most_tokens_out(request.parameters, price)
+        most = most_reply_tokens(request, price)
         self._planned[mark] = tokens_out = most or 0
         cost = None if price is None or (most is None and price.output) else price.cost(tokens_in, tokens_out)
         for usage in self.usage.at(server.label):

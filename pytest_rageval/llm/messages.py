@@ -18,10 +18,12 @@ from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.reasoning import without_reasoning
 
 __all__ = [
+    "KEY_SCHEMA",
     "MOST_TEXT",
     "MOST_TOKENS",
     "OF_ONE_RUN",
     "RUN",
+    "Billed",
     "Message",
     "Reply",
     "Request",
@@ -75,8 +77,27 @@ class Request:
         other = {} if self.api == "chat" else {"api": self.api}
         return digest({"schema": KEY_SCHEMA, **names, **other, **plain})
 
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The parameters that its summary shows."""
+        return self.parameters
 
-class TooLarge(Unscored):
+    @property
+    def own(self) -> bool:
+        """Whether this package made it: it may be sent without a parameter that the server refuses."""
+        return True
+
+    @property
+    def generates(self) -> bool:
+        """Whether its reply has tokens of its own, unlike an embedding."""
+        return True
+
+
+class Billed(Unscored):
+    """The request failed, and the server may charge for it."""
+
+
+class TooLarge(Billed):
     """The server's answer, or the reply in it, is larger than any that can be used."""
 
 
@@ -213,7 +234,7 @@ def request_summary(request: Request, *, prompts: bool = False) -> RequestSummar
     summary: RequestSummary = {
         "base_url": request.base_url,
         "model": request.model,
-        "parameters": {name: _shown(name, value) for name, value in sorted(request.parameters.items())},
+        "parameters": {name: _shown(name, value) for name, value in sorted(request.options.items())},
         "sample": request.sample,
         "parts": {name: _hash(text) for name, text in _parts(request).items()},
     }

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pytest_rageval.errors import RagevalError, ServerError, Unscored
 from pytest_rageval.llm.budget import Purchase, count_tokens, prompt_tokens
 from pytest_rageval.llm.client import Client, Refused, RetryableError
-from pytest_rageval.llm.messages import Reply, Request, TooLarge
+from pytest_rageval.llm.messages import Billed, Reply, Request
 from pytest_rageval.llm.rate_limits import Limiter, Patience, Slot, Wait
 from pytest_rageval.plural import plural
 
@@ -96,14 +96,16 @@ class Sender:
             async with self.limiter.slot(tokens, first=bool(failures)) as slot:
                 # Checked again: another request may have failed while this one waited.
                 self._raise_if_broken(request.model)
-                parameters, without = unsupported.adapt(request.parameters)
+                parameters, without = request.parameters, ""
+                if request.own:
+                    parameters, without = unsupported.adapt(parameters)
                 try:
                     async with purchase() as bought:
                         reply = await self._attempt(request, parameters, slot, bought)
                         reply = replace(reply, without=without) if without else reply
                         return reply if keep is None else await keep(reply)
                 except Refused as refused:
-                    if not unsupported.learn(parameters, refused.answer):
+                    if not (request.own and unsupported.learn(parameters, refused.answer)):
                         raise
                     continue
                 except RetryableError as failure:
@@ -137,7 +139,7 @@ class Sender:
                 self.limiter.pause(failure.wait_s)
             raise
         except (RagevalError, Unscored) as error:
-            bought.billed = isinstance(error, TooLarge)
+            bought.billed = isinstance(error, Billed)
             if isinstance(error, RagevalError):
                 self._broken[request.model] = error
             raise
@@ -151,7 +153,8 @@ class Sender:
         if self.limiter.counts_tokens:
             # A count that the server does not report is estimated.
             tokens_in = reply.tokens_in if reply.counts_in else slot.tokens
-            tokens_out = reply.tokens_out if reply.counts_out else count_tokens(reply.text)
+            counted = reply.counts_out or not request.generates
+            tokens_out = reply.tokens_out if counted else count_tokens(reply.text)
             self.limiter.used(slot, tokens_in + tokens_out)
         if time.monotonic() - slot.began > SLOW * self.timeout_s:
             self.limiter.congested(slot)

@@ -5,8 +5,7 @@ pytest imports it in every run of every project that has it installed: heavy imp
 `artifacts` the files of a run, `summary` its table and reports.
 """
 
-import os
-from argparse import SUPPRESS
+from argparse import SUPPRESS, Namespace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -24,12 +23,14 @@ from pytest_rageval.plugin.fixtures import (
     rageval,
     rageval_client,
     rageval_encoder,
+    rageval_gateway,
     rageval_generator,
     rageval_judge,
     rageval_llm,
     rageval_prompts,
     rageval_retriever,
 )
+from pytest_rageval.plugin.gateway import environment, start_gateway
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import GatePlugin, PlanningPlugin
 from pytest_rageval.plugin.summary import SummaryPlugin
@@ -41,9 +42,11 @@ __all__ = [
     "pytest_addhooks",
     "pytest_addoption",
     "pytest_configure",
+    "pytest_load_initial_conftests",
     "rageval",
     "rageval_client",
     "rageval_encoder",
+    "rageval_gateway",
     "rageval_generator",
     "rageval_judge",
     "rageval_llm",
@@ -106,12 +109,28 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(Hooks)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Start the gateway where the options ask for it, before a conftest imports the application."""
+    options = early_config.known_args_namespace
+    switch = next(option for option in OPTIONS if option.name == "gateway")
+    if getattr(options, switch.ini, None) is None and not early_config.getini(switch.ini):
+        return
+    try:
+        settings = _settings(early_config, options)
+    except InputError:
+        # It is reported when the plugin is configured.
+        return
+    if settings.gateway:
+        start_gateway(early_config)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, and the run's state as a plugin of its own."""
     for marker in MARKERS.strip().splitlines():
         config.addinivalue_line("markers", marker)
     try:
-        settings = _settings(config)
+        settings = _settings(config, config.option)
     except InputError as error:
         raise pytest.UsageError(str(error)) from None
     plugins: list[Any] = [GatePlugin(config, settings), MarksPlugin(config)]
@@ -133,11 +152,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(plugin, plugin.NAME)
 
 
-def _settings(config: pytest.Config) -> Settings:
+def _settings(config: pytest.Config, options: Namespace) -> Settings:
     return resolve(
-        {option.name: config.getoption(option.ini) for option in OPTIONS},
+        {option.name: getattr(options, option.ini) for option in OPTIONS},
         {option.name: config.getini(option.ini) for option in OPTIONS if option.permanent},
-        os.environ,
+        environment(config),
         invoked_in=config.invocation_params.dir,
         root=config.rootpath,
     )

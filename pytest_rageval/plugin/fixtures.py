@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from pytest_rageval.embeddings.encoder import CachedEncoder
     from pytest_rageval.llm.api import LLM
     from pytest_rageval.plugin.rageval_fixture import Rageval
+    from pytest_rageval.serving.server import GatewayServer
 
 __all__ = [
     "MarksPlugin",
     "rageval",
     "rageval_client",
     "rageval_encoder",
+    "rageval_gateway",
     "rageval_generator",
     "rageval_judge",
     "rageval_llm",
@@ -96,6 +98,12 @@ def rageval_llm(pytestconfig: pytest.Config, rageval_client: object) -> "LLM":
     """The model in force, for your own code: complete(messages), acomplete(messages), cached(function)."""
     session = GatePlugin.of(pytestconfig).session
     return or_failure(lambda: session.llm_of(rageval_client))
+
+
+@pytest.fixture(scope="session")
+def rageval_gateway(pytestconfig: pytest.Config) -> "GatewayServer":
+    """An OpenAI-compatible server for model calls inside your application: url, token, variables()."""
+    return GatePlugin.of(pytestconfig).gateway
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ import pytest
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError, Unscored, places
+from pytest_rageval.plugin.gateway import GATEWAY
 from pytest_rageval.plugin.progress import EvaluationProgress, Work
 from pytest_rageval.plugin.terminal import (
     cut_traceback,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pytest_rageval.llm.usage import Usage
     from pytest_rageval.plugin.rageval_fixture import Rageval
     from pytest_rageval.prompts.rendering import Prompts
+    from pytest_rageval.serving.server import GatewayServer
     from pytest_rageval.session import Session
     from pytest_rageval.session.evaluated_test import EvaluatedTest
 
@@ -42,7 +44,7 @@ T = TypeVar("T")
 MARKERS: Final = ("rageval_threshold", "rageval_calibration")
 """Markers whose tests are evaluated at setup; the body of such a test may be empty."""
 
-OURS: Final = frozenset({"rageval", "rageval_llm"})
+OURS: Final = frozenset({"rageval", "rageval_gateway", "rageval_llm"})
 """Fixtures through which tests ask models."""
 
 LIMITS: Final = {0: 10, 1: 25}
@@ -58,6 +60,7 @@ class GatePlugin:
         self.config = config
         self.settings = settings
         self._session: Session | None = None
+        self._gateway = config.stash.get(GATEWAY, None)
         self._progress: EvaluationProgress | None = None
         self._sharing: frozenset[str] = frozenset()
         self._tests: dict[str, EvaluatedTest] = {}
@@ -91,6 +94,17 @@ class GatePlugin:
                 lambda: Session(self.settings, context=RunContext(run, workers), registry=registry, tick=tick)
             )
         return self._session
+
+    @property
+    def gateway(self) -> "GatewayServer":
+        """The server for the model calls of the application, started at the first use."""
+        if self._gateway is None:
+            from pytest_rageval.serving.server import GatewayServer  # noqa: PLC0415 - few runs have one
+
+            self._gateway = or_failure(GatewayServer)
+            self.config.add_cleanup(self._gateway.close)
+            self._gateway.connect(self.session.backend)
+        return self._gateway
 
     @cached_property
     def registry(self) -> "Registry":
@@ -175,6 +189,17 @@ class GatePlugin:
         if any(mark.name in MARKERS for mark in own) or any(map(collector.get_closest_marker, MARKERS)):
             pytest.mark.usefixtures("rageval")(obj)
 
+    def pytest_sessionstart(self) -> None:
+        """Let the gateway that was started with the process answer."""
+        if self._gateway is not None:
+            try:
+                backend = self.session.backend
+            except pytest.fail.Exception as error:
+                # It is the error of each test that needs the session, too.
+                self._gateway.refuse(str(error))
+            else:
+                self._gateway.connect(backend)
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note the selected tests whose markers test a drop: they share one error rate."""
         self._sharing = frozenset(
@@ -241,6 +266,8 @@ class GatePlugin:
 
     def pytest_sessionfinish(self) -> None:
         """Close the session; warn where the user's code holds that up."""
+        if self._gateway is not None:
+            self._gateway.disconnect()
         if self._session is None:
             return
         from pytest_rageval.reports.layout import WIDTH, width  # noqa: PLC0415 - loaded by now

@@ -1,11 +1,12 @@
 """Recorded retrievals of an application in use as a retriever, such as those of yesterday."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from pytest_rageval.conversation import Message
 from pytest_rageval.errors import InputError, Unscored
 from pytest_rageval.evalsets.traces import question_key, read_traces
-from pytest_rageval.model import Document
+from pytest_rageval.model import Retrieval
 
 __all__ = ["TraceRun"]
 
@@ -14,8 +15,8 @@ class TraceRun:
     """What was retrieved for each question when it was asked, by question and the messages before it.
 
     Of a question that was asked several times, the last retrieval counts; of a trace with several searches, the last
-    search, or the passages that were reranked after it. A question that was not recorded is unscored: it is
-    not one for which nothing was found.
+    search, or the passages that were reranked after it, and all of them are the steps. A question that was not recorded
+    is unscored: it is not one for which nothing was found.
 
     Args:
         path: of the traces: spans of Phoenix, OTLP JSON, an export of Langfuse or LangSmith, or the eval set that
@@ -30,21 +31,19 @@ class TraceRun:
         paths = [Path(each) for each in (path, *more)]
         traces = read_traces(paths)
         self._files = ", ".join(each.name for each in paths)
-        self._retrieved = {
-            question_key(each.asked.question or "", each.asked.history): each.retrieved
-            for each in traces.questions
+        self._recorded = {
+            question_key(each.asked.question or "", each.asked.history): each for each in traces.questions
         }
-        if all(each is None for each in self._retrieved.values()):
+        if all(each.retrieved is None for each in traces.questions):
             raise InputError(
                 f"{self._files}: no retrieval was recorded, in {traces.found}.{traces.listed()}\n"
                 "A trace needs a span of the retriever, with the ids or the texts of the passages."
             )
 
-    def __call__(self, query: str, k: int, *, history: Sequence[Mapping[str, str]] = ()) -> list[Document]:
-        """Return the first k documents that were retrieved; Unscored if that was not recorded."""
-        key = question_key(query, history)
-        retrieved = self._retrieved.get(key)
-        if retrieved is None:
-            found = "its trace has no retrieval" if key in self._retrieved else "no trace has this question"
+    def __call__(self, query: str, k: int, *, history: Sequence[Message] = ()) -> Retrieval:
+        """Return the first k documents that were retrieved, and the searches; Unscored if that was not recorded."""
+        recorded = self._recorded.get(question_key(query, history))
+        if recorded is None or recorded.retrieved is None:
+            found = "no trace has this question" if recorded is None else f"its trace is {recorded.lacks}"
             raise Unscored(f"not recorded for {query!r:.80}: {found}, in {self._files}")
-        return list(retrieved[:k])
+        return Retrieval(recorded.retrieved[:k], recorded.steps if len(recorded.steps) > 1 else None)

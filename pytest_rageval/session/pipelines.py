@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from zlib import crc32
 
+from pytest_rageval.answers.comparators import MEASURES
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
@@ -184,7 +185,9 @@ class Pipelines:
         remark = (
             "answers of {}, your own function, are kept within this run only (rageval_llm.cached keeps them)"
         )
-        own = (each for each in self._own if each.calls and not is_cached(each.function))
+        # Behind the gateway the replies that an answer is made of are kept.
+        uncached = () if self._settings.gateway else self._own
+        own = (each for each in uncached if each.calls and not is_cached(each.function))
         return self._planned + Counter({remark.format(each.name): each.calls for each in own})
 
     def _pipeline(self, components: Components) -> Pipeline:
@@ -201,6 +204,11 @@ class Pipelines:
             seed=settings.seed,
             match_share=settings.match_share,
             both_orders=settings.both_orders,
+            untried=bool(
+                "judge" in components.own
+                or registry.comparators
+                or registry.measures.keys() - MEASURES.keys()
+            ),
         )
 
     def _generator(self, generator: object) -> "Generator":

@@ -44,7 +44,7 @@ def test_the_json_report_is_of_schema_1(project, llm):
     assert report["ratings"] == []
     assert report["llm"].keys() == {
         *("requests", "cached", "live", "failed", "tokens_in", "tokens_out", "cost_usd"),
-        *("unpriced", "cut", "remarks"),
+        *("unpriced", "cut", "remarks", "servers"),
     }
     # Nobody has told what the model costs.
     assert report["llm"]["cost_usd"] is None

@@ -12,18 +12,10 @@ from typing import Any
 from pytest_rageval.evalsets.traces.exports import Feedback, Item, Kind, Span, read_export
 from pytest_rageval.evalsets.traces.texts import Asked
 from pytest_rageval.fingerprint import digest
-from pytest_rageval.model import Document
+from pytest_rageval.model import Document, Step
 from pytest_rageval.plural import plural
 
-__all__ = ["Recorded", "Search", "Traces", "question_key", "read_traces"]
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """One search of a trace: its query, and what it found; None if that was not recorded or cannot be read."""
-
-    query: str
-    documents: tuple[Document, ...] | None
+__all__ = ["Recorded", "Traces", "question_key", "read_traces"]
 
 
 @dataclass(slots=True)
@@ -36,7 +28,8 @@ class Recorded:
         asked: the question, with the messages before it.
         time: in seconds since 1970; 0 if unknown.
         retrieved: the documents from which it was answered: of the last search, or reranked; None if unknown.
-        searches: all of them, in their order.
+        lacks: why they are unknown: "without a retrieval".
+        steps: the searches, in their order.
         answer: that the application gave.
         reference: the answer that a data set expects.
         tags: labels and scores of people and judges.
@@ -49,7 +42,8 @@ class Recorded:
     asked: Asked
     time: float
     retrieved: tuple[Document, ...] | None = None
-    searches: Sequence[Search] = ()
+    lacks: str = "without a retrieval"
+    steps: Sequence[Step] = ()
     answer: str | None = None
     reference: str | None = None
     tags: dict[str, Any] = field(default_factory=dict)
@@ -59,7 +53,7 @@ class Recorded:
     def record(self, *, answer_is_reference: bool = False) -> dict[str, Any]:
         """Return the question as a record of an eval set. What was retrieved is no gold."""
         reference = self.reference or (self.answer if answer_is_reference else None)
-        steps = [{"query": each.query, "documents": _plain(each.documents or ())} for each in self.searches]
+        steps = [{"query": each.query, "documents": _plain(each.documents)} for each in self.steps]
         fields = {
             "id": self.id,
             "question": self.asked.question,
@@ -163,12 +157,11 @@ def _latest(found: Iterable[Recorded], notes: Counter[str]) -> list[Recorded]:
             each.id = f"q-{key[:12]}"
             notes["without an id: named after the question"] += 1
         if each.retrieved is None and not each.of_evalset:
-            readable = "with a retrieval of unknown form" if each.searches else "without a retrieval"
-            notes[f"{readable}: kept as a question"] += 1
+            notes[f"{each.lacks}: kept as a question"] += 1
         notes["retrieved passages without an id: known by their text"] += sum(
             document.id is None for document in each.retrieved or ()
         )
-        notes["with several searches: the last one is `retrieved`, all are `steps`"] += len(each.searches) > 1
+        notes["with several searches: the last one is `retrieved`, all are `steps`"] += len(each.steps) > 1
     return list(kept.values())
 
 
@@ -179,6 +172,7 @@ def _of_item(item: Item) -> Recorded:
         item.asked,
         item.time,
         item.documents,
+        steps=item.steps,
         reference=item.reference,
         metadata=item.metadata,
         of_evalset=item.of_evalset,
@@ -211,7 +205,12 @@ def _of_spans(spans: list[Span], notes: Counter[str]) -> Recorded | None:
         asked,
         roots[0].start,
         results[-1].documents if results else None,
-        [Search(span.asked.question or asked.question or "", span.documents) for span in searches],
+        "with a retrieval of unknown form" if searches else "without a retrieval",
+        [
+            Step(span.asked.question or asked.question or "", span.documents)
+            for span in searches
+            if span.documents is not None
+        ],
         next((answer for answer in answers if answer), None),
     )
 

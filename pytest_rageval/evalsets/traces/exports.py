@@ -19,7 +19,7 @@ Each record is recognized by its keys. The names of the fields are those of:
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ from pytest_rageval.evalsets.files import json_elements, json_records, opened, p
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats.table import delimiter_of, rows
 from pytest_rageval.evalsets.traces.texts import Asked, answer_in, asked_in, unpacked
-from pytest_rageval.model import Document
+from pytest_rageval.model import Document, Step
 
 __all__ = ["Feedback", "Item", "Kind", "Span", "read_export"]
 
@@ -120,6 +120,7 @@ class Item:
         asked: the question.
         reference: the answer that is expected.
         documents: that were retrieved for it, as an eval set keeps them.
+        steps: the searches behind them, likewise.
         metadata: of the data set.
         of_evalset: whether it is an example of an eval set.
     """
@@ -130,6 +131,7 @@ class Item:
     asked: Asked
     reference: str | None
     documents: tuple[Document, ...] | None = None
+    steps: Sequence[Step] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     of_evalset: bool = False
 
@@ -390,6 +392,10 @@ def _item(record: Mapping[str, Any], place: str) -> Iterator[Part]:
         asked=asked,
         reference=answer_in(expected),
         documents=_documents(record["retrieved"]) if "retrieved" in record else None,
+        steps=[
+            Step(str(step.get("query")), _documents(step.get("documents")) or ())
+            for step in _each(record.get("steps"))
+        ],
         metadata=metadata if isinstance(metadata, dict) else {},
         of_evalset="question" in record,
     )

@@ -193,6 +193,7 @@ def test_parameters_are_of_each_model(resolved) -> None:
     settings = resolved(table)
     assert settings.generator.parameters == {"seed": 1, "chat_template_kwargs": {"enable_thinking": False}}
     assert settings.judge.parameters == {}
+    assert resolved(table, ini={"parameters": '{"seed": 3}'}).generator.parameters == {"seed": 3}
     settings = resolved(
         table, {"parameters": '{"seed": 2}', "judge_parameters": '{"reasoning_effort": "low"}'}
     )

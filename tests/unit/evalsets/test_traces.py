@@ -217,7 +217,7 @@ def test_a_retriever_made_of_others_is_one_search(tmp_path: Path) -> None:
     """The outer one fused what the inner ones found."""
     inner = [hop(2, "b", parent="t1-1"), hop(3, "c", parent="t1-1")]
     question = only(tmp_path, [*phoenix(), *inner])
-    assert (ids(question), len(question.searches)) == (["d1", "d2"], 1)
+    assert (ids(question), len(question.steps)) == (["d1", "d2"], 1)
 
 
 def test_reranked_passages_are_what_was_retrieved(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_reranked_passages_are_what_was_retrieved(tmp_path: Path) -> None:
         "reranker.output_documents.0.document.content": "Dogs are welcome.",
     }
     question = only(tmp_path, [*phoenix(), hop(2, "unused", span_kind="RERANKER", attributes=reranker)])
-    assert (ids(question), len(question.searches)) == (["d2"], 1)
+    assert (ids(question), len(question.steps)) == (["d2"], 1)
 
 
 def test_a_search_that_failed_beside_another_is_left_out_and_counted(tmp_path: Path) -> None:

@@ -1,0 +1,148 @@
+"""The gateway's HTTP server: on 127.0.0.1, in a thread of its own, with a token."""
+
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+from pytest_rageval.errors import InputError, RagevalError, ServerError, require
+from pytest_rageval.llm.servers import Server
+from pytest_rageval.serving.application import HOSTS, Application, Backend
+
+__all__ = ["GatewayServer"]
+
+LOOPBACK: Final = "127.0.0.1"
+BACKLOG: Final = 1024
+STOP_S: Final = 5.0
+PURPOSE: Final = "The gateway"
+TOKEN_BYTES: Final = 24
+
+NOT_YET: Final = (
+    "The gateway answers from the start of the session, and this call came while a conftest or a plugin was imported.\n"
+    "Make it in a fixture or a test."
+)
+ENDED: Final = "The session of this gateway has ended."
+
+
+class GatewayServer:
+    """An OpenAI-compatible server for the application under test.
+
+    It listens when it is made, and answers with an error until `connect`. `url` ends in /v1 and contains the token;
+    with `token` as the API key, the same URL without it works too.
+
+    Raises:
+        InputError: the packages of the extra `gateway` are not installed.
+    """
+
+    def __init__(self) -> None:
+        uvicorn = require("uvicorn", extra="gateway", purpose=PURPOSE)
+        require("starlette", extra="gateway", purpose=PURPOSE)
+        self.token = secrets.token_urlsafe(TOKEN_BYTES)
+        self._backend: Callable[[], Backend] = _raising(InputError(NOT_YET))
+        # With the protocol named, asyncio switches Nagle's algorithm off, which delays each reply by 40 ms.
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        self._socket.bind((LOOPBACK, 0))
+        self._socket.listen(BACKLOG)
+        self.port: int = self._socket.getsockname()[1]
+        application = Application(self.token, self._current)
+        config = uvicorn.Config(
+            application,
+            log_config=None,
+            access_log=False,
+            log_level="critical",
+            lifespan="off",
+            ws="none",
+            interface="asgi3",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        self._server: Any = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, args=([self._socket],), name="rageval-gateway", daemon=True
+        )
+        self._thread.start()
+
+    def __repr__(self) -> str:
+        return f"GatewayServer(port={self.port})"
+
+    @property
+    def url(self) -> str:
+        """The base URL for clients."""
+        return f"http://{LOOPBACK}:{self.port}/{self.token}/v1"
+
+    def _current(self) -> Backend:
+        return self._backend()
+
+    def connect(self, make: Callable[[], Backend]) -> None:
+        """Answer by a backend from now on; where it cannot be made, with the error."""
+        try:
+            backend = make()
+            self._refuse_itself(backend.server)
+        except RagevalError as error:
+            self._backend = _raising(error)
+        else:
+            self._backend = lambda: backend
+
+    def refuse(self, why: str) -> None:
+        """Answer with an error from now on."""
+        self._backend = _raising(InputError(why))
+
+    def disconnect(self) -> None:
+        """Answer from now on that the session has ended."""
+        self.refuse(ENDED)
+
+    def close(self) -> None:
+        """Stop listening, and end the thread."""
+        self.disconnect()
+        self._server.should_exit = True
+        self._thread.join(STOP_S)
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def in_environment(self, environ: MutableMapping[str, str] = os.environ) -> Iterator[None]:
+        """Lead clients that read the environment here, until the block ends."""
+        before = {name: environ.get(name) for name in self.variables(environ)}
+        environ.update(self.variables(environ))
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    environ.pop(name, None)
+                else:
+                    environ[name] = value
+
+    def variables(self, environ: MutableMapping[str, str] = os.environ) -> dict[str, str]:
+        """Return the variables that lead clients here."""
+        found = {"OPENAI_BASE_URL": self.url, "OPENAI_API_BASE": self.url, "OPENAI_API_KEY": self.token}
+        for name in ("NO_PROXY", "no_proxy"):
+            # A proxy cannot reach this machine. Both spellings are read.
+            value = environ.get(name) or environ.get(name.swapcase(), "")
+            found[name] = ",".join(filter(None, [value, LOOPBACK]))
+        return found
+
+    def _refuse_itself(self, server: Server) -> None:
+        place = urlsplit(server.base_url)
+        if place.hostname in HOSTS and place.port == self.port:
+            raise ServerError(
+                "The gateway would ask itself: the base URL of the model is its own.\n"
+                "Name the real server with --rageval-base-url."
+            )
+
+
+def _raising(error: RagevalError) -> Callable[[], Backend]:
+    def backend() -> Backend:
+        # Without the frames of an earlier request.
+        raise error.with_traceback(None)
+
+    return backend

@@ -1,0 +1,72 @@
+"""What the gateway costs: `python tests/benchmarks/gateway_overhead.py [ROUNDS]`.
+
+A client asks for 200 replies of 200 ms, 20 in flight: directly, and through the gateway with an empty cache. The two
+take turns; the figures are medians, and the median of the ratios within each round.
+"""
+
+import asyncio
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import openai
+
+from pytest_rageval.config import BaseURL, Settings
+from pytest_rageval.serving.server import GatewayServer
+from pytest_rageval.session import Session
+
+SERVER = Path(__file__).parents[1] / "llm_server.py"
+REQUESTS, IN_FLIGHT, LATENCY_MS = 200, 20, 200
+PASSAGES = "The quick brown fox jumps over the lazy dog, and item-{i} has the code c{i}x. " * 20
+
+
+async def ask(url: str) -> float:
+    """Ask for all replies; return the seconds it took."""
+    slots = asyncio.Semaphore(IN_FLIGHT)
+    async with openai.AsyncOpenAI(base_url=url, api_key="x", max_retries=0) as client:
+
+        async def one(i: int) -> None:
+            async with slots:
+                messages = [{"role": "user", "content": PASSAGES.format(i=i)}]
+                await client.chat.completions.create(model="m", messages=messages)  # type: ignore[arg-type]
+
+        await one(-1)
+        begun = time.perf_counter()
+        await asyncio.gather(*map(one, range(REQUESTS)))
+        return time.perf_counter() - begun
+
+
+def through_gateway(url: str) -> float:
+    """Ask through a new gateway on an empty cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(cache_dir=Path(folder), base_url=BaseURL.parse(url), concurrency=IN_FLIGHT)
+        session = Session(settings)
+        with GatewayServer() as server:
+            server.connect(session.backend)
+            seconds = asyncio.run(ask(server.url))
+        assert session.usage.live == REQUESTS + 1
+        session.close()
+    return seconds
+
+
+def main(rounds: int) -> None:
+    """Measure and print."""
+    command = [sys.executable, str(SERVER), "--latency-ms", str(LATENCY_MS)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        pairs = [(asyncio.run(ask(url)), through_gateway(url)) for _ in range(rounds)]
+        process.terminate()
+    direct, served = (statistics.median(each) for each in zip(*pairs, strict=True))
+    ratio = statistics.median(through / bare for bare, through in pairs)
+    sys.stdout.write(
+        f"{REQUESTS} replies of {LATENCY_MS} ms, {IN_FLIGHT} in flight: {direct:.2f} s directly, {served:.2f} s "
+        f"through the gateway, ratio {ratio:.2f} (median of {rounds})\n"
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)

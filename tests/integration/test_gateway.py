@@ -1,0 +1,337 @@
+"""Model calls inside the user's application, through the gateway: kept, limited, counted and replayed."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
+pytest.importorskip("starlette", reason="the extra gateway is not installed")
+
+from tests.openai_server import OpenAIServer
+
+GATE = '@pytest.mark.rageval_threshold("answer.em@1", min=0.9)\ndef test_gate(): pass\n'
+
+# Made at import, before any fixture, as applications do; the environment leads it to the gateway.
+OPENAI = """
+import openai
+
+CLIENT = openai.OpenAI(max_retries=0)
+
+@pytest.fixture(scope="session")
+def rageval_generator():
+    def generate(question, passages):
+        prompt = question + " " + " ".join(passage.text for passage in passages)
+        messages = [{"role": "user", "content": prompt}]
+        return CLIENT.chat.completions.create(model="m1", messages=messages).choices[0].message.content
+    return generate
+"""
+
+
+@pytest.fixture
+def upstream() -> Iterator[OpenAIServer]:
+    """A running server with the scripted model."""
+    with OpenAIServer() as server:
+        yield server
+
+
+@pytest.fixture
+def application(project, monkeypatch, upstream):
+    """A project whose generator asks a model by a client of its own."""
+
+    def write(code=OPENAI, **ini):
+        source = (project.path / "conftest.py").read_text(encoding="utf-8").partition("\n# own\n")[0]
+        project.pytester.makeconftest(source + "\n# own\n" + code)
+        project.test(GATE)
+        project.ini(**ini)
+        monkeypatch.setenv("OPENAI_BASE_URL", upstream.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-user")
+        return project
+
+    return write
+
+
+def _usage(project):
+    return json.loads((project.path / "out.json").read_text(encoding="utf-8"))["llm"]
+
+
+CLIENTS = {
+    "openai": OPENAI,
+    "openai streams": """
+import openai
+
+CLIENT = openai.AsyncOpenAI(max_retries=0)
+
+@pytest.fixture(scope="session")
+def rageval_generator():
+    async def generate(question, passages):
+        prompt = question + " " + " ".join(passage.text for passage in passages)
+        messages = [{"role": "user", "content": prompt}]
+        stream = await CLIENT.chat.completions.create(model="m1", messages=messages, stream=True)
+        return "".join([part.choices[0].delta.content or "" async for part in stream])
+    return generate
+""",
+    "langchain": """
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_openai import ChatOpenAI
+
+CHAIN = ChatPromptTemplate.from_messages([("user", "{question} {context}")]) | ChatOpenAI(model="m1")
+
+@pytest.fixture(scope="session")
+def rageval_generator():
+    def generate(question, passages):
+        given = {"question": question, "context": " ".join(map(str, passages))}
+        whole = CHAIN.invoke(given).content
+        assert "".join(part.content for part in CHAIN.stream(given)) == whole
+        return whole
+    return generate
+""",
+    "llamaindex": """
+from llama_index.core.llms import ChatMessage
+from llama_index.llms.openai import OpenAI
+
+LLM = OpenAI(model="gpt-4o-mini")
+
+@pytest.fixture(scope="session")
+def rageval_generator():
+    def generate(question, passages):
+        messages = [ChatMessage(role="user", content=question + " " + " ".join(map(str, passages)))]
+        whole = LLM.chat(messages).message.content
+        assert "".join(part.delta for part in LLM.stream_chat(messages)) == whole
+        return whole
+    return generate
+""",
+}
+
+
+@pytest.fixture(scope="session")
+def llama_index(tmp_path_factory):
+    """A folder with LlamaIndex's OpenAI client, which asks for an earlier `openai` than this package does."""
+    pytest.importorskip("llama_index.core", reason="llama-index-core is not installed")
+    folder = tmp_path_factory.mktemp("llama_index")
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder]
+    if subprocess.run(
+        [*install, "llama-index-llms-openai>=0.8"], check=False, capture_output=True
+    ).returncode:
+        pytest.skip("no package index can be reached")
+    return folder
+
+
+CASES = [
+    "openai",
+    pytest.param("openai streams", marks=pytest.mark.slow),
+    pytest.param("langchain", marks=pytest.mark.slow),
+    pytest.param("llamaindex", marks=pytest.mark.slow),
+]
+
+
+@pytest.fixture(params=CASES)
+def client(request, monkeypatch):
+    """The code of a generator with a client of its own, and whether it needs a process of its own."""
+    name = request.param
+    if name == "langchain":
+        pytest.importorskip("langchain_openai", reason="langchain-openai is not installed")
+    if name == "llamaindex":
+        monkeypatch.setenv("PYTHONPATH", str(request.getfixturevalue("llama_index")))
+    return CLIENTS[name], name in {"langchain", "llamaindex"}
+
+
+def test_a_second_run_asks_nothing_and_a_replay_needs_no_server(application, upstream, client, monkeypatch):
+    """A client made when the conftest is imported is led to the gateway; the cassette has what it needs in CI."""
+    code, alone = client
+    project = application(code, rageval_gateway="true", rageval_cassette="replies.jsonl")
+    run = project.run_process if alone else project.run
+    run("--rageval-report=out.json", "--rageval-record").assert_outcomes(passed=1)
+    assert len(upstream.requests) == 4
+    assert upstream.keys == {"Bearer sk-secret-of-the-user"}
+    assert _usage(project)["live"] == 4
+    assert "secret" not in (project.path / "replies.jsonl").read_text(encoding="utf-8")
+    run("--rageval-report=out.json").assert_outcomes(passed=1)
+    assert len(upstream.requests) == 4
+    assert (_usage(project)["live"], _usage(project)["failed"]) == (0, 0)
+    upstream.stop()
+    # As on a build server: no key, and another address.
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name)
+    result = run("--rageval-replay", "--rageval-cache-dir=empty", "--rageval-report=out.json")
+    result.assert_outcomes(passed=1)
+    assert _usage(project)["live"] == 0
+
+
+@pytest.mark.slow
+def test_four_workers_pay_once(application, upstream, monkeypatch):
+    """Each has a gateway of its own; they share the cache, and wait for each other."""
+    upstream.latency_s = 0.3
+    project = application(rageval_gateway="true", rageval_cassette="replies.jsonl")
+    project.test("".join(GATE.replace("test_gate", f"test_{number}") for number in range(4)))
+    result = project.run_process("-n", "4", "--rageval-record", "--rageval-report=out.json")
+    result.assert_outcomes(passed=4)
+    assert len(upstream.requests) == 4
+    assert _usage(project)["live"] == 4
+    upstream.stop()
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    result = project.run_process("-n", "2", "--rageval-replay", "--rageval-cache-dir=empty")
+    result.assert_outcomes(passed=4)
+
+
+def test_a_budget_holds_for_the_application(application, upstream):
+    """The reason at each question says which limit it is."""
+    project = application(rageval_gateway="true")
+    result = project.run("--rageval-max-calls=2")
+    result.assert_outcomes(errors=1)
+    assert len(upstream.requests) == 2
+    result.stdout.fnmatch_lines(["*--rageval-max-calls=2 is reached*"])
+
+
+def test_a_plan_counts_what_the_application_would_ask(application, upstream):
+    """A generator of the user's is not called in a plan; a test's own calls are counted."""
+    project = application(rageval_gateway="true")
+    project.test(CALLING)
+    result = project.run("--rageval-plan")
+    result.assert_outcomes(skipped=1)
+    assert not upstream.requests
+    # The second call is the same; the test ends at its comparison with a placeholder.
+    rows = result.outlines
+    assert rows[rows.index("in total") + 1].split()[:3] == ["2", "1", "1"]
+    result.stdout.fnmatch_lines(["*test_it.py::test_own: line 13, AssertionError*"])
+
+
+CALLING = """
+import os
+import openai
+
+def test_own(rageval_gateway):
+    client = openai.OpenAI(base_url=rageval_gateway.url, api_key="of the application", max_retries=0)
+    messages = [{"role": "user", "content": "item-1 has the code c1x. What is the code of item-1?"}]
+    for _ in range(2):
+        reply = client.chat.completions.create(model="m1", messages=messages)
+    assert reply.choices[0].message.content == "c1x"
+    assert "OPENAI_API_BASE" not in os.environ
+"""
+
+
+def test_the_fixture_alone_leaves_the_environment_as_it_is(application, upstream):
+    """The test gives its URL to the client; what it asks is in the report."""
+    project = application(code="")
+    project.test(CALLING)
+    project.run("--rageval-report=out.json").assert_outcomes(passed=1)
+    assert len(upstream.requests) == 1
+    assert _usage(project)["live"] == 1
+
+
+def _environment():
+    """All variables but pytest's own."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+
+
+def test_the_environment_is_restored_after_a_run(application, upstream):
+    """Also where several runs share a process, and where a run ends early."""
+    project = application(rageval_gateway="true")
+    before = _environment()
+    project.run().assert_outcomes(passed=1)
+    assert _environment() == before
+    # A run that ends before it begins.
+    assert project.run("--rageval-record").ret == 4
+    assert _environment() == before
+    assert len(upstream.requests) == 4
+
+
+@pytest.mark.slow
+def test_a_call_before_the_session_is_an_error(application, upstream):
+    """It cannot be counted yet; it does not wait for ever."""
+    early = 'CLIENT.chat.completions.create(model="m1", messages=[{"role": "user", "content": "early"}])\n'
+    head, _, rest = OPENAI.partition("@pytest.fixture")
+    project = application(f"{head}{early}@pytest.fixture{rest}", rageval_gateway="true")
+    result = project.run_process()
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*this call came while a conftest or a plugin was imported*"])
+    assert not upstream.requests
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("upstream")
+def test_no_key_is_in_any_file_or_output(application):
+    """Not where the application fails with all its variables shown, either."""
+    project = application(OPENAI.replace('model="m1"', 'model=["m1"]'), rageval_gateway="true")
+    options = ("--showlocals", "--rageval-report=out.json", "-vv", "--log-level=DEBUG")
+    result = project.run_process(*options, "--rageval-cassette=replies.jsonl", "--rageval-record")
+    result.assert_outcomes(errors=1)
+    application(rageval_gateway="true")
+    project.run_process(*options, "--rageval-cassette=replies.jsonl", "--rageval-record").assert_outcomes(
+        passed=1
+    )
+    texts = [str(result.stdout), str(result.stderr)]
+    files = [path for path in project.path.rglob("*") if path.is_file()]
+    assert any(path.name == "replies.sqlite" for path in files)
+    assert not [path for path in files if b"sk-secret" in path.read_bytes()]
+    assert "sk-secret" not in "".join(texts)
+
+
+COMMAND = """
+import sys
+import openai
+
+stream = openai.OpenAI().chat.completions.create(
+    model="m1", messages=[{"role": "user", "content": "item-1 has the code c1x. What is item-1?"}], stream=True
+)
+print("".join(part.choices[0].delta.content or "" for part in stream))
+sys.exit(3)
+"""
+
+
+def _command(folder, *arguments, **env):
+    """Run `rageval gateway` on the command above."""
+    (folder / "app.py").write_text(COMMAND, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest_rageval", "gateway", *arguments, "--", sys.executable, "app.py"]
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.slow
+def test_a_command_is_kept_and_replayed(tmp_path, upstream):
+    """Its exit status is the command's; the summary is on stderr."""
+    record = ("--cassette=replies.jsonl", "--record")
+    done = _command(tmp_path, *record, OPENAI_BASE_URL=upstream.url, OPENAI_API_KEY="sk-secret-of-the-user")
+    assert (done.returncode, done.stdout) == (3, "c1x\n")
+    assert "1 reply: 0 cached, 1 live, 7 tokens in, 3 out" in done.stderr
+    assert "1 reply used, 1 of them new" in done.stderr
+    assert upstream.keys == {"Bearer sk-secret-of-the-user"}
+    upstream.stop()
+    done = _command(tmp_path, "--replay", "--cassette=replies.jsonl", "--cache-dir=empty")
+    assert (done.returncode, done.stdout) == (3, "c1x\n")
+    assert "1 reply: 1 cached, 0 live" in done.stderr
+    done = _command(tmp_path, "--replay", "--cache-dir=nothing")
+    assert done.returncode == 1
+    assert "is in neither the cache nor a cassette" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="signals are those of POSIX")
+def test_a_signal_is_passed_on_to_the_command(tmp_path):
+    """And the status is that of a shell."""
+    code = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(7)); print(1, flush=True); time.sleep(60)"
+    command = [sys.executable, "-m", "pytest_rageval", "gateway", "--", sys.executable, "-c", code]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"1\n"
+        process.terminate()
+        assert process.wait(60) == 7
+
+
+@pytest.mark.parametrize(("command", "words"), [((), "No command is named"), (("no-such",), "cannot be run")])
+def test_a_command_that_cannot_be_run_is_named(tmp_path, monkeypatch, capsys, command, words):
+    """With status 2, as for all input that cannot be used."""
+    from pytest_rageval.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    assert main(["gateway", "--", *command]) == 2
+    assert words in capsys.readouterr().err

@@ -1,0 +1,219 @@
+"""Exchanges: their keys, what a stream adds up to, and what is no reply."""
+
+import json
+from typing import Any
+
+import pytest
+
+from pytest_rageval.llm.budget import most_reply_tokens
+from pytest_rageval.llm.exchange import (
+    CHAT,
+    EMBEDDINGS,
+    RESPONSES,
+    BrokenOff,
+    EndedEarly,
+    Event,
+    Sink,
+    _Stream,
+    exchange_of,
+    record_of,
+)
+from pytest_rageval.llm.messages import Request, TooLarge, request_summary
+from pytest_rageval.llm.usage import Price
+from pytest_rageval.serving.streams import events_of
+
+BODY = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "temperature": 0.5}
+CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+
+
+def _choice(index: int = 0, finish_reason: str = "stop", **message: Any) -> dict[str, Any]:
+    return {
+        "index": index,
+        "message": {"role": "assistant", "content": None, **message},
+        "finish_reason": finish_reason,
+    }
+
+
+def _completion(*choices: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+    return {"id": "c", "object": "chat.completion", "created": 1, "model": "m-1", "choices": list(choices),
+            "usage": usage, **fields}  # fmt: skip
+
+
+def test_a_stream_is_the_same_request_and_another_body_is_not() -> None:
+    """What is sent decides, in any order; and the path."""
+    key = exchange_of("u", CHAT, BODY).key
+    streamed = {"stream_options": {"include_usage": True}, **BODY, "stream": True}
+    assert exchange_of("u", CHAT, streamed, sink=Sink(lambda _: None)).key == key
+    others = [
+        exchange_of("v", CHAT, BODY),
+        exchange_of("u", RESPONSES, BODY),
+        exchange_of("u", CHAT, BODY, sample=1),
+        exchange_of("u", CHAT, {**BODY, "user": "x"}),
+        exchange_of("u", CHAT, {**BODY, "model": "n"}),
+        Request("u", "m", tuple(BODY["messages"]), {"temperature": 0.5}),  # type: ignore[arg-type]
+    ]
+    assert len({key, *(each.key for each in others)}) == 1 + len(others)
+
+
+def test_the_key_of_an_exchange_stays() -> None:
+    """Replies that are kept under it were paid for."""
+    assert (
+        exchange_of("u", CHAT, BODY).key == "b607de808daf5154e4f618452fad7859319f237ae7d0faf1292fff5dba5e7e84"
+    )
+
+
+@pytest.mark.parametrize("body", [{}, {"model": ""}, {"model": 3}, {"model": "m", "x": float("nan")}])
+def test_what_cannot_be_a_request_is_refused(body: dict[str, Any]) -> None:
+    """Before anything is asked."""
+    with pytest.raises(ValueError, match=r".+"):
+        exchange_of("u", CHAT, body)
+
+
+def test_a_summary_shows_options_and_hashes_of_what_is_read() -> None:
+    """A cassette goes into git; a prompt does not, unless it is asked for."""
+    body = {
+        "model": "m",
+        "instructions": "be brief",
+        "input": [{"role": "user", "content": "hello"}],
+        "top_p": 1,
+    }
+    exchange = exchange_of("u", RESPONSES, body)
+    summary = request_summary(exchange)
+    assert summary["parameters"] == {"top_p": 1}
+    assert len(summary["parts"]) == 2
+    assert "hello" not in json.dumps(summary)
+    assert "hello" in json.dumps(request_summary(exchange, prompts=True))
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "most"),
+    [
+        (CHAT, {"max_tokens": 5}, 5),
+        (CHAT, {"max_completion_tokens": 5, "n": 3}, 15),
+        (RESPONSES, {"max_output_tokens": 7}, 7),
+        (CHAT, {}, None),
+        (EMBEDDINGS, {}, 0),
+    ],
+)
+def test_the_tokens_of_a_reply_are_bounded(path: str, options: dict[str, Any], most: int | None) -> None:
+    """Every choice counts; an embedding has none."""
+    assert most_reply_tokens(exchange_of("u", path, {"model": "m", **options}), Price(1, 1)) == most
+
+
+ANSWERS = {
+    "text": _completion(_choice(content="The answer  is\n\n42. ")),
+    "empty": _completion(_choice(content="", finish_reason="length")),
+    "tool calls": _completion(_choice(tool_calls=[CALL, {**CALL, "id": "call_2"}], finish_reason="tool_calls")),
+    "text and a call": _completion(_choice(content="I look.", tool_calls=[CALL])),
+    "refusal": _completion(_choice(refusal="I will not.")),
+    "reasoning": _completion(_choice(content="no", reasoning_content="It differs.\nSo no.")),
+    "choices": _completion(_choice(content="a b"), _choice(1, content="c", finish_reason="length")),
+    "fingerprint": _completion(_choice(content="a"), system_fingerprint="fp", service_tier="default"),
+    "log probabilities": _completion(
+        _choice(content="a") | {"logprobs": {"content": [{"token": "a", "logprob": -0.5}], "refusal": None}}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_the_stream_of_an_answer_adds_up_to_the_answer(answer: dict[str, Any]) -> None:
+    """Whatever is in it: so live and kept streams, and whole replies, say the same."""
+    stream = _Stream(CHAT, Sink(lambda _: None))
+    for event in events_of(CHAT, answer, usage=True):
+        stream.take(event)
+    assert stream.whole
+    assert stream.answer == answer
+    assert record_of(CHAT, stream.answer) == record_of(CHAT, answer)
+
+
+def test_a_stream_of_responses_adds_up_to_the_response() -> None:
+    """It is in the last event."""
+    call = {
+        "type": "function_call",
+        "id": "fc",
+        "call_id": "c",
+        "name": "f",
+        "arguments": "{}",
+        "status": "completed",
+    }
+    text = {"type": "output_text", "text": "a b", "annotations": []}
+    message = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [text]}
+    reasoning = {"type": "reasoning", "id": "r", "summary": []}
+    usage = {"input_tokens": 7, "output_tokens": 3}
+    answer = {
+        "id": "r",
+        "model": "m",
+        "status": "completed",
+        "output": [reasoning, call, message],
+        "usage": usage,
+    }
+    stream, names = _Stream(RESPONSES, Sink(lambda _: None)), []
+    for event in events_of(RESPONSES, answer, usage=False):
+        stream.take(event)
+        names.append(event.name)
+    assert stream.whole
+    assert stream.answer == answer
+    assert names[0] == "response.created"
+    assert names[-1] == "response.completed"
+    assert names.count("response.output_item.done") == 3
+    record = record_of(RESPONSES, answer)
+    assert (record["tokens_in"], record["tokens_out"], record["finish_reason"]) == (7, 3, "stop")
+
+
+def test_servers_that_repeat_what_comes_once_are_understood() -> None:
+    """Id, type and name in each chunk; no index of the choice; an empty list of choices first."""
+    stream = _Stream(CHAT, Sink(lambda _: None))
+
+    def take(**chunk: Any) -> None:
+        stream.take(
+            Event("", json.dumps({"id": "c", "model": "m", "object": "chat.completion.chunk", **chunk}))
+        )
+
+    take(choices=[], prompt_filter_results=[])
+    for arguments in ("", '{"a"', ": 1}"):
+        call = {"index": 0, **CALL, "function": {"name": "f", "arguments": arguments}}
+        take(choices=[{"delta": {"role": "assistant", "tool_calls": [call]}, "finish_reason": None}])
+    take(choices=[{"delta": {}, "finish_reason": "tool_calls"}])
+    assert stream.whole
+    assert stream.answer["choices"][0]["message"]["tool_calls"] == [CALL]
+    assert stream.answer["choices"][0]["message"]["role"] == "assistant"
+
+
+@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize(
+    "data", ["{", "[]", '{"error": {"message": "overloaded"}}', '{"error": "overloaded"}']
+)
+def test_an_event_that_is_none_ends_a_stream(data: str, *, begun: bool) -> None:
+    """It may be asked again only where nothing was passed on."""
+    stream = _Stream(CHAT, Sink(lambda _: None))
+    if begun:
+        stream.take(Event("", json.dumps({"choices": [{"index": 0, "delta": {"content": "a"}}]})))
+    with pytest.raises(BrokenOff if begun else EndedEarly):
+        stream.take(Event("", data))
+    assert not stream.whole
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        (CHAT, []),
+        (CHAT, {}),
+        (CHAT, {"choices": []}),
+        (CHAT, {"choices": [{"message": {}}]}),
+        (CHAT, _completion(_choice(finish_reason="error"))),
+        (RESPONSES, {"output": [], "status": "failed"}),
+        (RESPONSES, {"output": [], "status": "in_progress"}),
+        (EMBEDDINGS, {"data": []}),
+    ],
+)
+def test_what_is_no_whole_answer_is_not_kept(path: str, answer: Any) -> None:
+    """It is asked for again."""
+    with pytest.raises(ValueError, match=r".+"):
+        record_of(path, answer)
+
+
+def test_an_answer_that_no_cassette_could_hold_is_an_error() -> None:
+    """Rather than one that a replay cannot read."""
+    with pytest.raises(TooLarge, match="can be kept"):
+        record_of(EMBEDDINGS, {"data": ["x" * (8 * 2**20)]})

@@ -1,0 +1,470 @@
+"""The gateway as a server: paths, streams, the token, errors; through the real `openai` client and real HTTP."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
+pytest.importorskip("starlette", reason="the extra gateway is not installed")
+
+from starlette.responses import JSONResponse, Response
+
+from pytest_rageval.config import BaseURL, Settings
+from pytest_rageval.errors import InputError
+from pytest_rageval.serving import application
+from pytest_rageval.serving.server import GatewayServer
+from pytest_rageval.session import Session
+from tests.openai_server import OpenAIServer
+
+CURL = shutil.which("curl")
+KEY = "sk-secret-of-the-user"
+HELLO = [{"role": "user", "content": "hello"}]
+TOOLS = [{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}]
+TEXT = "The answer  is\n\n42, of course. "
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[OpenAIServer]:
+    """A running server."""
+    with OpenAIServer() as server:
+        yield server
+
+
+@pytest.fixture
+def upstream(running: OpenAIServer) -> OpenAIServer:
+    """A running server that always says the same."""
+    running.begin(lambda _: TEXT)
+    return running
+
+
+class Served:
+    """A gateway with its session, and clients of it."""
+
+    def __init__(self, session: Session, server: GatewayServer) -> None:
+        self.session = session
+        self.server = server
+        self.client = openai.OpenAI(base_url=server.url, api_key="of the application", max_retries=2)
+
+    def chat(self, messages: Any = HELLO, **parameters: Any) -> Any:
+        """A chat completion."""
+        return self.client.chat.completions.create(model="m1", messages=messages, **parameters)
+
+    def streamed(self, **parameters: Any) -> str:
+        """The text of a stream."""
+        return "".join(
+            part.choices[0].delta.content or ""
+            for part in self.chat(stream=True, **parameters)
+            if part.choices
+        )
+
+
+@pytest.fixture
+def serve(tmp_path: Path, upstream: OpenAIServer) -> Iterator[Callable[..., Served]]:
+    """Starts gateways to the server on one cache folder."""
+    made: list[Served] = []
+
+    def start(**options: Any) -> Served:
+        options = {"cache_dir": tmp_path / "cache", "base_url": BaseURL.parse(upstream.url), **options}
+        session, server = Session(Settings(api_key=KEY, **options)), GatewayServer()
+        server.connect(session.backend)
+        made.append(Served(session, server))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.client.close()
+        each.server.close()
+        each.session.close()
+
+
+def test_a_chat_completion_comes_back_whole_and_is_asked_once(serve, upstream):
+    """Fields that this package itself does not read are kept too; the real server gets the real key."""
+    served = serve()
+    first, second = served.chat(logprobs=True, n=2), served.chat(logprobs=True, n=2)
+    assert first == second
+    assert [choice.message.content for choice in first.choices] == [TEXT, TEXT]
+    assert first.choices[0].logprobs.content[0].logprob == -0.5
+    assert (first.model, first.id, first.usage.total_tokens) == ("m1-2026", "chatcmpl-7", 10)
+    assert upstream.bodies == [{"model": "m1", "messages": HELLO, "logprobs": True, "n": 2}]
+    assert upstream.keys == {f"Bearer {KEY}"}
+    usage = served.session.usage
+    assert (usage.requests, usage.live, usage.cached, usage.tokens_in, usage.tokens_out) == (2, 1, 1, 7, 3)
+
+
+def test_tool_calls_and_images_pass_through(serve, upstream):
+    """Streamed or not, live or kept, the tool call is the same."""
+    served = serve()
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    messages = [{"role": "user", "content": [{"type": "text", "text": "what is it?"}, image]}]
+
+    def streamed(**parameters):
+        with served.client.chat.completions.stream(
+            model="m1", messages=messages, tools=TOOLS, **parameters
+        ) as stream:
+            return stream.get_final_completion()
+
+    live = streamed()
+    whole, kept = served.chat(messages, tools=TOOLS), streamed()
+    assert len(upstream.requests) == 1
+    assert upstream.bodies[0]["messages"] == messages
+    for each in (live, whole, kept):
+        (call,) = each.choices[0].message.tool_calls
+        assert (call.id, call.function.name) == ("call_1", "look_up")
+        assert json.loads(call.function.arguments) == {"q": TEXT}
+        assert each.choices[0].finish_reason == "tool_calls"
+
+
+@pytest.mark.parametrize("first", ["streamed", "unstreamed"])
+def test_a_stream_and_a_whole_reply_are_one_request_with_one_text(serve, upstream, first):
+    """Whichever is asked first."""
+    served = serve()
+    asks = [served.streamed, lambda: served.chat().choices[0].message.content]
+    if first == "unstreamed":
+        asks.reverse()
+    assert {ask() for ask in [*asks, *asks]} == {TEXT}
+    assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize("usage", [True, False])
+def test_a_stream_counts_tokens_where_its_client_asks_for_that(serve, usage):
+    """Live and kept; the gateway itself always counts them."""
+    served = serve()
+    options = {"stream_options": {"include_usage": True}} if usage else {}
+    for _ in range(2):
+        parts = list(served.chat(stream=True, **options))
+        assert [part.usage.total_tokens for part in parts if part.usage] == ([10] if usage else [])
+        assert parts[-2 if usage else -1].choices[0].finish_reason == "stop"
+    assert served.session.usage.tokens_in == 7
+
+
+def test_a_live_stream_is_passed_through_as_it_comes(serve, upstream):
+    """The first chunk is there while the server holds back the others."""
+    upstream.gate = threading.Event()
+    stream = iter(serve().chat(stream=True))
+    assert next(stream).choices[0].delta.role == "assistant"
+    upstream.gate.set()
+    assert "".join(part.choices[0].delta.content or "" for part in stream) == TEXT
+
+
+def test_a_stream_that_breaks_off_is_an_error_and_is_not_kept(serve, upstream):
+    """The client sees the error in its stream; the next request asks anew."""
+    served = serve(max_calls=2)
+    upstream.breaks = 5
+    with pytest.raises(openai.APIError, match="the stream ended early"):
+        served.streamed()
+    upstream.breaks = None
+    assert served.streamed() == TEXT
+    assert len(upstream.requests) == 2
+    # Both count: a stream that broke off may be charged.
+    with pytest.raises(openai.APIStatusError, match="--rageval-max-calls=2 is reached"):
+        served.chat(temperature=0.5)
+
+
+def test_a_stream_that_breaks_off_before_it_begins_is_asked_again(serve, upstream):
+    """Nothing was passed on, so that another attempt repeats nothing."""
+    served = serve()
+    upstream.breaks = 0
+    threading.Timer(0.3, lambda: setattr(upstream, "breaks", None)).start()
+    assert served.streamed() == TEXT
+    assert len(upstream.requests) > 1
+
+
+def test_a_client_that_goes_away_does_not_lose_the_reply(serve, upstream):
+    """What is paid for is kept."""
+    served = serve()
+    upstream.gate = threading.Event()
+    stream = served.chat(stream=True)
+    next(iter(stream))
+    stream.close()
+    upstream.gate.set()
+    deadline = time.monotonic() + 60
+    while served.session.usage.live < 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert served.chat().choices[0].message.content == TEXT
+    assert len(upstream.requests) == 1
+
+
+def test_responses_are_kept_and_streamed(serve, upstream):
+    """Live and kept, the events give the same text."""
+    served = serve()
+
+    def streamed():
+        with served.client.responses.stream(model="m1", input="hello", instructions="be brief") as stream:
+            text = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
+            return text, stream.get_final_response().output_text
+
+    ask = {"model": "m1", "input": "hello", "instructions": "be brief"}
+    assert streamed() == streamed() == (TEXT, TEXT)
+    assert served.client.responses.create(**ask).output_text == TEXT
+    assert [body for _, body in upstream.requests] == [{**ask, "stream": True}]
+    assert (served.session.usage.tokens_in, served.session.usage.tokens_out) == (7, 3)
+
+
+def test_embeddings_are_kept_and_counted(serve, upstream):
+    """Their tokens are those of the input; a remark would be wrong that they have none of their own."""
+    served = serve(tpm=100_000)
+    for _ in range(2):
+        found = served.client.embeddings.create(model="e1", input=["a", "bb"], encoding_format="float")
+        assert [each.embedding for each in found.data] == [[1.0, 0.5], [2.0, 0.5]]
+    assert len(upstream.requests) == 1
+    assert (served.session.usage.tokens_in, served.session.usage.tokens_out) == (5, 0)
+    assert not served.session.usage.remarks
+
+
+def test_models_come_from_the_server_or_else_from_what_is_kept(serve):
+    """A client that looks for its model finds it in CI, too."""
+    live = serve()
+    assert [each.id for each in live.client.models.list()] == ["m1"]
+    live.client.chat.completions.create(model="kept", messages=HELLO)
+    replay = serve(replay=True, model="named")
+    assert [each.id for each in replay.client.models.list()] == ["kept", "named"]
+    gone = serve(retries=0, base_url=BaseURL.parse("http://127.0.0.1:9/v1"))
+    assert [each.id for each in gone.client.models.list()] == ["kept"]
+
+
+def test_an_unknown_path_is_passed_on_and_said(serve, upstream):
+    """With its query, its body and its status, and without the caller's key."""
+    served = serve()
+    found = served.client.post("/images/generations?a=b", cast_to=object, body={"model": "m1"})
+    assert found == {"path": "/v1/images/generations", "query": "a=b", "size": 14}
+    with pytest.raises(openai.NotFoundError, match="no such thing"):
+        served.client.delete("/files/x", cast_to=object)
+    assert all(headers["authorization"] == f"Bearer {KEY}" for headers in upstream.headers)
+    remarks = served.session.usage.remarks
+    assert remarks["POST /images/generations is passed on to the server, and not kept"] == 1
+    assert served.session.usage.live == 2
+    with pytest.raises(openai.APIStatusError, match=r"max-calls=0 is reached"):
+        serve(max_calls=0).client.post("/images/generations", cast_to=object, body={"model": "m1"})
+    with pytest.raises(openai.NotFoundError, match=r"asks nothing"):
+        serve(replay=True).client.post("/images/generations", cast_to=object, body={"model": "m1"})
+
+
+def test_the_key_goes_to_no_other_server(serve, upstream):
+    """Whatever is asked for."""
+    with OpenAIServer() as other:
+        place = other.url.removeprefix("http:").removesuffix("/v1")
+        served = serve()
+        for path in (f"{place}/x", f"//{place}/x", f"/http:{place}/x"):
+            done = httpx2.get(f"{served.server.url}{path}")
+            assert done.status_code < 500
+        assert not other.requests
+    assert len(upstream.requests) == 3
+
+
+def test_a_header_draws_again(serve, upstream):
+    """Equal requests are one request; draws of one prompt are numbered."""
+    served = serve()
+    for sample in ("0", "1", "1", "0"):
+        served.chat(extra_headers={"X-Rageval-Sample": sample})
+    assert len(upstream.requests) == 2
+    with pytest.raises(openai.BadRequestError, match="x-rageval-sample is 'x'"):
+        served.chat(extra_headers={"X-Rageval-Sample": "x"})
+
+
+def test_only_who_has_the_token_is_answered(serve, upstream):
+    """In the URL or as the key; else 401, and nothing is asked. The token is not in what is printed."""
+    served = serve()
+    plain = f"http://127.0.0.1:{served.server.port}/v1"
+    openai.OpenAI(base_url=plain, api_key=served.server.token).chat.completions.create(
+        model="m1", messages=HELLO
+    )
+    for url, key in [(plain, "x"), (plain, KEY), (f"http://127.0.0.1:{served.server.port}/x/v1", "x")]:
+        with pytest.raises(openai.AuthenticationError):
+            openai.OpenAI(base_url=url, api_key=key).chat.completions.create(model="m2", messages=HELLO)
+    # A page in a browser that was led here by a name of its own.
+    with pytest.raises(openai.PermissionDeniedError):
+        served.chat(extra_headers={"Host": "evil.example"})
+    assert len(upstream.requests) == 1
+    assert served.server.token not in repr(served.server)
+
+
+def test_only_loopback_is_bound(serve):
+    """Nobody in the network reaches it."""
+    server = serve().server
+    assert server._socket.getsockname()[0] == "127.0.0.1"
+    others = {each[4][0] for each in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)} - {
+        "127.0.0.1"
+    }
+    for address in others:
+        with socket.socket() as tried:
+            tried.settimeout(1)
+            assert tried.connect_ex((address, server.port)) != 0
+
+
+def test_replies_are_sent_without_delay(serve):
+    """Nagle's algorithm waits 40 ms for the acknowledgement of a reply's head before it sends the body."""
+    served = serve()
+    served.chat()
+    (connection,) = served.server._server.server_state.connections
+    accepted = connection.transport.get_extra_info("socket")
+    assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "code", "words"),
+    [
+        ({"replay": True}, 404, "rageval_missing_reply", "--rageval-replay asks nothing"),
+        ({"max_calls": 0}, 402, "rageval_budget", "--rageval-max-calls=0 is reached"),
+        (
+            {"base_url": BaseURL.parse("http://127.0.0.1:9/v1"), "retries": 0},
+            424,
+            "rageval_unanswered",
+            "No server",
+        ),
+    ],
+)
+def test_an_error_says_why_and_is_not_tried_again(serve, options, status, code, words):
+    """In the form of OpenAI's errors, streamed or not."""
+    served = serve(**options)
+    for stream in (False, True):
+        before = served.session.usage.requests
+        with pytest.raises(openai.APIStatusError, match=words) as caught:
+            served.chat(stream=stream)
+        assert (caught.value.status_code, caught.value.code) == (status, code)
+        assert served.session.usage.requests == before + 1
+
+
+def test_the_servers_own_refusal_reaches_the_client(serve, upstream):
+    """As it is: applications look for its code. No parameter is left out, and our key is not in it."""
+    answer = {
+        "message": f"too long; your key is {KEY}",
+        "code": "context_length_exceeded",
+        "param": "temperature",
+    }
+    upstream.model = lambda _: JSONResponse({"error": answer}, 400)
+    served = serve()
+    for stream in (False, True):
+        with pytest.raises(openai.BadRequestError) as caught:
+            served.chat(temperature=0.1, stream=stream)
+        assert caught.value.code == "context_length_exceeded"
+        assert KEY not in str(caught.value)
+    assert len(upstream.requests) == 2
+
+
+def test_a_server_that_does_not_know_stream_options_is_asked_without(serve, upstream):
+    """The client has not asked for them."""
+
+    def model(_: str) -> str | Response:
+        if "stream_options" in upstream.bodies[-1]:
+            return JSONResponse({"error": {"message": "unknown field stream_options"}}, 400)
+        return TEXT
+
+    upstream.model = model
+    assert serve().streamed() == TEXT
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"messages": []}', b'{"model": 7}', b"\xff"])
+def test_an_unreadable_request_is_refused(serve, upstream, body):
+    """With what is wrong about it."""
+    with pytest.raises(openai.BadRequestError, match="cannot be read"):
+        serve().client.post("/chat/completions", cast_to=object, content=body)
+    assert not upstream.requests
+
+
+def test_a_plan_counts_and_answers_with_placeholders(serve, upstream):
+    """Nothing is asked; a request with a placeholder in it is known to depend on a reply."""
+    served = serve(plan=True)
+    first = served.chat(max_tokens=5).choices[0].message.content
+    served.chat([{"role": "user", "content": f"shorten: {first}"}], max_tokens=5)
+    assert served.streamed(max_tokens=5) == first
+    assert served.client.responses.create(model="m1", input="x", max_output_tokens=5).output_text != first
+    found = served.client.embeddings.create(model="m1", input=["a", "b"], dimensions=3)
+    assert [each.embedding for each in found.data] == [[0.0] * 3] * 2
+    assert not upstream.requests
+    usage = served.session.usage
+    assert (usage.live, usage.cached, usage.dependent, usage.unbounded) == (4, 1, 1, 0)
+
+
+def test_nothing_answers_before_the_session_and_after_it(serve):
+    """With an error that says so, not with a wait for ever."""
+    served = serve()
+    served.server.disconnect()
+    with pytest.raises(openai.APIStatusError, match="The session of this gateway has ended"):
+        served.chat()
+    with GatewayServer() as early, pytest.raises(openai.APIStatusError, match="while a conftest or a plugin"):
+        openai.OpenAI(base_url=early.url, api_key="x").models.list()
+
+
+def test_code_that_blocks_the_event_loop_is_an_error_not_a_deadlock(serve, monkeypatch):
+    """An async generator that calls a sync client waits for the loop that it blocks."""
+    monkeypatch.setattr(application, "BLOCKED_S", 0.2)
+    served = serve()
+
+    async def generate() -> str:
+        return str(served.chat().choices[0].message.content)
+
+    with pytest.raises(openai.APIStatusError, match="In an async function await the async client"):
+        served.session.loop.run(generate())
+    assert served.chat().choices[0].message.content == TEXT
+
+
+def test_a_gateway_does_not_ask_itself(serve, tmp_path):
+    """As with a base URL that was left over."""
+    served = serve()
+    session = Session(Settings(cache_dir=tmp_path, base_url=BaseURL.parse(served.server.url)))
+    served.server.connect(session.backend)
+    with pytest.raises(openai.APIStatusError, match="would ask itself"):
+        served.chat()
+    session.close()
+
+
+def test_the_environment_leads_clients_here_and_is_restored(serve, monkeypatch):
+    """Also past a proxy, and for clients that read an older variable."""
+    monkeypatch.setenv("NO_PROXY", "intranet")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    served, before = serve(), dict(os.environ)
+    with served.server.in_environment():
+        assert os.environ["OPENAI_BASE_URL"] == os.environ["OPENAI_API_BASE"] == served.server.url
+        assert os.environ["NO_PROXY"] == "intranet,127.0.0.1"
+        client = openai.OpenAI()
+        assert client.chat.completions.create(model="m1", messages=HELLO).choices[0].message.content == TEXT
+    assert dict(os.environ) == before
+
+
+def test_many_callers_pay_once(serve, upstream):
+    """At the same time, of two processes' gateways, streamed or not."""
+    upstream.latency_s = 0.1
+    one, other = serve(), serve()
+    asks = [one.streamed, other.streamed, lambda: one.chat().choices[0].message.content] * 5
+    with ThreadPoolExecutor(15) as pool:
+        assert set(pool.map(lambda ask: ask(), asks)) == {TEXT}
+    assert len(upstream.requests) == 1
+
+
+@pytest.mark.skipif(CURL is None, reason="curl is not installed")
+def test_curl_is_answered(serve):
+    """With the key in the header, and with the key in the URL; streamed, too."""
+    served = serve()
+    plain = f"http://127.0.0.1:{served.server.port}/v1"
+    body = json.dumps({"model": "m1", "messages": HELLO, "stream": True})
+    done = subprocess.run(
+        [CURL, "-sN", f"{served.server.url}/chat/completions", "-H", "content-type: application/json", "-d", body],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout.endswith("data: [DONE]\n\n")
+    key = f"Authorization: Bearer {served.server.token}"
+    done = subprocess.run(
+        [CURL, "-s", f"{plain}/models", "-H", key], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert json.loads(done.stdout)["data"][0]["id"] == "m1"
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    """With the extra that brings it."""
+    monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
+    with pytest.raises(InputError, match=r"pip install 'pytest-rageval\[gateway\]'"):
+        GatewayServer()
