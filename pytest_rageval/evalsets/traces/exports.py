@@ -21,7 +21,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
@@ -218,7 +218,8 @@ def _phoenix(record: Mapping[str, Any], place: str) -> Iterator[Part]:
         id=str(_first(context, "span_id") or _first(named, "span_id", "spanId") or place),
         parent=str(_first(named, "parent_id", "parentId", "parent_span_id") or ""),
         kind=KINDS.get(str(named.get("span_kind")).lower(), Kind.OTHER),
-        failed=named.get("status_code") == "ERROR",
+        # OpenTelemetry's own exporter to the console has it within `status`.
+        failed="ERROR" in (named.get("status_code"), _at(named, "status", "status_code")),
         start=_seconds(named.get("start_time")),
         end=_seconds(named.get("end_time")),
     )
@@ -297,7 +298,7 @@ def _with_attributes(span: Span, at: Mapping[str, Any]) -> Iterator[Part]:
         listed = _first_of(
             _at(at, "retrieval", "documents"), _at(at, "gen_ai", "retrieval", "documents"), output
         )
-        span.documents = _documents(listed)
+        span.documents = _with_ids(_documents(listed), output)
     elif span.kind is Kind.RERANKING:
         span.documents = _documents(_at(at, "reranker", "output_documents"))
     yield span
@@ -432,6 +433,22 @@ def _documents(value: Any) -> tuple[Document, ...] | None:
         return None
     documents = [_document(item) for item in items]
     return None if None in documents else tuple(document for document in documents if document is not None)
+
+
+def _with_ids(documents: tuple[Document, ...] | None, output: Any) -> tuple[Document, ...] | None:
+    """The documents with the ids in the output, which instrumentations may leave out of the attributes.
+
+    The output is compared with them: it may hold other documents.
+    """
+    if documents is None or all(each.id is not None for each in documents):
+        return documents
+    others = _documents(output) or ()
+    if [each.text for each in others] != [each.text for each in documents]:
+        return documents
+    return tuple(
+        replace(each, id=other.id if each.id is None else each.id)
+        for each, other in zip(documents, others, strict=True)
+    )
 
 
 def _document(item: Any) -> Document | None:

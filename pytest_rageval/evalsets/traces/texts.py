@@ -2,7 +2,7 @@
 
 Both are a text, JSON in a text, a list of messages, or an object with one of the usual keys. Messages are those of
 OpenAI (`role`, `content`), of the GenAI conventions (`role`, `parts`), of OpenInference (`message.role`,
-`message.content`) and of LangChain (`type`, `content`, also within `kwargs`).
+`message.content`) and of LangChain (`type`, `content`, also within `kwargs` or `data`).
 """
 
 import json
@@ -14,7 +14,7 @@ __all__ = ["Asked", "answer_in", "asked_in", "unpacked"]
 QUESTIONS: Final = ("question", "query", "user_input", "user_question", "input", "prompt", "message", "text")
 ANSWERS: Final = (
     *("answer", "output", "result", "response", "reply", "output_text", "text", "content", "completion"),
-    *("messages", "message", "generations", "choices", "kwargs"),
+    *("messages", "message", "generations", "choices", "kwargs", "data"),
 )
 HISTORY: Final = ("chat_history", "history")
 ROLES: Final = {
@@ -103,7 +103,9 @@ def _messages(value: Any) -> Iterator[Message]:
 def _message(item: Any) -> Message | None:
     if isinstance(item, Mapping):
         name = item["id"][-1] if isinstance(item.get("id"), list) and item["id"] else None
-        inner = next((item[key] for key in ("message", "kwargs") if isinstance(item.get(key), Mapping)), item)
+        inner = next(
+            (item[key] for key in ("message", "kwargs", "data") if isinstance(item.get(key), Mapping)), item
+        )
         role = inner.get("role", inner.get("message.role", inner.get("type", name)))
         content = next(
             (inner[key] for key in ("content", "message.content", "parts", "contents") if inner.get(key)),

@@ -9,6 +9,7 @@ import pytest
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import load, load_records
 from pytest_rageval.evalsets.traces import Recorded, Traces, read_traces
+from pytest_rageval.evalsets.traces.texts import answer_in, asked_in
 from tests.trace_files import ANSWER, EXPORTS, PASSAGES, QUESTION, lines, otlp, phoenix, write_export
 
 
@@ -184,6 +185,86 @@ def test_passages_without_ids_are_counted(tmp_path: Path) -> None:
     traces = read(tmp_path, phoenix(passages=[(None, "The bath.", 0.5)]))
     assert traces.questions[0].record()["retrieved"] == [{"text": "The bath.", "score": 0.5}]
     assert traces.notes == {"retrieved passages without an id: known by their text": 1}
+
+
+@pytest.mark.parametrize(("text", "expected"), [("The bath.", "d7"), ("Another passage.", None)])
+def test_ids_that_only_the_output_has_are_read(text: str, expected: str | None, tmp_path: Path) -> None:
+    """OpenInference's instrumentation of LangChain leaves them out of the attributes."""
+    spans = phoenix(passages=[(None, "The bath.", 0.5)])
+    document = {"id": "d7", "metadata": {}, "page_content": text, "type": "Document"}
+    spans[1]["attributes"]["output.value"] = json.dumps({"documents": [document]})
+    retrieved = only(tmp_path, spans).retrieved
+    assert retrieved is not None
+    assert [(each.id, each.text, each.score) for each in retrieved] == [(expected, "The bath.", 0.5)]
+
+
+def test_the_status_of_the_exporter_to_the_console_is_read(tmp_path: Path) -> None:
+    """OpenTelemetry's own `span.to_json()` has it one level deeper."""
+    chain, *others = phoenix()
+    del chain["status_code"]
+    failed = {**chain, "status": {"status_code": "ERROR"}}
+    assert read(tmp_path, [failed, *others]).notes == {"the trace failed: left out": 1}
+
+
+SAID = (("user", "Hello"), ("assistant", "Hi."), ("user", "When?"))
+KINDS = {"user": "human", "assistant": "ai"}
+CLASSES = {"user": "HumanMessage", "assistant": "AIMessage"}
+MESSAGES = {
+    "openai": [{"role": role, "content": text} for role, text in SAID],
+    "media": [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in SAID],
+    "gen ai": [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in SAID],
+    "openinference": [{"message": {"role": role, "content": text}} for role, text in SAID],
+    "langchain": [{"type": KINDS[role], "content": text, "id": None} for role, text in SAID],
+    "langchain, with data": [{"type": KINDS[role], "data": {"content": text}} for role, text in SAID],
+    "langchain, serialized": [
+        {"lc": 1, "type": "constructor", "id": ["messages", CLASSES[role]], "kwargs": {"content": text}}
+        for role, text in SAID
+    ],
+    "pairs": [[KINDS[role], text] for role, text in SAID],
+}
+
+
+@pytest.mark.parametrize("messages", MESSAGES.values(), ids=MESSAGES)
+def test_a_conversation_is_read_in_every_form(messages: Any) -> None:
+    """The last message of the user is the question; of LangChain's batches of one, the one."""
+    before = ({"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."})
+    for given in (messages, {"messages": messages}, [messages], json.dumps(messages)):
+        assert asked_in(given) == ("When?", before)
+    assert answer_in({"messages": messages}) == "Hi."
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"input": "When?", "chat_history": [["human", "Hello"], ["ai", "Hi."]]}, "When?"),
+        ({"topic": 3, "q": " When? "}, "When?"),
+        ({"a": "When?", "b": "Where?"}, None),
+        ({"input": {"query": "When?"}}, "When?"),
+        ("[not JSON]", "[not JSON]"),
+        ("  ", None),
+        ([], None),
+        (7, None),
+    ],
+)
+def test_a_question_is_found_under_the_usual_keys(given: Any, expected: str | None) -> None:
+    """Or as the only text there is; of several, none is guessed."""
+    assert asked_in(given).question == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"choices": [{"message": {"role": "assistant", "content": "At ten."}}]}, "At ten."),
+        ({"generations": [[{"text": "At ten."}]]}, "At ten."),
+        ({"result": "At ten.", "source_documents": []}, "At ten."),
+        ({"anything": "At ten.", "n": 1}, "At ten."),
+        ({"a": "x", "b": "y"}, None),
+        (None, None),
+    ],
+)
+def test_an_answer_is_found_under_the_usual_keys(given: Any, expected: str | None) -> None:
+    """As models, chains and agents give it."""
+    assert answer_in(given) == expected
 
 
 def hop(number: int, passage: str, parent: str = "t1-0", **changed: Any) -> dict[str, Any]:
