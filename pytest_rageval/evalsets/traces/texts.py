@@ -102,23 +102,20 @@ def _messages(value: Any) -> Iterator[Message]:
 
 def _message(item: Any) -> Message | None:
     if isinstance(item, Mapping):
-        name = item["id"][-1] if isinstance(item.get("id"), list) and item["id"] else None
         inner = next(
             (item[key] for key in ("message", "kwargs", "data") if isinstance(item.get(key), Mapping)), item
         )
-        role = inner.get("role", inner.get("message.role", inner.get("type", name)))
-        content = next(
-            (inner[key] for key in ("content", "message.content", "parts", "contents") if inner.get(key)),
-            None,
-        )
-        if ROLES.get(str(role)) is None and name is not None:
-            role = name
+        names = [each.get(key) for each in (inner, item) for key in ("role", "message.role", "type")]
+        if isinstance(item.get("id"), list):
+            names += item["id"][-1:]  # the path of a class
+        contents = (inner.get(key) for key in ("content", "message.content", "parts", "contents"))
+        content = next((content for content in contents if content), None)
     elif isinstance(item, list) and len(item) == 2:  # noqa: PLR2004 - role and content
-        role, content = item
+        names, content = item[:1], item[1]
     else:
         return None
-    known, text = ROLES.get(str(role)), _content(content)
-    return None if known is None or text is None else {"role": known, "content": text}
+    role, text = next((ROLES[str(name)] for name in names if str(name) in ROLES), None), _content(content)
+    return None if role is None or text is None else {"role": role, "content": text}
 
 
 def _content(content: Any) -> str | None:

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 def written(run: Any) -> Iterator[bytes]:
     """A run and those within it, a line each."""
-    from langsmith.client import _dumps_json  # noqa: PLC0415 - an optional package
+    from langsmith.client import _dumps_json
 
     yield _dumps_json(run.model_dump()) + b"\n"
     for child in run.child_runs:
@@ -24,14 +24,14 @@ def test_the_runs_of_a_chain_are_read(tmp_path: Path) -> None:
     """Question, conversation, passages with their ids, and answer."""
     pytest.importorskip("langsmith")
     pytest.importorskip("langchain_core")
-    from langchain_core.documents import Document  # noqa: PLC0415
-    from langchain_core.language_models import FakeListChatModel  # noqa: PLC0415
-    from langchain_core.messages import AIMessage, HumanMessage  # noqa: PLC0415
-    from langchain_core.output_parsers import StrOutputParser  # noqa: PLC0415
-    from langchain_core.prompts import ChatPromptTemplate  # noqa: PLC0415
-    from langchain_core.retrievers import BaseRetriever  # noqa: PLC0415
-    from langchain_core.runnables import RunnableLambda, RunnablePassthrough  # noqa: PLC0415
-    from langchain_core.tracers.run_collector import RunCollectorCallbackHandler  # noqa: PLC0415
+    from langchain_core.documents import Document
+    from langchain_core.language_models import FakeListChatModel
+    from langchain_core.messages import AIMessage, HumanMessage
+    from langchain_core.output_parsers import StrOutputParser
+    from langchain_core.prompts import ChatPromptTemplate
+    from langchain_core.retrievers import BaseRetriever
+    from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+    from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 
     class Retriever(BaseRetriever):
         """Two passages."""
