@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.files import json_elements, json_records, opened, parse
+from pytest_rageval.evalsets.files import json_elements, json_records, not_utf8, opened, parse
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.formats.table import delimiter_of, rows
 from pytest_rageval.evalsets.traces.texts import Asked, answer_in, asked_in, unpacked
@@ -170,7 +170,11 @@ def _records(path: Path) -> Iterator[tuple[str, Any]]:
     else:
         # One object over several lines.
         with opened(path) as reading:
-            text = reading.stream.read().decode("utf-8-sig", "replace")
+            raw = reading.stream.read()
+        try:
+            text = raw.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise not_utf8(path.name, error) from None
         yield path.name, parse(text, path.name, "Give one JSON document, or one JSON object a line.")
 
 

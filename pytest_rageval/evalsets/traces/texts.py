@@ -23,7 +23,7 @@ ROLES: Final = {
 }
 """The two sides of a conversation, by their names; system prompts and replies of tools belong to the application."""
 DEPTH: Final = 6
-"""Levels of objects within which an answer is looked for."""
+"""Levels of objects within which a text is looked for."""
 
 Message = dict[str, str]
 
@@ -45,7 +45,7 @@ def unpacked(value: Any) -> Any:
         return value
 
 
-def asked_in(value: Any) -> Asked:
+def asked_in(value: Any, depth: int = DEPTH) -> Asked:
     """Find the question in an input: the last message of the user, or the text under a usual key."""
     value = unpacked(value)
     if isinstance(value, str):
@@ -61,7 +61,7 @@ def asked_in(value: Any) -> Asked:
     if found is None:
         within = next((each for each in named if isinstance(each, Mapping | list)), None)
         if within is not None:
-            return asked_in(within)
+            return asked_in(within, depth - 1) if depth else Asked(None)
         texts = [text for each in value.values() if (text := _text(each))]
         found = texts[0] if len(texts) == 1 else None
     history: list[Any] = next((value[name] for name in HISTORY if isinstance(value.get(name), list)), [])

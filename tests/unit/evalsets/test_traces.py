@@ -420,6 +420,20 @@ def test_a_file_that_cannot_be_read_is_named_with_what_was_found(
         read_traces([tmp_path / "spans.jsonl"])
 
 
+def test_an_export_over_several_lines_is_utf8(tmp_path: Path) -> None:
+    """Other bytes would be other passages."""
+    (tmp_path / "trace.json").write_bytes(b'{\n"resourceSpans": "\xff"}')
+    with pytest.raises(InputError, match=r"trace\.json is not UTF-8: byte 0xff"):
+        read_traces([tmp_path / "trace.json"])
+
+
+def test_texts_that_nest_too_deep_are_no_question(tmp_path: Path) -> None:
+    """They end, and exhaust nothing."""
+    deep = '{"input": ' * 300 + "1" + "}" * 300
+    traces = read(tmp_path, [{"id": "a", "input": json.loads(deep), "output": {}}])
+    assert traces.notes == {"without a question: left out": 1}
+
+
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
     """Before anything is read."""
     with pytest.raises(InputError, match="there is no such file"):
