@@ -24,6 +24,7 @@ __all__ = [
     "example_from",
     "field_map_remedy",
     "from_records",
+    "is_export",
     "no_examples_error",
     "same_id_error",
     "write_jsonl",
@@ -40,6 +41,7 @@ GOLD_REMEDY: Final = 'Write {"id": "d1"} for the passage with the id d1, {"text"
 EXPORT_KEYS: Final = frozenset(
     {"resourceSpans", "run_type", "span_kind", "observations", "expectedOutput", "expected_output"}
 )
+EXPORT_PAIRS: Final = ({"input", "output"}, {"inputs", "outputs"})
 EXPORT_REMEDY: Final = (
     "It looks like an export of traces or of a data set (Phoenix, OTLP, Langfuse, LangSmith): "
     "`rageval evalset from-traces FILE --output evalset.jsonl` makes an eval set of it."
@@ -223,7 +225,7 @@ class Check:
         for name in required:
             if name not in value:
                 remedy = f"Add it, or rename the field. {field_map_remedy(name)}"
-                if _is_export(value):
+                if is_export(value):
                     remedy = f"{EXPORT_REMEDY}\n{remedy}"
                 self.fail(f'"{name}" is missing. Found: {_listed(value)}', remedy)
         return value
@@ -303,9 +305,9 @@ class Check:
         return value
 
 
-def _is_export(record: Mapping[Any, Any]) -> bool:
-    """Whether a record has the shape of a trace, or of an item in a data set of a tracing tool."""
-    named = not EXPORT_KEYS.isdisjoint(record) or {"input", "output"} <= record.keys()
+def is_export(record: Mapping[Any, Any]) -> bool:
+    """Return whether a record is like a trace, or like an item in a data set of a tracing tool, by its keys."""
+    named = not EXPORT_KEYS.isdisjoint(record) or any(pair <= record.keys() for pair in EXPORT_PAIRS)
     return named or any(isinstance(record.get(key), Mapping) for key in ("input", "inputs", "attributes"))
 
 

@@ -454,7 +454,7 @@ def way_out(said: str) -> str:
     return rf"(?s){said}.*`rageval evalset from-traces FILE --output evalset\.jsonl` makes an eval set of it"
 
 
-@pytest.mark.parametrize("name", [name for name in EXPORTS if not name.endswith("csv")])
+@pytest.mark.parametrize("name", EXPORTS)
 def test_an_export_given_as_an_eval_set_is_named_with_the_way_out(name: str, tmp_path: Path) -> None:
     """Whatever its shape."""
     with pytest.raises(InputError, match=way_out("")):
@@ -471,6 +471,14 @@ def test_a_data_set_given_as_an_eval_set_is_named_with_the_way_out(
         load(tmp_path / "items.jsonl")
     with pytest.raises(InputError, match=way_out(r'record 1: "question" is missing')):
         load_records([item])
+
+
+@pytest.mark.parametrize("columns", ["id,input,expectedOutput", "id,inputs,outputs"])
+def test_a_table_given_as_an_eval_set_is_named_with_the_way_out(columns: str, tmp_path: Path) -> None:
+    """By its columns."""
+    (tmp_path / "items.csv").write_text(f"{columns}\n1,a,b\n", encoding="utf-8")
+    with pytest.raises(InputError, match=way_out(r"items\.csv has no column question")):
+        load(tmp_path / "items.csv")
 
 
 def test_a_field_map_reads_a_data_set_as_before(tmp_path: Path) -> None:
