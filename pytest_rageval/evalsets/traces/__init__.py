@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_rageval.evalsets.traces.exports import Feedback, Item, Kind, Span, read_export
+from pytest_rageval.evalsets.traces.exports import NOT_ASKED, Feedback, Item, Kind, Span, read_export
 from pytest_rageval.evalsets.traces.texts import Asked
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import Document, Step
@@ -180,7 +180,7 @@ def _of_item(item: Item) -> Recorded:
 
 
 def _of_spans(spans: list[Span], notes: Counter[str]) -> Recorded | None:
-    """The question of one trace; None if it failed."""
+    """The question of one trace; None if it failed, or has several."""
     spans.sort(key=lambda span: span.start)
     by_id = {span.id: span for span in spans}
     roots = [span for span in spans if span.parent not in by_id or span.parent == span.id] or spans[:1]
@@ -191,11 +191,16 @@ def _of_spans(spans: list[Span], notes: Counter[str]) -> Recorded | None:
     if any(span.failed for span in roots if span.kind is not Kind.SEARCH) or (tried and not searches):
         notes["the trace failed: left out"] += 1
         return None
+    outermost = [span for span in roots if span.kind is Kind.OTHER and not span.parent]
+    if len({span.asked.question for span in outermost} - {None}) > 1:
+        # Which search was for which question is not known.
+        notes["several questions in one trace: left out"] += 1
+        return None
     notes["a search failed, another did not: the failed one is left out"] += len(tried) - len(searches)
     reranked = [span for span in outer if span.kind is Kind.RERANKING and not span.failed]
     results = sorted([*searches, *reranked], key=lambda span: span.end or span.start)
     others = [span for span in spans if span.kind is Kind.OTHER]
-    asked = next((span.asked for span in [*others, *searches] if span.asked.question), Asked(None))
+    asked = next((span.asked for span in [*others, *searches] if span.asked.question), NOT_ASKED)
     models = sorted((span for span in spans if span.kind is Kind.MODEL), key=lambda span: span.end)
     answers = [span.answer for span in roots if span.kind in (Kind.OTHER, Kind.MODEL)]
     answers += [span.answer for span in reversed(models)]

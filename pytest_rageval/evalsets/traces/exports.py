@@ -34,7 +34,7 @@ from pytest_rageval.evalsets.formats.table import delimiter_of, rows
 from pytest_rageval.evalsets.traces.texts import Asked, answer_in, asked_in, unpacked
 from pytest_rageval.model import Document, Step
 
-__all__ = ["Feedback", "Item", "Kind", "Span", "read_export"]
+__all__ = ["NOT_ASKED", "Feedback", "Item", "Kind", "Span", "read_export"]
 
 ALLOWED: Final = (
     "Allowed are spans of Phoenix (attributes, context), OTLP JSON (resourceSpans), traces, observations, scores and "

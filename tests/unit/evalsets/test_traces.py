@@ -357,6 +357,16 @@ def test_a_trace_without_a_question_is_left_out_and_counted(tmp_path: Path) -> N
     )
 
 
+def test_several_questions_in_one_trace_are_left_out_and_counted(tmp_path: Path) -> None:
+    """Such as a session in one trace: the last search is not that of the first question."""
+    first, second = phoenix(), phoenix(question="When?")
+    for number, span in enumerate(second):
+        span["context"]["span_id"] = f"second-{number}"
+        span["parent_id"] = span["parent_id"] and "second-0"
+    traces = read(tmp_path, [*first, *second])
+    assert (traces.questions, traces.notes) == ([], {"several questions in one trace: left out": 1})
+
+
 def test_what_has_no_id_is_named_after_its_question(tmp_path: Path) -> None:
     """The same each time, so that baselines find it."""
     item = {"input": {"question": QUESTION}, "output": {"answer": ANSWER}}
