@@ -44,8 +44,8 @@ def start_gateway(config: pytest.Config) -> None:
 
 def _distributes(config: pytest.Config) -> bool:
     """Whether this is xdist's controller, which runs no tests."""
-    if hasattr(config.option, "rageval_gateway"):
-        # A worker receives its options as they were parsed elsewhere.
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # A worker parses the arguments of the controller; its own role is set only after this.
         return False
     options = config.known_args_namespace
     started = getattr(options, "numprocesses", None) or getattr(options, "tx", None)

@@ -163,7 +163,8 @@ def test_a_second_run_asks_nothing_and_a_replay_needs_no_server(application, ups
 
 @pytest.mark.slow
 def test_four_workers_pay_once(application, upstream, monkeypatch):
-    """Each has a gateway of its own; they share the cache, and wait for each other."""
+    """Each has a gateway of its own, which asks the server itself; they share the cache, and wait for each other."""
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     upstream.latency_s = 0.3
     project = application(rageval_gateway="true", rageval_cassette="replies.jsonl")
     project.test("".join(GATE.replace("test_gate", f"test_{number}") for number in range(4)))
@@ -171,10 +172,30 @@ def test_four_workers_pay_once(application, upstream, monkeypatch):
     result.assert_outcomes(passed=4)
     assert len(upstream.requests) == 4
     assert _usage(project)["live"] == 4
+    assert list(_usage(project)["servers"]) == [upstream.url]
+    result = project.run_process("-n", "2", "--rageval-report=out.json")
+    result.assert_outcomes(passed=4)
+    assert _usage(project)["live"] == 0
     upstream.stop()
     monkeypatch.delenv("OPENAI_BASE_URL")
     result = project.run_process("-n", "2", "--rageval-replay", "--rageval-cache-dir=empty")
     result.assert_outcomes(passed=4)
+
+
+@pytest.mark.parametrize(("worker", "starts"), [(None, False), ("gw0", True)])
+def test_each_worker_starts_a_gateway_and_the_controller_none(application, upstream, monkeypatch, worker, starts):
+    """Workers inherit the environment of the controller: it keeps the address of the server."""
+    pytest.importorskip("xdist")
+    project = application(rageval_gateway="true")
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    if worker:
+        # As xdist does, before a worker parses the arguments of the controller.
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", worker)
+    config = project.pytester.parseconfig("-n2")
+    try:
+        assert (os.environ["OPENAI_BASE_URL"] != upstream.url) is starts
+    finally:
+        config._ensure_unconfigure()
 
 
 def test_a_budget_holds_for_the_application(application, upstream):
