@@ -183,7 +183,9 @@ def test_four_workers_pay_once(application, upstream, monkeypatch):
 
 
 @pytest.mark.parametrize(("worker", "starts"), [(None, False), ("gw0", True)])
-def test_each_worker_starts_a_gateway_and_the_controller_none(application, upstream, monkeypatch, worker, starts):
+def test_each_worker_starts_a_gateway_and_the_controller_none(
+    application, upstream, monkeypatch, worker, starts
+):
     """Workers inherit the environment of the controller: it keeps the address of the server."""
     pytest.importorskip("xdist")
     project = application(rageval_gateway="true")
@@ -196,6 +198,20 @@ def test_each_worker_starts_a_gateway_and_the_controller_none(application, upstr
         assert (os.environ["OPENAI_BASE_URL"] != upstream.url) is starts
     finally:
         config._ensure_unconfigure()
+
+
+def test_a_client_that_is_not_led_to_the_gateway_is_remarked_on(application, upstream):
+    """Its replies are neither kept nor counted, and its author believes they are."""
+    own = f'openai.OpenAI(base_url="{upstream.url}", max_retries=0)'
+    project = application(OPENAI.replace("openai.OpenAI(max_retries=0)", own), rageval_gateway="true")
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["4 × answers of rageval_generator, your own function: *nothing came to the gateway*"]
+    )
+    led = application(rageval_gateway="true").run("--rageval-refresh")
+    led.stdout.fnmatch_lines(["4 replies: 0 cached, 4 live, *"])
+    led.stdout.no_fnmatch_line("*your own function*")
 
 
 def test_a_budget_holds_for_the_application(application, upstream):
