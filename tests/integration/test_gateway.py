@@ -164,7 +164,6 @@ def test_a_second_run_asks_nothing_and_a_replay_needs_no_server(application, ups
 @pytest.mark.slow
 def test_four_workers_pay_once(application, upstream, monkeypatch):
     """Each has a gateway of its own, which asks the server itself; they share the cache, and wait for each other."""
-    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     upstream.latency_s = 0.3
     project = application(rageval_gateway="true", rageval_cassette="replies.jsonl")
     project.test("".join(GATE.replace("test_gate", f"test_{number}") for number in range(4)))
@@ -177,27 +176,21 @@ def test_four_workers_pay_once(application, upstream, monkeypatch):
     result.assert_outcomes(passed=4)
     assert _usage(project)["live"] == 0
     upstream.stop()
-    monkeypatch.delenv("OPENAI_BASE_URL")
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name)
     result = project.run_process("-n", "2", "--rageval-replay", "--rageval-cache-dir=empty")
     result.assert_outcomes(passed=4)
 
 
-@pytest.mark.parametrize(("worker", "starts"), [(None, False), ("gw0", True)])
-def test_each_worker_starts_a_gateway_and_the_controller_none(
-    application, upstream, monkeypatch, worker, starts
-):
-    """Workers inherit the environment of the controller: it keeps the address of the server."""
+def test_a_worker_asks_the_real_server(application, upstream):
+    """The controller imports the conftest, too; its own gateway is not what the workers inherit."""
     pytest.importorskip("xdist")
     project = application(rageval_gateway="true")
-    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
-    if worker:
-        # As xdist does, before a worker parses the arguments of the controller.
-        monkeypatch.setenv("PYTEST_XDIST_WORKER", worker)
-    config = project.pytester.parseconfig("-n2")
-    try:
-        assert (os.environ["OPENAI_BASE_URL"] != upstream.url) is starts
-    finally:
-        config._ensure_unconfigure()
+    project.run_process("-n", "1", "--rageval-report=out.json").assert_outcomes(passed=1)
+    assert list(_usage(project)["servers"]) == [upstream.url]
+    project.run("--rageval-report=out.json").assert_outcomes(passed=1)
+    assert (_usage(project)["cached"], _usage(project)["live"]) == (4, 0)
+    assert len(upstream.requests) == 4
 
 
 def test_a_client_that_is_not_led_to_the_gateway_is_remarked_on(application, upstream):
