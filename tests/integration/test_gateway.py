@@ -183,6 +183,7 @@ def test_four_workers_pay_once(application, upstream, monkeypatch):
     result.assert_outcomes(passed=4)
 
 
+@pytest.mark.slow
 def test_a_worker_asks_the_real_server(application, upstream):
     """The controller imports the conftest, too; its own gateway is not what the workers inherit."""
     pytest.importorskip("xdist")
