@@ -277,7 +277,7 @@ class LiveSource:
             bought.billed = True
             try:
                 answer = await route.sender.client.pass_on(exchange, method, content, headers)
-            except Unscored as error:
+            except (RagevalError, Unscored) as error:
                 bought.billed = isinstance(error, Billed)
                 raise
         self.usage.requests += 1

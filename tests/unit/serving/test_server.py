@@ -19,7 +19,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
 pytest.importorskip("starlette", reason="the extra gateway is not installed")
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from pytest_rageval.config import BaseURL, Settings
 from pytest_rageval.errors import InputError
@@ -32,6 +32,7 @@ CURL = shutil.which("curl")
 KEY = "sk-secret-of-the-user"
 HELLO = [{"role": "user", "content": "hello"}]
 TOOLS = [{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}]
+COMPLETION = {"choices": [{"message": {"content": "yes"}, "finish_reason": None}]}
 TEXT = "The answer  is\n\n42, of course. "
 
 
@@ -181,6 +182,39 @@ def test_a_stream_that_breaks_off_before_it_begins_is_asked_again(serve, upstrea
     assert len(upstream.requests) > 1
 
 
+def test_an_error_in_a_stream_shows_no_key(serve, upstream):
+    """Also where a part of the reply has come: servers repeat what they refuse."""
+    served = serve()
+    chunk = {"choices": [{"index": 0, "delta": {"content": "The"}, "finish_reason": None}]}
+    events = (chunk, {"error": {"message": f"no quota for {KEY}"}})
+    upstream.model = lambda _: StreamingResponse(
+        iter([f"data: {json.dumps(event)}\n\n" for event in events]), media_type="text/event-stream"
+    )
+    with pytest.raises(openai.APIError, match=r"no quota for \*\*\*"):
+        served.streamed()
+
+
+def test_a_whole_reply_to_a_stream_that_breaks_off_is_asked_again(serve, upstream):
+    """Some servers answer a request for a stream with one reply."""
+    served = serve()
+    replies = iter(["{", json.dumps(COMPLETION)])
+
+    def reply(_: str) -> Response:
+        length = {"content-length": str(len(json.dumps(COMPLETION)))}
+        return StreamingResponse(iter([next(replies)]), headers=length, media_type="application/json")
+
+    upstream.model = reply
+    assert served.streamed() == "yes"
+
+
+def test_a_reply_without_a_reason_to_finish_is_whole(serve, upstream):
+    """Some servers send null; asked again, it would be paid for again."""
+    served = serve()
+    upstream.model = lambda _: JSONResponse(COMPLETION)
+    assert served.chat().choices[0].message.content == "yes"
+    assert len(upstream.requests) == 1
+
+
 def test_a_client_that_goes_away_does_not_lose_the_reply(serve, upstream):
     """What is paid for is kept."""
     served = serve()
@@ -250,6 +284,36 @@ def test_an_unknown_path_is_passed_on_and_said(serve, upstream):
         serve(max_calls=0).client.post("/images/generations", cast_to=object, body={"model": "m1"})
     with pytest.raises(openai.NotFoundError, match=r"asks nothing"):
         serve(replay=True).client.post("/images/generations", cast_to=object, body={"model": "m1"})
+
+
+def test_a_query_is_passed_on_as_it_is(serve):
+    """Also a parameter that is in it twice."""
+    query = "include%5B%5D=a&include%5B%5D=b&after=x%26y"
+    assert serve().client.get(f"/files?{query}", cast_to=object)["query"] == query
+
+
+def test_what_is_never_sent_is_not_counted(serve, upstream):
+    """Here there is no key to send it with."""
+    served = serve(max_calls=1, tables={"generator": {"key_command": ("false",), "api_key": None}})
+    for _ in range(2):
+        with pytest.raises(openai.APIStatusError, match="api_key_command"):
+            served.client.post("/images/generations", cast_to=object, body={"model": "m1"})
+    assert not upstream.requests
+
+
+def test_a_new_key_is_fetched_for_what_is_passed_on(serve, upstream, tmp_path):
+    """As for what is kept."""
+    keys = tmp_path / "keys"
+    keys.write_text("expired-key\n")
+    served = serve(tables={"generator": {"key_command": ("cat", str(keys)), "api_key": None}})
+    upstream.accepted = "Bearer expired-key"
+    assert served.client.get("/files", cast_to=object)["path"] == "/v1/files"
+    keys.write_text("another-key\n")
+    upstream.accepted = "Bearer another-key"
+    assert served.client.get("/files", cast_to=object)["path"] == "/v1/files"
+    upstream.accepted = "Bearer no-key"
+    with pytest.raises(openai.AuthenticationError, match="a wrong key"):
+        served.client.get("/files", cast_to=object)
 
 
 def test_the_key_goes_to_no_other_server(serve, upstream):
