@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from pytest_rageval.config import LENGTHS
 from pytest_rageval.errors import BudgetError, StoreError
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.store import Database
@@ -237,9 +238,6 @@ def most_tokens_out(parameters: Mapping[str, Any], price: Price | None) -> int |
     choices = parameters.get("n")
     return most * choices if most is not None and isinstance(choices, int) and choices > 1 else most
 
-
-LENGTHS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-"""Parameters that limit the tokens of a reply."""
 
 PIECE: Final = re.compile(
     r"[A-Z]?[a-z]{1,7}"  # a short word or a part of a long one; the space before it is in its token
