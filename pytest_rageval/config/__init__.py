@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.config.base_url import BaseURL, is_secret_name, public_url
 from pytest_rageval.config.models import (
     KEY_SOURCES,
     LENGTHS,
@@ -32,15 +31,12 @@ __all__ = [
     "OPTIONS",
     "REFUSED",
     "Api",
-    "BaseURL",
     "ModelSettings",
     "Option",
     "Role",
     "ServerSettings",
     "Settings",
     "combined",
-    "is_secret_name",
-    "public_url",
     "resolve",
 ]
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, get_args
 
-from pytest_rageval.config.base_url import BaseURL
 from pytest_rageval.errors import InputError, did_you_mean
-from pytest_rageval.secret import Secret
+from pytest_rageval.secret import BaseURL, Secret
 
 __all__ = [
     "AMOUNT",

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from pytest_rageval.config.base_url import BaseURL
 from pytest_rageval.config.models import AMOUNT, COUNT, POSITIVE, RATE, SECONDS, number, parse_parameters
 from pytest_rageval.config.settings import Settings
+from pytest_rageval.secret import BaseURL
 
 __all__ = ["OPTIONS", "Option"]
 

@@ -7,9 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pytest_rageval.config.base_url import BaseURL
 from pytest_rageval.config.models import ModelSettings, Role, ServerSettings
-from pytest_rageval.secret import Secret
+from pytest_rageval.secret import BaseURL, Secret
 
 __all__ = ["EMBEDDED", "JUDGE_KEY", "PACE", "Settings"]
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 from urllib.parse import urljoin
 
-from pytest_rageval.config import Api, Role, public_url
+from pytest_rageval.config import Api, Role
 from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
 from pytest_rageval.llm import completions, responses
 from pytest_rageval.llm.exchange import Answer, EndedEarly, Exchange, record_of, send_exchange, send_raw
 from pytest_rageval.llm.messages import MOST_TEXT, Billed, Reply, Request, TooLarge, well_formed
 from pytest_rageval.llm.rate_limits import retry_after, until_reset
 from pytest_rageval.plural import counted
-from pytest_rageval.secret import Credentials
+from pytest_rageval.secret import Credentials, public_url
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI

@@ -14,13 +14,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.config import Api, Role, is_secret_name, public_url
+from pytest_rageval.config import Api, Role
 from pytest_rageval.errors import CallableError, RagevalError, ServerError, Unscored, summary_line
 from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.client import Client, RetryableError, known_first, refusal_in
 from pytest_rageval.llm.messages import Reply, Request, well_formed
 from pytest_rageval.llm.servers import NO_LIMITS, Pace
-from pytest_rageval.secret import Credentials, Secret
+from pytest_rageval.secret import Credentials, Secret, is_secret_name, public_url
 from pytest_rageval.user_code import accepts, is_async
 
 __all__ = ["OwnClient", "OwnFunction", "OwnServer", "own_functions"]

@@ -13,7 +13,6 @@ import pytest
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError, Unscored, places
-from pytest_rageval.plugin.gateway import GATEWAY
 from pytest_rageval.plugin.progress import EvaluationProgress, Work
 from pytest_rageval.plugin.terminal import (
     cut_traceback,
@@ -37,9 +36,12 @@ if TYPE_CHECKING:
     from pytest_rageval.session import Session
     from pytest_rageval.session.evaluated_test import EvaluatedTest
 
-__all__ = ["MARKERS", "GatePlugin", "PlanningPlugin", "checked_prompts", "or_failure"]
+__all__ = ["GATEWAY", "MARKERS", "GatePlugin", "PlanningPlugin", "checked_prompts", "or_failure"]
 
 T = TypeVar("T")
+
+GATEWAY: "pytest.StashKey[GatewayServer]" = pytest.StashKey()
+"""The gateway that was started with the process."""
 
 MARKERS: Final = ("rageval_threshold", "rageval_calibration")
 """Markers whose tests are evaluated at setup; the body of such a test may be empty."""

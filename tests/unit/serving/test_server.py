@@ -21,8 +21,9 @@ pytest.importorskip("starlette", reason="the extra gateway is not installed")
 
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from pytest_rageval.config import BaseURL, Settings
+from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError
+from pytest_rageval.secret import BaseURL
 from pytest_rageval.serving import application
 from pytest_rageval.serving.server import GatewayServer
 from pytest_rageval.session import Session
