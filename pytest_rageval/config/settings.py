@@ -90,6 +90,10 @@ class Settings:
             if isinstance(url := getattr(self, name), str):
                 object.__setattr__(self, name, BaseURL.parse(url))
 
+    def of(self, role: Role) -> ModelSettings:
+        """The model of this role, with its server."""
+        return self.generator if role == "generator" else self.judge
+
     @cached_property
     def generator(self) -> ModelSettings:
         """The model that answers, with its server."""

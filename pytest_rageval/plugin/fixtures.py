@@ -101,9 +101,9 @@ def rageval_llm(pytestconfig: pytest.Config, rageval_client: object) -> "LLM":
 
 
 @pytest.fixture(scope="session")
-def rageval_gateway(pytestconfig: pytest.Config) -> "GatewayServer":
+def rageval_gateway(pytestconfig: pytest.Config, rageval_client: object) -> "GatewayServer":
     """An OpenAI-compatible server for model calls inside your application: url, token, variables()."""
-    return GatePlugin.of(pytestconfig).gateway
+    return GatePlugin.of(pytestconfig).gateway_to(rageval_client)
 
 
 @pytest.fixture(scope="session")

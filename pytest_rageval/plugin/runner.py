@@ -97,15 +97,18 @@ class GatePlugin:
             )
         return self._session
 
-    @property
-    def gateway(self) -> "GatewayServer":
-        """The server for the model calls of the application, started at the first use."""
+    def gateway_to(self, client: object) -> "GatewayServer":
+        """The server for the model calls of the application, started at the first use: it asks this client.
+
+        One that was started with the process asks the server of the options: to that one the environment leads the
+        user's client, too.
+        """
         if self._gateway is None:
             from pytest_rageval.serving.server import GatewayServer  # noqa: PLC0415 - few runs have one
 
             self._gateway = or_failure(GatewayServer)
             self.config.add_cleanup(self._gateway.close)
-            self._gateway.connect(self.session.backend)
+            self._gateway.connect(lambda: self.session.backend(client))
         return self._gateway
 
     @cached_property

@@ -232,7 +232,8 @@ async def _kept_models(backend: Backend) -> list[str]:
     found = {
         summary["model"]
         for summary in summaries
-        if summary.get("model") and "://" in summary.get("base_url", "")
+        if summary.get("model")
+        and ("://" in summary.get("base_url", "") or summary["base_url"] == backend.server.base_url)
     }
     return sorted(found | set(backend.models))
 

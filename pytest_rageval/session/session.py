@@ -98,13 +98,17 @@ class Session:
 
         return LLM(self.gateway, self.loop, self.models.generating)
 
-    def backend(self) -> "Backend":
-        """What answers the model calls of the application under test."""
+    def backend(self, client: object = None) -> "Backend":
+        """What answers the model calls of the application under test: the user's client, or the options' server.
+
+        Raises:
+            CallableError: it cannot be a client.
+        """
         from pytest_rageval.serving.application import Backend  # noqa: PLC0415 - see gateway
 
         settings = self.settings
         names = {settings.generator.model, settings.llm_judge} - {None, EMBEDDED}
-        server = self.models.server_of(settings.generator)
+        server = self.models_of(client).server("generator")
         return Backend(self.gateway, server, self.loop, tuple(filter(None, names)))
 
     def models_of(self, client: object) -> Models:

@@ -77,10 +77,10 @@ def serve(tmp_path: Path, upstream: OpenAIServer) -> Iterator[Callable[..., Serv
     """Starts gateways to the server on one cache folder."""
     made: list[Served] = []
 
-    def start(**options: Any) -> Served:
+    def start(*, own: Any = None, **options: Any) -> Served:
         options = {"cache_dir": tmp_path / "cache", "base_url": BaseURL.parse(upstream.url), **options}
         session, server = Session(Settings(api_key=KEY, **options)), GatewayServer()
-        server.connect(session.backend)
+        server.connect(lambda: session.backend(own))
         made.append(Served(session, server))
         return made[-1]
 
@@ -315,6 +315,32 @@ def test_a_new_key_is_fetched_for_what_is_passed_on(serve, upstream, tmp_path):
     upstream.accepted = "Bearer no-key"
     with pytest.raises(openai.AuthenticationError, match="a wrong key"):
         served.client.get("/files", cast_to=object)
+
+
+async def _own_client(model: str, messages: list[Any], **parameters: Any) -> dict[str, Any]:
+    said = f"{messages[-1]['content']} to you, {sorted(parameters)}"
+    return {"model": model, "choices": [{"message": {"content": said}, "finish_reason": "stop"}]}
+
+
+def test_a_client_of_the_users_own_is_asked(serve, upstream):
+    """For chat completions, also as a stream; what else there is needs a server."""
+    served = serve(own=_own_client)
+    text = "hello to you, ['temperature']"
+    assert served.chat(temperature=0.5).choices[0].message.content == text
+    assert served.streamed(temperature=0.5) == text
+    assert served.session.usage.live == 1
+    assert [model.id for model in served.client.models.list()] == ["m1"]
+    asks = (
+        lambda: served.client.embeddings.create(model="m1", input=["a"]),
+        lambda: served.client.responses.create(model="m1", input="a"),
+        lambda: served.client.get("/files", cast_to=object),
+    )
+    for ask in asks:
+        with pytest.raises(
+            openai.APIStatusError, match=r"rageval_client \(.*_own_client\) .* chat completions only"
+        ):
+            ask()
+    assert not upstream.requests
 
 
 def test_the_key_goes_to_no_other_server(serve, upstream):
