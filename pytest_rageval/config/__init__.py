@@ -30,6 +30,7 @@ __all__ = [
     "LENGTHS",
     "OPTIONS",
     "REFUSED",
+    "ROLES",
     "Api",
     "ModelSettings",
     "Option",

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.config import Api, Role
+from pytest_rageval.config import ROLES, Api, Role
 from pytest_rageval.errors import CallableError, RagevalError, ServerError, Unscored, summary_line
 from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.client import Client, RetryableError, known_first, refusal_in
@@ -26,7 +26,6 @@ from pytest_rageval.user_code import accepts, is_async
 
 __all__ = ["OwnClient", "OwnFunction", "OwnServer", "own_functions"]
 
-ROLES: Final[tuple[Role, ...]] = ("generator", "judge")
 CALLED: Final = "(model, messages, **parameters)"
 
 COMPLETION: Final = ("model", "choices", "usage")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import pytest
 
-from pytest_rageval.config import Settings
+from pytest_rageval.config import ROLES, Settings
 from pytest_rageval.errors import RagevalError, Unscored, places
 from pytest_rageval.plugin.progress import EvaluationProgress, Work
 from pytest_rageval.plugin.terminal import (
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pytest_rageval.serving.server import GatewayServer
     from pytest_rageval.session import Session
     from pytest_rageval.session.evaluated_test import EvaluatedTest
+    from pytest_rageval.session.models import Models
 
 __all__ = ["GATEWAY", "MARKERS", "GatePlugin", "PlanningPlugin", "checked_prompts", "or_failure"]
 
@@ -110,6 +111,14 @@ class GatePlugin:
             self.config.add_cleanup(self._gateway.close)
             self._gateway.connect(lambda: self.session.backend(client))
         return self._gateway
+
+    def models_of(self, client: object) -> "Models":
+        """The models that the user's client asks, which the environment may have led to the process's own gateway."""
+        models = or_failure(lambda: self.session.models_of(client))
+        gateway = self._gateway
+        if client is not None and gateway is not None:
+            or_failure(lambda: gateway.refuse_itself(*map(models.server, ROLES)))
+        return models
 
     @cached_property
     def registry(self) -> "Registry":

@@ -94,9 +94,7 @@ class Session:
     @cached_property
     def llm(self) -> "LLM":
         """The model in force, for the user's own code."""
-        from pytest_rageval.llm.api import LLM  # noqa: PLC0415 - see gateway
-
-        return LLM(self.gateway, self.loop, self.models.generating)
+        return self.llm_of(self.models)
 
     def backend(self, client: object = None) -> "Backend":
         """What answers the model calls of the application under test: the user's client, or the options' server.
@@ -126,12 +124,11 @@ class Session:
         self._own_models.append((client, models))
         return models
 
-    def llm_of(self, client: object) -> "LLM":
-        """The model that the user's client asks, for the user's own code; `llm` where it is None."""
+    def llm_of(self, models: Models) -> "LLM":
+        """The one of these models that generates, for the user's own code."""
         from pytest_rageval.llm.api import LLM  # noqa: PLC0415 - see gateway
 
-        models = self.models_of(client)
-        return self.llm if models is self.models else LLM(self.gateway, self.loop, models.generating)
+        return LLM(self.gateway, self.loop, models.generating)
 
     @property
     def encoder(self) -> "CachedEncoder":

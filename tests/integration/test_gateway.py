@@ -239,6 +239,18 @@ def test_the_environment_is_restored_after_a_run(application, upstream):
     assert len(upstream.requests) == 4
 
 
+def test_a_client_of_the_users_own_does_not_ask_the_gateway(application, upstream):
+    """Its replies would be kept under an address that is new in each run."""
+    code = "import openai\n\n@pytest.fixture(scope='session')\ndef rageval_client():\n"
+    project = application(
+        f"{code}    return openai.AsyncOpenAI().chat.completions.create\n", rageval_gateway="true"
+    )
+    result = project.run("--rageval-model=m1")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*The gateway would ask itself*", "*base_url of your client*"])
+    assert not upstream.requests
+
+
 @pytest.mark.slow
 def test_a_call_before_the_session_is_an_error(application, upstream):
     """It cannot be counted yet; it does not wait for ever."""
