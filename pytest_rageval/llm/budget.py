@@ -320,8 +320,8 @@ def count_tokens(text: str) -> int:
 def prompt_tokens(messages: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any] | None = None) -> int:
     """Estimate the tokens of a whole prompt: contents by `count_tokens`, and their framing; 0 without messages.
 
-    Of a content in parts those with a "text" count; images and tool calls do not. Tools and the schema of a response
-    are read by the model, too.
+    Of a content in parts those with a "text" and tokens count; images and tool calls do not. Tools and the schema of
+    a response are read by the model, too.
     """
     if not messages:
         return 0
@@ -340,7 +340,7 @@ def _content(content: Any) -> int:
     if not isinstance(content, Sequence):
         return 0
     texts = (part.get("text") if isinstance(part, Mapping) else part for part in content)
-    return sum(count_tokens(text) for text in texts if isinstance(text, str))
+    return sum(count_tokens(text) if isinstance(text, str) else isinstance(text, int) for text in texts)
 
 
 def _made(calls: int) -> str:

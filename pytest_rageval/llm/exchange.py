@@ -29,6 +29,7 @@ __all__ = [
     "Exchange",
     "Sink",
     "exchange_of",
+    "is_tokens",
     "record_of",
     "send_exchange",
     "send_raw",
@@ -39,7 +40,9 @@ RESPONSES: Final = responses.PATH
 EMBEDDINGS: Final = "/embeddings"
 
 PROMPTS: Final = ("messages", "input", "instructions")  # fields of a body that hold what a model reads
-MOST_BODY: Final = 7 * 2**20  # characters; written in a cassette's line it may be twice as long
+MOST_BODY: Final = (
+    14 * 2**20
+)  # characters, as written in a cassette's line, which has room for the prompt too
 ENDED: Final = ("response.completed", "response.incomplete")  # events with a whole response
 
 
@@ -135,9 +138,17 @@ def _messages(body: Mapping[str, Any]) -> tuple[Message, ...]:
     found: list[Any] = []
     for name in PROMPTS:
         value = body.get(name)
-        found += value if isinstance(value, list) else [] if value is None else [value]
-    messages = ({"role": "user", "content": item} if isinstance(item, str) else item for item in found)
+        found += value if isinstance(value, list) and not is_tokens(value) else [value]
+    messages = (
+        {"role": "user", "content": item} if isinstance(item, str) or is_tokens(item) else item
+        for item in found
+    )
     return tuple(message for message in messages if isinstance(message, Mapping))
+
+
+def is_tokens(value: object) -> bool:
+    """Whether it is a text to embed that comes as its tokens."""
+    return isinstance(value, list) and bool(value) and isinstance(value[0], int)
 
 
 def record_of(path: str, answer: Any) -> dict[str, Any]:
@@ -147,10 +158,11 @@ def record_of(path: str, answer: Any) -> dict[str, Any]:
     else:
         found = _completion(answer) if path == CHAT else _embeddings(answer)
     text = json.dumps(answer, separators=(",", ":"), sort_keys=True)
-    if len(text) > MOST_BODY:
+    written = len(json.dumps(text))
+    if written > MOST_BODY:
         raise TooLarge(
-            f"the answer has {len(text):,} characters, and at most {MOST_BODY:,} can be kept: ask for less at once, "
-            "such as fewer texts to embed"
+            f"the answer takes {written:,} characters in a cassette, and at most {MOST_BODY:,} can be kept: ask for "
+            "less at once, such as fewer texts to embed"
         )
     kept = ("model", "finish_reason", "tokens_in", "tokens_out")
     return {"text": text, **{name: found[name] for name in kept}}

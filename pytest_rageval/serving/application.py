@@ -126,7 +126,7 @@ class Application:
         if body.get("background"):
             return await self._pass_on(backend, request, path)
         base_url, sample = backend.server.base_url, _sample(request.headers.get(SAMPLE, "0"))
-        if body.get("stream"):
+        if body.get("stream") and path != EMBEDDINGS:
             options = body.get("stream_options")
             usage = isinstance(options, Mapping) and bool(options.get("include_usage"))
             events: asyncio.Queue[Event] = asyncio.Queue()
@@ -186,7 +186,7 @@ class Application:
         return _json(json.dumps({"object": "list", "data": data}))
 
     async def _pass_on(self, backend: Backend, request: "Request", path: str) -> "Response":
-        """Pass on what is not kept, and remark on it."""
+        """Pass on what is not kept."""
         if request.method not in VERBS:
             return _error(405, f"{request.method} is not passed on.", "rageval_no_such_path")
         content = await request.body()
@@ -198,12 +198,8 @@ class Application:
         model = str(fields.get("model") or "")
         exchange = Exchange(backend.server.base_url, model, (), fields, path=f"{path}{query}")
         headers = {name: request.headers[name] for name in PASSED if name in request.headers}
-        gateway = backend.gateway
-        answer = await _answered(
-            backend, gateway.pass_on(backend.server, exchange, request.method, content, headers)
-        )
-        gateway.usage.remarks[f"{request.method} {path} is passed on to the server, and not kept"] += 1
-        return _raw(answer)
+        passing = backend.gateway.pass_on(backend.server, exchange, request.method, content, headers)
+        return _raw(await _answered(backend, passing))
 
 
 BROKEN: Final = {"type": "rageval", "param": None, "code": "rageval_stream_broken"}
@@ -233,7 +229,7 @@ async def _kept_models(backend: Backend) -> list[str]:
         summary["model"]
         for summary in summaries
         if summary.get("model")
-        and ("://" in summary.get("base_url", "") or summary["base_url"] == backend.server.base_url)
+        and ("://" in (place := summary.get("base_url", "")) or place == backend.server.base_url)
     }
     return sorted(found | set(backend.models))
 

@@ -18,6 +18,7 @@ __all__ = ["GatewayServer"]
 LOOPBACK: Final = "127.0.0.1"
 BACKLOG: Final = 1024
 STOP_S: Final = 5.0
+KEEP_ALIVE_S: Final = 300
 PURPOSE: Final = "The gateway"
 TOKEN_BYTES: Final = 24
 
@@ -58,6 +59,8 @@ class GatewayServer:
             ws="none",
             interface="asgi3",
             server_header=False,
+            # Longer than clients keep an idle connection, which would be closed while they send.
+            timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=1,
         )
         self._server: Any = uvicorn.Server(config)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.llm.budget import most_reply_tokens
+from pytest_rageval.llm.budget import most_reply_tokens, prompt_tokens
 from pytest_rageval.llm.exchange import (
     CHAT,
     EMBEDDINGS,
@@ -212,6 +212,15 @@ def test_what_is_no_whole_answer_is_not_kept(path: str, answer: Any) -> None:
 
 
 def test_an_answer_that_no_cassette_could_hold_is_an_error() -> None:
-    """Rather than one that a replay cannot read."""
-    with pytest.raises(TooLarge, match="can be kept"):
-        record_of(EMBEDDINGS, {"data": ["x" * (8 * 2**20)]})
+    """Rather than one that a replay cannot read; in base64, a thousand embeddings are 8 MB."""
+    assert record_of(EMBEDDINGS, {"data": ["x" * (9 * 2**20)]})
+    for text in ("x" * (15 * 2**20), '"' * (5 * 2**20)):
+        with pytest.raises(TooLarge, match="fewer texts to embed"):
+            record_of(EMBEDDINGS, {"data": [text]})
+
+
+@pytest.mark.parametrize(("given", "tokens"), [([7] * 30, 30), ([[7] * 30, [8] * 20], 50)])
+def test_texts_that_come_as_tokens_are_counted(given: Any, tokens: int) -> None:
+    """LangChain sends texts to embed so; a budget and a plan must not take them for nothing."""
+    messages = exchange_of("u", EMBEDDINGS, {"model": "m", "input": given}).messages
+    assert tokens <= prompt_tokens(messages) <= tokens + 20
