@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from pytest_rageval.embeddings.encoder import CachedEncoder, SentenceEncoder
     from pytest_rageval.errors import RagevalError, Unscored
     from pytest_rageval.evalsets.loading import load
-    from pytest_rageval.model import Document, EvalSet, Example, Gold, Ranking
+    from pytest_rageval.model import Document, EvalSet, Example, Gold, Ranking, Retrieval, Step
     from pytest_rageval.plugin.rageval_fixture import Rageval
     from pytest_rageval.retrievers.bm25 import BM25Retriever
     from pytest_rageval.retrievers.dense import DenseRetriever, PooledRetriever
@@ -36,8 +36,10 @@ __all__ = [
     "Rageval",
     "RagevalError",
     "Ranking",
+    "Retrieval",
     "Score",
     "SentenceEncoder",
+    "Step",
     "TrecRun",
     "Unscored",
     "load",
@@ -50,7 +52,7 @@ _HOMES = {
         ("embeddings.encoder", "CachedEncoder SentenceEncoder"),
         ("errors", "RagevalError Unscored"),
         ("evalsets.loading", "load"),
-        ("model", "Document EvalSet Example Gold Ranking"),
+        ("model", "Document EvalSet Example Gold Ranking Retrieval Step"),
         ("plugin.rageval_fixture", "Rageval"),
         ("retrievers.bm25", "BM25Retriever"),
         ("retrievers.dense", "DenseRetriever PooledRetriever"),

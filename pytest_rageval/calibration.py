@@ -196,11 +196,11 @@ class Calibration:
         # numpy takes 0.2 s, which a calibration alone does not need.
         from pytest_rageval.stats.prediction_powered import prediction_powered_mean  # noqa: PLC0415
 
-        labelled = {(item.example.question, item.prediction) for item in self.labels.answers}
+        labelled = {(item.example.asked, item.prediction) for item in self.labels.answers}
         unlabelled = [
             each.value
             for each in score.outcomes
-            if each.value is not None and (each.example.question, each.evidence.answer) not in labelled
+            if each.value is not None and (each.example.asked, each.evidence.answer) not in labelled
         ]
         human, judge = [one.human for one in self.compared], [one.raw for one in self.compared]
         return prediction_powered_mean(human, judge, unlabelled)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, cast
 
 from pytest_rageval.config import combined
+from pytest_rageval.conversation import conversation_text, history_of
 from pytest_rageval.errors import CallableError, ContextOverflow, Unscored
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.fingerprint import digest
@@ -41,6 +42,8 @@ ONE_LINE: Final = r'root ::= [^\n] [^\n]* "\n"*'
 
 class Generator(Protocol):
     """Answers questions from none, one or more passages; `sample` is 0, 1, 2 … for repeated draws of the same prompt.
+
+    A question with messages before it is a `Question`.
 
     Each method raises Unscored where there is no answer.
     """
@@ -133,7 +136,8 @@ class _ModelGenerator(_ByMethod):
             sample=sample,
             parts={
                 "instructions of the generator": prompt("", []),
-                "question": question,
+                "question": str(question),
+                **({"conversation": conversation_text(history)} if (history := history_of(question)) else {}),
                 **{f"passage {n}": text for n, text in enumerate(texts, 1)},
             },
         )
@@ -205,7 +209,8 @@ class CallableGenerator(_ByMethod):
 
     Without `cite` or `explain`, `generate` answers, and its own prompt decides whether it cites and how long it is. A
     function with a parameter `sample` receives the number of the draw; any other is called again for each draw. One
-    that raises, or returns something other than text, is a QueryError.
+    with a parameter `history` receives the messages before the question. One that raises, or returns something other
+    than text, is a QueryError.
 
     Args:
         methods: by name; "generate" is among them.

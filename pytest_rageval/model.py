@@ -1,13 +1,29 @@
 """The data of the package: documents, gold passages, examples, eval sets, rankings."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import astuple, dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, overload
+from typing import Any, Final, NamedTuple, overload
 
+from pytest_rageval.conversation import Message, Question
 from pytest_rageval.fingerprint import digest, digest_of_all
 
-__all__ = ["Document", "EvalSet", "Example", "Gold", "Ranking", "Span", "excerpt"]
+__all__ = [
+    "CONTEXT",
+    "Document",
+    "EvalSet",
+    "Example",
+    "Gold",
+    "Ranking",
+    "Retrieval",
+    "Span",
+    "Step",
+    "excerpt",
+]
+
+CONTEXT: Final = ("history", "filters", "metadata")
+"""The fields of an example that a retriever receives beside the question."""
 
 
 class Span(NamedTuple):
@@ -69,6 +85,7 @@ class Gold:
         text: its text. LLM-retEval shows it to the generator.
         source: the file of the span; `start` and `end` are its character offsets.
         grade: relevance, an integer ≥ 0; 0 is judged and not relevant.
+        group: passages of one group are alternatives, and each group is needed; None: it is a group of its own.
     """
 
     id: str | None = None
@@ -77,6 +94,7 @@ class Gold:
     start: int | None = None
     end: int | None = None
     grade: int = 1
+    group: str | None = None
 
     @property
     def span(self) -> Span | None:
@@ -109,6 +127,9 @@ class Example:
         reference: a long-form answer, or None.
         tags: for slices, such as `{"topic": "billing"}`.
         extra: other keys of the record.
+        history: the messages before the question, each with `role` and `content`, oldest first.
+        filters: what retrieved passages must satisfy, such as `{"tenant": "acme"}`.
+        metadata: other data for the retriever.
     """
 
     id: str
@@ -119,6 +140,14 @@ class Example:
     reference: str | None = None
     tags: Mapping[str, Any] = field(default_factory=dict, hash=False)
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    history: tuple[Message, ...] = field(default=(), hash=False)
+    filters: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def asked(self) -> str:
+        """The question as models receive it: with the messages before it, where there are any."""
+        return Question(self.question, self.history) if self.history else self.question
 
     @property
     def relevant(self) -> tuple[Gold, ...]:
@@ -132,10 +161,15 @@ class Example:
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits of question, answers and gold; tags and extra keys do not count."""
+        """Twelve hex digits of question, answers and gold; context, tags and extra keys do not count."""
+        return self.digest_in(frozenset())
+
+    def digest_in(self, context: AbstractSet[str]) -> str:
+        """Return the digest in which these parts of the context count too, where the example has them."""
         plain = _plain(self)
-        fields = ("question", "answers", "answer_set", "gold", "reference")
-        return digest([plain[name] for name in fields])[:12]
+        fields = [plain[name] for name in ("question", "answers", "answer_set", "gold", "reference")]
+        given = {name: plain["extra"][name] for name in CONTEXT if name in context and getattr(self, name)}
+        return digest([*fields, given] if given else fields)[:12]
 
 
 @dataclass(frozen=True)
@@ -162,6 +196,36 @@ class EvalSet:
         return digest_of_all(map(_plain, self.examples))
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One search of a retriever that searches several times.
+
+    Attributes:
+        query: that it searched for.
+        documents: what it found, best first, as a retriever may return them.
+    """
+
+    query: str
+    documents: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """What a retriever may return in place of a list of documents.
+
+    Attributes:
+        documents: the final documents, best first, as in a list.
+        steps: the searches behind them, in their order; None where the retriever does not say.
+        tokens: that it used, or None.
+        cost: in US dollars, or None.
+    """
+
+    documents: Sequence[Any]
+    steps: Sequence[Step] | None = None
+    tokens: int | None = None
+    cost: float | None = None
+
+
 @dataclass(frozen=True)
 class Ranking(Sequence[Document]):
     """The documents that a retriever returned for a query, best first, each once.
@@ -175,6 +239,11 @@ class Ranking(Sequence[Document]):
         duplicates: number of repeated documents, which are dropped.
         missing: number of documents that are then missing from k.
         surplus: number of documents beyond k, which are dropped.
+        own_k: the retriever's own number of documents, as it is configured; None where it has none.
+        without_history: whether the question follows a conversation that the retriever does not take.
+        steps: the rankings of the searches behind it, of an agent that says so, each whole; None where it does not.
+        tokens: that the retrieval used, as the retriever says; None where it does not.
+        cost: in US dollars, likewise.
     """
 
     query: str
@@ -182,6 +251,11 @@ class Ranking(Sequence[Document]):
     duplicates: int = 0
     missing: int = 0
     surplus: int = 0
+    own_k: int | None = None
+    without_history: bool = False
+    steps: tuple["Ranking", ...] | None = None
+    tokens: int | None = None
+    cost: float | None = None
 
     @classmethod
     def of(cls, query: str, documents: Sequence[Document], k: int | None = None) -> "Ranking":
@@ -192,6 +266,21 @@ class Ranking(Sequence[Document]):
         kept = tuple(first.values())
         more = 0 if k is None else len(kept) - k
         return cls(query, kept[:k], len(documents) - len(kept), missing=max(-more, 0), surplus=max(more, 0))
+
+    @property
+    def k(self) -> int:
+        """The number of documents that were asked for, or the number there are where no number was."""
+        return len(self.documents) + self.missing
+
+    @property
+    def calls(self) -> int:
+        """The number of searches behind it; 1 where the retriever does not say."""
+        return 1 if self.steps is None else len(self.steps)
+
+    def of_steps(self, k: int) -> "Ranking":
+        """The first k documents of each search, in the order of the searches; without searches the first k."""
+        steps = (self,) if self.steps is None else self.steps
+        return Ranking.of(self.query, [document for step in steps for document in step[:k]])
 
     @property
     def textless(self) -> int:
@@ -231,13 +320,24 @@ def excerpt(text: str, width: int = 60) -> str:
 
 def _plain(example: Example) -> dict[str, Any]:
     """The example as JSON-like data."""
+    context = {
+        "history": [dict(message) for message in example.history],
+        "filters": dict(example.filters),
+        "metadata": dict(example.metadata),
+    }
     return {
         "id": example.id,
         "question": example.question,
         "answers": list(example.answers),
         "answer_set": [list(aliases) for aliases in example.answer_set],
-        "gold": [list(astuple(gold)) for gold in example.gold],
+        "gold": [_plain_gold(gold) for gold in example.gold],
         "reference": example.reference,
         "tags": dict(example.tags),
-        "extra": dict(example.extra),
+        # In older versions the context was a part of `extra`.
+        "extra": {**example.extra, **{name: value for name, value in context.items() if value}},
     }
+
+
+def _plain_gold(gold: Gold) -> list[Any]:
+    *others, group = astuple(gold)
+    return others if group is None else [*others, group]

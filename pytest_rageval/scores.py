@@ -247,8 +247,13 @@ class Score(float):
 
     @property
     def reach(self) -> tuple[float, float]:
-        """The lowest and the highest value that an example may have, or has: a plugin's score may exceed its scale."""
-        return min(self.scale[0], *self.values), max(self.scale[1], *self.values)
+        """The lowest and the highest value that an example may have, or has.
+
+        A plugin's score may exceed its scale, and a scale may have no end.
+        """
+        ends = filter(isfinite, self.scale)
+        possible = [*ends, *self.values]
+        return min(possible), max(possible)
 
     def lacking(self, *causes: Cause) -> list[Outcome]:
         """The examples that are unscored for one of these causes."""

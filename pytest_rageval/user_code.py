@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NoReturn
 
+from pytest_rageval.conversation import Question
 from pytest_rageval.errors import (
     CallableError,
     Cause,
@@ -89,16 +90,23 @@ class UserCallable:
         self._read = read
         self._async = is_async(function)
         self._tries = _Tries(loop.runs)
+        self._history = _parameter(function, "history")
         self.calls = 0  # so far
 
     async def call(self, *args: Any, **named: Any) -> Any:
         """Call it, and return its converted result.
 
+        Of a `Question` it receives the text, and the messages before it if it has a parameter `history`.
+
         QueryError: it failed for these arguments, now or before in this run, or at all of the first questions.
         Unscored: it raised this; one that this package raised keeps its own cause.
         """
+        history = [dict(message) for each in args if isinstance(each, Question) for message in each.history]
+        if self._history is not None and (history or self._history.default is self._history.empty):
+            named.setdefault("history", history)
+        plain = tuple(str(each) if isinstance(each, Question) else each for each in args)
         try:
-            return await self._result(args, named)
+            return await self._result(plain, named)
         except Unscored as unscored:
             if not raised_here(unscored):
                 unscored.cause = self._cause
@@ -284,14 +292,16 @@ def is_ours(part: object) -> bool:
 
 def takes(function: Callable[..., Any], name: str) -> bool:
     """Whether a function accepts a keyword argument of this name."""
+    return _parameter(function, name) is not None
+
+
+def _parameter(function: Callable[..., Any], name: str) -> inspect.Parameter | None:
     try:
         parameter = inspect.signature(function).parameters.get(name)
     except (TypeError, ValueError):  # some built-in functions have no signature
-        return False
-    return parameter is not None and parameter.kind in {
-        parameter.POSITIONAL_OR_KEYWORD,
-        parameter.KEYWORD_ONLY,
-    }
+        return None
+    named = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+    return parameter if parameter is not None and parameter.kind in named else None
 
 
 def accepts(function: Callable[..., Any], *args: Any, **named: Any) -> bool:

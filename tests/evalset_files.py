@@ -112,6 +112,61 @@ TABLE_FIELDS = {
     "gold.id": "doc",
     "tags.topic": "topic",
 }
+TEAM = ["The Reds", ["The Reds are a team. ", "They play in Tulsa."]]
+TOWN = ["Tulsa", ["Tulsa is a city.", " It has 400,000 people."]]
+HOTPOT = {
+    "question": "How many people live where the Reds play?",
+    "answer": "400,000",
+    "type": "bridge",
+    "level": "hard",
+}
+MUSIQUE = {
+    "id": "2hop__1_2",
+    "paragraphs": [
+        {"idx": 0, "title": "Reno", "paragraph_text": "Reno is a city.", "is_supporting": False},
+        {"idx": 1, "title": "The Reds", "paragraph_text": "The Reds play in Tulsa.", "is_supporting": True},
+        {"idx": 2, "title": "Tulsa", "paragraph_text": "Tulsa has 400,000 people.", "is_supporting": True},
+    ],
+    "question": "How many people live where the Reds play?",
+    "question_decomposition": [
+        {"id": 1, "question": "Where do the Reds play?", "answer": "Tulsa", "paragraph_support_idx": 1},
+        {"id": 2, "question": "How many people live in #1?", "answer": "400,000", "paragraph_support_idx": 2},
+    ],
+    "answer": "400,000",
+    "answer_aliases": ["four hundred thousand"],
+    "answerable": True,
+}
+
+
+def _page(number: int) -> dict[str, Any]:
+    return {"pageid": number, "revid": 10 * number, "title": f"City {number}", "url": f"http://wiki/{number}"}
+
+
+def _part(number: int) -> dict[str, Any]:
+    page = {"decomposition": [], "depends_on": [], "evidence": _page(number)}
+    return {"id": f"p{number}", "question": f"How many live in city {number}?", "answer": number, **page}
+
+
+FANOUT = [
+    {
+        "id": "f1",
+        "question": "How many live in each?",
+        "decomposition": [_part(1), {**_part(2), "evidence": None, "decomposition": [_part(2), _part(1)]}],
+        "answer": {"City 2": 2, "City 1": 1},
+        "categories": ["cities"],
+    },
+    {
+        "id": "f2",
+        "question": "Which ones?",
+        "necessary_evidence": [_page(3), _page(4)],
+        "decomposition": [],
+        "answer": ["City 3", "City 4"],
+        "categories": ["cities", "names"],
+    },
+    {"id": "f3", "question": "Is it?", "decomposition": [_part(5)], "answer": True, "categories": []},
+    {"id": "f4", "question": "Hidden?", "necessary_evidence": [_page(6)], "categories": []},
+]
+
 FILES = [
     Files(
         "native",
@@ -355,5 +410,60 @@ FILES = [
         {"system.jsonl": jsonl({"question": "Where?", "answer": ["Tulsa", "Tulsa"], "prediction": "Reno"})},
         "system.jsonl",
         ("1",),
+    ),
+    Files(
+        "hotpotqa",
+        {
+            "hotpot_dev_distractor_v1.json": json.dumps(
+                [
+                    {
+                        "_id": "h1",
+                        **HOTPOT,
+                        "supporting_facts": [["The Reds", 1], ["Tulsa", 0], ["Tulsa", 1]],
+                        "context": [["Reno", ["Reno is a city."]], TOWN, TEAM],
+                    },
+                    {
+                        "_id": "h2",
+                        **HOTPOT,
+                        "supporting_facts": [["The Reds", 1], ["Tulsa", 0]],
+                        "context": [TEAM],
+                    },
+                ]
+            ).encode()
+        },
+        "hotpot_dev_distractor_v1.json",
+        ("h1", "h2"),
+    ),
+    Files(
+        "hotpotqa",
+        {
+            "hotpot_of_hugging_face.jsonl": jsonl(
+                {
+                    "id": "h1",
+                    **HOTPOT,
+                    "supporting_facts": {"title": ["The Reds", "Tulsa"], "sent_id": [1, 0]},
+                    "context": {"title": ["Tulsa", "The Reds"], "sentences": [TOWN[1], TEAM[1]]},
+                }
+            )
+        },
+        "hotpot_of_hugging_face.jsonl",
+        ("h1",),
+    ),
+    Files(
+        "musique",
+        {
+            "musique_full_v1.0_dev.jsonl": jsonl(
+                MUSIQUE,
+                {**MUSIQUE, "paragraphs": MUSIQUE["paragraphs"][:2], "answerable": False},
+            )
+        },
+        "musique_full_v1.0_dev.jsonl",
+        ("2hop__1_2", "2hop__1_2 (unanswerable)"),
+    ),
+    Files(
+        "fanoutqa",
+        {"fanout-final-dev.json": json.dumps(FANOUT).encode()},
+        "fanout-final-dev.json",
+        ("f1", "f2", "f3", "f4"),
     ),
 ]

@@ -5,6 +5,7 @@ import os
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from math import inf
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -120,7 +121,7 @@ def _family(family: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield f"- Needs: {family['needs']}."
     yield f"- Requests for one question: {family['requests']}."
-    yield f"- Range: {low} to {high}."
+    yield f"- Range: {low} to {high}." if high < inf else f"- Range: {low} or more."
     if words:
         yield f"- Keywords: {', '.join(f'`{word}`' for word in words)}."
     yield f"- Source: {family['source']}"
@@ -137,7 +138,8 @@ def _family(family: Mapping[str, Any]) -> Iterator[str]:
             for what in (score.get("needs"), f"the extra `{known.extra}`" if known.extra else "")
             if what
         )
-        yield f"| `{known.name}@k` | {known.definition}{needs} | `{spec}` = {value:.3f}: {score['worked']} |"
+        name = f"{known.name}@k" if known.needs_k else known.name
+        yield f"| `{name}` | {known.definition}{needs} | `{spec}` = {value:.3f}: {score['worked']} |"
     yield ""
 
 

@@ -20,6 +20,7 @@ from pytest_rageval.answers.judge_replies import (
     unread,
 )
 from pytest_rageval.config import combined
+from pytest_rageval.conversation import conversation_text, history_of
 from pytest_rageval.errors import Planned, Unscored, is_plan_mark
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.gateway import Gateway
@@ -160,7 +161,8 @@ class LLMJudge:
         prompt = self.prompts.rating(criterion, question, rated, against)
         parts = {
             "instructions of the judge": self.prompts.rating(criterion, "", [], []),
-            "question": question,
+            "question": str(question),
+            **_conversation(question),
             "rated": "\n".join(rated),
             "held against": "\n".join(against),
         }
@@ -209,7 +211,8 @@ class LLMJudge:
         prompt = ask(*texts.values())
         parts = {"instructions of the judge": ask(*(type(text)() for text in texts.values()))}
         for name, text in texts.items():
-            parts[name] = text if isinstance(text, str) else "\n".join(text)
+            parts[name] = str(text) if isinstance(text, str) else "\n".join(text)
+        parts |= _conversation(texts["question"])
 
         async def vote(sample: int) -> float:
             return read(await self._answer(self._request(prompt, parts, sample)))
@@ -261,6 +264,11 @@ class LLMJudge:
         if not reply.answer:
             raise Unscored(f"the judge's reply is empty{empty_reason(reply)}")
         return reply
+
+
+def _conversation(question: object) -> dict[str, str]:
+    history = history_of(question)
+    return {"conversation": conversation_text(history)} if history else {}
 
 
 def _compared(question: str, references: Sequence[str], prediction: str) -> dict[str, str | list[str]]:

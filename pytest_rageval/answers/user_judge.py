@@ -16,6 +16,7 @@ from pytest_rageval.user_code import (
     as_number,
     as_share,
     is_ours,
+    takes,
     underlying,
 )
 
@@ -69,7 +70,8 @@ def adapt_judge(judge: object, loop: PrivateLoop) -> Judge:
             "a number between 0 and 1, or None), or leave the fixture out for the default judge."
         )
     compare: Any = getattr(own, "compare", own)
-    if not accepts(compare, "question", [], "prediction"):
+    history: dict[str, Any] = {"history": []} if takes(compare, "history") else {}
+    if not accepts(compare, "question", [], "prediction", **history):
         raise CallableError(
             f"{names['compare']} is {_shown(compare)}, and is called with three arguments: {COMPARE}.\n"
             + (
@@ -88,7 +90,8 @@ def _shown(function: Callable[..., Any]) -> str:
 class UserJudge:
     """A function `compare(question, references, prediction)`, or an object with it and perhaps further methods.
 
-    Each method is sync or async, takes the arguments of `Judge`, and returns None for "no verdict", otherwise
+    Each method is sync or async, takes the arguments of `Judge` (and the messages before the question, if it has a
+    parameter `history`), and returns None for "no verdict", otherwise
 
     - `compare` and `relevant`: a bool, or a number in [0, 1];
     - `grade`: a number in [0, 1], from nothing of a reference to all of it. Numbers from 2 to 5 are errors: a 1 could

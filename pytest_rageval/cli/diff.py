@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -167,7 +168,7 @@ def _compared(key: Key, before: Side, after: Side) -> Difference:
     }
     score = SCORES.get(key.spec.partition("@")[0])
     scale = None if score is None else score.scale
-    largest = 1.0 if scale is None else scale[1] - scale[0]
+    largest = 1.0 if scale is None or not isfinite(scale[1]) else scale[1] - scale[0]
     largest = max(largest, *map(abs, differences.values()), 0.0)
     tolerance = SIMILARITIES if score is not None and score.extra == "dense" else ROUNDING
     return Difference(key, before, after, differences, tolerance, largest)

@@ -136,18 +136,30 @@ def _entry(kind: Kind, places: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _question_findings(evalset: EvalSet) -> list[Kind]:
-    by_question: dict[str, list[Example]] = defaultdict(list)
+    # With another context it is another search.
+    by_question: dict[tuple[str, str], list[Example]] = defaultdict(list)
+    by_context: dict[str, list[Example]] = defaultdict(list)
     for example in evalset:
-        by_question[normalize(example.question)].append(example)
+        context = digest([list(map(dict, example.history)), dict(example.filters), dict(example.metadata)])
+        question = normalize(example.question), context
+        if question not in by_question:
+            by_context[context].append(example)
+        by_question[question].append(example)
     same = [
         Finding(tuple(example.id for example in examples), excerpt(examples[0].question))
         for examples in by_question.values()
         if len(examples) > 1
     ]
-    first = [examples[0] for examples in by_question.values()]
     near = [
         Finding(tuple(first[i].id for i in group), " / ".join(excerpt(first[i].question) for i in group[:2]))
+        for first in by_context.values()
         for group in similar_questions([example.question for example in first])
+    ]
+    unread = [
+        Finding((example.id,), f'"{name}" is {type(example.extra[name]).__name__}')
+        for example in evalset
+        for name in ("history", "filters")
+        if example.extra.get(name)
     ]
     misspelt = [
         Finding(miss.ids, f'"{miss.key}"; if "{miss.meant}" is meant, say --field {miss.meant}={miss.key}')
@@ -169,6 +181,7 @@ def _question_findings(evalset: EvalSet) -> list[Kind]:
         Kind("no_gold", "no gold passage of a grade above 0", _where(others, lambda each: not each.relevant)),
         Kind("no_answers", "no answers", _where(others, lambda example: not example.wanted)),
         Kind("misspelt", "a key that is not read, and nearly has the name of one that is", misspelt),
+        Kind("unread_context", "not a list of messages, or not an object of filters, and not read", unread),
         Kind(
             "unbalanced",
             "a tag's value that few examples have: their score alone says little",

@@ -3,6 +3,7 @@
 import argparse
 import json
 from itertools import groupby
+from math import isfinite
 from typing import Any
 
 from pytest_rageval.cli.output import say
@@ -40,23 +41,24 @@ def _find(name: str) -> ScoreDef:
 
 
 def _list() -> None:
-    width = max(map(len, SCORES)) + len("@k")
+    width = max(len(_name(score)) for score in SCORES.values())
     for family, scores in groupby(SCORES.values(), key=lambda score: score.family):
         say(family)
         for score in scores:
-            say(f"  {f'{score.name}@k':{width}}  {_range(score)}  {', '.join(_needs(score)) or 'nothing'}")
+            say(f"  {_name(score):{width}}  {_range(score)}  {', '.join(_needs(score)) or 'nothing'}")
         say("")
     say("Columns: score, range, needs. `rageval scores NAME` describes one. Other plugins may add scores.")
 
 
 def _describe(score: ScoreDef) -> None:
-    say(f"{score.name}@k ({score.family})")
+    say(f"{_name(score)} ({score.family})")
     say(f"  {score.definition}")
+    bound = "max" if score.is_cost else "min"
     rows = {
         "range": _range(score),
         "needs": ", ".join(_needs(score)) or "nothing",
         "keywords": ", ".join(sorted(score.words)) or "none",
-        "write": f'@pytest.mark.rageval_threshold("{score.name}@5", min=…)',
+        "write": f'@pytest.mark.rageval_threshold("{_name(score).replace("@k", "@5")}", {bound}=…)',
         "read": f"https://pytest-rageval.github.io/pytest-rageval/reference/scores.html ({score.family})",
     }
     for label, text in rows.items():
@@ -68,8 +70,15 @@ def _needs(score: ScoreDef) -> list[str]:
     return [*score.needs, *score.models, *extra]
 
 
+def _name(score: ScoreDef) -> str:
+    return f"{score.name}@k" if score.needs_k else score.name
+
+
 def _range(score: ScoreDef) -> str:
-    return "unknown" if score.scale is None else f"{score.scale[0]:g} to {score.scale[1]:g}"
+    if score.scale is None:
+        return "unknown"
+    low, high = score.scale
+    return f"{low:g} to {high:g}" if isfinite(high) else f"{low:g} or more"
 
 
 def _entry(score: ScoreDef) -> dict[str, Any]:
@@ -77,7 +86,7 @@ def _entry(score: ScoreDef) -> dict[str, Any]:
         "name": score.name,
         "family": score.family,
         "definition": score.definition,
-        "range": None if score.scale is None else list(score.scale),
+        "range": None if score.scale is None else [end if isfinite(end) else None for end in score.scale],
         "needs": list(score.needs),
         "models": list(score.models),
         "extra": score.extra,

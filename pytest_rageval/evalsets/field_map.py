@@ -5,13 +5,14 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.records import FIELDS, GOLD_FIELDS, Check, Records, checked
+from pytest_rageval.evalsets.records import FIELDS, GOLD_FIELDS, OWN_FIELDS, Check, Records, checked
 from pytest_rageval.model import EvalSet
 
 __all__ = ["NUMBER", "checked_fields", "is_target", "mapped", "near_misses", "refuse_gold_twice"]
 
 NUMBER: Final = "#"  # as a field's name: the number of the record
 ABSENT: Final = object()
+OBJECTS: Final = ("tags", "filters")  # the fields with names of the user's, which a map can name one by one
 
 
 def mapped(records: Iterable[tuple[str, Any]], fields: Mapping[str, str]) -> Records:
@@ -21,9 +22,9 @@ def mapped(records: Iterable[tuple[str, Any]], fields: Mapping[str, str]) -> Rec
         records: with their places.
         fields: from our names to theirs, such as `{"question": "query", "gold.id": "doc", "tags.topic":
             "category"}`. Ours are the native fields, a part of the gold passages (`gold.id`: one value, or a list
-            with one a passage), or one tag. Theirs: a field's name, or with dots the way to it through objects;
-            `"#"` is the record's number, from 1. A single value for `answers` is the one answer; for `gold`, the
-            id of the one passage. Other fields are kept.
+            with one a passage), or one tag or filter. Theirs: a field's name, or with dots the way to it through
+            objects; `"#"` is the record's number, from 1. A single value for `answers` is the one answer; for `gold`,
+            the id of the one passage. Other fields are kept.
 
     Raises:
         InputError: the map cannot be used, or names a foreign field that no record has; a record's passages
@@ -58,7 +59,7 @@ def checked_fields(fields: object) -> Mapping[str, str]:
 def _unusable(found: str) -> InputError:
     return InputError(
         f'{found}.\nWrite fields={{"question": "query"}}: ours, then theirs. Ours are '
-        f"{', '.join(FIELDS)}, gold.{', gold.'.join(GOLD_FIELDS)}, tags.NAME."
+        f"{', '.join(FIELDS)}, gold.{', gold.'.join(GOLD_FIELDS)}, tags.NAME, filters.NAME."
     )
 
 
@@ -67,7 +68,7 @@ def is_target(name: str) -> bool:
     root, dot, part = name.partition(".")
     if not dot:
         return name in FIELDS
-    return part in GOLD_FIELDS if root == "gold" else root == "tags" and bool(part)
+    return part in GOLD_FIELDS if root == "gold" else root in OBJECTS and bool(part)
 
 
 def refuse_gold_twice(targets: Collection[str], place: str) -> None:
@@ -82,19 +83,22 @@ def refuse_gold_twice(targets: Collection[str], place: str) -> None:
 def _native(
     record: dict[str, Any], fields: Mapping[str, str], number: int, check: Check, unseen: set[str]
 ) -> dict[str, Any]:
-    result = dict(record)
+    result = {key: value for key, value in record.items() if key not in fields.values()}
     values = {}
     for target, source in fields.items():
         value = number if source == NUMBER else _at(record, source)
         if value is not ABSENT:
             unseen.discard(source)
             values[target] = value
-        result.pop(source, None)
     parts: dict[str, Any] = {}
-    for target, value in values.items():
+    # A tag without a value is a value; a filter without one is none.
+    given = {
+        name: value for name, value in values.items() if value is not None or not name.startswith("filters.")
+    }
+    for target, value in given.items():
         root, dot, part = target.partition(".")
-        if dot and root == "tags":
-            result["tags"] = {**check.object(result.get("tags"), "tags"), part: value}
+        if dot and root in OBJECTS:
+            result[root] = {**check.object(result.get(root), root), part: value}
         elif dot:
             parts[part] = value
         elif root == "answers" and not isinstance(value, list | tuple | None):
@@ -150,7 +154,8 @@ def near_misses(evalset: EvalSet) -> list[NearMiss]:
     ids: dict[str, list[str]] = defaultdict(list)
     for example in evalset:
         for key in example.extra:
-            ids[key].append(example.id)
+            if key not in FIELDS:
+                ids[key].append(example.id)
     meant = {key: next((name for name in MEANT if _alike(_letters(key), MEANT[name])), None) for key in ids}
     return [NearMiss(key, name, tuple(ids[key])) for key, name in meant.items() if name is not None]
 
@@ -162,7 +167,13 @@ def _letters(name: str) -> str:
 MEANT: Final = {
     name: _letters(name.removeprefix("tags."))
     # `id` is required, and resembles many keys of two and three letters.
-    for name in (*FIELDS[1:], *(f"gold.{part}" for part in GOLD_FIELDS), "tags.topic")
+    for name in (
+        *OWN_FIELDS[1:],
+        "history",
+        "filters",
+        *(f"gold.{part}" for part in GOLD_FIELDS),
+        "tags.topic",
+    )
 }
 
 

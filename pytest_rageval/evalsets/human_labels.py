@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from pytest_rageval.conversation import conversation_text
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.evalsets.records import Check, example_from
@@ -117,6 +118,7 @@ def _labelled(item: LabelledAnswer | LabelledPair) -> Hashable:
         texts, answer = item.references, item.prediction
     return (
         _single_spaced(item.example.question),
+        conversation_text(item.example.history),
         frozenset(map(_single_spaced, texts)),
         _single_spaced(answer),
     )

@@ -10,11 +10,12 @@ from typing import Any, Final, NoReturn
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.files import write_whole
-from pytest_rageval.model import EvalSet, Example, Gold
+from pytest_rageval.model import CONTEXT, EvalSet, Example, Gold
 
 __all__ = [
     "FIELDS",
     "GOLD_FIELDS",
+    "OWN_FIELDS",
     "Check",
     "Records",
     "checked",
@@ -27,9 +28,10 @@ __all__ = [
 ]
 
 Records = Iterator[tuple[str, Any]]  # records, each with its place for error messages: "support.jsonl line 3"
-FIELDS: Final = ("id", "question", "answers", "answer_set", "gold", "reference", "tags")
-GOLD_FIELDS: Final = ("id", "text", "source", "start", "end", "grade")
-FIELD_SET: Final = frozenset(FIELDS)
+OWN_FIELDS: Final = ("id", "question", "answers", "answer_set", "gold", "reference", "tags")
+FIELDS: Final = (*OWN_FIELDS, *CONTEXT)
+GOLD_FIELDS: Final = ("id", "text", "source", "start", "end", "grade", "group")
+OWN_FIELD_SET: Final = frozenset(OWN_FIELDS)
 GOLD_FIELD_SET: Final = frozenset(GOLD_FIELDS)
 GOLD_REMEDY: Final = 'Write {"id": "d1"} for the passage with the id d1, {"text": "…"} for one by its text.'
 
@@ -79,15 +81,21 @@ def field_map_remedy(name: str) -> str:
 
 
 def example_from(record: Any, *, place: str) -> Example:
-    """Make an example of a native record, or raise InputError; unknown keys are kept under `extra`."""
+    """Make an example of a native record, or raise InputError; unknown keys are kept under `extra`.
+
+    So are `history`, `filters` and `metadata` of another form than an example's: they may be other data of these
+    names, and are an error only for a retriever that receives them.
+    """
     check = Check(place)
     record = check.record(record, "id", "question")
     get = record.get
     reference = get("reference")
     answer_set = enumerate(check.array(get("answer_set"), "answer_set"))
-    extra = {}
-    if not FIELD_SET.issuperset(record):
-        extra = {str(key): value for key, value in record.items() if key not in FIELD_SET}
+    extra, context = {}, {}
+    if not OWN_FIELD_SET.issuperset(record):
+        context = {name: record[name] for name in CONTEXT if _is_context(name, get(name))}
+        known = OWN_FIELD_SET.union(context)
+        extra = {str(key): value for key, value in record.items() if key not in known}
     return Example(
         id=check.name(record["id"], "id"),
         question=check.text(record["question"], "question"),
@@ -97,7 +105,21 @@ def example_from(record: Any, *, place: str) -> Example:
         reference=None if reference is None else check.text(reference, "reference"),
         tags=check.plain(check.object(get("tags"), "tags"), '"tags"'),
         extra=check.plain(extra, "it"),
+        history=tuple(check.plain({"history": context.get("history", ())}, '"history"')["history"]),
+        filters=check.plain(check.object(context.get("filters"), "filters"), '"filters"'),
+        metadata=check.plain(check.object(context.get("metadata"), "metadata"), '"metadata"'),
     )
+
+
+def _is_context(name: str, value: object) -> bool:
+    """Whether a value has the form of an example's field, and is not empty."""
+    if name != "history":
+        return isinstance(value, Mapping) and bool(value)
+    return isinstance(value, LISTS) and bool(value) and all(map(_is_message, value))
+
+
+def _is_message(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(value.get(key), str) for key in ("role", "content"))
 
 
 def _gold(value: Any, check: "Check") -> tuple[Gold, ...]:
@@ -119,7 +141,7 @@ def _passage(fields: Mapping[Any, Any], i: int, check: "Check") -> Gold:
         check.fail(found, f"Known: {', '.join(GOLD_FIELDS)}.")
     get = fields.get
     identifier, text, source = get("id"), get("text"), get("source")
-    start, end, grade = get("start"), get("end"), get("grade")
+    start, end, grade, group = get("start"), get("end"), get("grade"), get("group")
     passage = Gold(
         id=None if identifier is None else check.name(identifier, "gold", i, "id"),
         text=None if text is None else check.text(text, "gold", i, "text"),
@@ -127,6 +149,7 @@ def _passage(fields: Mapping[Any, Any], i: int, check: "Check") -> Gold:
         start=None if start is None else check.natural(start, "gold", i, "start"),
         end=None if end is None else check.natural(end, "gold", i, "end"),
         grade=1 if grade is None else check.natural(grade, "gold", i, "grade"),
+        group=None if group is None else check.name(group, "gold", i, "group"),
     )
     span = passage.span
     if (source is not None or start is not None or end is not None) and (
@@ -308,7 +331,8 @@ def write_jsonl(evalset: EvalSet, path: Path) -> None:
 
 
 def _line(example: Example) -> bytes:
-    clash = sorted(FIELD_SET.intersection(example.extra))
+    clash = sorted(OWN_FIELD_SET.intersection(example.extra))
+    clash += [name for name in CONTEXT if name in example.extra and getattr(example, name)]
     if clash:
         raise InputError(
             f"The example {example.id!r} has {', '.join(clash)} under extra.\n"
@@ -329,6 +353,9 @@ def _line(example: Example) -> bytes:
         ],
         "reference": example.reference,
         "tags": dict(example.tags),
+        "history": [dict(message) for message in example.history],
+        "filters": dict(example.filters),
+        "metadata": dict(example.metadata),
     }
     record = {key: value for key, value in fields.items() if value not in (None, [], {})}
     record |= example.extra

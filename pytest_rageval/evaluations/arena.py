@@ -40,8 +40,8 @@ async def evaluate_arena(run: Pipeline, examples: Sequence[Example], terms: Term
         # Before anything is asked: an example that cannot be scored costs nothing.
         if example.reference is None:
             raise NoGroundTruth("no long-form reference")
-        answer = await run.long_answer(example.question, terms.k)
-        ranking = await run.ranking(example.question, terms.k)
+        answer = await run.long_answer(example, terms.k)
+        ranking = await run.ranking(example, terms.k)
         declined = abstains(answer), abstains(example.reference)
         if any(declined):
             places, result = Places(), TIED if all(declined) else LOST if declined[0] else WON
@@ -77,10 +77,10 @@ async def _judged(run: Pipeline, example: Example, answer: str, reference: str, 
     """The judge's verdicts on the answer against the reference, in one order or in both."""
 
     async def as_first() -> float:
-        return RESULT_OF_FIRST[await run.preferred(example.question, answer, reference)]
+        return RESULT_OF_FIRST[await run.preferred(example.asked, answer, reference)]
 
     async def as_second() -> float:
-        return WON - RESULT_OF_FIRST[await run.preferred(example.question, reference, answer)]
+        return WON - RESULT_OF_FIRST[await run.preferred(example.asked, reference, answer)]
 
     if run.both_orders:
         return Places(*await gather_two(as_first(), as_second()))

@@ -38,7 +38,7 @@ def verdict_as_scored(run: Pipeline, comparator: str | None) -> Callable[[Item],
             return await preference(run.judge, item)
         if abstains(item.prediction):
             return 0.0
-        return await run.same(item.example.question, item.references, item.prediction, comparator)
+        return await run.same(item.example.asked, item.references, item.prediction, comparator)
 
     return verdict
 
@@ -56,7 +56,7 @@ def verdict_of(judge: Judge, scale: Scale, *, swapped: bool = False) -> Callable
         if abstains(item.prediction):
             return 0.0
         references = item.references[::-1] if swapped else item.references
-        return await ask(item.example.question, references, item.prediction)
+        return await ask(item.example.asked, references, item.prediction)
 
     return verdict
 
@@ -78,7 +78,7 @@ async def preference(judge: object, pair: LabelledPair, *, swapped: bool = False
             "neither), or leave the fixture out and name a model with --rageval-judge-model."
         )
     shown = (pair.second, pair.first) if swapped else (pair.first, pair.second)
-    said = await prefer(pair.example.question, *shown)
+    said = await prefer(pair.example.asked, *shown)
     if said not in PREFERENCES:
         raise CallableError(f"The judge's prefer returned {said!r}.\nIt says 1, 2 or 0, or raises Unscored.")
     return -PREFERENCES[said] if swapped else PREFERENCES[said]

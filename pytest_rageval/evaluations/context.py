@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NO_GOLD",
     "NO_REFERENCES",
+    "Asked",
     "Evaluation",
     "Pipeline",
     "ScoreRequest",
@@ -36,6 +37,9 @@ __all__ = [
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+Asked = Example | str
+"""What is asked: an example, with its history, filters and metadata; or a question without any."""
 
 NO_REFERENCES: Final = "no reference answers"
 NO_GOLD: Final = "no gold passages"
@@ -102,6 +106,7 @@ class Pipeline:
         match_share: the share of a gold passage that must be retrieved for it to count as found.
         both_orders: whether two long answers are judged in both orders.
         repeat: 0, 1, 2 …: determines the sample numbers of generator and judge.
+        untried: whether answers are judged by the user's own code, or another plugin's, which may fail at all of them.
     """
 
     retriever: "Retriever | _SharedRankings"
@@ -115,6 +120,7 @@ class Pipeline:
     match_share: float = SHARE
     both_orders: bool = False
     repeat: int = 0
+    untried: bool = False
 
     def __post_init__(self) -> None:
         """Begin with nothing known."""
@@ -134,41 +140,51 @@ class Pipeline:
         """The n-th repeat over the same rankings, in which generator and judge are asked again."""
         return replace(self, retriever=_SharedRankings(self), judge=self.judge.repetition(n), repeat=n)
 
-    async def ranking(self, question: str, k: int) -> Ranking:
-        """The retriever's ranking for a question when asked for k documents."""
-        return await self._once.of(("ranking", question, k), lambda: self._retrieved(question, k))
+    async def ranking(self, asked: Asked, k: int) -> Ranking:
+        """The retriever's ranking when asked for k documents.
 
-    async def _retrieved(self, question: str, k: int) -> Ranking:
+        Raises:
+            InputError: the example has filters, and the retriever does not take them.
+        """
+        key = self.retriever.key(asked)
+        ranking = await self._once.of(("ranking", key, k), lambda: self._retrieved(asked, k))
+        # Not in the retriever: a question without a history may share the ranking.
+        unseen = (
+            isinstance(asked, Example) and asked.history and not self.retriever.takes & {"history", "example"}
+        )
+        return replace(ranking, without_history=True) if unseen else ranking
+
+    async def _retrieved(self, asked: Asked, k: int) -> Ranking:
         self.rankings += 1
         try:
-            return await self.retriever.retrieve(question, k)
+            return await self.retriever.retrieve(asked, k)
         finally:
             self.ranked += 1
 
-    async def readable(self, question: str, k: int) -> Ranking:
+    async def readable(self, asked: Asked, k: int) -> Ranking:
         """The same, for a generator or a judge to read.
 
         Raises:
             UnusableRanking: one of the documents has no text.
         """
-        ranking = await self.ranking(question, k)
+        ranking = await self.ranking(asked, k)
         if ranking.textless:
             raise UnusableRanking("a retrieved document has no text to read")
         return ranking
 
-    async def shown(self, question: str, k: int, order: str = "rank") -> Ranking:
+    async def shown(self, asked: Asked, k: int, order: str = "rank") -> Ranking:
         """The first k documents in the order of the prompt: by rank, or at random by question and seed."""
-        ranking = await self.readable(question, k)
+        ranking = await self.readable(asked, k)
         if order == "rank":
             return ranking
         documents = list(ranking.documents)
         # A text as seed gives the same order in every process.
-        random.Random(f"{self.seed} {question}").shuffle(documents)  # noqa: S311 - no secret
+        random.Random(f"{self.seed} {_question(asked)}").shuffle(documents)  # noqa: S311 - no secret
         return replace(ranking, documents=tuple(documents))
 
-    async def answer(self, question: str, k: int) -> str:
+    async def answer(self, asked: Asked, k: int) -> str:
         """The generator's answer from the first k retrieved documents."""
-        return await self.answer_from(question, (await self.readable(question, k)).documents)
+        return await self.answer_from(_question(asked), (await self.readable(asked, k)).documents)
 
     async def answer_from(self, question: str, passages: Sequence[Document], sample: int = 0) -> str:
         """The generator's answer from these passages."""
@@ -187,21 +203,21 @@ class Pipeline:
             NoGroundTruth: see `gold_passages`.
         """
         passages = gold_passages(example)
-        drawn = (self.answer_from(example.question, passages, sample) for sample in range(SEMI_GOLD_SAMPLES))
+        drawn = (self.answer_from(example.asked, passages, sample) for sample in range(SEMI_GOLD_SAMPLES))
         return tuple(await gather_all(drawn))
 
-    async def cited_answer(self, question: str, k: int, order: str = "rank") -> str:
+    async def cited_answer(self, asked: Asked, k: int, order: str = "rank") -> str:
         """All answers that the generator finds in the first k retrieved documents, with citations."""
-        documents = (await self.shown(question, k, order)).documents
+        question, documents = _question(asked), (await self.shown(asked, k, order)).documents
         # The key holds the order of the texts: two orders that happen to agree are one prompt.
         return await self._once.of(
             ("cited", question, texts_of(documents)),
             lambda: self.generator.cite(question, documents, sample=self.repeat),
         )
 
-    async def long_answer(self, question: str, k: int) -> str:
+    async def long_answer(self, asked: Asked, k: int) -> str:
         """The generator's long answer from the first k retrieved documents."""
-        documents = (await self.readable(question, k)).documents
+        question, documents = _question(asked), (await self.readable(asked, k)).documents
         return await self._once.of(
             ("explained", question, texts_of(documents)),
             lambda: self.generator.explain(question, documents, sample=self.repeat),
@@ -278,7 +294,11 @@ class Pipeline:
             return 0.0
         references = references_of(example)
         wanted = [references] if references else example.answer_set
-        return await combined(self.same(example.question, aliases, answer, comparator) for aliases in wanted)
+        return await combined(self.same(example.asked, aliases, answer, comparator) for aliases in wanted)
+
+
+def _question(asked: Asked) -> str:
+    return asked if isinstance(asked, str) else asked.asked
 
 
 Evaluation = Callable[[Pipeline, Sequence[Example], Terms], Awaitable[list[Outcome]]]
@@ -309,8 +329,15 @@ class _SharedRankings:
 
     _run: Pipeline
 
-    async def retrieve(self, query: str, k: int) -> Ranking:
-        return await self._run.ranking(query, k)
+    def key(self, asked: Asked) -> Hashable:
+        return self._run.retriever.key(asked)
+
+    async def retrieve(self, asked: Asked, k: int) -> Ranking:
+        return await self._run.ranking(asked, k)
+
+    @property
+    def takes(self) -> frozenset[str]:
+        return self._run.retriever.takes
 
 
 class SingleFlight:

@@ -42,11 +42,11 @@ async def evaluate_correctness(run: Pipeline, example: Example, terms: Terms) ->
     # Before anything is asked: an example that cannot be scored costs nothing.
     if not references:
         raise NoGroundTruth(NO_REFERENCES)
-    answer = await run.answer(example.question, terms.k)
-    ranking = await run.ranking(example.question, terms.k)
+    answer = await run.answer(example, terms.k)
+    ranking = await run.ranking(example, terms.k)
     rating = Rating(LOWEST, "The generator gives no answer.")
     if not abstains(answer):
-        rating = await run.rated("correctness", example.question, [answer], references)
+        rating = await run.rated("correctness", example.asked, [answer], references)
     return rating.grade, Evidence(ranking, answer, references, explanation=rating.explanation)
 
 
@@ -56,14 +56,14 @@ async def evaluate_faithfulness(run: Pipeline, example: Example, terms: Terms) -
 
     No judge is asked where there is nothing to weigh: an abstention is 5, an answer from no passages is 1.
     """
-    answer = await run.answer(example.question, terms.k)
-    ranking = await run.readable(example.question, terms.k)
+    answer = await run.answer(example, terms.k)
+    ranking = await run.readable(example, terms.k)
     if abstains(answer):
         rating = Rating(HIGHEST, "The generator gives no answer, and so states nothing.")
     elif not ranking:
         rating = Rating(LOWEST, "Nothing was retrieved that could support it.")
     else:
-        rating = await run.rated("faithfulness", example.question, [answer], texts_of(ranking))
+        rating = await run.rated("faithfulness", example.asked, [answer], texts_of(ranking))
     return rating.grade, Evidence(ranking, answer, explanation=rating.explanation)
 
 
@@ -75,10 +75,10 @@ async def evaluate_context_quality(run: Pipeline, example: Example, terms: Terms
     Unscored: an example without gold passages or without their text.
     """
     gold = texts_of(gold_passages(example))
-    ranking = await run.readable(example.question, terms.k)
+    ranking = await run.readable(example, terms.k)
     rating = Rating(LOWEST, "Nothing was retrieved.")
     if ranking:
-        rating = await run.rated("context_quality", example.question, texts_of(ranking), gold)
+        rating = await run.rated("context_quality", example.asked, texts_of(ranking), gold)
     return rating.grade, Evidence(ranking, explanation=rating.explanation)
 
 

@@ -57,11 +57,11 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
     async def score(example: Example) -> Outcome:
         # Before anything is asked: an example that cannot be scored costs nothing.
         gold_passages(example)
-        semi_gold, answer = await gather_two(run.semi_gold(example), run.answer(example.question, terms.k))
+        semi_gold, answer = await gather_two(run.semi_gold(example), run.answer(example, terms.k))
         references = tuple(dict.fromkeys(text for text in semi_gold if not abstains(text)))
         if not references:
             raise NoGroundTruth("the generator abstains even with the gold passages")
-        ranking = await run.ranking(example.question, terms.k)
+        ranking = await run.ranking(example, terms.k)
         match = GoldMatch(ranking, example.gold, run.match_share)
         matches[example.id] = match
         found = sum(label > 0 for label in match.labels)
@@ -73,7 +73,7 @@ async def evaluate_llm_reteval(run: Pipeline, examples: Sequence[Example], terms
         try:
             same = 0.0
             if not abstains(answer):
-                same = await run.same(example.question, references, answer, terms.comparator)
+                same = await run.same(example.asked, references, answer, terms.comparator)
         except Planned:
             # A plan does not know whether the verdict disagrees with recall: it counts these requests too.
             await check()
@@ -204,7 +204,7 @@ class _Triage:
             return False
 
         async def says(text: str, aliases: Sequence[str]) -> bool | None:
-            return await _is_yes(self.run.same(self.example.question, aliases, text, self.comparator))
+            return await _is_yes(self.run.same(self.example.asked, aliases, text, self.comparator))
 
         async def missed(aliases: Sequence[str]) -> tuple[bool | None, bool | None]:
             """Whether the answer alone says it, and whether one from the gold passages does."""

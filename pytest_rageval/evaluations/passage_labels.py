@@ -80,7 +80,7 @@ async def evaluate_erag(run: Pipeline, examples: Sequence[Example], terms: Terms
     comparator = _label_of(terms)
 
     async def annotate(example: Example, passage: Document) -> Label:
-        answer = await run.answer_from(example.question, [passage])
+        answer = await run.answer_from(example.asked, [passage])
         return Label(await run.helpful(example, answer, comparator), answer)
 
     return await _scored(
@@ -108,7 +108,7 @@ async def evaluate_relevance(run: Pipeline, examples: Sequence[Example], terms: 
     """
 
     async def annotate(example: Example, passage: Document) -> Label:
-        return Label(float(await run.relevant(example.question, passage) >= YES))
+        return Label(float(await run.relevant(example.asked, passage) >= YES))
 
     return await _scored(run, examples, terms, annotate, known=_has_references)
 
@@ -138,7 +138,7 @@ async def _scored(  # noqa: PLR0913 - what an annotator is
     async def label(example: Example) -> tuple[float, Evidence]:
         if not known(example):
             raise NoGroundTruth(NO_REFERENCES)
-        ranking = await run.readable(example.question, terms.k)
+        ranking = await run.readable(example, terms.k)
         found = await gather_all(annotate(example, passage) for passage in ranking)
         named = (f"{rank}. {passage.label}" for rank, passage in enumerate(ranking, 1))
         values = tuple(label.value for label in found)

@@ -4,14 +4,48 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from pytest_rageval.errors import NoGroundTruth
+from pytest_rageval.errors import NoGroundTruth, UnusableRanking
 from pytest_rageval.evaluations.context import NO_GOLD, Pipeline, Terms
-from pytest_rageval.evaluations.scoring import GOLD, ScoreDef, score_each
+from pytest_rageval.evaluations.scoring import GOLD, ScoreDef, each_example, score_each
 from pytest_rageval.measures.gold_matching import GoldMatch, ideal_labels
-from pytest_rageval.model import Example
+from pytest_rageval.model import Example, Ranking
 from pytest_rageval.scores import Evidence, Outcome
 
-__all__ = ["SCORES", "measured", "not_comparable"]
+__all__ = ["SCORES", "comparable", "match_gold", "measured", "not_comparable"]
+
+
+async def match_gold(run: Pipeline, example: Example, terms: Terms) -> tuple[Ranking, GoldMatch]:
+    """The ranking, compared with the gold passages.
+
+    Raises:
+        NoGroundTruth: there are no relevant gold passages.
+        UnusableRanking: no retrieved document can be compared with one of them.
+    """
+    if not example.relevant:
+        raise NoGroundTruth(NO_GOLD)
+    ranking = await run.ranking(example, terms.k)
+    return ranking, comparable(ranking, example, run.match_share)
+
+
+def comparable(ranking: Ranking, example: Example, share: float) -> GoldMatch:
+    """A ranking compared with the gold passages; UnusableRanking where that cannot be."""
+    match = GoldMatch(ranking, example.gold, share)
+    reason = not_comparable(match)
+    if reason is not None:
+        raise UnusableRanking(reason)
+    return match
+
+
+@each_example
+async def evaluate_full_recall(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+    """Score 1 where each group of gold passages has one among the first k; unscored as for the ranking measures."""
+    ranking, match = await match_gold(run, example, terms)
+    found: dict[object, bool] = {}
+    for position, (gold, is_found) in enumerate(zip(example.gold, match.found, strict=True)):
+        if gold.grade:
+            group = position if gold.group is None else gold.group
+            found[group] = found.get(group, False) or is_found
+    return float(all(found.values())), Evidence(ranking, counts=match.counts)
 
 
 async def evaluate_ranking(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
@@ -28,7 +62,7 @@ async def evaluate_ranking(run: Pipeline, examples: Sequence[Example], terms: Te
     async def matched(example: Example) -> Outcome:
         if not example.relevant:
             raise NoGroundTruth(NO_GOLD)
-        ranking = await run.ranking(example.question, terms.k)
+        ranking = await run.ranking(example, terms.k)
         match = GoldMatch(ranking, example.gold, run.match_share)
         reason = not_comparable(match)
         if reason is not None:
@@ -87,14 +121,27 @@ DEFINITIONS: Final = {
     "hit": "1 where any of the first k is a gold passage, else 0.",
 }
 
-SCORES: Final = tuple(
+FAMILY: Final = "Ranking measures"
+
+SCORES: Final = (
+    *(
+        ScoreDef(
+            name,
+            evaluate_ranking,
+            asks=frozenset(),
+            family=FAMILY,
+            definition=definition,
+            needs=(GOLD,),
+        )
+        for name, definition in DEFINITIONS.items()
+    ),
     ScoreDef(
-        name,
-        evaluate_ranking,
+        "full_recall",
+        evaluate_full_recall,
         asks=frozenset(),
-        family="Ranking measures",
-        definition=definition,
+        family=FAMILY,
+        definition="1 where each group of gold passages has one among the first k, else 0. A passage without a group "
+        "is one of its own.",
         needs=(GOLD,),
-    )
-    for name, definition in DEFINITIONS.items()
+    ),
 )

@@ -36,6 +36,7 @@ from pytest_rageval.scores import Outcome, Spec
 from pytest_rageval.user_code import Unusable, UserCallable, as_number, as_share, is_async
 
 __all__ = [
+    "CUTOFF",
     "METHODS",
     "SCORES",
     "PluginComparator",
@@ -47,7 +48,8 @@ __all__ = [
 ]
 
 METHODS: Final[Mapping[str, Collection[str]]] = {
-    "ranking": ("recall", "precision", "f1", "map", "mrr", "ndcg", "hit"),
+    "ranking": ("recall", "precision", "f1", "map", "mrr", "ndcg", "hit", "full_recall"),
+    "retrieval": ("steps", "retrieval", "context"),
     "llm_reteval": ("llm_reteval",),
     "answer": ("answer",),
     "arena": ("arena",),
@@ -94,8 +96,14 @@ OPERATORS: Final = frozenset({"and", "or", "not"})
 T = TypeVar("T")
 
 
-def resolve(request: ScoreRequest, scores: Mapping[str, ScoreDef] = SCORES) -> tuple[Terms, ScoreDef]:
-    """Return the terms and the definition of a score, one of these.
+CUTOFF: Final = 5
+"""The cut-off where neither a score has one nor any that is asked for with it."""
+
+
+def resolve(
+    request: ScoreRequest, scores: Mapping[str, ScoreDef] = SCORES, *, k: int = CUTOFF
+) -> tuple[Terms, ScoreDef]:
+    """Return the terms and the definition of a score, one of these; `k` is the cut-off of one that needs none.
 
     Raises:
         InputError: the name is unknown or has no cut-off; or the score does not take one of the keywords.
@@ -105,7 +113,7 @@ def resolve(request: ScoreRequest, scores: Mapping[str, ScoreDef] = SCORES) -> t
     if score is None:
         hint = did_you_mean(spec.measure, scores)
         raise InputError(f"There is no score {spec.measure!r}.{hint}\nThe scores are: {', '.join(scores)}.")
-    if spec.k is None:
+    if spec.k is None and score.needs_k:
         raise InputError(
             f"{str(spec)!r} has no cut-off: how many retrieved documents count?\nWrite {spec}@5, say."
         )
@@ -113,7 +121,7 @@ def resolve(request: ScoreRequest, scores: Mapping[str, ScoreDef] = SCORES) -> t
         if word not in score.words:
             takers = ", ".join(name for name, other in scores.items() if word in other.words)
             raise InputError(f"{str(spec)!r} does not take {word}={text!r}. These scores do: {takers}.")
-    return Terms(spec, spec.k, request.comparator, request.label, request.order), score
+    return Terms(spec, spec.k or k, request.comparator, request.label, request.order), score
 
 
 class Registry:

@@ -53,7 +53,7 @@ async def evaluate_answer_recall(run: Pipeline, example: Example, terms: Terms) 
     prompt = await _prompt(run, example, terms)
     if terms.spec.name == "rel_recall" and not prompt.shown:
         raise Undefined(prompt.why_not_shown)
-    answer = await run.cited_answer(example.question, terms.k, terms.order)
+    answer = await run.cited_answer(example, terms.k, terms.order)
     listing = listed(answer, example.wanted)
     if listing.found or not abstains(answer):
         listing = await _with_same(run, example, terms, answer, listing)
@@ -174,7 +174,7 @@ class _Prompt:
 
 
 async def _prompt(run: Pipeline, example: Example, terms: Terms) -> _Prompt:
-    ranking = await run.shown(example.question, terms.k, terms.order)
+    ranking = await run.shown(example, terms.k, terms.order)
     match = GoldMatch(ranking, example.relevant, run.match_share)
     unknown = not_comparable(match) if example.relevant else NO_GOLD
     positions = [()] * len(ranking) if unknown else match.positions
@@ -214,7 +214,7 @@ def _occurring(wanted: Sequence[Sequence[str]], texts: Sequence[str]) -> frozens
 
 
 async def _cited(run: Pipeline, example: Example, terms: Terms, prompt: _Prompt) -> tuple[RelPrime, Evidence]:
-    answer = await run.cited_answer(example.question, terms.k, terms.order)
+    answer = await run.cited_answer(example, terms.k, terms.order)
     return _result(prompt, answer, listed(answer, example.wanted))
 
 
@@ -244,7 +244,7 @@ async def _with_same(run: Pipeline, example: Example, terms: Terms, answer: str,
     says: "Rocky II" says "Rocky", but not the other way round. A plan takes an unknown answer for as many items as
     answers are wanted.
     """
-    comparator, question, wanted = _comparator(run, terms), example.question, example.wanted
+    comparator, question, wanted = _comparator(run, terms), example.asked, example.wanted
     items = listing.others[:MOST_COMPARED]
     if is_plan_mark(answer):
         items = tuple(f"{answer} {n}" for n in range(len(wanted)))

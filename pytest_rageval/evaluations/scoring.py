@@ -72,6 +72,8 @@ class ScoreDef:
         definition: what the value of an example is, in a sentence.
         needs: what an example must have, such as `GOLD`; models follow from `asks`.
         extra: of the package, that it needs; None: none.
+        needs_k: whether its name must have a cut-off.
+        is_cost: whether less is better, so that `max` alone bounds it.
     """
 
     name: str
@@ -87,6 +89,8 @@ class ScoreDef:
     definition: str = ""
     needs: tuple[str, ...] = ()
     extra: str | None = None
+    needs_k: bool = True
+    is_cost: bool = False
 
     @property
     def dependencies(self) -> frozenset[str]:
@@ -252,13 +256,13 @@ def uniform_judge(run: Pipeline, scores: Iterable[Score], moved: Collection[str]
     right. `moved` are the questions of which one of the scores differs from its baseline.
     """
     outcomes = [outcome for score in scores for outcome in score.outcomes]
-    examples = {outcome.example.question for outcome in outcomes}
+    examples = {outcome.example.asked for outcome in outcomes}
     verdicts = [(question, verdict) for question, verdict in run.verdicts if question in examples]
     said = {verdict for _, verdict in verdicts}
     if len(verdicts) < FEWEST or len(said) > 1 or not said <= {0.0, 1.0}:
         return ""
     judged = {question for question, _ in verdicts}
-    found = set(_recalls(run, (outcome for outcome in outcomes if outcome.example.question in judged)))
+    found = set(_recalls(run, (outcome for outcome in outcomes if outcome.example.asked in judged)))
     if len(found) < 2 and judged.isdisjoint(moved):  # noqa: PLR2004 - they differ
         return ""
     word = "yes" if said.pop() else "no"

@@ -4,6 +4,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
 from math import inf
 from pathlib import Path
@@ -224,11 +225,17 @@ class Baseline:
 
 
 def baseline_entry(
-    examples: tuple[Example, ...], scores: Mapping[str, tuple[Score, Mapping[str, Any]]]
+    examples: tuple[Example, ...],
+    scores: Mapping[str, tuple[Score, Mapping[str, Any]]],
+    *,
+    context: AbstractSet[str] = frozenset(),
 ) -> BaselineEntry:
-    """A test's entry, of scores of the whole set, each with what it depends on besides the retriever."""
+    """A test's entry, of scores of the whole set, each with what it depends on besides the retriever.
+
+    Any of them may depend on the parts of the `context`.
+    """
     return {
-        "questions": {example.id: example.digest for example in examples},
+        "questions": {example.id: example.digest_in(context) for example in examples},
         "scores": {name: _score(score, fingerprint) for name, (score, fingerprint) in scores.items()},
     }
 

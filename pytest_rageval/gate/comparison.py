@@ -1,6 +1,7 @@
 """A score and its baseline, question by question."""
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import fsum
@@ -71,6 +72,7 @@ class BaselineScore:
         examples: by id.
         runs: number of runs over which each example's score is a mean.
         pin: of an anchor; None of a baseline.
+        context: the parts of an example's context that the score depends on, and that belong to the question.
     """
 
     questions: Mapping[str, str]
@@ -78,6 +80,7 @@ class BaselineScore:
     examples: Mapping[str, BaselineExample]
     runs: int = 1
     pin: Pin | None = None
+    context: AbstractSet[str] = frozenset()
 
     @property
     def kind(self) -> str:
@@ -243,7 +246,9 @@ def _shown(value: Any) -> str:
 def is_same(example: Example, before: BaselineScore) -> bool:
     """Whether the baseline has a score of the same question under the same fingerprint."""
     kept = before.examples.get(example.id)
-    if kept is None or before.questions.get(example.id) != example.digest:
+    # All scores of a test share the digest, and some of them see the history.
+    digests = {example.digest_in(before.context), example.digest_in({*before.context, "history"})}
+    if kept is None or before.questions.get(example.id) not in digests:
         return False
     # A merge without a conflict may put a score of one branch under the fingerprint of another.
     return kept.get("under", before.mark) == before.mark

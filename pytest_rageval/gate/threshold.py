@@ -146,14 +146,20 @@ class Threshold:
             raise InputError(f"{call}: {problem}")
         return cls(spec, **(words | {"where": dict(words.get("where", {}))}))
 
-    def check_scale(self, scale: tuple[float, float] | None) -> None:
+    def check_scale(self, scale: tuple[float, float] | None, *, is_cost: bool = False) -> None:
         """Refuse bounds that no score on the scale (None: not declared) can violate, or none can keep.
+
+        Of a cost less is better, so that a drop is no loss.
 
         Raises:
             InputError: `min` or `max` is not on the scale, or an allowed drop exceeds half of its width, as a
                 percentage does that was meant as a share; or `strict` has no scale, without which no drop
                 can be excluded: an unseen example may lose any amount.
         """
+        if is_cost and self.compares:
+            word = next(word for word in (*DROPS, "max_lost") if getattr(self, word) is not None)
+            message = f"{self.spec}: {word} bounds a loss, and less of this score is better.\nGive max, such as max=3."
+            raise InputError(message)
         if scale is None:
             if self.strict:
                 raise InputError(

@@ -92,6 +92,11 @@ class GoldMatch:
             for rank in range(len(self._ranking))
         ]
 
+    @property
+    def found(self) -> list[bool]:
+        """Whether each gold passage is found, by position in `gold`; False for those of grade 0."""
+        return [found.rank is not None for found in self._found]
+
     @cached_property
     def counts(self) -> dict[str, int]:
         """The numbers of passages found by overlap of spans or texts, or by the end of a path.

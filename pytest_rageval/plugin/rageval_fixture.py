@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pytest
 
-from pytest_rageval.model import Example, Ranking
+from pytest_rageval.errors import InputError
+from pytest_rageval.evalsets.records import example_from
+from pytest_rageval.model import CONTEXT, Example, Ranking
 from pytest_rageval.plugin.terminal import argument_of, failure, plain_nodeid
 from pytest_rageval.scores import Score
 from pytest_rageval.session import Session
@@ -96,13 +98,19 @@ class Rageval:
         measures = MEASURES if measures is None else measures
         return self._shown(lambda: self._test.agreement(AgreementRequest(annotators, measures, ks, label)))
 
-    def retrieve(self, query: str, k: int) -> Ranking:
-        """The ranking of the retriever under test for a query, when asked for k documents."""
-        return self._shown(lambda: self._test.retrieve(query, k))
+    def retrieve(self, query: str | Example, k: int, **context: Any) -> Ranking:
+        """The ranking of the retriever under test for a query, when asked for k documents.
 
-    def answer(self, question: str, k: int) -> str:
-        """The generator's answer from the first k documents for the question."""
-        return self._shown(lambda: self._test.answer(question, k))
+        Args:
+            query: a text; or an example, whose history, filters and metadata the retriever receives too.
+            k: the number of documents.
+            context: `history`, `filters` or `metadata` with a query that is a text.
+        """
+        return self._shown(lambda: self._test.retrieve(_in_context(query, context), k))
+
+    def answer(self, question: str | Example, k: int, **context: Any) -> str:
+        """The generator's answer from the first k documents for the question; arguments as of `retrieve`."""
+        return self._shown(lambda: self._test.answer(_in_context(question, context), k))
 
     def cached(self, function: F, *, version: str | None = None) -> F:
         """Your function, with each result computed once and kept, for later runs too.
@@ -125,6 +133,26 @@ class Rageval:
             return work()
         finally:
             self._finished()
+
+
+def _in_context(asked: str | Example, context: dict[str, Any]) -> str | Example:
+    if not context:
+        return asked
+    if not isinstance(asked, str):
+        raise InputError(
+            f"{', '.join(context)} belong to a question that is a text, found {type(asked).__name__}."
+        )
+    unknown = sorted(context.keys() - set(CONTEXT))
+    if unknown:
+        raise InputError(f"A question has no {', '.join(unknown)}. It may have {', '.join(CONTEXT)}.")
+    example = example_from({"id": "query", "question": asked, **context}, place="The question")
+    unread = [name for name in CONTEXT if example.extra.get(name)]
+    if unread:
+        raise InputError(
+            f"{unread[0]}={example.extra[unread[0]]!r:.60} cannot be used.\n"
+            'history is a list of {"role": …, "content": …}; filters and metadata are dicts.'
+        )
+    return example
 
 
 def marked_test(item: pytest.Item) -> MarkedTest:

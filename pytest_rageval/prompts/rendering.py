@@ -1,10 +1,12 @@
 """Prompts for models at a server, filled templates; and few-shot prompts, pages that a base model continues."""
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from pytest_rageval.conversation import conversation_text, history_of
 from pytest_rageval.errors import InputError, did_you_mean
 from pytest_rageval.files import refuse_special
 from pytest_rageval.prompts.templates import (
@@ -52,6 +54,11 @@ _SHOWN: Final[Mapping[str, Callable[[Sequence[str]], str]]] = {
     "gold": numbered,
 }
 """How the texts of a placeholder are listed."""
+
+CONVERSATION: Final = "Conversation before the question:\n{conversation}\n\n"
+"""The section of a prompt before the line that first names a question with a history."""
+
+FIRST_QUESTION: Final = re.compile(r"^(?=.*\{question\})", re.MULTILINE)
 
 
 class Prompts:
@@ -127,13 +134,20 @@ class Prompts:
         return self._filled(criterion, question=question, **texts)
 
     def _filled(self, name: str, /, *, question: str | None = None, **quoted: str) -> str:
-        """Fill a template in one pass, since a text may hold braces; all texts but the user's question are quoted."""
+        """Fill a template in one pass, since a text may hold braces; all texts but the user's question are quoted.
+
+        A question with a history has the conversation in a section before it.
+        """
+        template = self._templates[name]
+        if conversation := conversation_text(history_of(question)):
+            template = FIRST_QUESTION.sub(lambda _: CONVERSATION, template, count=1)
+            quoted["conversation"] = conversation
         asked = {} if question is None else {"question": question}
         mark = mark_for([*asked.values(), *quoted.values()])
         if self._fences:
             quoted = {placeholder: fenced(placeholder, text, mark) for placeholder, text in quoted.items()}
         texts = {**asked, MARK: mark, **quoted}
-        return PLACEHOLDER.sub(lambda place: texts[place[1]], self._templates[name])
+        return PLACEHOLDER.sub(lambda place: texts[place[1]], template)
 
 
 OWN: Final = Prompts()
@@ -213,7 +227,7 @@ def few_shot_prompt(question: str, passages: Sequence[str]) -> str:
     shots = "".join(f"{_short_question(shot, page)} {answer}\n\n" for shot, page, answer in ANSWER_EXAMPLES)
     return (
         "Read each question and give a short answer (at most 5 words), copied from the text.\n\n"
-        f"{shots}{_short_question(question, passages)}"
+        f"{shots}{_before(question)}{_short_question(question, passages)}"
     )
 
 
@@ -222,7 +236,7 @@ def few_shot_citing_prompt(question: str, passages: Sequence[str]) -> str:
     worked = "".join(
         f"{_question_twice(shot, page)} {answers}\n\n" for shot, page, answers in CITING_EXAMPLES
     )
-    return f"{CITING_INSTRUCTION}\n\n{worked}{_question_twice(question, passages)}"
+    return f"{CITING_INSTRUCTION}\n\n{worked}{_before(question)}{_question_twice(question, passages)}"
 
 
 def few_shot_long_answer_prompt(question: str, passages: Sequence[str]) -> str:
@@ -230,7 +244,7 @@ def few_shot_long_answer_prompt(question: str, passages: Sequence[str]) -> str:
     worked = "".join(
         f"{_question_twice(shot, page)} {answer}\n\n" for shot, page, answer in LONG_ANSWER_EXAMPLES
     )
-    return f"{LONG_ANSWER_INSTRUCTION}\n\n{worked}{_question_twice(question, passages)}"
+    return f"{LONG_ANSWER_INSTRUCTION}\n\n{worked}{_before(question)}{_question_twice(question, passages)}"
 
 
 def few_shot_question_prompt(passage: str) -> str:
@@ -268,6 +282,12 @@ def searches_prompt(question: str, n: int) -> str:
         f"its aspects, what belongs to it. Write one query a line, and nothing else.\n\n{worked}"
         f"{head(question)}1."
     )
+
+
+def _before(question: str) -> str:
+    """The conversation before a question, as a section; empty where there is none."""
+    conversation = conversation_text(history_of(question))
+    return CONVERSATION.replace("{conversation}", conversation) if conversation else ""
 
 
 def _question_twice(question: str, passages: Sequence[str]) -> str:

@@ -71,7 +71,10 @@ class QuestionEntry(TypedDict, total=False):
     id: str
     question: str
     score: float | None
+    history: list[str]
+    filters: dict[str, Any]
     retrieved: list[str]
+    steps: list[dict[str, Any]]
     answer: str
     gold: list[str]
     passages: list[dict[str, Any]]

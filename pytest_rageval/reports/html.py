@@ -1,5 +1,6 @@
 """The HTML report: one page with all scores and every lost question. All text is escaped."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
@@ -133,6 +134,10 @@ def _question(question: Mapping[str, Any]) -> Element:
 def _fields(question: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[Node]]]:
     """The fields of a question, each as its name and a line of nodes."""
     gold = question.get("gold", [])
+    if "history" in question:
+        yield "after", [" / ".join(question["history"])]
+    if "filters" in question:
+        yield "filters", [json.dumps(question["filters"], ensure_ascii=False)]
     if gold:
         yield "gold", _names(gold, gold)
     for name, show in (("retrieved", lambda labels: _names(labels, gold)), ("answer", lambda text: [text])):
@@ -142,6 +147,8 @@ def _fields(question: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[
             yield f"{name} before", show(then)
         if now is not None:
             yield f"{name} now" if changed else name, show(now)
+    for number, step in enumerate(question.get("steps", ()), 1):
+        yield f"step {number}", [f"{step['query']}: ", *_names(step["retrieved"], gold)]
     for passage in question.get("passages", ()):
         answer = f": {passage['answer']}" if "answer" in passage else ""
         yield "label", [f"{passage['label']:.2g} ", element("code", passage["document"]), answer]

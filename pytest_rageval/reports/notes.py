@@ -379,6 +379,9 @@ ANOMALIES: Final[Mapping[str, str]] = {
     "without_text": "{n} document{s} without text",
     "short": "{n} ranking{s} of fewer than k documents",
     "cut": "{n} ranking{s} of more than k documents, cut",
+    "own_k_kept": "{n} ranking{s} cut at @k: the retriever's own k is larger, and was kept",
+    "own_k_raised": "{n} ranking{s} asked for @k: the retriever's own k is smaller, and was replaced",
+    "without_history": "{n} question{s} asked without the conversation before: the retriever does not take history",
     "failed": "{n} question{s} at which the retriever failed",
     "failed_otherwise": "{n} question{s} at which the generator, the judge or an added part failed",
     "foreign_ids": "no id in {n} ranking{s} is that of any gold passage: are they ids of the same kind?",
@@ -399,7 +402,11 @@ def anomalies_entry(outcomes: Sequence[Outcome]) -> dict[str, int]:
             counts["duplicates"] += ranking.duplicates
             counts["without_text"] += ranking.textless
             counts["short"] += ranking.missing > 0
-            counts["cut"] += ranking.surplus > 0
+            own_k = ranking.k if ranking.own_k is None else ranking.own_k
+            counts["cut"] += ranking.surplus > 0 and own_k <= ranking.k
+            counts["own_k_kept"] += own_k > ranking.k
+            counts["own_k_raised"] += own_k < ranking.k
+            counts["without_history"] += ranking.without_history
     return {name: counts[name] for name in ANOMALIES if counts[name]}
 
 

@@ -1,8 +1,10 @@
 """The questions that explain a verdict: what was asked, retrieved and answered, now and in the baseline."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
+from pytest_rageval.conversation import conversation_text
 from pytest_rageval.gate.baseline import LONGEST
 from pytest_rageval.gate.comparison import Change, Comparison
 from pytest_rageval.gate.ruling import Ruling
@@ -117,7 +119,11 @@ def _question(outcome: Outcome, before: dict[str, Any]) -> QuestionEntry:
     example, evidence = outcome.example, outcome.evidence
     ranking = evidence.ranking
     expected = {"as": evidence.expected_as, "texts": list(evidence.expected)} if evidence.expected else {}
+    steps = () if ranking is None else ranking.steps or ()
     optional = {
+        "history": conversation_text(example.history).splitlines(),
+        "filters": dict(example.filters),
+        "steps": [{"query": step.query, "retrieved": [each.label for each in step]} for step in steps],
         "gold": [gold.label for gold in example.relevant],
         "passages": _passages(outcome),
         "expected": expected,
@@ -288,12 +294,17 @@ def _question_lines(question: QuestionEntry) -> Iterator[str]:
     before = question.get("before", {})
     moved = f"{before['score']:.2f} → " if before else ""
     yield from wrapped(f"  {question['id']}  {moved}{question['score']:.2f}  {question['question']}", 6)
+    yield from _context_lines(question)
     if "gold" in question:
         yield from field_lines("gold", question["gold"])
     # Passages with labels show what was retrieved now, but not what was retrieved in the baseline.
     if "retrieved" in question and (before or "passages" not in question):
         then = ", ".join(before["retrieved"]) or NOTHING if "retrieved" in before else None
         yield from _then_and_now("retrieved", then, ", ".join(question["retrieved"]) or NOTHING)
+    for number, step in enumerate(question.get("steps", ()), 1):
+        yield from field_lines(
+            f"step {number}", [f"{step['query']}: {', '.join(step['retrieved']) or NOTHING}"]
+        )
     yield from _text_fields(question, unscored="unscored")
     if "answer" in question:
         yield from _then_and_now("answer", before.get("answer"), question["answer"])
@@ -309,6 +320,13 @@ def _question_lines(question: QuestionEntry) -> Iterator[str]:
         yield from field_lines("lost by", [f"{lost_by} (case {case})" if case else lost_by])
     elif case is not None:
         yield from field_lines("case", [case])
+
+
+def _context_lines(question: QuestionEntry) -> Iterator[str]:
+    if "history" in question:
+        yield from field_lines("after", question["history"], " / ")
+    if "filters" in question:
+        yield from field_lines("filters", [json.dumps(question["filters"], ensure_ascii=False)])
 
 
 def _text_fields(question: QuestionEntry, **keys: str) -> Iterator[str]:

@@ -5,30 +5,96 @@ and `llm_baselines` are baselines; `trec_run` replays a recorded run.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import replace
+from math import inf
+from typing import Any, Final
 
-from pytest_rageval.errors import CallableError, RagevalError
+from pytest_rageval.errors import CallableError, InputError, RagevalError
 from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.model import Document, Ranking
+from pytest_rageval.fingerprint import digest
+from pytest_rageval.model import CONTEXT, Document, Example, Ranking, Retrieval, Step
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
+from pytest_rageval.retrievers.adapters.callables import Search, context_of, required
 from pytest_rageval.retrievers.documents import document_from, is_list
-from pytest_rageval.user_code import Unusable, UserCallable
+from pytest_rageval.user_code import Unusable, UserCallable, as_number
 
 __all__ = ["Retriever", "adapt_retriever"]
 
+FORMS: Final = {
+    "history": 'It is a list of messages: [{"role": "user", "content": "…"}].',
+    "filters": 'It is an object: {"tenant": "acme"}.',
+    "metadata": 'It is an object: {"source": "chat"}.',
+}
+"""The form of each part of the context, for errors."""
+
 
 class Retriever:
-    """A callable `(query, k)`, sync or async, as `UserCallable` calls it."""
+    """A search, as `UserCallable` calls it: with the query, k, and the context that it takes."""
 
-    def __init__(self, search: UserCallable) -> None:
+    def __init__(self, search: Search, loop: PrivateLoop) -> None:
         self._search = search
+        self._user = UserCallable("rageval_retriever", search.ask, loop, cause="retriever", read=_retrieval)
 
-    async def retrieve(self, query: str, k: int) -> Ranking:
+    @property
+    def takes(self) -> frozenset[str]:
+        """What it takes beside query and k, of "history", "filters", "metadata" and "example"."""
+        return frozenset(self._search.context)
+
+    def key(self, asked: Example | str) -> tuple[str, str]:
+        """Identify what it is called with, beside k; InputError where it cannot be asked this."""
+        given = self._given(_example(asked))
+        if "example" in given:
+            given["example"] = given["example"].id
+        question = asked if isinstance(asked, str) else asked.question
+        return question, digest(given) if given else ""
+
+    async def retrieve(self, asked: Example | str, k: int) -> Ranking:
         """Return the first k documents for a query, each once; fewer where fewer were returned.
 
+        Where the retriever is configured to return a number of its own, it is asked for that number unless k is larger.
+
         QueryError if the callable raised for this query, or returned no list: [] means that nothing was found.
+        InputError if the example has filters, and the retriever does not take them.
         """
-        return Ranking.of(query, await self._search.call(query, k), k)
+        example, own_k = _example(asked), self._search.own_k
+        of_call = None if own_k is not None and own_k >= k else k
+        found = await self._user.call(example.question, of_call, **self._given(example))
+        ranking = Ranking.of(example.question, found.documents, k)
+        steps = found.steps
+        return replace(
+            ranking,
+            own_k=own_k,
+            steps=None if steps is None else tuple(Ranking.of(step.query, step.documents) for step in steps),
+            tokens=found.tokens,
+            cost=found.cost,
+        )
+
+    def _given(self, example: Example) -> dict[str, Any]:
+        """The context of an example that the retriever takes; a required part also where it is empty."""
+        taken = self._search.context
+        if example.filters and taken.keys().isdisjoint({"filters", "example"}):
+            raise InputError(
+                "The eval set has filters, and rageval_retriever does not take them: the passages would be those of "
+                "another search.\nName them in the signature, as in `def search(query, k, filters)`, or take them out "
+                "of the eval set."
+            )
+        given: dict[str, Any] = {
+            "history": [dict(message) for message in example.history],
+            "filters": dict(example.filters),
+            "metadata": dict(example.metadata),
+            "example": example,
+        }
+        for name in CONTEXT:
+            if name in taken and not given[name] and example.extra.get(name):
+                raise InputError(
+                    f"The retriever takes {name}, and an example has another form of it: {example.extra[name]!r:.80}.\n"
+                    f"{FORMS[name]}"
+                )
+        return {name: given[name] for name, required in taken.items() if given[name] or required}
+
+
+def _example(asked: Example | str) -> Example:
+    return Example("", asked) if isinstance(asked, str) else asked
 
 
 def adapt_retriever(
@@ -51,7 +117,10 @@ def adapt_retriever(
             f"{_name(adapt)} gave {type(search).__name__} for {type(retriever).__name__}.\n"
             "It gives a function (query, k) -> documents, sync or async."
         )
-    return Retriever(UserCallable("rageval_retriever", search, loop, cause="retriever", read=_documents))
+    if not isinstance(search, Search):
+        context = context_of(search)
+        search = Search(search, required({name: each for name, each in context.items() if each.name == name}))
+    return Retriever(search, loop)
 
 
 def _call(part: Callable[[Any], Any], retriever: object) -> Any:
@@ -69,9 +138,39 @@ def _name(part: Callable[[Any], Any]) -> str:
     return f"The retriever adapter {named.__module__}.{named.__qualname__}"
 
 
-def _documents(found: object) -> list[Document]:
+def _retrieval(found: object) -> Retrieval:
+    """What a retriever returned, with all documents read."""
+    if not isinstance(found, Retrieval):
+        return Retrieval(_documents(found, ""))
+    steps = None
+    if found.steps is not None:
+        if not is_list(found.steps):
+            raise _not_steps(f"{type(found.steps).__name__} as steps")
+        steps = [_step(step, number) for number, step in enumerate(found.steps, 1)]
+    for name in ("tokens", "cost"):
+        value = getattr(found, name)
+        number = 0.0 if value is None else as_number(value)
+        if number is None or not 0 <= number < inf:
+            what = f"returned {name}={value!r:.40}"
+            raise Unusable(what, f"{what} for {{question}}.\nGive a number, or None where it is not known.")
+    return Retrieval(_documents(found.documents, ""), steps, found.tokens, found.cost)
+
+
+def _step(step: object, number: int) -> Step:
+    if not isinstance(step, Step) or not isinstance(step.query, str):
+        raise _not_steps(f"{type(step).__name__} as step {number}")
+    return Step(step.query, _documents(step.documents, f" in step {number}"))
+
+
+def _not_steps(found: str) -> Unusable:
+    return Unusable(
+        f"returned {found}", f"returned {found} for {{question}}.\nGive steps=[Step(query, documents), …]."
+    )
+
+
+def _documents(found: object, where: str) -> list[Document]:
     if not is_list(found):
-        what = f"returned {type(found).__name__}"
+        what = f"returned {type(found).__name__}{where}"
         advice = "Return a list of documents, best first: strings, dicts or Documents."
         raise Unusable(what, f"{what} for {{question}}.\n{advice}")
     documents = []
@@ -79,6 +178,6 @@ def _documents(found: object) -> list[Document]:
         try:
             documents.append(document_from(item))
         except CallableError as error:
-            message = f"returned for {{question}}, at rank {rank}, a document that {error}"
+            message = f"returned for {{question}}{where}, at rank {rank}, a document that {error}"
             raise Unusable("returned a document that has neither text nor id", message) from None
     return documents

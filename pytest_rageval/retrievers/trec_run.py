@@ -2,12 +2,14 @@
 
 import math
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from pytest_rageval.conversation import Message
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.files import lines
+from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import Document, Example
 
 __all__ = ["TrecRun"]
@@ -23,12 +25,12 @@ class TrecRun:
 
     Args:
         path: of the run; may be compressed.
-        examples: the eval set, whose ids are the run's topics; questions are looked up by it.
+        examples: the eval set, whose ids are the run's topics; questions are looked up by it, with history and filters.
         texts: of the documents by id, for a generator; other documents have an empty text.
 
     Raises:
         InputError: the run cannot be read, a line has another form, a document comes twice for a topic, no topic is
-            an example's, or one question is asked by examples with other rankings.
+            an example's, or one question is asked by examples in the same context with other rankings.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -45,16 +47,17 @@ class TrecRun:
     ) -> None:
         rankings = _rankings(Path(path))
         self._texts = texts or {}
-        self._found: dict[str, list[tuple[float, str]]] = {}
-        topics: dict[str, str] = {}
+        self._found: dict[tuple[str, str], list[tuple[float, str]]] = {}
+        topics: dict[tuple[str, str], str] = {}
         for example in examples:
-            other = topics.setdefault(example.question, example.id)
+            key = _key(example.question, example.history, example.filters)
+            other = topics.setdefault(key, example.id)
             if rankings.get(other) != rankings.get(example.id):
                 raise InputError(
                     f"{Path(path).name}: {other!r} and {example.id!r} are one question with two rankings.\n"
                     "A retriever is asked by question: take one of them out of the eval set."
                 )
-            self._found[example.question] = rankings.get(example.id, [])
+            self._found[key] = rankings.get(example.id, [])
         if not any(self._found.values()):
             named = ", ".join(list(rankings)[:5]) or "none"
             raise InputError(
@@ -62,16 +65,28 @@ class TrecRun:
                 "Is it a run of this eval set?"
             )
 
-    def __call__(self, query: str, k: int) -> list[Document]:
-        """Return the first k documents of the run for a question; InputError if no example asks it."""
-        if query not in self._found:
+    def __call__(
+        self,
+        query: str,
+        k: int,
+        *,
+        history: Sequence[Message] = (),
+        filters: Mapping[str, Any] | None = None,
+    ) -> list[Document]:
+        """Return the first k documents of the run for a question in its context; InputError if no example asks it."""
+        key = _key(query, history, filters or {})
+        if key not in self._found:
             raise InputError(
                 f"The run was not recorded for {query!r}.\nOnly questions of its eval set can be looked up."
             )
         return [
             Document(self._texts.get(document, ""), id=document, score=score)
-            for score, document in self._found[query][:k]
+            for score, document in self._found[key][:k]
         ]
+
+
+def _key(question: str, history: Iterable[Message], filters: Mapping[str, Any]) -> tuple[str, str]:
+    return question, digest([list(map(dict, history)), dict(filters)])
 
 
 def _rankings(path: Path) -> dict[str, list[tuple[float, str]]]:

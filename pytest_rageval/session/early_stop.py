@@ -220,7 +220,7 @@ class DropWatch:
     async def _shown(self, example: Example) -> Ranking | None:
         """The ranking that the baseline keeps of a question; None where it cannot be had, so that it is asked."""
         try:
-            return await self._pipeline.shown(example.question, self._terms.k, self._terms.order)
+            return await self._pipeline.shown(example, self._terms.k, self._terms.order)
         except (RagevalError, Unscored):
             return None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.errors import InputError, Planned, RagevalError, StaleBaselineError
-from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.context import Asked, ScoreRequest
 from pytest_rageval.evaluations.scoring import ScoreDef, uniform_judge
 from pytest_rageval.gate.baseline import baseline_entry
 from pytest_rageval.gate.comparison import fingerprint_changes
@@ -158,20 +158,20 @@ class EvaluatedTest:
         self._agreements.append(agreement.entry())
         return agreement
 
-    def retrieve(self, query: str, k: int) -> Ranking:
+    def retrieve(self, asked: Asked, k: int) -> Ranking:
         """The ranking of the retriever under test."""
-        ranking = self._session.retrieve(self._components, query, k)
+        ranking = self._session.retrieve(self._components, asked, k)
         return planned_ranking(ranking) if self._session.settings.plan else ranking
 
-    def answer(self, question: str, k: int) -> str:
+    def answer(self, asked: Asked, k: int) -> str:
         """The generator's answer from the first k documents."""
         if not self._session.settings.plan:
-            return self._session.answer(self._components, question, k)
+            return self._session.answer(self._components, asked, k)
         from pytest_rageval.session.plan_stubs import PlannedText, planned_text  # noqa: PLC0415 - rare
 
         self.has_stubs = True
         try:
-            return planned_text(self._session.answer(self._components, question, k))
+            return planned_text(self._session.answer(self._components, asked, k))
         except Planned as planned:
             return PlannedText(planned)
 
@@ -189,7 +189,10 @@ class EvaluatedTest:
         if self._agreements:
             results["agreement"] = self._agreements
         if self._baseline_scores:
-            results["baseline"] = baseline_entry(self.evalset.examples, self._baseline_scores)
+            context = {*self._session.received(self._components), "history"}
+            results["baseline"] = baseline_entry(
+                self.evalset.examples, self._baseline_scores, context=context
+            )
             if self._test.nodeid not in self._sharing:
                 results["baseline"]["shares_alpha"] = False
             renamed = {model: names for model, names in served.items() if names != [model]}
@@ -307,7 +310,8 @@ class EvaluatedTest:
         threshold = replace(
             threshold, inconclusive=threshold.inconclusive or self._session.settings.inconclusive
         )
-        threshold.check_scale(self._definition(threshold).scale)
+        definition = self._definition(threshold)
+        threshold.check_scale(definition.scale, is_cost=definition.is_cost)
         return threshold
 
     def _plan(self, thresholds: Sequence[Threshold]) -> list[RagevalError]:
@@ -444,7 +448,7 @@ class EvaluatedTest:
         comparisons = [one.comparison for one in self._rulings if one.comparison]
         if self._scores:
             changes = [change for comparison in comparisons for change in comparison.changes if change.drop]
-            moved = {change.outcome.example.question for change in changes}
+            moved = {change.outcome.example.asked for change in changes}
             # A judge that gave one verdict for everything; empty without one.
             if text := uniform_judge(self._session.pipelines.of(self._components), self._scores, moved):
                 yield text

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from zlib import crc32
 
+from pytest_rageval.answers.comparators import MEASURES
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
@@ -203,6 +204,11 @@ class Pipelines:
             seed=settings.seed,
             match_share=settings.match_share,
             both_orders=settings.both_orders,
+            untried=bool(
+                "judge" in components.own
+                or registry.comparators
+                or registry.measures.keys() - MEASURES.keys()
+            ),
         )
 
     def _generator(self, generator: object) -> "Generator":

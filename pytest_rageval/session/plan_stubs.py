@@ -114,9 +114,7 @@ def planned_ranking(ranking: Ranking) -> Ranking:
     """The ranking, or a stub where it depends on a reply that is not there yet."""
     if not any(has_plan_mark(document.text) for document in ranking):
         return ranking
-    return PlannedRanking(
-        ranking.query, ranking.documents, ranking.duplicates, ranking.missing, ranking.surplus
-    )
+    return PlannedRanking(**vars(ranking))
 
 
 class PlannedAgreement(Agreement):

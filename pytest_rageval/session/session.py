@@ -4,27 +4,31 @@ import asyncio
 import uuid
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytest_rageval.config import EMBEDDED, Settings
 from pytest_rageval.errors import InputError, RagevalError
-from pytest_rageval.evaluations.context import Pipeline, ScoreRequest, Terms, gather_all
-from pytest_rageval.evaluations.registry import Registry, resolve
-from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
+from pytest_rageval.evaluations.context import Asked, Pipeline, ScoreRequest, Terms, gather_all
+from pytest_rageval.evaluations.registry import CUTOFF, Registry, resolve
+from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, error_of_all
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.gate.baseline import WRITE, Baseline
+from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.ruling import BaselineLookup
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.llm.usage import Usage
-from pytest_rageval.model import EvalSet, Example, Ranking
-from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.model import CONTEXT, EvalSet, Example, Ranking
+from pytest_rageval.scores import Outcome, Score, Spec
 from pytest_rageval.session.models import Models
 from pytest_rageval.session.pipelines import Components, MarkedTest, Pipelines, Sources
 from pytest_rageval.stats.drops import ROUNDING
 from pytest_rageval.stats.intervals import UNIT
+from pytest_rageval.user_code import FIRST
 
 if TYPE_CHECKING:
     from pytest_rageval.calibration import Calibration
@@ -168,17 +172,27 @@ class Session:
         anchored = updating or threshold.max_total_drop is not None
         now = self.fingerprint(components, request)
         absent = before is None and not updating
+        seen = {*self.received(components), *(("history",) if self.definition(request).dependencies else ())}
+
+        def in_context(found: BaselineScore | None) -> BaselineScore | None:
+            return found and replace(found, context=seen)
+
         return BaselineLookup(
             now,
-            before,
+            in_context(before),
             updating=updating,
             required=settings.require_baseline,
             missing=baseline.missing(test.nodeid, threshold.name, test.collected()) if absent else "",
             # Embeddings differ a little from one processor to another.
             tolerance=EMBEDDING_ROUNDING if "encoder" in now else ROUNDING,
-            anchor=baseline.anchor(test.nodeid, threshold.name, scale) if anchored else None,
+            anchor=in_context(baseline.anchor(test.nodeid, threshold.name, scale)) if anchored else None,
             pinning=settings.pin_baseline,
         )
+
+    def received(self, components: Components) -> AbstractSet[str]:
+        """The parts of an example's context that the retriever receives."""
+        taken = self.pipelines.of(components).retriever.takes
+        return frozenset(CONTEXT) if "example" in taken else taken
 
     def _check_root(self, test: MarkedTest) -> None:
         """Refuse a missing baseline where a folder above the test has one: the root directory is wrong."""
@@ -219,10 +233,10 @@ class Session:
         self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
     ) -> dict[ScoreRequest, Score | RagevalError]:
         """Score an eval set by several scores at once: each is a score, or the error that prevented it."""
-        pipelines = self.pipelines.repeated(components)
+        pipelines, k = self.pipelines.repeated(components), _largest_cutoff(requests)
 
         async def scored(request: ScoreRequest) -> Score:
-            outcomes, *repeats = await self._outcomes_of(pipelines, evalset, request)
+            outcomes, *repeats = await self._outcomes_of(pipelines, evalset, request, k)
             return self.score_of(request, outcomes, repeats)
 
         return self._each(requests, scored)
@@ -275,10 +289,10 @@ class Session:
         self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
     ) -> list[RagevalError]:
         """Count in the gateway's usage what the scores would ask; return the errors that prevented it."""
-        pipelines = self.pipelines.repeated(components)
+        pipelines, k = self.pipelines.repeated(components), _largest_cutoff(requests)
 
         async def counted(request: ScoreRequest) -> None:
-            await self._outcomes_of(pipelines, evalset, request)
+            await self._outcomes_of(pipelines, evalset, request, k)
 
         return [error for error in self._each(requests, counted).values() if error is not None]
 
@@ -301,13 +315,13 @@ class Session:
             Score(f"judge against {labels.name}", outcomes, max_unscored=self.settings.max_unscored)
         return Calibration(labels, outcomes, comparator)
 
-    def retrieve(self, components: Components, query: str, k: int) -> Ranking:
+    def retrieve(self, components: Components, asked: Asked, k: int) -> Ranking:
         """The retriever's ranking for one query."""
-        return self.loop.run(self.pipelines.of(components).ranking(_text("query", query), _cutoff(k)))
+        return self.loop.run(self.pipelines.of(components).ranking(_asked("query", asked), _cutoff(k)))
 
-    def answer(self, components: Components, question: str, k: int) -> str:
+    def answer(self, components: Components, asked: Asked, k: int) -> str:
         """The generator's answer from the first k retrieved documents."""
-        return self.loop.run(self.pipelines.of(components).answer(_text("question", question), _cutoff(k)))
+        return self.loop.run(self.pipelines.of(components).answer(_asked("question", asked), _cutoff(k)))
 
     def close(self) -> str | None:
         """Close connections, processes and files; return the user's code where that blocked it for too long."""
@@ -363,10 +377,10 @@ class Session:
         return dict(zip(requests, self.loop.run(every()), strict=True)) if requests else {}
 
     async def _outcomes_of(
-        self, pipelines: Sequence[Pipeline], evalset: EvalSet, request: ScoreRequest
+        self, pipelines: Sequence[Pipeline], evalset: EvalSet, request: ScoreRequest, k: int
     ) -> list[list[Outcome]]:
         """The outcomes in the first pipeline and, where the score asks models, in its repeats."""
-        terms, score = resolve(request, self.registry.scores)
+        terms, score = resolve(request, self.registry.scores, k=k)
         asked = pipelines if score.dependencies else pipelines[:1]
         return await gather_all(self._evaluated(each, evalset, terms, score) for each in asked)
 
@@ -378,15 +392,33 @@ class Session:
         pipeline.comparison(terms.label, "label")
         key = (pipeline, evalset.digest, terms)
         if key not in self._outcomes:
+            if pipeline.untried and score.dependencies and score.separable and not self.settings.plan:
+                # A judge of the user's is called after a model's paid answer: try it before all of these are bought.
+                first = await score.evaluate(pipeline, evalset.examples[:FIRST], terms)
+                if len(failed := {each.example.id: each.failed for each in first if each.failed}) == FIRST:
+                    rest = f"All of the first {FIRST} of {len(evalset)} examples failed, and the others were not asked."
+                    raise error_of_all(failed, rest)
             outcomes = await score.evaluate(pipeline, evalset.examples, terms)
             check_failures(outcomes, self.settings.max_unscored)
             self._outcomes[key] = outcomes
         return self._outcomes[key]
 
 
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"{name} = {value!r:.60}: it is one text, found {type(value).__name__}.")
+def _largest_cutoff(requests: Sequence[ScoreRequest]) -> int:
+    """The largest cut-off among the scores, which those without one take over: they then cost no further call."""
+    cutoffs = []
+    for request in requests:
+        # A name that is none is an error of its own score.
+        with suppress(InputError):
+            cutoffs.append(Spec.parse(request.spec).k or 0)
+    return max(cutoffs, default=0) or CUTOFF
+
+
+def _asked(name: str, value: object) -> Asked:
+    if not isinstance(value, str | Example):
+        raise InputError(
+            f"{name} = {value!r:.60}: it is one text or one example, found {type(value).__name__}."
+        )
     return value
 
 

@@ -55,25 +55,30 @@ def mean_interval(
 
     Args:
         values: one score an example, any real numbers.
-        scale: the lowest and the highest possible score.
+        scale: the lowest and the highest possible score; an end may be infinite.
         seed: of the bootstrap; not used for proportions.
 
     Returns:
         `(low, high)`: Wilson's interval where each score is one end of the scale or the other, such as 0 or 1; the
         BCa bootstrap otherwise. Where all scores are one number in between there is nothing to resample: the interval
         then allows as many unseen scores at either end of the scale as Wilson's interval does when none of n was
-        seen. None without scores, and for a single score in between, which has no spread.
+        seen. None without scores, for a single score in between, which has no spread, and for equal scores on a
+        scale without an end.
     """
     if not values:
         return None
     lowest, highest = scale
-    if all(value in scale for value in values):
+    bounded = math.isfinite(lowest) and math.isfinite(highest)
+    if bounded and all(value in scale for value in values):
         low, high = wilson(sum(value == highest for value in values), len(values))
         return lowest + low * (highest - lowest), lowest + high * (highest - lowest)
     if len(values) < 2:  # noqa: PLR2004 - a spread needs two
         return None
     value = values[0]
-    if lowest < value < highest and all(each == value for each in values):
+    constant = all(each == value for each in values)
+    if constant and not bounded:
+        return None
+    if constant and lowest < value < highest:
         _, others = wilson(0, len(values))
         return value - others * (value - lowest), value + others * (highest - value)
     # numpy takes 0.2 s to import, which a run of 0/1 scores need not pay.

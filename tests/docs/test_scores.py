@@ -15,13 +15,19 @@ CONFTEST = """
 import json
 from pathlib import Path
 import pytest
+from pytest_rageval import Retrieval, Step
 
 CASES = json.loads(Path(__file__).with_name("cases.json").read_text(encoding="utf-8"))
 CASE = {}
 
-def search(query, k):
+def passages(names):
     texts = CASE.get("texts", {})
-    return [{"id": name, "text": texts.get(name, f"Passage {name}.")} for name in CASE["retrieved"][:k]]
+    return [{"id": name, "text": texts.get(name, f"Passage {name}.")} for name in names]
+
+def search(query, k):
+    found = passages(CASE["retrieved"][:k])
+    steps = [Step(each["query"], passages(each["retrieved"])) for each in CASE.get("steps", [])]
+    return Retrieval(found, steps or None, cost=CASE.get("cost")) if "cost" in CASE or steps else found
 
 def generate(question, passages):
     return CASE["says"][" ".join(passage.id for passage in passages)]
@@ -82,7 +88,7 @@ def test_every_score_is_described_once():
 def test_range_and_words_are_those_of_the_score(family, score):
     """The scale that bounds are held to, and the keywords that the marker accepts."""
     definition = SCORES[score["name"]]
-    assert tuple(family["range"]) == definition.scale
+    assert tuple(score.get("range", family["range"])) == definition.scale
     assert set(score.get("words", family["words"])) == definition.words
 
 

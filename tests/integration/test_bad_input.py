@@ -218,7 +218,7 @@ def test_a_question_is_one_text(project, call):
     """Several are not asked at once, and no line of this package is shown."""
     project.test(f"def test_it(rageval):\n    rageval.{call}\n")
     result = project.run()
-    result.stdout.fnmatch_lines(["E*: it is one text, found list."])
+    result.stdout.fnmatch_lines(["E*: it is one text or one example, found list."])
     result.stdout.no_fnmatch_line("*unhashable*")
 
 

@@ -1,5 +1,7 @@
 """What users hand in: retrievers, generators and judges of several shapes."""
 
+import pytest
+
 GATE = '@pytest.mark.rageval_threshold("{spec}", min=1.0)\ndef test_gate(): pass\n'
 
 
@@ -122,6 +124,56 @@ def test_a_generator_that_raises_is_named_with_the_place(project):
         ]
     )
     result.stdout.no_fnmatch_line("*pytest_rageval/*")
+
+
+OWN_JUDGE = """
+
+@pytest.fixture(scope="session")
+def rageval_judge():
+    class Judge:
+        {0}def compare(self, question, references, prediction):
+            if question.endswith({1!r}):
+                raise LookupError("no such table")
+            return True
+    return Judge()
+"""
+
+
+@pytest.mark.parametrize("kind", ["", "async "])
+def test_a_judge_that_fails_at_one_question_leaves_it_unscored(project, llm, kind):
+    """With the type, the message and the line; the others have their score."""
+    project.use(llm)
+    llm.model = lambda _prompt: "c1x"
+    project.evalset(40)
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(source + OWN_JUDGE.format(kind, "item-7?"))
+    project.test('@pytest.mark.rageval_threshold("answer.correct@1", min=0.9)\ndef test_gate():\n    pass\n')
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*answer.correct@1 *39 * 1 *",
+            "*1 × rageval_judge.compare raised LookupError: no such table (conftest.py:*)",
+        ]
+    )
+    assert len(llm.requests) == 40
+
+
+@pytest.mark.parametrize("kind", ["", "async "])
+def test_a_judge_that_fails_at_the_first_few_ends_the_test_before_the_others_are_paid_for(project, llm, kind):
+    """The generator has answered five questions, and no more."""
+    project.use(llm)
+    llm.model = lambda _prompt: "c1x"
+    project.evalset(40)
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(source + OWN_JUDGE.format(kind, "?"))
+    project.test('@pytest.mark.rageval_threshold("answer.correct@1", min=0.9)\ndef test_gate():\n    pass\n')
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["rageval_judge.compare raised for * LookupError: no such table", "*conftest.py:* in compare"]
+    )
+    assert len(llm.requests) == 5
 
 
 def test_a_judge_may_be_a_function(project, llm):

@@ -66,8 +66,32 @@ class OwnAsync(BaseRetriever):
     async def _aget_relevant_documents(self, query, *, run_manager):
         return ranked(query)
 
-def store():
-    return InMemoryVectorStore.from_documents(DOCUMENTS, ByNumber())
+class OwnWithContext(BaseRetriever):
+    def _get_relevant_documents(self, query, *, run_manager, filters=None, history=()):
+        assert len(history) == 2
+        return [each for each in ranked(query) if not filters or each.metadata["shelf"] in filters["shelf"]]
+
+class OwnAsyncWithContext(OwnWithContext):
+    async def _aget_relevant_documents(self, query, *, run_manager, filters=None, history=()):
+        return self._get_relevant_documents(query, run_manager=None, filters=filters, history=history)
+
+class FilteringStore(InMemoryVectorStore):
+    # As most stores: `filter` is a dict.
+
+    def similarity_search_with_score(self, query, k=4, filter=None, **kwargs):
+        def holds(document):
+            return not filter or document.metadata["shelf"] in filter["shelf"]
+        return super().similarity_search_with_score(query, k=k, filter=holds, **kwargs)
+    def similarity_search(self, query, k=4, filter=None, **kwargs):
+        return [document for document, _ in self.similarity_search_with_score(query, k=k, filter=filter)]
+
+def store(kind=InMemoryVectorStore):
+    return kind.from_documents(DOCUMENTS, ByNumber())
+
+def configurable():
+    from langchain_core.runnables import ConfigurableField
+    retriever = store(FilteringStore).as_retriever(search_kwargs={"k": 4})
+    return retriever.configurable_fields(search_kwargs=ConfigurableField(id="search_kwargs"))
 """
 
 LLAMA_INDEX = """
@@ -83,6 +107,23 @@ class ByNumber(BaseEmbedding):
         return embed(query)
     async def _aget_query_embedding(self, query):
         return embed(query)
+
+def filtered(**words):
+    from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
+    own = MetadataFilters(filters=[MetadataFilter(key="shelf", value=10, operator=">")])
+    return index().as_retriever(filters=own, **words)
+
+class AsyncFiltered(BaseRetriever):
+    # Around one that has filters.
+
+    def __init__(self):
+        self._filters, self.similarity_top_k = None, 4
+        super().__init__()
+    def _retrieve(self, query_bundle):
+        raise NotImplementedError("asynchronous alone")
+    async def _aretrieve(self, query_bundle):
+        inner = index().as_retriever(filters=self._filters, similarity_top_k=self.similarity_top_k)
+        return await inner.aretrieve(query_bundle)
 
 def index():
     nodes = [TextNode(id_=name, text=text, metadata=meta) for name, (text, meta) in CORPUS.items()]
@@ -128,6 +169,19 @@ def dense():
     pipeline.add_component("embedder", ByNumber())
     pipeline.add_component("retriever", InMemoryEmbeddingRetriever(store(), top_k=2))
     pipeline.connect("embedder.embedding", "retriever.query_embedding")
+    return pipeline
+
+@component
+class InContext:
+    @component.output_types(documents=list[Document])
+    def run(self, query: str, history: list, metadata: dict, filters: dict | None = None, top_k: int = 3):
+        assert [message["content"] for message in history] == ["Hello", "Hello!"]
+        assert metadata == {"lang": "en"}
+        return InMemoryBM25Retriever(store()).run(query=query, filters=filters, top_k=top_k)
+
+def alone():
+    pipeline = Pipeline()
+    pipeline.add_component("retriever", InContext())
     return pipeline
 
 def hybrid():
@@ -190,6 +244,93 @@ def test_a_retriever_of_a_framework_goes_in_unmodified(project, framework, made,
     project.pytester.makeconftest(f"{CORPUS}{framework}\ndef make():\n    return {made}\n")
     project.test(f"scored = {scored}\n{TEST}")
     project.run().assert_outcomes(passed=1)
+
+
+FILTERED = """
+@pytest.mark.rageval_threshold("recall@2", min=1.0)
+def test_gate(rageval):
+    example = rageval.examples[0]
+    assert {document.metadata["shelf"] for document in rageval.retrieve(example, k=4)} == shelves
+"""
+IN = {"shelf": [3, 12, 15]}
+HAYSTACK_IN = {"field": "meta.shelf", "operator": "in", "value": [3, 12, 15]}
+LLAMA_IN = {"filters": [{"key": "shelf", "value": [3, 12, 15], "operator": "in"}]}
+HISTORY = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello!"}]
+
+
+@pytest.mark.parametrize(
+    ("framework", "made", "filters", "shelves"),
+    [
+        (LANGCHAIN, "store(FilteringStore).as_retriever(search_kwargs={'k': 1})", IN, {3, 12, 15}),
+        (LANGCHAIN, "store(FilteringStore)", IN, {3, 12, 15}),
+        (LANGCHAIN, "configurable()", IN, {3, 12, 15}),
+        (LANGCHAIN, "OwnWithContext()", IN, {3, 12, 15}),
+        (LANGCHAIN, "OwnAsyncWithContext()", IN, {3, 12, 15}),
+        (LLAMA_INDEX, "index().as_retriever()", LLAMA_IN, {3, 12, 15}),
+        (LLAMA_INDEX, "index().as_retriever(similarity_top_k=8)", {"shelf": 12}, {12}),
+        (LLAMA_INDEX, "filtered()", LLAMA_IN, {12, 15}),
+        (LLAMA_INDEX, "AsyncFiltered()", LLAMA_IN, {3, 12, 15}),
+        (HAYSTACK, "InMemoryBM25Retriever(store())", HAYSTACK_IN, {3, 12, 15}),
+        (HAYSTACK, "InContext()", HAYSTACK_IN, {3, 12, 15}),
+        (HAYSTACK, "alone()", HAYSTACK_IN, {3, 12, 15}),
+        (HAYSTACK, "dense()", HAYSTACK_IN, {3, 12, 15}),
+        (HAYSTACK, "hybrid()", HAYSTACK_IN, {3, 12, 15}),
+        (HAYSTACK, "SuperComponent(pipeline=dense())", HAYSTACK_IN, {3, 12, 15}),
+    ],
+)
+def test_filters_reach_the_retriever_of_a_framework(project, framework, made, filters, shelves):
+    """It finds what they leave, with the k of the score; its own filters stay."""
+    words = {"filters": filters, "history": HISTORY, "metadata": {"lang": "en"}}
+    project.evalset(1, gold=[{"id": "doc-12"}], question="What of item-12?", **words)
+    project.pytester.makeconftest(f"{CORPUS}{framework}\ndef make():\n    return {made}\n")
+    project.test(f"shelves = {shelves}\n{FILTERED}")
+    project.run().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("framework", "made"),
+    [
+        (LANGCHAIN, "RunnableLambda(str) | store().as_retriever()"),
+        (LANGCHAIN, "Own()"),
+        (LLAMA_INDEX, "Own()"),
+    ],
+)
+def test_filters_that_a_framework_would_drop_are_an_error(project, framework, made):
+    """LangChain drops what a retriever does not name."""
+    project.evalset(1, filters=IN)
+    project.pytester.makeconftest(f"{CORPUS}{framework}\ndef make():\n    return {made}\n")
+    project.test('@pytest.mark.rageval_threshold("recall@2", min=0.0)\ndef test_gate():\n    pass\n')
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*The eval set has filters, and rageval_retriever does not take them*"])
+
+
+@pytest.mark.parametrize(
+    ("framework", "made"),
+    [
+        (LANGCHAIN, "store().as_retriever(search_kwargs={'k': 4})"),
+        (LLAMA_INDEX, "index().as_retriever(similarity_top_k=4)"),
+        (HAYSTACK, "InMemoryBM25Retriever(store(), top_k=4)"),
+        (HAYSTACK, "hybrid_of_4()"),
+    ],
+)
+def test_a_retriever_as_it_ships_keeps_its_own_k(project, framework, made):
+    """Where that is enough; the report says what became of it."""
+    own = "\ndef hybrid_of_4():\n    found = hybrid()\n    found.get_component('joiner').top_k = 4\n    return found\n"
+    project.pytester.makeconftest(f"{CORPUS}{framework}{own}\ndef make():\n    return {made}\n")
+    project.test(
+        "@pytest.mark.rageval_threshold('recall@2', min=0.0)\n"
+        "@pytest.mark.rageval_threshold('recall@5', min=0.0)\n"
+        "def test_gate(rageval):\n    assert rageval.retrieve('item-3 ?', k=2).surplus == 2\n"
+    )
+    result = project.run("-v")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*recall@2: 4 rankings cut at @k: the retriever's own k is larger, and was kept",
+            "*recall@5: 4 rankings asked for @k: the retriever's own k is smaller, and was replaced",
+        ]
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pytest_rageval.evalsets import load
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
 from pytest_rageval.llm.messages import Reply, Request, well_formed
 from pytest_rageval.llm.store import Database, Entry, Store
-from pytest_rageval.model import EvalSet, Example, Gold
+from pytest_rageval.model import CONTEXT, EvalSet, Example, Gold
 from pytest_rageval.scores import Spec
 
 UNICODE = st.text()
@@ -30,13 +30,16 @@ JSON = st.recursive(
 )
 SPANS = st.tuples(WORDS, st.integers(0, 99), st.integers(100, 999))
 GOLD = st.builds(
-    lambda name, text, span, grade: Gold(name, text, *(span or (None, None, None)), grade=grade),
+    lambda name, text, span, grade, group: Gold(name, text, *(span or (None, None, None)), grade, group),
     st.none() | WORDS,
     st.none() | WORDS,
     st.none() | SPANS,
     st.integers(0, 3),
+    st.none() | WORDS,
 ).filter(lambda gold: gold.id is not None or gold.text is not None or gold.source is not None)
-KNOWN = {"id", "question", "answers", "answer_set", "gold", "reference", "tags"}
+KNOWN = {"id", "question", "answers", "answer_set", "gold", "reference", "tags", *CONTEXT}
+OBJECTS = st.dictionaries(UNICODE, JSON, max_size=2)
+MESSAGES = st.builds(lambda role, content: {"role": role, "content": content}, UNICODE, UNICODE)
 EXAMPLES = st.builds(
     Example,
     id=WORDS,
@@ -45,7 +48,10 @@ EXAMPLES = st.builds(
     answer_set=st.lists(st.lists(WORDS, min_size=1, max_size=2).map(tuple), max_size=2).map(tuple),
     gold=st.lists(GOLD, max_size=1).map(tuple),
     reference=st.none() | WORDS,
-    tags=st.dictionaries(UNICODE, JSON, max_size=2),
+    tags=OBJECTS,
+    history=st.lists(MESSAGES, max_size=2).map(tuple),
+    filters=OBJECTS,
+    metadata=OBJECTS,
     extra=st.dictionaries(UNICODE.filter(lambda key: key not in KNOWN), JSON, max_size=2),
 )
 REPLIES = st.builds(Reply, UNICODE, UNICODE, UNICODE, st.integers(0, 10**9), st.integers(0, 10**9))
@@ -53,7 +59,9 @@ REPLIES = st.builds(Reply, UNICODE, UNICODE, UNICODE, st.integers(0, 10**9), st.
 
 def _record(example: Example) -> dict[str, Any]:
     gold = [{name: getattr(g, name) for name in g.__dataclass_fields__} for g in example.gold]
-    return {**example.extra, **{name: getattr(example, name) for name in KNOWN}, "gold": gold}
+    fields = {name: getattr(example, name) for name in KNOWN}
+    given = {name: value for name, value in fields.items() if value or name not in CONTEXT}
+    return {**example.extra, **given, "gold": gold}
 
 
 @given(

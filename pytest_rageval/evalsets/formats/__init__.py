@@ -42,6 +42,21 @@ def _nq_open(shape: Shape) -> bool:
     return shape.record.keys() == {"question", "answer"} and isinstance(shape.record["answer"], list)
 
 
+def _hotpotqa(shape: Shape) -> bool:
+    """By its keys; with gold passages it is native."""
+    return shape.has("question", "supporting_facts", "context") and not shape.has("gold")
+
+
+def _musique(shape: Shape) -> bool:
+    known = shape.has("question_decomposition") or shape.has("answerable")
+    return shape.has("id", "question", "paragraphs") and known and not shape.has("gold")
+
+
+def _fanoutqa(shape: Shape) -> bool:
+    known = shape.has("necessary_evidence") or shape.has("decomposition")
+    return shape.has("id", "question", "categories") and known and not shape.has("gold")
+
+
 _beir: Final = Late("evalsets.formats.beir", "recognises")
 _trec: Final = Late("evalsets.formats.trec", "recognises")
 
@@ -60,6 +75,9 @@ FORMATS: Final[Mapping[str, Format]] = {
         _format("ms_marco_answers", lambda shape: shape.record.keys() == {"query_id", "answers"}),
         _format("nq_open", _nq_open),
         _format("lfrqa", lambda shape: shape.has("qid", "question", "answer", "gold_doc_ids")),
+        _format("hotpotqa", _hotpotqa),
+        _format("musique", _musique),
+        _format("fanoutqa", _fanoutqa),
         _format("squad", lambda shape: shape.mentions("data", "paragraphs", "context", "qas")),
         # With an id it is native, with a field map.
         _format(

@@ -12,6 +12,7 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.field_map import NUMBER, checked_fields, is_target, mapped, refuse_gold_twice
 from pytest_rageval.evalsets.files import lines, parse
 from pytest_rageval.evalsets.records import Records, field_map_remedy
+from pytest_rageval.model import CONTEXT
 
 __all__ = ["delimiter_of", "listed", "read", "rows"]
 
@@ -25,6 +26,7 @@ PYTHON_TEXT: Final = re.compile(r"""\s*('(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
 INTEGER: Final = re.compile(r"([0-9]{1,18})(\.0*)?")
 
 LIST_FIELDS: Final = ("answers", "answer_set", "gold", "tags")
+CONTEXT_FIELDS: Final = ("history", "filters")
 NUMBER_FIELDS: Final = ("gold.start", "gold.end", "gold.grade")
 REQUIRED: Final = ("id", "question")
 DELIMITERS: Final = (";", "\t", "|", ",")
@@ -102,7 +104,8 @@ def _record(
     used = set(columns.values())
     record: dict[str, Any] = {name: cell for name, cell in row.items() if cell and name not in used}
     for target, source in columns.items():
-        if source != NUMBER:
+        # An empty cell of context is no other data of that name either.
+        if source != NUMBER and (row[source].strip() or target not in CONTEXT):
             record[target] = _value(target, row[source], separator, place)
     return record
 
@@ -112,9 +115,19 @@ def _value(target: str, cell: str, separator: str | None, place: str) -> Any:
         return None
     if target in LIST_FIELDS and cell.lstrip()[0] in "[{":
         return listed(cell.strip(), place)
+    if target in CONTEXT_FIELDS and cell.lstrip()[0] in "[{":
+        return _context(cell.strip(), place)
     if separator is not None and separator in cell and (target == "answers" or target.startswith("gold")):
         return [_number(target, part.strip()) for part in cell.split(separator) if part.strip()]
     return _number(target, cell)
+
+
+def _context(cell: str, place: str) -> Any:
+    """The list or object in a cell; the text of one that holds none, which may be other data."""
+    try:
+        return parse(cell, place)
+    except InputError:
+        return cell
 
 
 def _number(target: str, cell: str) -> str | int:

@@ -1,4 +1,4 @@
-"""Adapters from retrievers of every known shape to callables `(query, k)`; no framework is imported."""
+"""Adapters from retrievers of every known shape to a `Search`; no framework is imported before one is met."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -9,7 +9,7 @@ from pytest_rageval.retrievers.adapters import callables
 __all__ = ["ADAPTERS", "Adapter"]
 
 Adapter = tuple[Callable[[Any], bool], Callable[[Any], Callable[..., Any]]]
-"""A function that recognises a retriever, and one that makes a callable `(query, k)` of it."""
+"""A function that recognises a retriever, and one that makes a `Search` of it, or a function `(query, k)`."""
 
 
 def _has(*methods: str) -> Callable[[Any], bool]:

@@ -1,15 +1,16 @@
 """Haystack: a retriever component, or a pipeline from the query to documents.
 
 Of a pipeline, the query goes to every open input named `query`, `text` or `question`; no other may be required. The
-documents are those of the one component that has an open output `documents`.
+documents are those of the one component that has an open output `documents`. Filters, and other context, go to every
+open input of their name, as they are.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pytest_rageval.errors import CallableError
-from pytest_rageval.retrievers.adapters.callables import K_NAMES
+from pytest_rageval.retrievers.adapters.callables import CONTEXT_NAMES, K_NAMES, Search, as_count
 
 __all__ = ["adapt_component", "adapt_pipeline"]
 
@@ -17,12 +18,14 @@ QUERY_NAMES: Final = ("query", "text", "question")
 TOP_K: Final = "top_k"
 
 
-def adapt_component(retriever: Any) -> Callable[..., Any]:
-    """Return `run` with the query, and k where it has an input for it; CallableError if it requires more."""
+def adapt_component(retriever: Any) -> Search:
+    """Return `run` with the query, k and context where it has inputs for them; CallableError if it requires more."""
     required = _inputs(retriever)
     queries = [name for name in required if name in QUERY_NAMES]
     counts = [name for name in (TOP_K, *K_NAMES) if name in required][:1]
-    others = [name for name in required if required[name] and name not in (*queries, *counts)]
+    context = {name: required[name] for name in CONTEXT_NAMES if name in required}
+    known = {*queries, *counts, *context}
+    others = [name for name in required if required[name] and name not in known]
     if others or not queries:
         wanted = others or list(required)
         kind = type(retriever).__name__
@@ -37,11 +40,18 @@ def adapt_component(retriever: Any) -> Callable[..., Any]:
             "Return a function (query, k) -> documents that runs it."
         )
 
-    def run(query: str, k: int) -> Any:
-        inputs: dict[str, str | int] = dict.fromkeys(queries, query) | dict.fromkeys(counts, k)
+    def run(query: str, k: int | None, **given: Any) -> Any:
+        inputs: dict[str, Any] = dict.fromkeys(queries, query) | given
+        if k is not None:
+            inputs |= dict.fromkeys(counts, k)
         return _documents_of(retriever.run(**inputs), retriever)
 
-    return run
+    return Search(run, context, _own_k(retriever, counts))
+
+
+def _own_k(component: Any, names: Iterable[str]) -> int | None:
+    """The number of documents that a component is made with, under the name of its input."""
+    return next(filter(None, (as_count(getattr(component, name, None)) for name in names)), None)
 
 
 def _documents_of(outputs: Any, retriever: object) -> Any:
@@ -54,15 +64,16 @@ def _documents_of(outputs: Any, retriever: object) -> Any:
     return outputs["documents"]
 
 
-def adapt_pipeline(retriever: Any) -> Callable[..., Any]:
-    """Return `run` with the query and k where the pipeline takes them; CallableError if that is ambiguous."""
+def adapt_pipeline(retriever: Any) -> Search:
+    """Return `run` with the query, k and context where the pipeline takes them; CallableError if that is ambiguous."""
     inputs: Mapping[str, Mapping[str, Any]] = retriever.inputs()
     open_inputs = _sockets(inputs)
     queries = [(component, name) for component, name, _ in open_inputs if name in QUERY_NAMES]
     if not queries:
         none = f"has no open input named {' or '.join(QUERY_NAMES)}"
         raise CallableError(_unclear(none, "open inputs", open_inputs))
-    others = [each for each in open_inputs if each[1] not in QUERY_NAMES and each[2]["is_mandatory"]]
+    known = {*QUERY_NAMES, *CONTEXT_NAMES}
+    others = [each for each in open_inputs if each[1] not in known and each[2]["is_mandatory"]]
     if others:
         raise CallableError(_unclear("wants more than a query", "required", others))
     outputs = _sockets(retriever.outputs())
@@ -72,14 +83,24 @@ def adapt_pipeline(retriever: Any) -> Callable[..., Any]:
         raise CallableError(_unclear(number, "open outputs", outputs))
     last = found[0]
     takes_k = TOP_K in inputs.get(last, ())
+    context = {
+        context: any(socket["is_mandatory"] for _, name, socket in open_inputs if name == context)
+        for context in CONTEXT_NAMES
+        if any(name == context for _, name, _ in open_inputs)
+    }
 
-    def run(query: str, k: int) -> Any:
-        data: dict[str, dict[str, Any]] = {last: {TOP_K: k}} if takes_k else {}
+    def run(query: str, k: int | None, **given: Any) -> Any:
+        data: dict[str, dict[str, Any]] = {last: {TOP_K: k}} if takes_k and k is not None else {}
         for component, name in queries:
             data.setdefault(component, {})[name] = query
+        for component, name, _ in open_inputs:
+            if name in given:
+                data.setdefault(component, {})[name] = given[name]
         return _documents_of(retriever.run(data).get(last), retriever)
 
-    return run
+    described = getattr(retriever, "get_component", None)
+    own_k = _own_k(described(last), [TOP_K]) if takes_k and callable(described) else None
+    return Search(run, context, own_k)
 
 
 def _inputs(component: Any) -> dict[str, bool]:

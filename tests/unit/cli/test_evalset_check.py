@@ -377,3 +377,21 @@ def test_an_unusable_line_is_named(check: Check) -> None:
     done = check([GOOD, {"id": "q2"}])
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith('e.jsonl line 2: "question" is missing')
+
+
+def test_one_question_in_two_contexts_is_no_duplicate(check: Check) -> None:
+    """Other filters, or another conversation before it, make it another search; other data do not."""
+    said = [[{"role": "user", "content": text}] for text in ("Tea?", "Coffee?")]
+    differing = [
+        other(f"q{n}", question="How much is it?", history=history) for n, history in enumerate(said)
+    ]
+    differing += [other(f"f{n}", question="How much is it?", filters={"shop": n}) for n in range(2)]
+    assert kinds(check(differing, "--json")) == {}
+    same = [other(f"q{n}", question="How much is it?", history=said[0], tags={"n": n}) for n in range(2)]
+    assert kinds(check(same, "--json")) == {"duplicate": [["q0", "q1"]]}
+
+
+def test_a_context_that_is_not_read_is_noted(check: Check) -> None:
+    """A history of plain texts, and filters that are no object."""
+    done = check([other("q2", history=["Tea?"]), other("q3", filters="shop=1")], "--json")
+    assert kinds(done) == {"unread_context": [["q2"], ["q3"]]}

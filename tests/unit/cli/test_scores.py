@@ -13,7 +13,8 @@ def test_every_score_has_one_line_in_its_family(capsys: pytest.CaptureFixture[st
     """With its range and what it needs, straight from the registry."""
     assert main(["scores"]) == 0
     out = capsys.readouterr().out
-    assert re.findall(r"(?m)^  ([\w.]+)@k ", out) == list(SCORES)
+    assert re.findall(r"(?m)^  ([\w.]+)(?:@k)? ", out) == list(SCORES)
+    assert re.search(r"(?m)^  retrieval.calls +0 or more  nothing$", out)
     families = [line for line in out.splitlines() if line and not line.startswith("  ")][:-1]
     assert families == list(dict.fromkeys(score.family for score in SCORES.values()))
     assert re.search(r"(?m)^  recall@k +0 to 1  gold passages$", out)

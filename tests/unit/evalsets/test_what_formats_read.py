@@ -114,6 +114,68 @@ def test_openqa(tmp_path: Path) -> None:
     assert example == Example("1", "Where?", answers=("Tulsa",), extra={"prediction": "Reno"})
 
 
+def test_hotpotqa(tmp_path: Path) -> None:
+    """Each paragraph with a supporting fact is gold, once; by its title where the context lacks it."""
+    first, second = _examples("hotpotqa", "hotpot_dev_distractor_v1.json", tmp_path)
+    team, town = "The Reds are a team. They play in Tulsa.", "Tulsa is a city. It has 400,000 people."
+    assert first.gold == (Gold(text=team), Gold(text=town))
+    assert (first.answers, first.tags) == (("400,000",), {"type": "bridge", "level": "hard"})
+    assert first.extra["passages"][1] == {"title": "Tulsa", "text": town}
+    assert second.gold == (Gold(text=team), Gold(id="Tulsa"))
+    (columns,) = _examples("hotpotqa", "hotpot_of_hugging_face.jsonl", tmp_path)
+    assert columns.gold == first.gold
+
+
+def test_2wikimultihopqa_is_read_as_hotpotqa(tmp_path: Path) -> None:
+    """It has the same form, with evidence besides."""
+    record = {
+        "_id": "w1",
+        "type": "compositional",
+        "question": "Who?",
+        "context": [["A", ["A is by B."]], ["B", ["B is the child of C."]]],
+        "supporting_facts": [["A", 0], ["B", 0]],
+        "evidences": [["A", "director", "B"], ["B", "mother", "C"]],
+        "answer": "C",
+    }
+    (tmp_path / "dev.json").write_text(json.dumps([record]), encoding="utf-8")
+    (example,) = load(tmp_path / "dev.json")
+    assert [gold.text for gold in example.relevant] == ["A is by B.", "B is the child of C."]
+    assert (example.answers, example.tags) == (("C",), {"type": "compositional"})
+    assert example.extra["evidences"] == record["evidences"]
+
+
+def test_a_native_set_with_supporting_facts_stays_native(tmp_path: Path) -> None:
+    """Its gold passages are its own."""
+    record = {"id": "1", "question": "Who?", "gold": [{"id": "d"}], "supporting_facts": [], "context": "c"}
+    (tmp_path / "set.jsonl").write_text(json.dumps(record), encoding="utf-8")
+    (example,) = load(tmp_path / "set.jsonl")
+    assert example.gold == (Gold("d"),)
+
+
+def test_musique(tmp_path: Path) -> None:
+    """Supporting paragraphs are gold; of what cannot be answered, nothing is."""
+    first, other = _examples("musique", "musique_full_v1.0_dev.jsonl", tmp_path)
+    assert first.gold == (Gold(text="The Reds play in Tulsa."), Gold(text="Tulsa has 400,000 people."))
+    assert first.answers == ("400,000", "four hundred thousand")
+    assert first.tags == {"hops": 2, "answerable": True}
+    assert first.extra["passages"][0]["text"] == "Reno is a city."
+    assert (other.gold, other.answers, other.tags) == ((), (), {"hops": 2, "answerable": False})
+
+
+def test_fanoutqa(tmp_path: Path) -> None:
+    """Pages of evidence are gold, each once, by the name that the corpus has for them."""
+    first, second, third, fourth = _examples("fanoutqa", "fanout-final-dev.json", tmp_path)
+    assert first.gold == (Gold("1"), Gold("2"))
+    assert first.answer_set == (("City 1: 1",), ("City 2: 2",))
+    assert (second.gold, second.answer_set) == ((Gold("3"), Gold("4")), (("City 3",), ("City 4",)))
+    assert second.tags == {"categories": ["cities", "names"]}
+    assert (third.answers, fourth.answers, fourth.gold) == (("yes",), (), (Gold("6"),))
+    by_title = load(tmp_path / "fanout-final-dev.json", gold="title")
+    assert by_title.examples[0].gold == (Gold("City 1"), Gold("City 2"))
+    with pytest.raises(InputError, match="gold='name' is none of pageid, title, url"):
+        load(tmp_path / "fanout-final-dev.json", gold="name")
+
+
 def test_squad_gold_is_a_span_of_the_article(tmp_path: Path) -> None:
     """The paragraph, where it stands in the article's text, and that text itself."""
     first, second = _examples("squad", "dev-v1.1.json", tmp_path)

@@ -120,3 +120,34 @@ def test_the_share_is_that_of_the_run(world) -> None:
         world.run.match_share = share
         values.append(world.evaluate("recall@1", _spans("q", (0, 100)))[0].value)
     assert values == [1.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("gold", "retrieved", "expected"),
+    [
+        ([("a", None), ("b", None)], ["a", "x", "b"], 1.0),
+        ([("a", None), ("b", None)], ["a", "x", "x2", "b"], 0.0),
+        ([("a", "one"), ("a2", "one"), ("b", "two")], ["a2", "b"], 1.0),
+        ([("a", "one"), ("a2", "one"), ("b", "two")], ["a", "a2"], 0.0),
+        ([("a", "one"), ("b", None), ("c", None)], ["a", "b"], 0.0),
+        ([("a", "one"), ("b", None)], ["b", "a"], 1.0),
+    ],
+)
+def test_full_recall_wants_one_passage_of_each_group(
+    world, gold: list[tuple[str, str | None]], retrieved: list[str], expected: float
+) -> None:
+    """A passage without a group is one of its own; what is judged and not relevant is no part of a group."""
+    passages = [Gold(text=text, group=group) for text, group in gold]
+    example = Example("q", "q", gold=(*passages, Gold(text="not relevant", grade=0, group="other")))
+    world.rankings["q"] = retrieved
+    [outcome] = world.evaluate("full_recall@3", example)
+    assert outcome.value == expected
+
+
+def test_full_recall_needs_gold_passages(world) -> None:
+    """As the others do."""
+    [bare, empty] = world.evaluate(
+        "full_recall@3", Example("q", "q"), Example("e", "e", gold=(Gold(text="a"),))
+    )
+    assert bare.unscored == "no gold passages"
+    assert empty.value == 0.0

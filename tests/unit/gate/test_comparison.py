@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import StaleBaselineError
-from pytest_rageval.gate.comparison import BaselineScore, compare
+from pytest_rageval.gate.comparison import BaselineScore, compare, is_same
 from pytest_rageval.model import Example
 from pytest_rageval.plural import counted
 from pytest_rageval.scores import Outcome, Score
@@ -217,3 +217,24 @@ def test_the_lowest_value_is_that_of_the_scale_or_of_what_there_was() -> None:
     assert compare(now, {}, before_of({"a": -1.0, "b": 4.0})).drops == [-4.0, 5.0]
     score = score_of({"a": 1.0, "new": 1.0, "b": None}, cause="retriever")
     assert compare(score, {}, before_of({"a": 1.0, "b": 1.0})).new == 1
+
+
+@pytest.mark.parametrize(
+    ("kept_in", "context", "same"),
+    [
+        ((), (), True),
+        ((), ("history",), False),
+        (("history",), (), True),
+        (("history",), ("history",), True),
+        (("filters", "history"), ("filters",), True),
+        (("filters", "history"), (), False),
+    ],
+)
+def test_context_belongs_to_the_question_for_a_score_that_depends_on_it(
+    kept_in: tuple[str, ...], context: tuple[str, ...], *, same: bool
+) -> None:
+    """A baseline of an older version stays valid for a score that sees no history."""
+    asked = Example("a", "q", history=({"role": "user", "content": "Hi"},), filters={"tenant": "a"})
+    questions = {"a": asked.digest_in(set(kept_in))}
+    before = BaselineScore(questions, {}, {"a": {"score": 1.0}}, context=frozenset(context))
+    assert is_same(asked, before) == same

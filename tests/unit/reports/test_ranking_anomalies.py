@@ -1,5 +1,7 @@
 """What was odd about rankings, counted."""
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_rageval.errors import QueryError
@@ -47,12 +49,30 @@ def test_each_oddity_is_counted() -> None:
         "failed": 1,
         "failed_otherwise": 1,
     }
-    assert [*counts, "foreign_ids"] == list(ANOMALIES)
+    assert [name for name in ANOMALIES if name in counts] == list(counts)
     assert anomalies_text(counts) == (
         "3 duplicated documents counted once, 1 document without text, 2 rankings of fewer than k documents, "
         "2 rankings of more than k documents, cut, 1 question at which the retriever failed, "
         "1 question at which the generator, the judge or an added part failed"
     )
+
+
+@pytest.mark.parametrize(
+    ("own_k", "documents", "k", "expected"),
+    [
+        (10, (A, B), 1, {"own_k_kept": 1}),
+        (1, (A, B), 2, {"own_k_raised": 1}),
+        (2, (A, B), 2, {}),
+        (2, (A,), 3, {"short": 1, "own_k_raised": 1}),
+        (1, (A, B), 1, {"cut": 1}),
+    ],
+)
+def test_what_became_of_the_retrievers_own_k(
+    own_k: int, documents: tuple[Document, ...], k: int, expected: dict[str, int]
+) -> None:
+    """It was kept where it is larger, and replaced where it is smaller; more documents than it says are odd."""
+    ranking = replace(Ranking.of("q", documents, k), own_k=own_k)
+    assert anomalies_entry([Outcome(Example("e", "q"), 1.0, evidence=Evidence(ranking))]) == expected
 
 
 def _matched(gold: Gold, *ids: str | None) -> list[Outcome]:

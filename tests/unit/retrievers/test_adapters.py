@@ -147,20 +147,42 @@ class _Field(_LangChain):
     ("retriever", "expected"),
     [
         (_LangChain(), "q as it is"),
-        (_TakesLimit(), "q limit=3"),
-        (_OverStore(), "q {'k': 3}"),
+        (_TakesLimit(), "q limit=30"),
+        (_OverStore(), "q {'k': 30}"),
         (_OverStoreFixed(), "q as it is"),
         (_Forwards(), "q {}"),
-        (_Field(), "q self.k=3"),
+        (_Field(), "q self.k=30"),
         (SimpleNamespace(invoke=lambda query, config=None, **_: [f"{query} {config}"]), "q None"),
-        (SimpleNamespace(invoke=lambda query, k: [f"{query} {k}"]), "q 3"),
+        (SimpleNamespace(invoke=lambda query, k: [f"{query} {k}"]), "q 30"),
     ],
 )
 def test_what_can_be_invoked_is_told_k_where_it_has_a_place_for_it(
     loop: PrivateLoop, retriever: object, expected: str
 ) -> None:
     """A parameter, `search_kwargs`, a field of a copy, or none."""
-    assert _ask(loop, retriever) == [expected]
+    assert _ask(loop, retriever, 30) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("retriever", "expected"),
+    [
+        (_TakesLimit(), "q limit=10"),
+        (_OverStore(), "q {'k': 10}"),
+        (_Field(), "q self.k=10"),
+        (
+            SimpleNamespace(top_k=10, run=lambda query, top_k=None: {"documents": [f"{query} {top_k}"]}),
+            "q None",
+        ),
+    ],
+)
+@pytest.mark.parametrize("k", [3, 10])
+def test_a_number_of_its_own_is_kept_where_it_is_enough(
+    loop: PrivateLoop, retriever: object, expected: str, k: int
+) -> None:
+    """A retriever is asked as it ships, and the first k of what it returns count."""
+    ranking = loop.run(adapt_retriever(retriever, loop).retrieve("q", k))
+    assert [document.text for document in ranking] == [expected]
+    assert ranking.own_k == 10
 
 
 class _LlamaIndex:
@@ -179,7 +201,7 @@ class _Similar(_LlamaIndex):
     ("retriever", "expected"),
     [
         (_LlamaIndex(), "q as it is"),
-        (_Similar(), "q 3"),
+        (_Similar(), "q 3"),  # its own 2 are too few
         (SimpleNamespace(retrieve=lambda query, top_k: [f"{query} {top_k}"]), "q 3"),
     ],
 )
@@ -194,7 +216,7 @@ def test_what_can_retrieve_is_told_k_by_its_setting(
 def test_the_users_object_is_left_as_it_is(loop: PrivateLoop, retriever: object, name: str) -> None:
     """The number is set in a copy, one for each k."""
     before = getattr(retriever, name)
-    assert [_ask(loop, retriever, k)[0][-1] for k in (3, 5, 3)] == ["3", "5", "3"]
+    assert [_ask(loop, retriever, k)[0][-2:] for k in (13, 15, 13)] == ["13", "15", "13"]
     assert getattr(retriever, name) == before
 
 

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.errors import InputError
+from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import Document, Example
+from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.trec_run import TrecRun
 
 EXAMPLES = [Example("301", "crime?"), Example("302", "polio?"), Example("303", "hubble?")]
@@ -56,3 +58,18 @@ def test_one_question_with_two_rankings_is_an_error(tmp_path: Path) -> None:
         TrecRun(_run(tmp_path, "301 Q0 a 1 0.5 me\n"), twice)
     same = TrecRun(_run(tmp_path, "301 Q0 a 1 0.5 me\n302 Q0 a 1 0.5 me\n"), twice)
     assert [document.id for document in same("crime?", 1)] == ["a"]
+
+
+def test_one_question_in_two_contexts_has_two_rankings(tmp_path: Path, loop: PrivateLoop) -> None:
+    """Each example finds its own, through the filters or the history that it is asked with."""
+    (tmp_path / "a.run").write_text("1 Q0 d1 1 0.5 t\n2 Q0 d2 1 0.5 t\n3 Q0 d3 1 0.5 t\n")
+    said = ({"role": "user", "content": "Hello"},)
+    examples = [
+        Example("1", "Why?", filters={"tenant": "a"}),
+        Example("2", "Why?", filters={"tenant": "b"}),
+        Example("3", "Why?", history=said),
+    ]
+    retriever = adapt_retriever(TrecRun(tmp_path / "a.run", examples), loop)
+    assert [loop.run(retriever.retrieve(each, 3)).ids for each in examples] == [("d1",), ("d2",), ("d3",)]
+    with pytest.raises(InputError, match="The run was not recorded for 'Why\\?'"):
+        loop.run(retriever.retrieve("Why?", 3))

@@ -61,3 +61,11 @@ def test_between_its_ends_grades_are_resampled() -> None:
     """Whatever the scale; a 1 is no proportion where it goes up to 5."""
     grades = [1.0, 1.0, 3.0, 5.0, 4.0]
     assert mean_interval(grades, scale=(1.0, 5.0)) == bca_mean(grades)
+
+
+def test_on_a_scale_without_an_end_equal_scores_have_no_interval() -> None:
+    """How far unseen ones may be is not known; others are resampled, and a 0 is no end of a proportion."""
+    scale = (0.0, float("inf"))
+    assert mean_interval([2.0] * 9, scale=scale) is None
+    assert mean_interval([0.0] * 9, scale=scale) is None
+    assert mean_interval([0.0, 1.0, 3.0], scale=scale) == bca_mean([0.0, 1.0, 3.0])

@@ -1,0 +1,100 @@
+"""How a retriever came to its documents: what its searches found together, how many there were, what they cost.
+
+A retriever that returns a `Retrieval` names its steps; one that returns a plain list is one search.
+"""
+
+from math import inf
+from typing import Final
+
+from pytest_rageval.errors import NoGroundTruth, Unscored
+from pytest_rageval.evaluations.context import NO_GOLD, Pipeline, Terms, texts_of
+from pytest_rageval.evaluations.ranking import comparable
+from pytest_rageval.evaluations.scoring import GOLD, ScoreDef, each_example
+from pytest_rageval.model import Example
+from pytest_rageval.prompts.templates import numbered
+from pytest_rageval.scores import Evidence
+
+__all__ = ["SCORES"]
+
+
+@each_example
+async def evaluate_steps_recall(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+    """Score the share of the gold passages that the first k documents of all steps hold together.
+
+    Unscored: an example without relevant gold passages; one with a gold passage that no document of a step can be
+    compared with; one at whose question the retriever failed.
+    """
+    if not example.relevant:
+        raise NoGroundTruth(NO_GOLD)
+    ranking = await run.ranking(example, terms.k)
+    match = comparable(ranking.of_steps(terms.k), example, run.match_share)
+    return sum(match.found) / len(example.relevant), Evidence(ranking, counts=match.counts)
+
+
+@each_example
+async def evaluate_calls(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+    """Score the number of searches; unscored is an example at whose question the retriever failed."""
+    ranking = await run.ranking(example, terms.k)
+    return float(ranking.calls), Evidence(ranking)
+
+
+@each_example
+async def evaluate_cost(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+    """Score what the retrieval cost, as the retriever says; unscored where it does not say it."""
+    ranking = await run.ranking(example, terms.k)
+    if ranking.cost is None:
+        raise Unscored("the retriever does not say what it cost")
+    return float(ranking.cost), Evidence(ranking)
+
+
+@each_example
+async def evaluate_context_tokens(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+    """Score the estimated tokens of the first k passages, as a prompt lists them."""
+    from pytest_rageval.llm.budget import count_tokens  # noqa: PLC0415 - a run without models need not load it
+
+    ranking = await run.readable(example, terms.k)
+    return float(count_tokens(numbered(texts_of(ranking))) if ranking else 0), Evidence(ranking)
+
+
+FAMILY: Final = "Searches of an agent"
+COSTS: Final = "What a retrieval costs"
+
+SCORES: Final = (
+    ScoreDef(
+        "steps.recall",
+        evaluate_steps_recall,
+        asks=frozenset(),
+        family=FAMILY,
+        definition="The share of the gold passages that are among the first k of any search.",
+        needs=(GOLD,),
+    ),
+    ScoreDef(
+        "retrieval.calls",
+        evaluate_calls,
+        asks=frozenset(),
+        scale=(0.0, inf),
+        family=FAMILY,
+        definition="The number of searches; 1 where the retriever returns a plain list. Bound it with `max`.",
+        needs_k=False,
+        is_cost=True,
+    ),
+    ScoreDef(
+        "retrieval.cost",
+        evaluate_cost,
+        asks=frozenset(),
+        scale=(0.0, inf),
+        family=COSTS,
+        definition="What the retrieval cost in US dollars, as the retriever says in its `Retrieval`.",
+        needs_k=False,
+        is_cost=True,
+    ),
+    ScoreDef(
+        "context.tokens",
+        evaluate_context_tokens,
+        asks=frozenset(),
+        scale=(0.0, inf),
+        family=COSTS,
+        definition="The tokens of the first k passages as a prompt lists them, estimated without a tokenizer.",
+        is_cost=True,
+    ),
+)

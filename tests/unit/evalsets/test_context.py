@@ -1,0 +1,114 @@
+"""History, filters and metadata of examples: how records give them, and what they change."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_rageval.evalsets import load, load_records
+from pytest_rageval.evalsets.records import from_records, write_jsonl
+from pytest_rageval.model import Example
+
+HISTORY = [{"role": "user", "content": "Do you ship?"}, {"role": "assistant", "content": "Yes."}]
+RECORD = {
+    "id": "q1",
+    "question": "And in winter?",
+    "answers": ["yes"],
+    "gold": [{"id": "d", "grade": 2}],
+    "tags": {"a": 1},
+    "metadata": {"source": "chat", "n": [1, 2]},
+    "history": HISTORY,
+    "filters": {"tenant": "a"},
+    "other": 1,
+}
+OTHER_FORMS = {"id": "q1", "question": "q", "metadata": "text", "history": ["hi"], "filters": None}
+
+
+def _example(record: dict[str, Any]) -> Example:
+    evalset = load_records([record])
+    assert evalset is not None
+    return evalset.examples[0]
+
+
+def test_context_is_read_by_name() -> None:
+    """The rest is kept as before."""
+    example = _example(RECORD)
+    assert example.history == tuple(HISTORY)
+    assert example.filters == {"tenant": "a"}
+    assert example.metadata == {"source": "chat", "n": [1, 2]}
+    assert example.extra == {"other": 1}
+
+
+def test_other_data_of_these_names_is_kept_as_such() -> None:
+    """Older eval sets may have it, and nothing reads it."""
+    example = _example({**OTHER_FORMS, "filters": {}})
+    assert (example.history, example.filters, example.metadata) == ((), {}, {})
+    assert example.extra == {"metadata": "text", "history": ["hi"], "filters": {}}
+
+
+@pytest.mark.parametrize(
+    ("record", "of_set", "of_question"),
+    [
+        (RECORD, "49f8defdd16d1b3a22546c0cba7c83d60362b877b124846adcbbcc6fbd29eee4", "0ecc75b90cf6"),
+        (OTHER_FORMS, "259612bc4973c9ea20eb57b920ca6717515ffe680de1fe7912df867aa8f8aee6", "4496465984aa"),
+    ],
+)
+def test_digests_are_those_of_versions_without_context(
+    record: dict[str, Any], of_set: str, of_question: str
+) -> None:
+    """So that baselines and reports of older eval sets stay valid."""
+    evalset = from_records([("record 1", record)], name="records")
+    assert evalset.digest == of_set
+    assert evalset.examples[0].digest == of_question
+
+
+def test_each_part_of_the_context_changes_the_digest_that_counts_it() -> None:
+    """An example without it has the plain digest."""
+    example = _example(RECORD)
+    digests = {example.digest_in({name}) for name in ("history", "filters", "metadata")}
+    assert len(digests | {example.digest}) == 4
+    bare = _example({"id": "q1", "question": "q"})
+    assert bare.digest_in({"history", "filters", "metadata"}) == bare.digest
+
+
+def test_context_survives_writing(tmp_path: Path) -> None:
+    """As all fields do."""
+    evalset = load_records([RECORD, {**OTHER_FORMS, "id": "q2"}])
+    assert evalset is not None
+    write_jsonl(evalset, tmp_path / "set.jsonl")
+    assert load(tmp_path / "set.jsonl").examples == evalset.examples
+
+
+def test_columns_of_a_table_are_filters(tmp_path: Path) -> None:
+    """One by one; a row without a value has no such filter. A history is JSON in its cell."""
+    table = tmp_path / "set.csv"
+    table.write_text(
+        'id,question,filters.tenant,filters.lang,history,metadata\nq1,And?,a,en,"[{""role"": ""user"", '
+        '""content"": ""Hi""}]",note\nq2,Why?,b,,[draft],\n',
+        encoding="utf-8",
+    )
+    first, second = load(table)
+    assert first.filters == {"tenant": "a", "lang": "en"}
+    assert first.history == ({"role": "user", "content": "Hi"},)
+    assert first.extra == {"metadata": "note"}
+    assert second.filters == {"tenant": "b"}
+    assert second.extra == {"history": "[draft]"}
+
+
+def test_a_field_map_names_context(tmp_path: Path) -> None:
+    """Whole, or one filter."""
+    row = {"id": "q1", "question": "And?", "chat": HISTORY, "shop": {"id": 7}}
+    fields = {"history": "chat", "filters.shop": "shop.id"}
+    (tmp_path / "set.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    [example] = load(tmp_path / "set.jsonl", fields=fields)
+    assert (example.history, example.filters) == (tuple(HISTORY), {"shop": 7})
+
+
+def test_a_question_in_a_conversation_is_another_question() -> None:
+    """As a text it is the question alone; results are kept apart by the conversation."""
+    asked = _example(RECORD).asked
+    assert str(asked) == "And in winter?"
+    assert asked != "And in winter?"
+    assert len({asked, _example(RECORD).asked, "And in winter?", str(asked)}) == 2
+    assert _example({"id": "q1", "question": "q"}).asked == "q"

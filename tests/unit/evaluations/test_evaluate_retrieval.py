@@ -1,0 +1,74 @@
+"""Scores of how a retriever came to its documents."""
+
+import pytest
+
+from pytest_rageval.model import Document, Example, Gold, Ranking, Retrieval, Step
+
+EXAMPLE = Example("q", "q", gold=(Gold("a"), Gold("b"), Gold("n", grade=0)))
+
+
+def _documents(*names: str) -> list[Document]:
+    return [Document(f"text of {name}", name) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("steps", "k", "expected"),
+    [
+        ([["a", "x"], ["y", "b"]], 2, 1.0),
+        ([["a", "x"], ["y", "b"]], 1, 0.5),
+        ([["a", "a", "b"]], 2, 1.0),
+        ([["x"], ["x", "y"], []], 2, 0.0),
+        ([["a"], ["a"]], 1, 0.5),
+        ([], 2, 0.0),
+        (None, 3, 0.5),
+    ],
+)
+def test_the_recall_of_the_steps_is_of_what_they_found_together(
+    world, monkeypatch: pytest.MonkeyPatch, steps: list[list[str]] | None, k: int, expected: float
+) -> None:
+    """The first k of each, repeated documents once; without steps it is that of the list."""
+    named = None if steps is None else [Step(str(n), _documents(*found)) for n, found in enumerate(steps)]
+    monkeypatch.setattr(world, "retrieve", lambda _query, _k: Retrieval(_documents("y", "x", "a"), named))
+    world.run = world.made()
+    [outcome] = world.evaluate(f"steps.recall@{k}", EXAMPLE)
+    assert outcome.value == expected
+    [calls] = world.evaluate("retrieval.calls", EXAMPLE)
+    assert calls.value == (1 if steps is None else len(steps))
+
+
+def test_steps_that_cannot_be_compared_leave_the_question_unscored(
+    world, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step without ids, where gold passages have nothing else."""
+    found = Retrieval(_documents("a"), [Step("one", ["no id"])])
+    monkeypatch.setattr(world, "retrieve", lambda _query, _k: found)
+    world.run = world.made()
+    [outcome] = world.evaluate("steps.recall@2", EXAMPLE)
+    assert outcome.unscored == "no retrieved document has an id to find the gold passage by"
+    assert outcome.cause == "retriever"
+    [bare] = world.evaluate("steps.recall@2", Example("b", "b"))
+    assert bare.unscored == "no gold passages"
+
+
+def test_a_cost_that_nobody_names_is_no_score(world, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not 0."""
+    [outcome] = world.evaluate("retrieval.cost", EXAMPLE)
+    assert outcome.unscored == "the retriever does not say what it cost"
+    monkeypatch.setattr(world, "retrieve", lambda _query, _k: Retrieval([], cost=0))
+    world.run = world.made()
+    [free] = world.evaluate("retrieval.cost", EXAMPLE)
+    assert free.value == 0.0
+
+
+def test_the_tokens_of_the_passages_are_those_of_the_first_k(world) -> None:
+    """None for no passage; more for more of them."""
+    world.rankings["q"] = ["Refunds take five working days."] * 1 + [f"Passage {n}." for n in range(9)]
+    tokens = [world.evaluate(f"context.tokens@{k}", EXAMPLE)[0].value for k in (1, 5, 10)]
+    assert tokens == sorted(set(tokens))
+    [nothing] = world.evaluate("context.tokens@5", Example("e", "e"))
+    assert nothing.value == 0.0
+
+
+def test_the_k_of_a_ranking_is_the_number_that_was_asked_for() -> None:
+    """Whether there were fewer documents or more."""
+    assert [Ranking.of("q", _documents("a", "b"), k).k for k in (1, 2, 3)] == [1, 2, 3]

@@ -1,0 +1,61 @@
+"""A conversation before the question, as prompts show it."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from pytest_rageval.conversation import Question
+from pytest_rageval.prompts.rendering import (
+    OWN,
+    few_shot_citing_prompt,
+    few_shot_long_answer_prompt,
+    few_shot_prompt,
+    prompts_of,
+)
+
+HISTORY = [{"role": "user", "content": "Do you\nship {question}?"}, {"role": "assistant", "content": "Yes."}]
+SHOWN = "User: Do you ship {question}?\nAssistant: Yes."
+PLAIN, ASKED = "And in winter?", Question("And in winter?", HISTORY)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        lambda question: OWN.answer(question, ["p"]),
+        lambda question: OWN.citing(question, ["p"]),
+        lambda question: OWN.long_answer(question, ["p"]),
+        lambda question: OWN.same_answer(question, ["r"], "a"),
+        lambda question: OWN.graded_answer(question, ["r"], "a"),
+        lambda question: OWN.relevance(question, "p"),
+        lambda question: OWN.preference(question, "a", "b"),
+        lambda question: OWN.rating("faithfulness", question, ["a"], ["p"]),
+    ],
+)
+def test_a_prompt_has_the_conversation_in_a_section_before_the_question(prompt: Callable[[str], str]) -> None:
+    """Once, between lines that it cannot hold; without a conversation the prompt is as it was."""
+    lines = prompt(ASKED).splitlines()
+    at = lines.index("Conversation before the question:")
+    assert lines.count("Conversation before the question:") == 1
+    assert lines[at + 1].startswith("<conversation ")
+    assert "\n".join(lines[at + 2 : at + 4]) == SHOWN
+    assert lines[at + 4].startswith("</conversation ")
+    assert lines[at + 6] == "Question: And in winter?"
+    assert prompt(Question(PLAIN)) == prompt(PLAIN)
+    assert "onversation" not in prompt(PLAIN)
+
+
+@pytest.mark.parametrize("prompt", [few_shot_prompt, few_shot_citing_prompt, few_shot_long_answer_prompt])
+def test_a_page_that_a_base_model_continues_has_it_too(prompt: Callable[[str, Sequence[str]], str]) -> None:
+    """After the worked examples."""
+    page = prompt(ASKED, ["p"])
+    before, _, after = page.partition(f"Conversation before the question:\n{SHOWN}\n\n")
+    assert before + after == prompt(PLAIN, ["p"])
+    assert after.startswith("Question: And in winter?")
+
+
+def test_a_template_of_the_users_has_it_before_the_line_of_the_question() -> None:
+    """Whatever that line looks like."""
+    prompts = prompts_of({"answer": "Be brief.\nQ: {question} P: {passages}"}, "here")
+    prompt = prompts.answer(ASKED, ["p"])
+    assert prompt.startswith("Be brief.\nConversation before the question:\n<conversation ")
+    assert "\n\nQ: And in winter? P: " in prompt
