@@ -6,7 +6,7 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytest_rageval.errors import (
     BudgetError,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Application", "Backend"]
 
+T = TypeVar("T")
 Asgi = Callable[..., Awaitable[None]]
 
 KEPT: Final = (CHAT, RESPONSES, EMBEDDINGS)
@@ -140,7 +141,7 @@ class Application:
             exchange = exchange_of(base_url, path, body, sample=sample, sink=Sink(take))
             return await self._streamed(backend, exchange, events, usage=usage)
         exchange = exchange_of(base_url, path, body, sample=sample)
-        reply = await _answered(backend, backend.gateway.ask(backend.server, exchange))
+        reply = await _answered(backend, backend.gateway.ask, backend.server, exchange)
         return _json(_whole(exchange, reply))
 
     async def _streamed(
@@ -148,7 +149,7 @@ class Application:
     ) -> "Response":
         from starlette.responses import StreamingResponse  # noqa: PLC0415 - an optional package
 
-        asking = asyncio.ensure_future(_answered(backend, backend.gateway.ask(backend.server, exchange)))
+        asking = asyncio.ensure_future(_answered(backend, backend.gateway.ask, backend.server, exchange))
         # Retrieved also where the client has gone.
         asking.add_done_callback(lambda done: done.cancelled() or done.exception())
         first = await _next(events, asking)
@@ -178,10 +179,10 @@ class Application:
         answer: Answer | None = None
         if backend.gateway.access.mode == "live":
             with contextlib.suppress(RagevalError, Unscored):
-                answer = await _answered(backend, backend.gateway.list_models(backend.server, exchange))
+                answer = await _answered(backend, backend.gateway.list_models, backend.server, exchange)
         if answer is not None and answer.status < 400:  # noqa: PLR2004 - as HTTP numbers errors
             return _raw(answer)
-        names = await _answered(backend, _kept_models(backend))
+        names = await _answered(backend, _kept_models, backend)
         data = [{"id": name, "object": "model", "created": 0, "owned_by": "rageval"} for name in names]
         return _json(json.dumps({"object": "list", "data": data}))
 
@@ -198,26 +199,27 @@ class Application:
         model = str(fields.get("model") or "")
         exchange = Exchange(backend.server.base_url, model, (), fields, path=f"{path}{query}")
         headers = {name: request.headers[name] for name in PASSED if name in request.headers}
-        passing = backend.gateway.pass_on(backend.server, exchange, request.method, content, headers)
-        return _raw(await _answered(backend, passing))
+        answer = await _answered(
+            backend, backend.gateway.pass_on, backend.server, exchange, request.method, content, headers
+        )
+        return _raw(answer)
 
 
 BROKEN: Final = {"type": "rageval", "param": None, "code": "rageval_stream_broken"}
 
 
-async def _answered(backend: Backend, asking: Any) -> Any:
-    """Await a coroutine in the backend's loop, which other code may block."""
+async def _answered(backend: Backend, ask: Callable[..., Awaitable[T]], *args: Any) -> T:
+    """Await a coroutine function in the backend's loop, which other code may block."""
     begun: list[bool] = []
 
-    async def run() -> Any:
+    async def run() -> T:
         begun.append(True)
-        return await asking
+        return await ask(*args)
 
     future = asyncio.wrap_future(backend.loop.submit(run()))
     done, _ = await asyncio.wait([future], timeout=BLOCKED_S)
     if not done and not begun:
         future.cancel()
-        asking.close()
         raise InputError(BLOCKED.format(BLOCKED_S))
     # A client that goes away does not cancel what is paid for.
     return await asyncio.shield(future)
