@@ -5,7 +5,7 @@ import contextlib
 import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytest_rageval.errors import (
@@ -66,6 +66,7 @@ class Backend:
     server: Server
     loop: PrivateLoop
     models: tuple[str, ...] = ()  # that are listed where the server cannot be asked
+    unanswered: list[RagevalError] = field(default_factory=list)  # errors in place of answers are added to it
 
 
 class Application:
@@ -96,11 +97,15 @@ class Application:
             return _error(500, f"The gateway failed: {type(error).__name__}: {error}", "rageval_failed")
 
     async def _answer(self, backend: Backend, request: "Request", path: str) -> "Response":
-        if request.method == "POST" and path in KEPT:
-            return await self._exchange(backend, request, path)
-        if request.method == "GET" and path == "/models":
-            return await self._models(backend)
-        return await self._pass_on(backend, request, path)
+        try:
+            if request.method == "POST" and path in KEPT:
+                return await self._exchange(backend, request, path)
+            if request.method == "GET" and path == "/models":
+                return await self._models(backend)
+            return await self._pass_on(backend, request, path)
+        except RagevalError as error:
+            backend.unanswered.append(error)
+            raise
 
     def _admitted(self, request: "Request") -> "tuple[str, Response | None]":
         """Return the path below /v1, and a refusal of a request without the token."""

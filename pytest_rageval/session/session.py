@@ -86,6 +86,8 @@ class Session:
             # A file that cannot be used is an error, whether models are asked or not.
             _ = self.gateway
         self._encoder: CachedEncoder | None = None
+        # Errors that the application received in place of replies.
+        self._unanswered: list[RagevalError] = []
         self._outcomes: dict[tuple[Pipeline, str, Terms], list[Outcome]] = {}
 
     @property
@@ -111,7 +113,7 @@ class Session:
         settings = self.settings
         names = {settings.generator.model, settings.llm_judge} - {None, EMBEDDED}
         server = self.models_of(client).server("generator")
-        return Backend(self.gateway, server, self.loop, tuple(filter(None, names)))
+        return Backend(self.gateway, server, self.loop, tuple(filter(None, names)), self._unanswered)
 
     def models_of(self, client: object) -> Models:
         """The models that the user's client asks; those of the options' servers where it is None.
@@ -268,7 +270,17 @@ class Session:
         async def evaluated() -> list[Outcome]:
             return await score.evaluate(pipeline, examples, terms)
 
-        return self.loop.run(evaluated())
+        outcomes = self.loop.run(evaluated())
+        self.check_answered()
+        return outcomes
+
+    def check_answered(self) -> None:
+        """Raise the first error that the gateway gave to the application in place of a model's answer.
+
+        The application may have gone on without the answer, and what it returned is kept for all scores.
+        """
+        if self._unanswered:
+            raise self._unanswered[0].with_traceback(None)
 
     @property
     def served(self) -> Mapping[str, Collection[str]]:
@@ -395,10 +407,12 @@ class Session:
             if pipeline.untried and score.dependencies and score.separable and not self.settings.plan:
                 # A judge of the user's is called after a model's paid answer: try it before all of these are bought.
                 first = await score.evaluate(pipeline, evalset.examples[:FIRST], terms)
+                self.check_answered()
                 if len(failed := {each.example.id: each.failed for each in first if each.failed}) == FIRST:
                     rest = f"All of the first {FIRST} of {len(evalset)} examples failed, and the others were not asked."
                     raise error_of_all(failed, rest)
             outcomes = await score.evaluate(pipeline, evalset.examples, terms)
+            self.check_answered()
             check_failures(outcomes, self.settings.max_unscored)
             self._outcomes[key] = outcomes
         return self._outcomes[key]
