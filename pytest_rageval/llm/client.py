@@ -154,8 +154,14 @@ class Client:
             ServerError: no request can succeed: no server, a wrong key or model, an empty account.
             Unscored: this request failed, others may succeed; TooLarge where its answer is too large to be used.
         """
-        response = await self._response(request, parameters)
-        reply = self._reply(response.content, request.path if isinstance(request, Exchange) else None)
+        try:
+            response = await self._response(request, parameters)
+            reply = self._reply(response.content, request.path if isinstance(request, Exchange) else None)
+        except RetryableError as failure:
+            if isinstance(request, Exchange) and request.begun:
+                # Another attempt would send twice what has been passed on.
+                raise Billed(failure.reason) from None
+            raise
         return reply, until_reset(response.headers)
 
     async def pass_on(
@@ -177,9 +183,6 @@ class Client:
             response = await self._respond(request, parameters, send)
         if isinstance(response, _KeyRefused):
             response = response.outcome
-        if isinstance(response, RetryableError) and isinstance(request, Exchange) and request.begun:
-            # Another attempt would send twice what has been passed on.
-            response = Billed(response.reason)
         if isinstance(response, Exception):
             # Raised outside the handlers: without the library's frames, which hold the key.
             raise response

@@ -31,7 +31,7 @@ from pytest_rageval.llm.exchange import (
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import OF_ONE_RUN, Reply
 from pytest_rageval.llm.servers import Server
-from pytest_rageval.serving.streams import events_of, placeholder, sent
+from pytest_rageval.serving.streams import encoded, events_of, placeholder
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -161,20 +161,20 @@ class Application:
         if first is None:
             # An error before the first event has a status of its own.
             whole = json.loads(_whole(exchange, asking.result()))
-            kept = "".join(map(sent, events_of(exchange.path, whole, usage=usage)))
+            kept = "".join(map(encoded, events_of(exchange.path, whole, usage=usage)))
             return StreamingResponse(_once(kept), media_type="text/event-stream")
 
         async def live() -> AsyncIterator[str]:
             event: Event | None = first
             while event is not None:
                 if usage or not _only_usage(event):
-                    yield sent(event)
+                    yield encoded(event)
                 event = await _next(events, asking)
             error = asking.exception()
             if error is not None:
-                yield sent(Event("error", json.dumps({"error": {"message": str(error), **BROKEN}})))
+                yield encoded(Event("error", json.dumps({"error": {"message": str(error), **BROKEN}})))
             elif exchange.path == CHAT:
-                yield sent(Event("", "[DONE]"))
+                yield encoded(Event("", "[DONE]"))
 
         return StreamingResponse(live(), media_type="text/event-stream")
 

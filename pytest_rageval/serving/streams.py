@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from pytest_rageval.llm.exchange import CHAT, EMBEDDINGS, Event, Exchange, is_tokens
 
-__all__ = ["events_of", "placeholder", "sent"]
+__all__ = ["encoded", "events_of", "placeholder"]
 
 PIECE: Final = re.compile(r"\s*\S+\s*$|\s*\S+|\s+$")  # a word with the white space before it
 DIMENSIONS: Final = 1536  # of a planned embedding where the request names none
 
 
-def sent(event: Event) -> str:
-    """Return an event as it is sent."""
+def encoded(event: Event) -> str:
+    """Return an event as the text that is sent."""
     name = f"event: {event.name}\n" if event.name else ""
     data = "".join(f"data: {line}\n" for line in event.data.split("\n"))
     return f"{name}{data}\n"

@@ -195,6 +195,17 @@ def test_an_error_in_a_stream_shows_no_key(serve, upstream):
         served.streamed()
 
 
+def test_a_stream_that_ends_in_an_error_is_not_sent_twice(serve, upstream):
+    """Some proxies report an error as the reason to finish, when a part of the reply has been passed on."""
+    served = serve()
+    parts = ({"delta": {"content": "The"}, "finish_reason": None}, {"delta": {}, "finish_reason": "error"})
+    events = [f"data: {json.dumps({'choices': [{'index': 0, **part}]})}\n\n" for part in parts]
+    upstream.model = lambda _: StreamingResponse(iter(events), media_type="text/event-stream")
+    with pytest.raises(openai.APIError, match="it broke off"):
+        served.streamed()
+    assert len(upstream.requests) == 1
+
+
 def test_a_whole_reply_to_a_stream_that_breaks_off_is_asked_again(serve, upstream):
     """Some servers answer a request for a stream with one reply."""
     served = serve()
