@@ -27,6 +27,7 @@ class OpenAIServer:
         keys: the Authorization headers received.
         breaks: a stream ends after so many chunks; None for whole streams.
         gate: before each chunk but the first, a stream waits for it.
+        accepted: the only Authorization header that other paths take; None for any.
     """
 
     def __init__(self, model: Callable[[str], str | Response] = clerk, latency_s: float = 0.0) -> None:
@@ -58,6 +59,7 @@ class OpenAIServer:
         self.headers: list[dict[str, str]] = []
         self.breaks: int | None = None
         self.gate: threading.Event | None = None
+        self.accepted: str | None = None
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -216,6 +218,8 @@ class OpenAIServer:
         self.requests.append((request.url.path, {}))
         self.headers.append(dict(request.headers))
         query = request.url.query
+        if self.accepted not in {None, request.headers.get("authorization")}:
+            return JSONResponse({"error": {"message": "a wrong key"}}, 401)
         if request.method == "DELETE":
             return JSONResponse({"error": {"message": "no such thing"}}, 404)
         return JSONResponse({"path": request.url.path, "query": query, "size": len(content)})

@@ -1,35 +1,43 @@
 """The options of a run and their precedence.
 
-`options` has the table of options, `tables` what `pyproject.toml` says of the models, `settings` the resolved values.
+`options` has the table of options, `models` what else is said of the two models, `settings` the resolved values.
 """
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.config.base_url import BaseURL, is_secret_name, public_url
-from pytest_rageval.config.models import Api, ModelSettings, Role, ServerSettings
+from pytest_rageval.config.models import (
+    KEY_SOURCES,
+    LENGTHS,
+    REFUSED,
+    ROLES,
+    Api,
+    ModelSettings,
+    Role,
+    ServerSettings,
+    Tables,
+    combined,
+    read_tables,
+)
 from pytest_rageval.config.options import OPTIONS, Option
-from pytest_rageval.config.parameters import REFUSED, combined
 from pytest_rageval.config.settings import EMBEDDED, JUDGE_KEY, PACE, Settings
-from pytest_rageval.config.tables import KEY_SOURCES, ROLES, Tables, read_tables
 from pytest_rageval.errors import InputError
 from pytest_rageval.secret import Secret
 
 __all__ = [
     "EMBEDDED",
+    "LENGTHS",
     "OPTIONS",
     "REFUSED",
+    "ROLES",
     "Api",
-    "BaseURL",
     "ModelSettings",
     "Option",
     "Role",
     "ServerSettings",
     "Settings",
     "combined",
-    "is_secret_name",
-    "public_url",
     "resolve",
 ]
 

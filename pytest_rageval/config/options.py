@@ -1,17 +1,14 @@
 """The table of options: one for the command line, the ini file and the docs."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple
 
-from pytest_rageval.config.base_url import BaseURL
-from pytest_rageval.config.parameters import parse_parameters
+from pytest_rageval.config.models import AMOUNT, COUNT, POSITIVE, RATE, SECONDS, number, parse_parameters
 from pytest_rageval.config.settings import Settings
+from pytest_rageval.secret import BaseURL
 
 __all__ = ["OPTIONS", "Option"]
-
-N = TypeVar("N", int, float)
 
 
 class Option(NamedTuple):
@@ -45,33 +42,13 @@ class Option(NamedTuple):
         return getattr(Settings, self.name)
 
 
-def _number(kind: Callable[[str], N], fits: Callable[[N], bool], allowed: str) -> Callable[[str], N]:
-    """A parser of numbers; NaN fits no comparison."""
-
-    def parse(text: str) -> N:
-        with suppress(ValueError):
-            value = kind(text)
-            if fits(value):
-                return value
-        raise ValueError(f"expected {allowed}")
-
-    return parse
-
-
-INFINITY: Final = float("inf")
-
-COUNT: Final = _number(int, lambda value: value >= 0, "a whole number, at least 0")
-POSITIVE: Final = _number(int, lambda value: value >= 1, "a whole number, at least 1")
-ODD: Final = _number(
+ODD: Final = number(
     int,
     lambda value: value >= 1 and value % 2 == 1,
     "an odd whole number, at least 1: an even number of votes may be tied",
 )
-SECONDS: Final = _number(float, lambda value: 0 < value < INFINITY, "a number of seconds above 0")
-RATE: Final = _number(float, lambda value: 0 < value < INFINITY, "a number above 0")
-AMOUNT: Final = _number(float, lambda value: 0 <= value < INFINITY, "an amount, at least 0")
-SHARE: Final = _number(float, lambda value: 0 <= value <= 1, "a share between 0 and 1")
-PART: Final = _number(float, lambda value: 0 < value <= 1, "a share above 0, at most 1")
+SHARE: Final = number(float, lambda value: 0 <= value <= 1, "a share between 0 and 1")
+PART: Final = number(float, lambda value: 0 < value <= 1, "a share above 0, at most 1")
 
 
 def _switch(text: str) -> bool:

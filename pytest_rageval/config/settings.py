@@ -7,9 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pytest_rageval.config.base_url import BaseURL
 from pytest_rageval.config.models import ModelSettings, Role, ServerSettings
-from pytest_rageval.secret import Secret
+from pytest_rageval.secret import BaseURL, Secret
 
 __all__ = ["EMBEDDED", "JUDGE_KEY", "PACE", "Settings"]
 
@@ -90,6 +89,10 @@ class Settings:
         for name in ("base_url", "judge_base_url"):
             if isinstance(url := getattr(self, name), str):
                 object.__setattr__(self, name, BaseURL.parse(url))
+
+    def of(self, role: Role) -> ModelSettings:
+        """The model of this role, with its server."""
+        return self.generator if role == "generator" else self.judge
 
     @cached_property
     def generator(self) -> ModelSettings:

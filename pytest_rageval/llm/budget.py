@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from pytest_rageval.config import LENGTHS
 from pytest_rageval.errors import BudgetError, StoreError
 from pytest_rageval.llm.messages import Reply, Request
 from pytest_rageval.llm.store import Database
@@ -238,9 +239,6 @@ def most_tokens_out(parameters: Mapping[str, Any], price: Price | None) -> int |
     return most * choices if most is not None and isinstance(choices, int) and choices > 1 else most
 
 
-LENGTHS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-"""Parameters that limit the tokens of a reply."""
-
 PIECE: Final = re.compile(
     r"[A-Z]?[a-z]{1,7}"  # a short word or a part of a long one; the space before it is in its token
     r"|[A-Z]{1,3}"
@@ -322,8 +320,8 @@ def count_tokens(text: str) -> int:
 def prompt_tokens(messages: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any] | None = None) -> int:
     """Estimate the tokens of a whole prompt: contents by `count_tokens`, and their framing; 0 without messages.
 
-    Of a content in parts those with a "text" count; images and tool calls do not. Tools and the schema of a response
-    are read by the model, too.
+    Of a content in parts those with a "text" and tokens count; images and tool calls do not. Tools and the schema of
+    a response are read by the model, too.
     """
     if not messages:
         return 0
@@ -342,7 +340,7 @@ def _content(content: Any) -> int:
     if not isinstance(content, Sequence):
         return 0
     texts = (part.get("text") if isinstance(part, Mapping) else part for part in content)
-    return sum(count_tokens(text) for text in texts if isinstance(text, str))
+    return sum(count_tokens(text) if isinstance(text, str) else isinstance(text, int) for text in texts)
 
 
 def _made(calls: int) -> str:

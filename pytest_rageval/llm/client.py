@@ -9,25 +9,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 from urllib.parse import urljoin
 
-from pytest_rageval.config import Api, Role, public_url
+from pytest_rageval.config import Api, Role
 from pytest_rageval.errors import ContextOverflow, ServerError, Unscored
 from pytest_rageval.llm import completions, responses
-from pytest_rageval.llm.exchange import (
-    Answer,
-    BrokenOff,
-    EndedEarly,
-    Exchange,
-    record_of,
-    send_exchange,
-    send_raw,
-)
+from pytest_rageval.llm.exchange import Answer, EndedEarly, Exchange, record_of, send_exchange, send_raw
 from pytest_rageval.llm.messages import MOST_TEXT, Billed, Reply, Request, TooLarge, well_formed
 from pytest_rageval.llm.rate_limits import retry_after, until_reset
 from pytest_rageval.plural import counted
-from pytest_rageval.secret import Credentials
+from pytest_rageval.secret import Credentials, public_url
 
 if TYPE_CHECKING:
-    from openai import APIStatusError, AsyncOpenAI, OpenAIError
+    from openai import APIStatusError, AsyncOpenAI
 
     from pytest_rageval.llm.connection import Connection
 
@@ -41,6 +33,7 @@ URL_OPTIONS: Final[Mapping[Role, str]] = {
 }
 """What names the server of a model."""
 
+KEY_REFUSED: Final = {401, 403}
 BUSY: Final = {429, 503, 529}  # statuses of a server with too much load
 REFUSALS: Final = {400, 404, 422}  # statuses that the client of an exchange is to see
 RETRYABLE: Final = {408, 409, 425, 500, 502, 504, *BUSY}
@@ -130,9 +123,9 @@ class Endpoint(Protocol):
 
 
 class _KeyRefused(NamedTuple):
-    """The error for a refused request, and the credentials that were sent with it."""
+    """What a refused request ends with, unless there is another key than that of the credentials sent with it."""
 
-    error: Exception
+    outcome: Any
     credentials: Credentials
 
 
@@ -161,8 +154,14 @@ class Client:
             ServerError: no request can succeed: no server, a wrong key or model, an empty account.
             Unscored: this request failed, others may succeed; TooLarge where its answer is too large to be used.
         """
-        response = await self._response(request, parameters)
-        reply = self._reply(response.content, request.path if isinstance(request, Exchange) else None)
+        try:
+            response = await self._response(request, parameters)
+            reply = self._reply(response.content, request.path if isinstance(request, Exchange) else None)
+        except RetryableError as failure:
+            if isinstance(request, Exchange) and request.begun:
+                # Another attempt would send twice what has been passed on.
+                raise Billed(failure.reason) from None
+            raise
         return reply, until_reset(response.headers)
 
     async def pass_on(
@@ -183,7 +182,7 @@ class Client:
         if isinstance(response, _KeyRefused) and await self._server.renew_key(response.credentials):
             response = await self._respond(request, parameters, send)
         if isinstance(response, _KeyRefused):
-            response = response.error
+            response = response.outcome
         if isinstance(response, Exception):
             # Raised outside the handlers: without the library's frames, which hold the key.
             raise response
@@ -196,6 +195,7 @@ class Client:
         address = await self._server.address()
         credentials = self._server.credentials
         # Imported here: 0.8 s, which a run from the cache must not pay.
+        import httpx2  # noqa: PLC0415
         import openai  # noqa: PLC0415
 
         from pytest_rageval.llm.connection import Connection  # noqa: PLC0415
@@ -219,20 +219,19 @@ class Client:
                 send = lambda client: send_exchange(client, exchange)  # noqa: E731 - one of two ways
             async with asyncio.timeout(self._timeout_s):
                 if send is not None:
-                    return await send(self._connection.client)
+                    answer = await send(self._connection.client)
+                    return _KeyRefused(answer, credentials) if answer.status in KEY_REFUSED else answer
                 messages = [
                     {name: well_formed(value) for name, value in message.items()}
                     for message in request.messages
                 ]
                 arguments = self._api.arguments(messages, parameters)
                 return await self._create(model=request.model, **known_first(arguments, self._known))
-        except (TimeoutError, openai.APITimeoutError):
-            reason = f"no reply in {self._timeout_s:g} s"
-            begun = isinstance(request, Exchange) and request.begun
-            return BrokenOff(reason) if begun else RetryableError(reason, "slow")
+        except (TimeoutError, openai.APITimeoutError, httpx2.TimeoutException):
+            return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
         except EndedEarly as error:
             return RetryableError(self._brief(str(error)), "garbled")
-        except openai.OpenAIError as error:
+        except (openai.OpenAIError, httpx2.HTTPError) as error:
             mapped = self._mapped(request, error)
             refused = isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError)
             return _KeyRefused(mapped, credentials) if refused else mapped
@@ -270,11 +269,12 @@ class Client:
             raise TooLarge(f"the reply has {size:,} characters, and at most {MOST_TEXT:,} are read")
         return reply
 
-    def _mapped(self, request: Request, error: "OpenAIError") -> Exception:
-        """Turn an error of the library into ours."""
-        import openai  # noqa: PLC0415 - loaded by now
+    def _mapped(self, request: Request, error: Exception) -> Exception:
+        """Turn an error of the library, or of its connection while an answer is read, into ours."""
+        import httpx2  # noqa: PLC0415 - loaded by now
+        import openai  # noqa: PLC0415 - likewise
 
-        if isinstance(error, openai.APIConnectionError):
+        if isinstance(error, openai.APIConnectionError | httpx2.HTTPError):
             cause = error.__cause__ or error
             detail, name = self._brief(str(cause)), type(cause).__name__
             if name in BROKEN_OFF and "without sending a response" not in detail:
@@ -300,7 +300,7 @@ class Client:
         if not request.own and status in REFUSALS:
             plain = json.loads(self._redacted(json.dumps(answer)))
             return Refused(f"the server answered {status}: {detail}", plain, status)
-        if status in {401, 403}:
+        if status in KEY_REFUSED:
             return ServerError(self._refused(status, detail))
         if self._server.api == "chat" and NO_CHAT.search(str(answer)):
             return ServerError(

@@ -9,7 +9,7 @@ from pytest_rageval.llm.messages import MOST_TOKENS, Message
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-__all__ = ["PATH", "arguments", "count", "field", "method", "record"]
+__all__ = ["PATH", "arguments", "field", "method", "record", "reported"]
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ def record(completion: Any) -> dict[str, Any]:
     """Return the fields of a `Reply` from a parsed completion; ValueError says why there is none."""
     if not isinstance(completion, Mapping):
         raise ValueError("it is no object")  # noqa: TRY004 - the text is at fault, not an argument's type
-    choices, usage, model = (completion.get(name) for name in ("choices", "usage", "model"))
+    choices = completion.get("choices")
     if not isinstance(choices, list) or not choices:
         raise ValueError("it has no choices")
     choice = choices[0]
@@ -47,13 +47,10 @@ def record(completion: Any) -> dict[str, Any]:
     if reason == "error" or not (reason or text or calls):
         # Some proxies report an error with status 200.
         raise ValueError("it broke off")
-    counts = usage if isinstance(usage, Mapping) else {}
     return {
+        **reported(completion, "prompt_tokens", "completion_tokens"),
         "text": text,
-        "model": model if isinstance(model, str) else "",
         "finish_reason": reason or "stop",
-        "tokens_in": count(counts.get("prompt_tokens")),
-        "tokens_out": count(counts.get("completion_tokens")),
         "refusal": field(message, "refusal", str),
         "tool_calls": json.dumps(calls) if calls else "",
         "apart": _reasoning_apart(message),
@@ -71,8 +68,18 @@ def field(of: Mapping[str, Any], name: str, kind: type[T]) -> T:
     return value
 
 
-def count(value: Any) -> int:
-    """Return a number of tokens; 0 where the server gives none."""
+def reported(answer: Mapping[str, Any], tokens_in: str, tokens_out: str) -> dict[str, Any]:
+    """Return the model that a server reports, and the tokens under these names; 0 where it reports none."""
+    usage, model = answer.get("usage"), answer.get("model")
+    counts = usage if isinstance(usage, Mapping) else {}
+    return {
+        "model": model if isinstance(model, str) else "",
+        "tokens_in": _count(counts.get(tokens_in)),
+        "tokens_out": _count(counts.get(tokens_out)),
+    }
+
+
+def _count(value: Any) -> int:
     return int(value) if type(value) in {int, float} and 0 <= value < MOST_TOKENS else 0
 
 

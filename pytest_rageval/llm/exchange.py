@@ -10,18 +10,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import parse_qsl
 
-from pytest_rageval.errors import Unscored
 from pytest_rageval.fingerprint import digest
-from pytest_rageval.llm.messages import (
-    KEY_SCHEMA,
-    MOST_TOKENS,
-    Billed,
-    Message,
-    Request,
-    TooLarge,
-)
+from pytest_rageval.llm import completions, responses
+from pytest_rageval.llm.messages import KEY_SCHEMA, Message, Request, TooLarge
 
 if TYPE_CHECKING:
     import httpx2
@@ -32,23 +24,25 @@ __all__ = [
     "EMBEDDINGS",
     "RESPONSES",
     "Answer",
-    "BrokenOff",
     "EndedEarly",
     "Event",
     "Exchange",
     "Sink",
     "exchange_of",
+    "is_tokens",
     "record_of",
     "send_exchange",
     "send_raw",
 ]
 
-CHAT: Final = "/chat/completions"
-RESPONSES: Final = "/responses"
+CHAT: Final = completions.PATH
+RESPONSES: Final = responses.PATH
 EMBEDDINGS: Final = "/embeddings"
 
 PROMPTS: Final = ("messages", "input", "instructions")  # fields of a body that hold what a model reads
-MOST_BODY: Final = 7 * 2**20  # characters; written in a cassette's line it may be twice as long
+MOST_BODY: Final = (
+    14 * 2**20
+)  # characters, as written in a cassette's line, which has room for the prompt too
 ENDED: Final = ("response.completed", "response.incomplete")  # events with a whole response
 
 
@@ -67,8 +61,8 @@ class Answer(NamedTuple):
     status: int = 200
 
 
-class BrokenOff(Billed):
-    """A stream ended before its end, when a part of it had been passed on."""
+class EndedEarly(Exception):  # noqa: N818 - another attempt may follow, or not
+    """A stream ended before its end; why."""
 
 
 class Sink:
@@ -144,55 +138,56 @@ def _messages(body: Mapping[str, Any]) -> tuple[Message, ...]:
     found: list[Any] = []
     for name in PROMPTS:
         value = body.get(name)
-        found += value if isinstance(value, list) else [] if value is None else [value]
-    messages = ({"role": "user", "content": item} if isinstance(item, str) else item for item in found)
+        found += value if isinstance(value, list) and not is_tokens(value) else [value]
+    messages = (
+        {"role": "user", "content": item} if isinstance(item, str) or is_tokens(item) else item
+        for item in found
+    )
     return tuple(message for message in messages if isinstance(message, Mapping))
 
 
+def is_tokens(value: object) -> bool:
+    """Whether it is a text to embed that comes as its tokens."""
+    return isinstance(value, list) and bool(value) and isinstance(value[0], int)
+
+
 def record_of(path: str, answer: Any) -> dict[str, Any]:
-    """Return the fields of a `Reply` from a parsed answer; ValueError says why there is none."""
-    if not isinstance(answer, Mapping):
-        raise ValueError("it is no object")  # noqa: TRY004 - the text is at fault, not an argument's type
-    content = {CHAT: "choices", RESPONSES: "output", EMBEDDINGS: "data"}[path]
-    parts = answer.get(content)
-    if not isinstance(parts, list) or (not parts and path != RESPONSES):
-        raise ValueError(f"it has no {content}")
-    reason = "stop"
-    if path == CHAT:
-        reasons = [part.get("finish_reason") if isinstance(part, Mapping) else None for part in parts]
-        if not all(isinstance(each, str) for each in reasons) or "error" in reasons:
-            raise ValueError("it broke off")
-        reason = "length" if "length" in reasons else str(reasons[0])
-    elif path == RESPONSES:
-        if answer.get("status", "completed") not in {"completed", "incomplete"}:
-            raise ValueError(f"its status is {str(answer.get('status'))!r:.40}")
-        reason = "length" if answer.get("status") == "incomplete" else "stop"
+    """Return the fields of a `Reply` from a parsed answer; raises as `record` of its API."""
+    if path == RESPONSES:
+        found = responses.record(answer)
+    else:
+        found = _completion(answer) if path == CHAT else _embeddings(answer)
     text = json.dumps(answer, separators=(",", ":"), sort_keys=True)
-    if len(text) > MOST_BODY:
-        raise TooLarge(f"the answer has {len(text):,} characters, and at most {MOST_BODY:,} can be kept")
-    usage = answer.get("usage")
-    counts = usage if isinstance(usage, Mapping) else {}
-    model = answer.get("model")
-    return {
-        "text": text,
-        "model": model if isinstance(model, str) else "",
-        "finish_reason": reason,
-        "tokens_in": _count(counts, "prompt_tokens", "input_tokens"),
-        "tokens_out": _count(counts, "completion_tokens", "output_tokens"),
-    }
+    written = len(json.dumps(text))
+    if written > MOST_BODY:
+        raise TooLarge(
+            f"the answer takes {written:,} characters in a cassette, and at most {MOST_BODY:,} can be kept: ask for "
+            "less at once, such as fewer texts to embed"
+        )
+    kept = ("model", "finish_reason", "tokens_in", "tokens_out")
+    return {"text": text, **{name: found[name] for name in kept}}
 
 
-def _count(counts: Mapping[str, Any], *names: str) -> int:
-    value = next((counts[name] for name in names if name in counts), 0)
-    return value if type(value) is int and 0 <= value < MOST_TOKENS else 0
+def _completion(answer: Any) -> dict[str, Any]:
+    """The fields of a chat completion, each of whose choices is whole."""
+    first = completions.record(answer)
+    others = [completions.record({**answer, "choices": [choice]}) for choice in answer["choices"][1:]]
+    return next((each for each in (first, *others) if each["finish_reason"] == "length"), first)
+
+
+def _embeddings(answer: Any) -> dict[str, Any]:
+    vectors = answer.get("data") if isinstance(answer, Mapping) else None
+    if not isinstance(vectors, list) or not vectors:
+        raise ValueError("it has no data")
+    return {"finish_reason": "stop", **completions.reported(answer, "prompt_tokens", "completion_tokens")}
 
 
 async def send_exchange(client: "AsyncOpenAI", exchange: Exchange) -> Answer:
     """Send an exchange once, and return the whole answer, also where it comes as a stream.
 
     Raises:
-        BrokenOff: the stream ended early, after a part of it was passed on.
-        OpenAIError: as from the client.
+        EndedEarly: the stream ended before its end.
+        OpenAIError, HTTPError: as from the client, and from the connection while the answer is read.
     """
     import httpx2  # noqa: PLC0415 - loaded with the client
 
@@ -208,13 +203,10 @@ async def send_exchange(client: "AsyncOpenAI", exchange: Exchange) -> Answer:
         if "text/event-stream" not in response.headers.get("content-type", ""):
             return Answer(await response.aread(), response.headers)
         stream = _Stream(exchange.path, exchange.sink)
-        try:
-            async for event in _events(response):
-                stream.take(event)
-        except httpx2.HTTPError as error:
-            raise _broken(stream, f"the connection broke off: {type(error).__name__}") from None
+        async for event in _events(response):
+            stream.take(event)
         if not stream.whole:
-            raise _broken(stream, "the stream ended early")
+            raise EndedEarly("the stream ended early")
         return Answer(json.dumps(stream.answer).encode(), response.headers)
     finally:
         await response.aclose()
@@ -235,15 +227,6 @@ async def _opened(client: "AsyncOpenAI", path: str, body: dict[str, Any]) -> "ht
         if error.status_code not in {400, 422} or "stream_options" not in error.response.text:
             raise
     return await opened({name: value for name, value in body.items() if name != "stream_options"})
-
-
-def _broken(stream: "_Stream", reason: str) -> Exception:
-    # Once a part is passed on, another attempt would send it twice.
-    return BrokenOff(reason) if stream.sink.begun else EndedEarly(reason)
-
-
-class EndedEarly(Unscored):
-    """A stream ended before anything of it was passed on."""
 
 
 async def _events(response: "httpx2.Response") -> AsyncIterator[Event]:
@@ -269,7 +252,7 @@ class _Stream:
 
     def __init__(self, path: str, sink: Sink) -> None:
         self._path = path
-        self.sink = sink
+        self._sink = sink
         self.answer: dict[str, Any] = {}
 
     def take(self, event: Event) -> None:
@@ -281,17 +264,17 @@ class _Stream:
         except ValueError:
             chunk = None
         if not isinstance(chunk, Mapping):
-            raise _broken(self, f"an event of the stream is no JSON object: {event.data[:80]!r}")
+            raise EndedEarly(f"an event of the stream is no JSON object: {event.data!r}")
         if chunk.get("error") and not chunk.get("choices"):
             error = chunk["error"]
             words = error.get("message") if isinstance(error, Mapping) else error
-            raise _broken(self, f"the server reported in the stream: {str(words)[:200]}")
+            raise EndedEarly(f"the server reported in the stream: {words}")
         if self._path == RESPONSES:
             if (event.name or chunk.get("type")) in ENDED and isinstance(chunk.get("response"), Mapping):
                 self.answer = dict(chunk["response"])
         else:
             _add_chunk(self.answer, chunk)
-        self.sink(event)
+        self._sink(event)
 
     @property
     def whole(self) -> bool:
@@ -374,13 +357,12 @@ async def send_raw(
     import httpx2  # noqa: PLC0415 - loaded with the client
     import openai  # noqa: PLC0415 - likewise
 
-    url, _, query = path.partition("?")
-    options: Any = {"headers": dict(headers), "params": dict(parse_qsl(query, keep_blank_values=True))}
+    options: Any = {"headers": dict(headers)}
     verbs: dict[str, Any] = {"POST": client.post, "PUT": client.put, "PATCH": client.patch}
     sent = {"content": content} if method in verbs else {}
     verbs |= {"GET": client.get, "DELETE": client.delete}
     try:
-        response = await verbs[method](url, cast_to=httpx2.Response, options=options, **sent)
+        response = await verbs[method](path, cast_to=httpx2.Response, options=options, **sent)
     except openai.APIStatusError as error:
         response = error.response
     return Answer(response.content, response.headers, response.status_code)

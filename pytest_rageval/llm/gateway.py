@@ -279,12 +279,14 @@ class LiveSource:
             bought.billed = True
             try:
                 answer = await route.sender.client.pass_on(exchange, method, content, headers)
-            except Unscored as error:
+            except (RagevalError, Unscored) as error:
                 bought.billed = isinstance(error, Billed)
                 raise
         self.usage.requests += 1
         for usage in self.usage.at(route.label):
             usage.count_live(0, 0, None)
+        place = exchange.path.partition("?")[0]
+        self.usage.remarks[f"{method} {place} is passed on to the server, and not kept"] += 1
         return answer
 
     async def list_models(self, server: Server, exchange: Exchange) -> Answer:

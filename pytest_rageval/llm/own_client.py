@@ -14,18 +14,18 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.config import Api, Role, is_secret_name, public_url
+from pytest_rageval.config import ROLES, Api, Role
 from pytest_rageval.errors import CallableError, RagevalError, ServerError, Unscored, summary_line
 from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.client import Client, RetryableError, known_first, refusal_in
+from pytest_rageval.llm.exchange import CHAT, Answer, Exchange
 from pytest_rageval.llm.messages import Reply, Request, well_formed
 from pytest_rageval.llm.servers import NO_LIMITS, Pace
-from pytest_rageval.secret import Credentials, Secret
+from pytest_rageval.secret import Credentials, Secret, is_secret_name, public_url
 from pytest_rageval.user_code import accepts, is_async
 
 __all__ = ["OwnClient", "OwnFunction", "OwnServer", "own_functions"]
 
-ROLES: Final[tuple[Role, ...]] = ("generator", "judge")
 CALLED: Final = "(model, messages, **parameters)"
 
 COMPLETION: Final = ("model", "choices", "usage")
@@ -172,10 +172,28 @@ class OwnClient(Client):
             RetryableError, Refused, ServerError, Unscored: as for a server.
             CallableError: it returned something else than a chat completion.
         """
+        path = request.path if isinstance(request, Exchange) else None
+        if path not in {None, CHAT}:
+            raise self._only_chat(f"/v1{path}")
         outcome = await self._outcome(request, parameters)
         if isinstance(outcome, BaseException):
             raise outcome
-        return self._reply(outcome), None
+        return self._reply(outcome, path), None
+
+    async def pass_on(
+        self,
+        exchange: Exchange,
+        method: str,
+        content: bytes,  # noqa: ARG002 - as of a server
+        headers: Mapping[str, str],  # noqa: ARG002 - likewise
+    ) -> Answer:
+        """Raise Unscored: there is no server to pass a request on to."""
+        raise self._only_chat(f"{method} /v1{exchange.path}")
+
+    def _only_chat(self, asked: str) -> Unscored:
+        return Unscored(
+            f"{self._where} gives chat completions only, and cannot answer {asked}: lead that client to a server."
+        )
 
     async def close(self) -> None:
         """The client is the user's, and stays open."""

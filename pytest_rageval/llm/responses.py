@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_rageval.llm.completions import count, field
+from pytest_rageval.llm.completions import field, reported
 from pytest_rageval.llm.messages import Message
 
 if TYPE_CHECKING:
@@ -70,15 +70,12 @@ def record(response: Any) -> dict[str, Any]:
         if isinstance(part, Mapping)
     ]
     calls = [_call(item) for item in items if item.get("type") == "function_call"]
-    details, usage, model = (response.get(name) for name in ("incomplete_details", "usage", "model"))
+    details = response.get("incomplete_details")
     reason = str(details.get("reason")) if isinstance(details, Mapping) else ""
-    counts = usage if isinstance(usage, Mapping) else {}
     return {
+        **reported(response, "input_tokens", "output_tokens"),
         "text": "".join(field(part, "text", str) for part in parts),
-        "model": model if isinstance(model, str) else "",
         "finish_reason": CUT.get(reason, reason or "length") if status == "incomplete" else "stop",
-        "tokens_in": count(counts.get("input_tokens")),
-        "tokens_out": count(counts.get("output_tokens")),
         "refusal": "".join(field(part, "refusal", str) for part in parts),
         "tool_calls": json.dumps(calls) if calls else "",
         "apart": any(

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from pytest_rageval.config import Api, BaseURL, Role
+from pytest_rageval.config import Api, Role
 from pytest_rageval.errors import InputError, RagevalError, ServerError, require
 from pytest_rageval.fingerprint import file_digest
 from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.client import URL_OPTIONS, Client, Endpoint
 from pytest_rageval.llm.key_command import printed_key
-from pytest_rageval.secret import Credentials, Secret
+from pytest_rageval.secret import BaseURL, Credentials, Secret
 
 __all__ = [
     "DEFAULT_BASE_URL",

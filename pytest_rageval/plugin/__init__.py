@@ -5,7 +5,10 @@ pytest imports it in every run of every project that has it installed: heavy imp
 `artifacts` the files of a run, `summary` its table and reports.
 """
 
+import os
 from argparse import SUPPRESS, Namespace
+from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -30,9 +33,8 @@ from pytest_rageval.plugin.fixtures import (
     rageval_prompts,
     rageval_retriever,
 )
-from pytest_rageval.plugin.gateway import environment, start_gateway
 from pytest_rageval.plugin.progress import WorkersProgress
-from pytest_rageval.plugin.runner import GatePlugin, PlanningPlugin
+from pytest_rageval.plugin.runner import GATEWAY, GATEWAY_RUNS, GatePlugin, PlanningPlugin
 from pytest_rageval.plugin.summary import SummaryPlugin
 
 if TYPE_CHECKING:
@@ -53,6 +55,9 @@ __all__ = [
     "rageval_prompts",
     "rageval_retriever",
 ]
+
+ENVIRONMENT = pytest.StashKey[Mapping[str, str]]()
+"""The environment variables of the process, as they were before they led to its own gateway."""
 
 # Written out: the modules of `Threshold` and `Bounds`, which have the signatures, are for marked tests alone.
 MARKERS: Final = """
@@ -122,7 +127,23 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         # It is reported when the plugin is configured.
         return
     if settings.gateway:
-        start_gateway(early_config)
+        _start_gateway(early_config)
+
+
+def _start_gateway(config: pytest.Config) -> None:
+    """Start the gateway, and lead clients that read the environment there until the process is done with pytest."""
+    from pytest_rageval.serving.server import GatewayServer  # noqa: PLC0415 - few runs have one
+
+    try:
+        server = GatewayServer()
+    except InputError as error:
+        raise pytest.UsageError(str(error)) from None
+    config.stash[GATEWAY] = server
+    config.stash[ENVIRONMENT] = dict(os.environ)
+    running = config.stash[GATEWAY_RUNS] = ExitStack()
+    running.callback(server.close)
+    running.enter_context(server.in_environment())
+    config.add_cleanup(running.close)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -156,7 +177,7 @@ def _settings(config: pytest.Config, options: Namespace) -> Settings:
     return resolve(
         {option.name: getattr(options, option.ini) for option in OPTIONS},
         {option.name: config.getini(option.ini) for option in OPTIONS if option.permanent},
-        environment(config),
+        config.stash.get(ENVIRONMENT, os.environ),
         invoked_in=config.invocation_params.dir,
         root=config.rootpath,
     )

@@ -76,10 +76,8 @@ def rageval_generator(pytestconfig: pytest.Config, rageval_prompts: object, rage
     """The generator: a callable (question, passages) -> str, sync or async. Default: the model in force."""
     from pytest_rageval.session.models import DefaultGenerator  # noqa: PLC0415 - marked tests alone need it
 
-    session = GatePlugin.of(pytestconfig).session
-    return DefaultGenerator(
-        or_failure(lambda: session.models_of(rageval_client)), checked_prompts(rageval_prompts)
-    )
+    models = GatePlugin.of(pytestconfig).models_of(rageval_client)
+    return DefaultGenerator(models, checked_prompts(rageval_prompts))
 
 
 @pytest.fixture(scope="session")
@@ -87,23 +85,21 @@ def rageval_judge(pytestconfig: pytest.Config, rageval_prompts: object, rageval_
     """The judge: compare(question, references, prediction), or an object with it. Default: as in the header."""
     from pytest_rageval.session.models import DefaultJudge  # noqa: PLC0415 - marked tests alone need it
 
-    session = GatePlugin.of(pytestconfig).session
-    return DefaultJudge(
-        or_failure(lambda: session.models_of(rageval_client)), checked_prompts(rageval_prompts)
-    )
+    models = GatePlugin.of(pytestconfig).models_of(rageval_client)
+    return DefaultJudge(models, checked_prompts(rageval_prompts))
 
 
 @pytest.fixture(scope="session")
 def rageval_llm(pytestconfig: pytest.Config, rageval_client: object) -> "LLM":
     """The model in force, for your own code: complete(messages), acomplete(messages), cached(function)."""
-    session = GatePlugin.of(pytestconfig).session
-    return or_failure(lambda: session.llm_of(rageval_client))
+    gate = GatePlugin.of(pytestconfig)
+    return gate.session.llm_of(gate.models_of(rageval_client))
 
 
 @pytest.fixture(scope="session")
-def rageval_gateway(pytestconfig: pytest.Config) -> "GatewayServer":
+def rageval_gateway(pytestconfig: pytest.Config, rageval_client: object) -> "GatewayServer":
     """An OpenAI-compatible server for model calls inside your application: url, token, variables()."""
-    return GatePlugin.of(pytestconfig).gateway
+    return GatePlugin.of(pytestconfig).gateway_to(rageval_client)
 
 
 @pytest.fixture(scope="session")

@@ -6,14 +6,14 @@ So a score out of its bounds is a failure, and a score that cannot be computed i
 import inspect
 import uuid
 from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import pytest
 
-from pytest_rageval.config import Settings
+from pytest_rageval.config import ROLES, Settings
 from pytest_rageval.errors import RagevalError, Unscored, places
-from pytest_rageval.plugin.gateway import GATEWAY, stop_gateway
 from pytest_rageval.plugin.progress import EvaluationProgress, Work
 from pytest_rageval.plugin.terminal import (
     cut_traceback,
@@ -36,10 +36,25 @@ if TYPE_CHECKING:
     from pytest_rageval.serving.server import GatewayServer
     from pytest_rageval.session import Session
     from pytest_rageval.session.evaluated_test import EvaluatedTest
+    from pytest_rageval.session.models import Models
 
-__all__ = ["MARKERS", "GatePlugin", "PlanningPlugin", "checked_prompts", "or_failure"]
+__all__ = [
+    "GATEWAY",
+    "GATEWAY_RUNS",
+    "MARKERS",
+    "GatePlugin",
+    "PlanningPlugin",
+    "checked_prompts",
+    "or_failure",
+]
 
 T = TypeVar("T")
+
+GATEWAY: "pytest.StashKey[GatewayServer]" = pytest.StashKey()
+"""The gateway that was started with the process."""
+
+GATEWAY_RUNS: "pytest.StashKey[ExitStack]" = pytest.StashKey()
+"""Closing it stops that gateway, and restores the environment."""
 
 MARKERS: Final = ("rageval_threshold", "rageval_calibration")
 """Markers whose tests are evaluated at setup; the body of such a test may be empty."""
@@ -95,16 +110,27 @@ class GatePlugin:
             )
         return self._session
 
-    @property
-    def gateway(self) -> "GatewayServer":
-        """The server for the model calls of the application, started at the first use."""
+    def gateway_to(self, client: object) -> "GatewayServer":
+        """The server for the model calls of the application, started at the first use: it asks this client.
+
+        One that was started with the process asks the server of the options: to that one the environment leads the
+        user's client, too.
+        """
         if self._gateway is None:
             from pytest_rageval.serving.server import GatewayServer  # noqa: PLC0415 - few runs have one
 
             self._gateway = or_failure(GatewayServer)
             self.config.add_cleanup(self._gateway.close)
-            self._gateway.connect(self.session.backend)
+            self._gateway.connect(lambda: self.session.backend(client))
         return self._gateway
+
+    def models_of(self, client: object) -> "Models":
+        """The models that the user's client asks, which the environment may have led to the process's own gateway."""
+        models = or_failure(lambda: self.session.models_of(client))
+        gateway = self._gateway
+        if client is not None and gateway is not None:
+            or_failure(lambda: gateway.refuse_itself(*map(models.server, ROLES)))
+        return models
 
     @cached_property
     def registry(self) -> "Registry":
@@ -195,7 +221,7 @@ class GatePlugin:
         if self.config.pluginmanager.has_plugin("dsession"):
             # xdist's controller needed it for its conftests alone. Its workers inherit the environment, and have
             # gateways of their own, which ask the real server.
-            stop_gateway(self.config)
+            self.config.stash.get(GATEWAY_RUNS, ExitStack()).close()
         elif self._gateway is not None:
             try:
                 backend = self.session.backend

@@ -5,8 +5,8 @@ import contextlib
 import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytest_rageval.errors import (
     BudgetError,
@@ -31,7 +31,7 @@ from pytest_rageval.llm.exchange import (
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import OF_ONE_RUN, Reply
 from pytest_rageval.llm.servers import Server
-from pytest_rageval.serving.streams import events_of, placeholder, sent
+from pytest_rageval.serving.streams import encoded, events_of, placeholder
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Application", "Backend"]
 
+T = TypeVar("T")
 Asgi = Callable[..., Awaitable[None]]
 
 KEPT: Final = (CHAT, RESPONSES, EMBEDDINGS)
@@ -65,6 +66,7 @@ class Backend:
     server: Server
     loop: PrivateLoop
     models: tuple[str, ...] = ()  # that are listed where the server cannot be asked
+    unanswered: list[RagevalError] = field(default_factory=list)  # errors in place of answers are added to it
 
 
 class Application:
@@ -96,11 +98,15 @@ class Application:
 
     async def _answer(self, backend: Backend, request: "Request", path: str) -> "Response":
         backend.gateway.serves_application = True
-        if request.method == "POST" and path in KEPT:
-            return await self._exchange(backend, request, path)
-        if request.method == "GET" and path == "/models":
-            return await self._models(backend)
-        return await self._pass_on(backend, request, path)
+        try:
+            if request.method == "POST" and path in KEPT:
+                return await self._exchange(backend, request, path)
+            if request.method == "GET" and path == "/models":
+                return await self._models(backend)
+            return await self._pass_on(backend, request, path)
+        except RagevalError as error:
+            backend.unanswered.append(error)
+            raise
 
     def _admitted(self, request: "Request") -> "tuple[str, Response | None]":
         """Return the path below /v1, and a refusal of a request without the token."""
@@ -127,7 +133,7 @@ class Application:
         if body.get("background"):
             return await self._pass_on(backend, request, path)
         base_url, sample = backend.server.base_url, _sample(request.headers.get(SAMPLE, "0"))
-        if body.get("stream"):
+        if body.get("stream") and path != EMBEDDINGS:
             options = body.get("stream_options")
             usage = isinstance(options, Mapping) and bool(options.get("include_usage"))
             events: asyncio.Queue[Event] = asyncio.Queue()
@@ -141,7 +147,7 @@ class Application:
             exchange = exchange_of(base_url, path, body, sample=sample, sink=Sink(take))
             return await self._streamed(backend, exchange, events, usage=usage)
         exchange = exchange_of(base_url, path, body, sample=sample)
-        reply = await _answered(backend, backend.gateway.ask(backend.server, exchange))
+        reply = await _answered(backend, backend.gateway.ask, backend.server, exchange)
         return _json(_whole(exchange, reply))
 
     async def _streamed(
@@ -149,27 +155,27 @@ class Application:
     ) -> "Response":
         from starlette.responses import StreamingResponse  # noqa: PLC0415 - an optional package
 
-        asking = asyncio.ensure_future(_answered(backend, backend.gateway.ask(backend.server, exchange)))
+        asking = asyncio.ensure_future(_answered(backend, backend.gateway.ask, backend.server, exchange))
         # Retrieved also where the client has gone.
         asking.add_done_callback(lambda done: done.cancelled() or done.exception())
         first = await _next(events, asking)
         if first is None:
             # An error before the first event has a status of its own.
             whole = json.loads(_whole(exchange, asking.result()))
-            kept = "".join(map(sent, events_of(exchange.path, whole, usage=usage)))
+            kept = "".join(map(encoded, events_of(exchange.path, whole, usage=usage)))
             return StreamingResponse(_once(kept), media_type="text/event-stream")
 
         async def live() -> AsyncIterator[str]:
             event: Event | None = first
             while event is not None:
                 if usage or not _only_usage(event):
-                    yield sent(event)
+                    yield encoded(event)
                 event = await _next(events, asking)
             error = asking.exception()
             if error is not None:
-                yield sent(Event("error", json.dumps({"error": {"message": str(error), **BROKEN}})))
+                yield encoded(Event("error", json.dumps({"error": {"message": str(error), **BROKEN}})))
             elif exchange.path == CHAT:
-                yield sent(Event("", "[DONE]"))
+                yield encoded(Event("", "[DONE]"))
 
         return StreamingResponse(live(), media_type="text/event-stream")
 
@@ -179,15 +185,15 @@ class Application:
         answer: Answer | None = None
         if backend.gateway.access.mode == "live":
             with contextlib.suppress(RagevalError, Unscored):
-                answer = await _answered(backend, backend.gateway.list_models(backend.server, exchange))
+                answer = await _answered(backend, backend.gateway.list_models, backend.server, exchange)
         if answer is not None and answer.status < 400:  # noqa: PLR2004 - as HTTP numbers errors
             return _raw(answer)
-        names = await _answered(backend, _kept_models(backend))
+        names = await _answered(backend, _kept_models, backend)
         data = [{"id": name, "object": "model", "created": 0, "owned_by": "rageval"} for name in names]
         return _json(json.dumps({"object": "list", "data": data}))
 
     async def _pass_on(self, backend: Backend, request: "Request", path: str) -> "Response":
-        """Pass on what is not kept, and remark on it."""
+        """Pass on what is not kept."""
         if request.method not in VERBS:
             return _error(405, f"{request.method} is not passed on.", "rageval_no_such_path")
         content = await request.body()
@@ -199,30 +205,27 @@ class Application:
         model = str(fields.get("model") or "")
         exchange = Exchange(backend.server.base_url, model, (), fields, path=f"{path}{query}")
         headers = {name: request.headers[name] for name in PASSED if name in request.headers}
-        gateway = backend.gateway
         answer = await _answered(
-            backend, gateway.pass_on(backend.server, exchange, request.method, content, headers)
+            backend, backend.gateway.pass_on, backend.server, exchange, request.method, content, headers
         )
-        gateway.usage.remarks[f"{request.method} {path} is passed on to the server, and not kept"] += 1
         return _raw(answer)
 
 
 BROKEN: Final = {"type": "rageval", "param": None, "code": "rageval_stream_broken"}
 
 
-async def _answered(backend: Backend, asking: Any) -> Any:
-    """Await a coroutine in the backend's loop, which other code may block."""
+async def _answered(backend: Backend, ask: Callable[..., Awaitable[T]], *args: Any) -> T:
+    """Await a coroutine function in the backend's loop, which other code may block."""
     begun: list[bool] = []
 
-    async def run() -> Any:
+    async def run() -> T:
         begun.append(True)
-        return await asking
+        return await ask(*args)
 
     future = asyncio.wrap_future(backend.loop.submit(run()))
     done, _ = await asyncio.wait([future], timeout=BLOCKED_S)
     if not done and not begun:
         future.cancel()
-        asking.close()
         raise InputError(BLOCKED.format(BLOCKED_S))
     # A client that goes away does not cancel what is paid for.
     return await asyncio.shield(future)
@@ -233,7 +236,8 @@ async def _kept_models(backend: Backend) -> list[str]:
     found = {
         summary["model"]
         for summary in summaries
-        if summary.get("model") and "://" in summary.get("base_url", "")
+        if summary.get("model")
+        and ("://" in (place := summary.get("base_url", "")) or place == backend.server.base_url)
     }
     return sorted(found | set(backend.models))
 

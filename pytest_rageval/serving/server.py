@@ -18,6 +18,7 @@ __all__ = ["GatewayServer"]
 LOOPBACK: Final = "127.0.0.1"
 BACKLOG: Final = 1024
 STOP_S: Final = 5.0
+KEEP_ALIVE_S: Final = 300
 PURPOSE: Final = "The gateway"
 TOKEN_BYTES: Final = 24
 
@@ -58,6 +59,8 @@ class GatewayServer:
             ws="none",
             interface="asgi3",
             server_header=False,
+            # Longer than clients keep an idle connection, which would be closed while they send.
+            timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=1,
         )
         self._server: Any = uvicorn.Server(config)
@@ -81,7 +84,7 @@ class GatewayServer:
         """Answer by a backend from now on; where it cannot be made, with the error."""
         try:
             backend = make()
-            self._refuse_itself(backend.server)
+            self.refuse_itself(backend.server)
         except RagevalError as error:
             self._backend = _raising(error)
         else:
@@ -131,12 +134,14 @@ class GatewayServer:
             found[name] = ",".join(dict.fromkeys(filter(None, [*value.split(","), LOOPBACK])))
         return found
 
-    def _refuse_itself(self, server: Server) -> None:
-        place = urlsplit(server.base_url)
-        if place.hostname in HOSTS and place.port == self.port:
+    def refuse_itself(self, *servers: Server) -> None:
+        """Raise ServerError where one of these servers is this one."""
+        places = [urlsplit(server.base_url) for server in servers]
+        if any(place.hostname in HOSTS and place.port == self.port for place in places):
             raise ServerError(
                 "The gateway would ask itself: the base URL of the model is its own.\n"
-                "Name the real server with --rageval-base-url."
+                "Name the real server with --rageval-base-url; or, where the fixture rageval_client asks models, as "
+                "base_url of your client."
             )
 
 

@@ -3,19 +3,19 @@
 import base64
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pytest_rageval.llm.exchange import CHAT, EMBEDDINGS, Event, Exchange
+from pytest_rageval.llm.exchange import CHAT, EMBEDDINGS, Event, Exchange, is_tokens
 
-__all__ = ["events_of", "placeholder", "sent"]
+__all__ = ["encoded", "events_of", "placeholder"]
 
 PIECE: Final = re.compile(r"\s*\S+\s*$|\s*\S+|\s+$")  # a word with the white space before it
 DIMENSIONS: Final = 1536  # of a planned embedding where the request names none
 
 
-def sent(event: Event) -> str:
-    """Return an event as it is sent."""
+def encoded(event: Event) -> str:
+    """Return an event as the text that is sent."""
     name = f"event: {event.name}\n" if event.name else ""
     data = "".join(f"data: {line}\n" for line in event.data.split("\n"))
     return f"{name}{data}\n"
@@ -149,14 +149,8 @@ def placeholder(exchange: Exchange, mark: str) -> dict[str, Any]:
 
 def _embeddings(body: Mapping[str, Any]) -> list[dict[str, Any]]:
     given, size = body.get("input"), body.get("dimensions")
-    # A list of numbers is one text, as tokens.
-    several = isinstance(given, Sequence) and not isinstance(given, str) and not _tokens(given)
+    number = len(given) if isinstance(given, list) and not is_tokens(given) else 1
     vector: Any = [0.0] * (size if isinstance(size, int) and size > 0 else DIMENSIONS)
     if body.get("encoding_format") == "base64":
         vector = base64.b64encode(bytes(4 * len(vector))).decode()
-    number = len(given) if several and isinstance(given, Sequence) else 1
     return [{"object": "embedding", "index": index, "embedding": vector} for index in range(number)]
-
-
-def _tokens(given: Sequence[Any]) -> bool:
-    return bool(given) and isinstance(given[0], int)

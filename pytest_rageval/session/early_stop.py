@@ -79,6 +79,7 @@ def score_until_clear(  # noqa: PLR0913 - as for a score, with what shares the l
             outcomes, early = await watch.ask(
                 shares=shares, batch=settings.concurrency, max_unscored=settings.max_unscored
             )
+            session.check_answered()
             check_failures(outcomes, settings.max_unscored)
             return session.score_of(request, outcomes), early
         except RagevalError as error:

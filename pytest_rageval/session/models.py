@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytest_rageval.answers.comparators import CanonicalComparator
 from pytest_rageval.answers.judge_protocol import Rating
-from pytest_rageval.config import EMBEDDED, ModelSettings, ServerSettings, Settings
+from pytest_rageval.config import EMBEDDED, ServerSettings, Settings
 from pytest_rageval.errors import InputError
 from pytest_rageval.model import Document
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_rageval.llm.budget import Limits
     from pytest_rageval.llm.gateway import Gateway
     from pytest_rageval.llm.own_client import OwnServer
-    from pytest_rageval.llm.servers import EmbeddedServer, Pace, RemoteServer, Server
+    from pytest_rageval.llm.servers import EmbeddedServer, Pace, Server
     from pytest_rageval.prompts.rendering import Prompts
 
 __all__ = ["DefaultGenerator", "DefaultJudge", "Models"]
@@ -82,7 +82,7 @@ class Models:
             )
         return LLMGenerator(
             self._gateway(),
-            self._own.get("generator") or self.server_of(named),
+            self.server("generator"),
             named.model,
             max_tokens=settings.max_tokens,
             parameters=named.parameters,
@@ -102,7 +102,7 @@ class Models:
             poll = Poll(settings.judge_votes)
             return LLMJudge(
                 self._gateway(),
-                self._own.get("judge") or self.server_of(named),
+                self.server("judge"),
                 model,
                 settings.max_tokens,
                 poll,
@@ -120,11 +120,13 @@ class Models:
             _ = self.generator
         return CanonicalComparator()
 
-    def server_of(self, model: ModelSettings) -> "RemoteServer":
-        """The server of a model."""
+    def server(self, role: "Role") -> "Server":
+        """What is asked for generator or judge: the user's client, or the server of the options."""
+        if role in self._own:
+            return self._own[role]
         from pytest_rageval.llm.servers import DEFAULT_BASE_URL, RemoteServer  # noqa: PLC0415 - see the class
 
-        server = model.server
+        server = self.settings.of(role).server
         return RemoteServer(
             server.base_url or DEFAULT_BASE_URL,
             server.api_key,
@@ -142,7 +144,7 @@ class Models:
 
         servers: dict[Role, OwnServer] = {}
         for role, own in own_functions(client).items():
-            server = (self.settings.generator if role == "generator" else self.settings.judge).server
+            server = self.settings.of(role).server
             limits = self._limits(server)
             servers[role] = OwnServer(own, role=server.role, pace=self.pace(server), limits=limits)
         return servers

@@ -86,6 +86,8 @@ class Session:
             # A file that cannot be used is an error, whether models are asked or not.
             _ = self.gateway
         self._encoder: CachedEncoder | None = None
+        # Errors that the application received in place of replies.
+        self._unanswered: list[RagevalError] = []
         self._outcomes: dict[tuple[Pipeline, str, Terms], list[Outcome]] = {}
 
     @property
@@ -98,18 +100,20 @@ class Session:
     @cached_property
     def llm(self) -> "LLM":
         """The model in force, for the user's own code."""
-        from pytest_rageval.llm.api import LLM  # noqa: PLC0415 - see gateway
+        return self.llm_of(self.models)
 
-        return LLM(self.gateway, self.loop, self.models.generating)
+    def backend(self, client: object = None) -> "Backend":
+        """What answers the model calls of the application under test: the user's client, or the options' server.
 
-    def backend(self) -> "Backend":
-        """What answers the model calls of the application under test."""
+        Raises:
+            CallableError: it cannot be a client.
+        """
         from pytest_rageval.serving.application import Backend  # noqa: PLC0415 - see gateway
 
         settings = self.settings
         names = {settings.generator.model, settings.llm_judge} - {None, EMBEDDED}
-        server = self.models.server_of(settings.generator)
-        return Backend(self.gateway, server, self.loop, tuple(filter(None, names)))
+        server = self.models_of(client).server("generator")
+        return Backend(self.gateway, server, self.loop, tuple(filter(None, names)), self._unanswered)
 
     def models_of(self, client: object) -> Models:
         """The models that the user's client asks; those of the options' servers where it is None.
@@ -126,12 +130,11 @@ class Session:
         self._own_models.append((client, models))
         return models
 
-    def llm_of(self, client: object) -> "LLM":
-        """The model that the user's client asks, for the user's own code; `llm` where it is None."""
+    def llm_of(self, models: Models) -> "LLM":
+        """The one of these models that generates, for the user's own code."""
         from pytest_rageval.llm.api import LLM  # noqa: PLC0415 - see gateway
 
-        models = self.models_of(client)
-        return self.llm if models is self.models else LLM(self.gateway, self.loop, models.generating)
+        return LLM(self.gateway, self.loop, models.generating)
 
     @property
     def encoder(self) -> "CachedEncoder":
@@ -268,7 +271,17 @@ class Session:
         async def evaluated() -> list[Outcome]:
             return await score.evaluate(pipeline, examples, terms)
 
-        return self.loop.run(evaluated())
+        outcomes = self.loop.run(evaluated())
+        self.check_answered()
+        return outcomes
+
+    def check_answered(self) -> None:
+        """Raise the first error that the gateway gave to the application in place of a model's answer.
+
+        The application may have gone on without the answer, and what it returned is kept for all scores.
+        """
+        if self._unanswered:
+            raise self._unanswered[0].with_traceback(None)
 
     @property
     def served(self) -> Mapping[str, Collection[str]]:
@@ -395,10 +408,12 @@ class Session:
             if pipeline.untried and score.dependencies and score.separable and not self.settings.plan:
                 # A judge of the user's is called after a model's paid answer: try it before all of these are bought.
                 first = await score.evaluate(pipeline, evalset.examples[:FIRST], terms)
+                self.check_answered()
                 if len(failed := {each.example.id: each.failed for each in first if each.failed}) == FIRST:
                     rest = f"All of the first {FIRST} of {len(evalset)} examples failed, and the others were not asked."
                     raise error_of_all(failed, rest)
             outcomes = await score.evaluate(pipeline, evalset.examples, terms)
+            self.check_answered()
             check_failures(outcomes, self.settings.max_unscored)
             self._outcomes[key] = outcomes
         return self._outcomes[key]

@@ -69,7 +69,7 @@ def test_print(rageval_generator, rageval_judge, rageval_llm):
 
 def test_look_inside(pytestconfig, rageval_generator):
     settings = rageval_generator.models.settings
-    server = rageval_generator.models.server_of(settings.judge)
+    server = rageval_generator.models.server("judge")
     credentials, inside = server.credentials, vars(server)
     plugin = vars(pytestconfig.pluginmanager.get_plugin("rageval-gate"))
     assert settings == server == credentials == inside == plugin

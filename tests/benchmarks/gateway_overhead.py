@@ -14,7 +14,8 @@ from pathlib import Path
 
 import openai
 
-from pytest_rageval.config import BaseURL, Settings
+from pytest_rageval.config import Settings
+from pytest_rageval.secret import BaseURL
 from pytest_rageval.serving.server import GatewayServer
 from pytest_rageval.session import Session
 

@@ -271,6 +271,57 @@ def test_the_environment_is_restored_after_a_run(application, upstream):
     assert len(upstream.requests) == 4
 
 
+FALLBACK = """
+import openai
+
+CLIENT = openai.OpenAI(max_retries=0)
+
+@pytest.fixture(scope="session")
+def rageval_generator():
+    def generate(question, passages):
+        messages = [{"role": "user", "content": question}]
+        try:
+            return CLIENT.chat.completions.create(model="m1", messages=messages).choices[0].message.content
+        except openai.OpenAIError:
+            return "c1x"
+    return generate
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--rageval-replay", "*--rageval-replay asks nothing*"),
+        ("--rageval-max-calls=0", "*max-calls=0 is reached*"),
+    ],
+)
+def test_what_the_application_says_without_its_model_is_not_scored(application, upstream, option, words):
+    """It may have an answer for the case that no model answers; a score of that would be another one."""
+    project = application(FALLBACK, rageval_gateway="true")
+    project.test(
+        "".join(
+            f'@pytest.mark.rageval_threshold("answer.{name}@1", min=0.1)\ndef test_{name}(): pass\n\n'
+            for name in ("em", "f1")
+        )
+    )
+    result = project.run(option)
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines([words])
+    assert not upstream.requests
+
+
+def test_a_client_of_the_users_own_does_not_ask_the_gateway(application, upstream):
+    """Its replies would be kept under an address that is new in each run."""
+    code = "import openai\n\n@pytest.fixture(scope='session')\ndef rageval_client():\n"
+    project = application(
+        f"{code}    return openai.AsyncOpenAI().chat.completions.create\n", rageval_gateway="true"
+    )
+    result = project.run("--rageval-model=m1")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*The gateway would ask itself*", "*base_url of your client*"])
+    assert not upstream.requests
+
+
 @pytest.mark.slow
 def test_a_call_before_the_session_is_an_error(application, upstream):
     """It cannot be counted yet; it does not wait for ever."""

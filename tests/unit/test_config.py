@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.config import OPTIONS, BaseURL, Settings, public_url, resolve
+from pytest_rageval.config import OPTIONS, Settings, resolve
 from pytest_rageval.errors import InputError
-from pytest_rageval.secret import Secret
+from pytest_rageval.secret import BaseURL, Secret, public_url
 
 HERE, ROOT = Path("/typed/here"), Path("/project")
 

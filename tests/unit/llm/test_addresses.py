@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.config import BaseURL
 from pytest_rageval.llm.client import Client
 from pytest_rageval.llm.messages import Request
 from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.secret import BaseURL
 from tests.llm_server import LLMServer
 
 ASKED = Request("u", "m", ({"role": "user", "content": "Why?"},))

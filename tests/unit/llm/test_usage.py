@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.config import public_url
 from pytest_rageval.errors import InputError
 from pytest_rageval.llm.usage import SHIPPED, Price, Prices
+from pytest_rageval.secret import public_url
 
 OPENAI = "https://api.openai.com/v1"
 PROXY = "http://proxy.example:4000/v1"

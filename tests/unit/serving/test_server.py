@@ -19,10 +19,11 @@ import pytest
 pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
 pytest.importorskip("starlette", reason="the extra gateway is not installed")
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from pytest_rageval.config import BaseURL, Settings
+from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError
+from pytest_rageval.secret import BaseURL
 from pytest_rageval.serving import application
 from pytest_rageval.serving.server import GatewayServer
 from pytest_rageval.session import Session
@@ -32,6 +33,7 @@ CURL = shutil.which("curl")
 KEY = "sk-secret-of-the-user"
 HELLO = [{"role": "user", "content": "hello"}]
 TOOLS = [{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}]
+COMPLETION = {"choices": [{"message": {"content": "yes"}, "finish_reason": None}]}
 TEXT = "The answer  is\n\n42, of course. "
 
 
@@ -75,10 +77,10 @@ def serve(tmp_path: Path, upstream: OpenAIServer) -> Iterator[Callable[..., Serv
     """Starts gateways to the server on one cache folder."""
     made: list[Served] = []
 
-    def start(**options: Any) -> Served:
+    def start(*, own: Any = None, **options: Any) -> Served:
         options = {"cache_dir": tmp_path / "cache", "base_url": BaseURL.parse(upstream.url), **options}
         session, server = Session(Settings(api_key=KEY, **options)), GatewayServer()
-        server.connect(session.backend)
+        server.connect(lambda: session.backend(own))
         made.append(Served(session, server))
         return made[-1]
 
@@ -181,6 +183,50 @@ def test_a_stream_that_breaks_off_before_it_begins_is_asked_again(serve, upstrea
     assert len(upstream.requests) > 1
 
 
+def test_an_error_in_a_stream_shows_no_key(serve, upstream):
+    """Also where a part of the reply has come: servers repeat what they refuse."""
+    served = serve()
+    chunk = {"choices": [{"index": 0, "delta": {"content": "The"}, "finish_reason": None}]}
+    events = (chunk, {"error": {"message": f"no quota for {KEY}"}})
+    upstream.model = lambda _: StreamingResponse(
+        iter([f"data: {json.dumps(event)}\n\n" for event in events]), media_type="text/event-stream"
+    )
+    with pytest.raises(openai.APIError, match=r"no quota for \*\*\*"):
+        served.streamed()
+
+
+def test_a_stream_that_ends_in_an_error_is_not_sent_twice(serve, upstream):
+    """Some proxies report an error as the reason to finish, when a part of the reply has been passed on."""
+    served = serve()
+    parts = ({"delta": {"content": "The"}, "finish_reason": None}, {"delta": {}, "finish_reason": "error"})
+    events = [f"data: {json.dumps({'choices': [{'index': 0, **part}]})}\n\n" for part in parts]
+    upstream.model = lambda _: StreamingResponse(iter(events), media_type="text/event-stream")
+    with pytest.raises(openai.APIError, match="it broke off"):
+        served.streamed()
+    assert len(upstream.requests) == 1
+
+
+def test_a_whole_reply_to_a_stream_that_breaks_off_is_asked_again(serve, upstream):
+    """Some servers answer a request for a stream with one reply."""
+    served = serve()
+    replies = iter(["{", json.dumps(COMPLETION)])
+
+    def reply(_: str) -> Response:
+        length = {"content-length": str(len(json.dumps(COMPLETION)))}
+        return StreamingResponse(iter([next(replies)]), headers=length, media_type="application/json")
+
+    upstream.model = reply
+    assert served.streamed() == "yes"
+
+
+def test_a_reply_without_a_reason_to_finish_is_whole(serve, upstream):
+    """Some servers send null; asked again, it would be paid for again."""
+    served = serve()
+    upstream.model = lambda _: JSONResponse(COMPLETION)
+    assert served.chat().choices[0].message.content == "yes"
+    assert len(upstream.requests) == 1
+
+
 def test_a_client_that_goes_away_does_not_lose_the_reply(serve, upstream):
     """What is paid for is kept."""
     served = serve()
@@ -250,6 +296,62 @@ def test_an_unknown_path_is_passed_on_and_said(serve, upstream):
         serve(max_calls=0).client.post("/images/generations", cast_to=object, body={"model": "m1"})
     with pytest.raises(openai.NotFoundError, match=r"asks nothing"):
         serve(replay=True).client.post("/images/generations", cast_to=object, body={"model": "m1"})
+
+
+def test_a_query_is_passed_on_as_it_is(serve):
+    """Also a parameter that is in it twice."""
+    query = "include%5B%5D=a&include%5B%5D=b&after=x%26y"
+    assert serve().client.get(f"/files?{query}", cast_to=object)["query"] == query
+
+
+def test_what_is_never_sent_is_not_counted(serve, upstream):
+    """Here there is no key to send it with."""
+    served = serve(max_calls=1, tables={"generator": {"key_command": ("false",), "api_key": None}})
+    for _ in range(2):
+        with pytest.raises(openai.APIStatusError, match="api_key_command"):
+            served.client.post("/images/generations", cast_to=object, body={"model": "m1"})
+    assert not upstream.requests
+
+
+def test_a_new_key_is_fetched_for_what_is_passed_on(serve, upstream, tmp_path):
+    """As for what is kept."""
+    keys = tmp_path / "keys"
+    keys.write_text("expired-key\n")
+    served = serve(tables={"generator": {"key_command": ("cat", str(keys)), "api_key": None}})
+    upstream.accepted = "Bearer expired-key"
+    assert served.client.get("/files", cast_to=object)["path"] == "/v1/files"
+    keys.write_text("another-key\n")
+    upstream.accepted = "Bearer another-key"
+    assert served.client.get("/files", cast_to=object)["path"] == "/v1/files"
+    upstream.accepted = "Bearer no-key"
+    with pytest.raises(openai.AuthenticationError, match="a wrong key"):
+        served.client.get("/files", cast_to=object)
+
+
+async def _own_client(model: str, messages: list[Any], **parameters: Any) -> dict[str, Any]:
+    said = f"{messages[-1]['content']} to you, {sorted(parameters)}"
+    return {"model": model, "choices": [{"message": {"content": said}, "finish_reason": "stop"}]}
+
+
+def test_a_client_of_the_users_own_is_asked(serve, upstream):
+    """For chat completions, also as a stream; what else there is needs a server."""
+    served = serve(own=_own_client)
+    text = "hello to you, ['temperature']"
+    assert served.chat(temperature=0.5).choices[0].message.content == text
+    assert served.streamed(temperature=0.5) == text
+    assert served.session.usage.live == 1
+    assert [model.id for model in served.client.models.list()] == ["m1"]
+    asks = (
+        lambda: served.client.embeddings.create(model="m1", input=["a"]),
+        lambda: served.client.responses.create(model="m1", input="a"),
+        lambda: served.client.get("/files", cast_to=object),
+    )
+    for ask in asks:
+        with pytest.raises(
+            openai.APIStatusError, match=r"rageval_client \(.*_own_client\) .* chat completions only"
+        ):
+            ask()
+    assert not upstream.requests
 
 
 def test_the_key_goes_to_no_other_server(serve, upstream):
