@@ -161,7 +161,7 @@ class Score(float):
         statistic: of the examples' values.
     """
 
-    def __new__(
+    def __new__(  # noqa: PLR0913 - all that a score keeps
         cls,
         spec: str,
         outcomes: Sequence[Outcome],

@@ -234,7 +234,10 @@ class _Stopwatches:
 @dataclass(eq=False)
 class _Stopwatch:
     alone: bool
-    _began: float = field(default_factory=lambda: perf_counter())
+
+    def __post_init__(self) -> None:
+        """Start."""
+        self._began = perf_counter()
 
     @property
     def seconds(self) -> float | None:

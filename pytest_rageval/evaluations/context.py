@@ -180,7 +180,7 @@ class Pipeline:
         others ran meanwhile, is made again.
 
         Raises:
-            Unscored: a replay does not say how long the retrieval took; or models answered the retriever from the cache.
+            Unscored: a replay does not say how long the retrieval took; or models answered from the cache.
         """
         return await self._once.of(("timed", self.retriever.key(asked), k), lambda: self._timed(asked, k))
 

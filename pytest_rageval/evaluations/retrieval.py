@@ -82,7 +82,7 @@ def _latency(level: float, most: str) -> ScoreDef:
         asks=frozenset(),
         scale=(0.0, inf),
         family=COSTS,
-        definition=f"The seconds that a retrieval takes; the score is the time that {most} of the questions do not exceed.",
+        definition=f"The seconds that a retrieval takes; the score is what {most} of the questions do not exceed.",
         needs_k=False,
         is_cost=True,
         statistic=statistic,

@@ -48,6 +48,7 @@ class MarkedTest:
         collected: returns the node ids of all tests of the run.
         record_property: records a number for JUnit reports.
         argument: the argument with which pytest runs it from the folder of this run; default: the node id.
+        reference: returns the retriever that others are timed beside.
     """
 
     nodeid: str
@@ -57,6 +58,7 @@ class MarkedTest:
     collected: Callable[[], Collection[str]]
     record_property: Callable[[str, float], None]
     argument: str = ""
+    reference: Callable[[], object] = lambda: None
 
     @property
     def bases(self) -> tuple[Path, Path]:
@@ -121,7 +123,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """The retriever, generator and judge of the user's fixtures; and a retriever that is timed beside theirs, or None."""
+    """The retriever, generator and judge of the user's fixtures; and a retriever to time beside theirs, or None."""
 
     retriever: object
     generator: object

@@ -107,9 +107,9 @@ def quantile_interval(values: Sequence[float], level: float) -> tuple[float, flo
         level: of the quantile, such as 0.5 for the median.
 
     Returns:
-        The l-th and the u-th smallest value, with the largest l for which `P(B < l) <= 2.5%`, and the smallest u for which
-        `P(B >= u) <= 2.5%`, where B is binomial of n values and `level`. None where there is no such l or u: below 6
-        values for the median, below 72 for the 95th percentile.
+        The l-th and the u-th smallest value, with the largest l for which `P(B < l) <= 2.5%`, and the smallest u for
+        which `P(B >= u) <= 2.5%`, where B is binomial of n values and `level`. None where there is no such l or u:
+        below 6 values for the median, below 72 for the 95th percentile.
 
     Source: David and Nagaraja (2003), "Order Statistics", section 7.1.
 

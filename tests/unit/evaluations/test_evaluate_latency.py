@@ -20,6 +20,7 @@ class Clock:
         self.now = 100.0
 
     def __call__(self) -> float:
+        """The time."""
         return self.now
 
     def spend(self, seconds: float) -> None:
@@ -54,6 +55,7 @@ class Slow:
         self.asked: list[str] = []
 
     def __call__(self, query: str, k: int) -> list[str]:
+        """Search."""
         first = not self.asked
         self.asked.append(query)
         self.clock.spend(self.factor * int(query[1:]) + 10 * first)
@@ -131,7 +133,7 @@ def test_an_async_retriever_is_timed_one_by_one(world, clock: Clock) -> None:
     assert calls == 5
 
 
-def test_a_replay_has_the_recorded_time_or_none(world, clock: Clock) -> None:
+def test_a_replay_has_the_recorded_time_or_none(world) -> None:
     """Looking up a recorded ranking takes no time, which is not that of the retrieval."""
 
     class Replay:
