@@ -70,7 +70,7 @@ def test_what_is_planted_in_the_reply_cache_is_refused(project, llm, what):
     assert len(llm.requests) == 4
     saved = project.path / "saved.jsonl"
     subprocess.run(
-        [sys.executable, "-m", "pytest_rageval.cli", "cache", "--cache-dir", file.parent, "export", saved],
+        [sys.executable, "-m", "pytest_rageval", "cache", "--cache-dir", file.parent, "export", saved],
         check=False,
     )
     assert len(read_cassette(saved)) == 4

@@ -186,7 +186,7 @@ def test_scores_of_citations_say_that_nothing_was_cited_and_which_item_equals_no
     result = project.run("--rageval-report=r.html")
     result.assert_outcomes(failed=1)
     text = str(result.stdout)
-    assert "      why         items 'code', '77' equal no reference\n" in text
+    assert "      why         items 'the code', '77' equal no reference\n" in text
     assert "      why         item 'c1x' equals no reference\n" in text
     assert text.count("      why         cited nothing\n") == 3
     assert "cited nothing" in (project.path / "r.html").read_text(encoding="utf-8")
