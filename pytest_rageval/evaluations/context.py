@@ -189,7 +189,7 @@ class Pipeline:
             ranking, cached = await self.ranking(asked, k), self.cached()
             unsure = ranking.seconds is None or (self.retriever.key(asked), k) in self._beside_cached
             if unsure and not self.retriever.replays:
-                ranking = await self._retrieved(asked, k)
+                ranking = replace(ranking, seconds=(await self._retrieved(asked, k)).seconds)
             return ranking, self._seconds_of(ranking, cached)
 
     async def timed_beside(
@@ -221,8 +221,8 @@ class Pipeline:
         async with self._timing:
             if not self.rankings:
                 # The first calls also open connections and load models.
-                await own()
                 await other()
+                await own()
             (_, a1), (_, b1), (_, b2), (ranking, a2) = [
                 await timed(call) for call in (own, other, other, own)
             ]

@@ -198,6 +198,20 @@ def test_three_times_the_reference_fails_and_the_same_passes(timed, kind):
     project.run().assert_outcomes(passed=1)
 
 
+def test_score_takes_a_ratio_too(timed):
+    """In a test's own statements, beside a score without one."""
+    project = timed(3)
+    project.test(
+        "def test_it(rageval):\n"
+        "    assert rageval.score('latency.p50', max_ratio=4) == pytest.approx(1.5)\n"
+        "    assert rageval.score('latency.p50') == pytest.approx(1.5)\n"
+        "    rageval.score('latency.p50', max_ratio=2)\n"
+    )
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*latency.p50 3.000 times the reference > 2*"])
+
+
 def test_too_few_questions_show_no_ratio(timed):
     """It passes with a warning, unless inconclusive is set to fail."""
     project = timed(3)

@@ -202,7 +202,7 @@ def test_a_reference_is_timed_beside_it(world, clock: Clock) -> None:
     reference = adapt_retriever(named("b", 1.0), world.loop, name="rageval_reference_retriever")
     use(world, named("a", 3.0), reference=reference)
     found = world.evaluate("latency.p95", *EXAMPLES[:2])
-    assert order == ["a1", "b1", "a1", "b1", "b1", "a1", "a2", "b2", "b2", "a2"]
+    assert order == ["b1", "a1", "a1", "b1", "b1", "a1", "a2", "b2", "b2", "a2"]
     drift = [4.5, 8.5]
     assert [outcome.value for outcome in found] == [3.0 + drift[0], 6.0 + drift[1]]
     assert [outcome.evidence.beside["reference"] for outcome in found] == [1.0 + drift[0], 2.0 + drift[1]]
