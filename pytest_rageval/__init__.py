@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         HyDERetriever,
         reciprocal_rank_fusion,
     )
+    from pytest_rageval.retrievers.trace_run import TraceRun
     from pytest_rageval.retrievers.trec_run import TrecRun
     from pytest_rageval.scores import Evidence, Outcome, Score
 
@@ -40,6 +41,7 @@ __all__ = [
     "Score",
     "SentenceEncoder",
     "Step",
+    "TraceRun",
     "TrecRun",
     "Unscored",
     "load",
@@ -60,6 +62,7 @@ _HOMES = {
             "retrievers.llm_baselines",
             "FeedbackRetriever FusionRetriever HyDERetriever reciprocal_rank_fusion",
         ),
+        ("retrievers.trace_run", "TraceRun"),
         ("retrievers.trec_run", "TrecRun"),
         ("scores", "Evidence Outcome Score"),
     )

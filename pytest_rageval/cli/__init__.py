@@ -1,9 +1,9 @@
 """The `rageval` command: `main()` runs it, and each command's own module is imported only when it runs.
 
 `init`, `demo`, `scores`, `diff`, `judge`, `gateway`, `cache_reading` (info, export), `cache_writing` (import, prune,
-verify), `evalset_check`, `evalset_anchor` and `evalset_generate` are the commands. They share `evalset_reading`,
-`quotes` (quotes found in texts) and `output` (what is printed); `retriever_name` reads an argument of `init`. A command
-returns the exit status, and raises `RagevalError` for input that cannot be used.
+verify), `evalset_check`, `evalset_anchor`, `evalset_generate` and `evalset_from_traces` are the commands. They share
+`evalset_reading`, `quotes` (quotes found in texts) and `output` (what is printed); `retriever_name` reads an argument
+of `init`. A command returns the exit status, and raises `RagevalError` for input that cannot be used.
 """
 
 import argparse
@@ -162,7 +162,8 @@ class Command(NamedTuple):
 GROUPS: Final = (
     ("cache", "maintain the cache of replies and embeddings",
      "Maintains the cache of replies and embeddings, and cassettes of replies.", "damage was found"),
-    ("evalset", "check an eval set, anchor its gold in files, or generate one", "Maintains eval sets.",
+    ("evalset", "check an eval set, anchor its gold in files, generate one, or make one of traces",
+     "Maintains eval sets.",
      "errors were found or examples are missing"),
 )
 """Each with its name, summary, description, and what the exit status 1 means."""
@@ -265,6 +266,19 @@ COMMANDS: Final = (
              FORCE,
              _value("--keep-rejected", "FILE", "to write: rejected questions, with the reasons"),
              *(_plugin_option(option) for option in OPTIONS if option.name in GENERATE_OPTIONS))),
+    Command("evalset", "from-traces", "evalset_from_traces",
+            "make an eval set of the questions in exported traces",
+            "Reads spans of Phoenix (OpenInference), OTLP JSON (OpenInference or GenAI conventions), traces and data "
+            "sets of Langfuse, runs and data sets of LangSmith, and data sets of Phoenix, as JSON, JSON lines or CSV; "
+            "which it is shows in the records. Each question is written once, with the retrieved passages, the answer "
+            "that was given, and feedback as tags. What was retrieved is no gold: that is for people to say. What is "
+            "left out or missing is counted.",
+            (_value("files", "FILE", "exports; a trace may be spread over several", nargs="+"),
+             _value("--output", "OUT", "to write: the eval set, in the native format", required=True),
+             FORCE,
+             _switch("--answers-are-references",
+                     "take the answer that was given as the reference; without it, only what data sets expect is one")),
+            "Exit status: 0, also where traces are left out; 2 if something cannot be used."),
     Command("", "judge", "judge",
             "measure how far a model as judge agrees with people, and with itself",
             "It is asked about answers that people labelled. The report says how far it agrees with them, and how "
@@ -373,5 +387,5 @@ def _parser() -> argparse.ArgumentParser:
 def _run(command: Command, options: argparse.Namespace) -> int:
     """Run a command, whose module is imported only now: it may need SQLite, models or NumPy."""
     module = import_module(f"pytest_rageval.cli.{command.module}")
-    status: int = getattr(module, f"{command.name}_command")(options)
+    status: int = getattr(module, f"{command.name.replace('-', '_')}_command")(options)
     return status

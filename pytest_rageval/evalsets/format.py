@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.files import json_elements, opened, parse
-from pytest_rageval.evalsets.records import Records
+from pytest_rageval.evalsets.records import EXPORT_KEYS, EXPORT_REMEDY, Records
 
 __all__ = ["COMPRESSED", "Format", "Shape", "format_of"]
 
@@ -132,6 +132,13 @@ def format_of(
     recognized = [form for form in formats.values() if form.recognises(shape)]
     fitting = [form for form in recognized if form.options.keys() >= set(options)] or recognized
     chosen = [form for form in fitting if not form.general] or fitting
+    # An export over several lines has no first record, whose keys would say what it is.
+    if (
+        all(form.general for form in chosen)
+        and not (shape.folder or shape.record)
+        and any(map(shape.mentions, EXPORT_KEYS))
+    ):
+        raise InputError(f"{path.name} is no eval set.\n{EXPORT_REMEDY}")
     if not chosen:
         raise InputError(
             f"{path.name} looks like no format of eval sets.\n"

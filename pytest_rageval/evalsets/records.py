@@ -13,6 +13,8 @@ from pytest_rageval.files import write_whole
 from pytest_rageval.model import CONTEXT, EvalSet, Example, Gold
 
 __all__ = [
+    "EXPORT_KEYS",
+    "EXPORT_REMEDY",
     "FIELDS",
     "GOLD_FIELDS",
     "OWN_FIELDS",
@@ -22,6 +24,7 @@ __all__ = [
     "example_from",
     "field_map_remedy",
     "from_records",
+    "is_export",
     "no_examples_error",
     "same_id_error",
     "write_jsonl",
@@ -34,6 +37,15 @@ GOLD_FIELDS: Final = ("id", "text", "source", "start", "end", "grade", "group")
 OWN_FIELD_SET: Final = frozenset(OWN_FIELDS)
 GOLD_FIELD_SET: Final = frozenset(GOLD_FIELDS)
 GOLD_REMEDY: Final = 'Write {"id": "d1"} for the passage with the id d1, {"text": "…"} for one by its text.'
+
+EXPORT_KEYS: Final = frozenset(
+    {"resourceSpans", "run_type", "span_kind", "observations", "expectedOutput", "expected_output"}
+)
+EXPORT_PAIRS: Final = ({"input", "output"}, {"inputs", "outputs"})
+EXPORT_REMEDY: Final = (
+    "It looks like an export of traces or of a data set (Phoenix, OTLP, Langfuse, LangSmith): "
+    "`rageval evalset from-traces FILE --output evalset.jsonl` makes an eval set of it."
+)
 
 LISTS: Final = (list, tuple)
 SCALARS: Final = frozenset({str, int, bool, type(None)})  # types of which JSON can hold every value
@@ -213,6 +225,8 @@ class Check:
         for name in required:
             if name not in value:
                 remedy = f"Add it, or rename the field. {field_map_remedy(name)}"
+                if is_export(value):
+                    remedy = f"{EXPORT_REMEDY}\n{remedy}"
                 self.fail(f'"{name}" is missing. Found: {_listed(value)}', remedy)
         return value
 
@@ -289,6 +303,12 @@ class Check:
         else:
             self.fail(*too_deep)
         return value
+
+
+def is_export(record: Mapping[Any, Any]) -> bool:
+    """Return whether a record is like a trace, or like an item in a data set of a tracing tool, by its keys."""
+    named = not EXPORT_KEYS.isdisjoint(record) or any(pair <= record.keys() for pair in EXPORT_PAIRS)
+    return named or any(isinstance(record.get(key), Mapping) for key in ("input", "inputs", "attributes"))
 
 
 def _integral(value: Any) -> int | None:

@@ -19,6 +19,7 @@ from pytest_rageval import (
     Ranking,
     Score,
     SentenceEncoder,
+    TraceRun,
     TrecRun,
     load,
     reciprocal_rank_fusion,
@@ -61,6 +62,13 @@ async def are_retrievers(query: str, k: int, rageval_llm: LLM) -> Sequence[Docum
 def is_a_recorded_run(query: str, k: int) -> Sequence[Document]:
     """With the eval set that it was recorded for."""
     return TrecRun("bm25.run", load("evals/trec", question="desc", sample=200))(query, k)
+
+
+def is_yesterday(query: str, k: int) -> Sequence[Document]:
+    """What was retrieved in production."""
+    return TraceRun("monday.jsonl", "tuesday.jsonl")(
+        query, k, history=[{"role": "user", "content": "Hi"}]
+    ).documents
 
 
 def is_an_eval_set() -> EvalSet:

@@ -20,6 +20,13 @@ def _native(shape: Shape) -> bool:
     return shape.suffix in (".jsonl", ".ndjson", ".json") or shape.is_json
 
 
+def _kilt(shape: Shape) -> bool:
+    """By its keys; exports have them too, with an object as the input or a text as the output."""
+    if not shape.has("id", "input", "output"):
+        return False
+    return not (isinstance(shape.record["input"], Mapping) or isinstance(shape.record["output"], str))
+
+
 def _alce(shape: Shape) -> bool:
     """The data, or a prompt file."""
     answers = ("answer", "answers", "qa_pairs", "claims")
@@ -68,7 +75,7 @@ FORMATS: Final[Mapping[str, Format]] = {
         _format("table", lambda shape: not shape.folder and shape.is_table, general=True),
         _format("beir", lambda shape: shape.folder and _beir(shape)),
         _format("trec", lambda shape: not shape.is_json and _trec(shape)),
-        _format("kilt", lambda shape: shape.has("id", "input", "output")),
+        _format("kilt", _kilt),
         _format("alce", _alce),
         _format("qampari", lambda shape: shape.has("qid", "question_text", "answer_list")),
         _format("ms_marco", _ms_marco),

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.field_map import NUMBER, checked_fields, is_target, mapped, refuse_gold_twice
 from pytest_rageval.evalsets.files import lines, parse
-from pytest_rageval.evalsets.records import Records, field_map_remedy
+from pytest_rageval.evalsets.records import EXPORT_REMEDY, Records, field_map_remedy, is_export
 from pytest_rageval.model import CONTEXT
 
 __all__ = ["delimiter_of", "listed", "read", "rows"]
@@ -94,6 +94,8 @@ def _missing_columns(name: str, missing: Sequence[str], header: Sequence[str], r
     likely = max(DELIMITERS, key=names.count)
     if names.count(likely) >= len(header):
         remedy = f"Its cells seem to be separated by {likely!r}: say delimiter={likely!r}."
+    if is_export(dict.fromkeys(header)):
+        remedy = f"{EXPORT_REMEDY}\n{remedy}"
     shown = [*(column[:60] for column in header[:MAX_NAMES]), *(["…"] if len(header) > MAX_NAMES else [])]
     return InputError(f"{name} has no column {', '.join(missing)}. Found: {', '.join(shown)}.\n{remedy}")
 

@@ -1,0 +1,49 @@
+"""`rageval evalset from-traces`: an eval set of the questions in exported traces."""
+
+import argparse
+from pathlib import Path
+
+from pytest_rageval.cli.evalset_reading import refuse_existing
+from pytest_rageval.cli.output import count, say
+from pytest_rageval.errors import InputError
+from pytest_rageval.evalsets.records import from_records, write_jsonl
+from pytest_rageval.evalsets.traces import read_traces
+
+__all__ = ["from_traces_command"]
+
+
+def from_traces_command(options: argparse.Namespace) -> int:
+    """Write the questions, and say what was left out and what is missing."""
+    output: Path = options.output
+    refuse_existing([output], read=options.files, force=options.force)
+    traces = read_traces(options.files)
+    own = next((each for each in traces.questions if each.of_evalset), None)
+    if own is not None:
+        raise InputError(
+            f"{own.place} is an example of an eval set already.\nGive exports of traces, spans or data sets."
+        )
+    if not traces.questions:
+        raise InputError(
+            f"No question was found in {traces.found}, nothing was written.{traces.listed()}\n"
+            "A question is the input of the outermost span, or the query of a retriever's."
+        )
+    records = (
+        (each.place, each.record(answer_is_reference=options.answers_are_references))
+        for each in traces.questions
+    )
+    evalset = from_records(records, name=output.name)
+    write_jsonl(evalset, output)
+    say(f"{output}: {count(len(evalset), 'question')} of {traces.found}{traces.listed()}")
+    answered = sum(each.answer is not None for each in traces.questions)
+    expected = sum(each.reference is not None for each in traces.questions)
+    given = answered if options.answers_are_references else 0
+    if expected or given:
+        parts = f"expected by data sets: {expected:,}, given by the application: {given:,}"
+        say(f"{count(expected + given, 'reference')} ({parts})")
+    if answered and not given:
+        say(
+            f"{count(answered, 'answer')} kept under answer_given, as no reference "
+            "(--answers-are-references makes them references)"
+        )
+    say("None has gold passages yet: add them, and check with `rageval evalset check`.")
+    return 0

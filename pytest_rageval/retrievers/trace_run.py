@@ -1,0 +1,49 @@
+"""Recorded retrievals of an application in use as a retriever, such as those of yesterday."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_rageval.conversation import Message
+from pytest_rageval.errors import InputError, Unscored
+from pytest_rageval.evalsets.traces import question_key, read_traces
+from pytest_rageval.model import Retrieval
+
+__all__ = ["TraceRun"]
+
+
+class TraceRun:
+    """What was retrieved for each question when it was asked, by question and the messages before it.
+
+    Of a question that was asked several times, the last retrieval counts; of a trace with several searches, the last
+    search, or the passages that were reranked after it, and all of them are the steps. A question that was not recorded
+    is unscored: it is not one for which nothing was found.
+
+    Args:
+        path: of the traces: spans of Phoenix, OTLP JSON, an export of Langfuse or LangSmith, or the eval set that
+            `rageval evalset from-traces` made of them.
+        more: further files.
+
+    Raises:
+        InputError: a file cannot be read, or none of the files has a retrieval.
+    """
+
+    def __init__(self, path: Path | str, *more: Path | str) -> None:
+        paths = [Path(each) for each in (path, *more)]
+        traces = read_traces(paths)
+        self._files = ", ".join(each.name for each in paths)
+        self._recorded = {
+            question_key(each.asked.question or "", each.asked.history): each for each in traces.questions
+        }
+        if all(each.retrieved is None for each in traces.questions):
+            raise InputError(
+                f"{self._files}: no retrieval was recorded, in {traces.found}.{traces.listed()}\n"
+                "A trace needs a span of the retriever, with the ids or the texts of the passages."
+            )
+
+    def __call__(self, query: str, k: int, *, history: Sequence[Message] = ()) -> Retrieval:
+        """Return the first k documents that were retrieved, and the searches; Unscored if that was not recorded."""
+        recorded = self._recorded.get(question_key(query, history))
+        if recorded is None or recorded.retrieved is None:
+            found = "no trace has this question" if recorded is None else f"its trace is {recorded.lacks}"
+            raise Unscored(f"not recorded for {query!r:.80}: {found}, in {self._files}")
+        return Retrieval(recorded.retrieved[:k], recorded.steps if len(recorded.steps) > 1 else None)

@@ -1,0 +1,79 @@
+"""Yesterday's retrievals as the retriever of a run."""
+
+import json
+
+import pytest
+
+from tests.trace_files import lines, phoenix
+
+RECORDED = """
+import pytest
+from pytest_rageval import TraceRun
+
+@pytest.fixture(scope="session")
+def rageval_retriever():
+    return TraceRun("spans.jsonl")
+"""
+
+GATE = '@pytest.mark.rageval_threshold("recall@2", {bounds})\ndef test_gate(): pass\n'
+
+
+def spans(project, *numbers):
+    """Write a trace for each of these items, with the passage that answers it."""
+    traces = [
+        phoenix(f"t{n}", question=f"What is the code of item-{n}?", passages=[(f"doc-{n}", "text", 1.0)])
+        for n in numbers
+    ]
+    content = lines([span for trace in traces for span in trace])
+    (project.path / "spans.jsonl").write_text(content, encoding="utf-8")
+
+
+def test_a_question_that_was_not_recorded_is_unscored_with_the_reason(project):
+    """The others have their scores."""
+    spans(project, 1, 2, 3)
+    project.pytester.makeconftest(RECORDED)
+    project.test(GATE.format(bounds="min=0.7"))
+    result = project.run("--rageval-max-unscored=0.3", "--rageval-report=report.json")
+    result.assert_outcomes(passed=1)
+    (test,) = json.loads((project.path / "report.json").read_text())["tests"]
+    (score,) = test["scores"]
+    assert {each["id"]: each["score"] for each in score["examples"]} == {
+        "q1": 1,
+        "q2": 1,
+        "q3": 1,
+        "q4": None,
+    }
+    (unscored,) = (each["unscored"] for each in score["examples"] if each["score"] is None)
+    assert (
+        "not recorded for 'What is the code of item-4?': no trace has this question, in spans.jsonl"
+        in unscored
+    )
+
+
+@pytest.mark.slow
+def test_production_is_the_baseline_of_the_retriever_to_come(project):
+    """Its scores are written as the baseline; the worse retriever then drops."""
+    project.evalset(20)
+    spans(project, *range(1, 21))
+    now = (project.path / "conftest.py").read_text()
+    project.pytester.makeconftest(RECORDED)
+    project.test(GATE.format(bounds="max_drop=0.02"))
+    project.run_process("--rageval-update-baseline").assert_outcomes(passed=1)
+    project.pytester.makeconftest(now)
+    project.run_process().assert_outcomes(passed=1)
+    project.lose(*range(1, 13))
+    project.run_process().assert_outcomes(failed=1)
+
+
+def test_an_export_as_the_eval_set_is_an_error_with_the_way_out(project):
+    """In the test's own words."""
+    (project.path / "evals.jsonl").write_text(lines([{"id": "a", "input": {"q": "When?"}, "output": {}}]))
+    project.test(GATE.format(bounds="min=0.1"))
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            'evals.jsonl line 1: "question" is missing. Found: id, input, output.',
+            "*`rageval evalset from-traces*",
+        ]
+    )

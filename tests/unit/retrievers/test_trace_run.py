@@ -1,0 +1,101 @@
+"""Recorded retrievals as a retriever."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_rageval.cli import main
+from pytest_rageval.errors import InputError, Unscored
+from pytest_rageval.retrievers.trace_run import TraceRun
+from tests.trace_files import QUESTION, lines, phoenix
+
+
+def _spans(folder: Path, *traces: list[dict[str, object]]) -> Path:
+    path = folder / "spans.jsonl"
+    path.write_text(lines([span for trace in traces for span in trace]), encoding="utf-8")
+    return path
+
+
+def test_a_question_gets_what_was_retrieved_for_it(tmp_path: Path) -> None:
+    """The first k, with texts and scores; white space around a question does not count."""
+    search = TraceRun(_spans(tmp_path, phoenix()))
+    assert [(each.id, each.text, each.score) for each in search(f" {QUESTION}\n", 1).documents] == [
+        ("d1", "The bath is on Main Street.", 0.9)
+    ]
+    assert [each.id for each in search(QUESTION, 9).documents] == ["d1", "d2"]
+
+
+def test_what_was_not_recorded_raises(tmp_path: Path) -> None:
+    """Nothing found would be a score of 0, which nobody measured."""
+    cached = phoenix("t2", question="When?")[:1]
+    search = TraceRun(_spans(tmp_path, phoenix(), cached))
+    with pytest.raises(
+        Unscored, match=r"not recorded for 'Why\?': no trace has this question, in spans\.jsonl"
+    ):
+        search("Why?", 3)
+    with pytest.raises(Unscored, match=r"not recorded for 'When\?': its trace is without a retrieval"):
+        search("When?", 3)
+    with pytest.raises(Unscored, match="no trace has this question"):
+        search(QUESTION, 3, history=[{"role": "user", "content": "Hello"}])
+
+
+def test_traces_without_any_retrieval_are_refused(tmp_path: Path) -> None:
+    """With what was found in them."""
+    with pytest.raises(
+        InputError, match=r"no retrieval was recorded, in 1 trace\.\n  1 × without a retrieval"
+    ):
+        TraceRun(_spans(tmp_path, phoenix()[:1]))
+
+
+def test_several_searches_are_the_steps_in_their_conversation(tmp_path: Path) -> None:
+    """From the export, and from the eval set that was made of it."""
+    spans = phoenix()
+    spans[0]["attributes"]["input.value"] = json.dumps(
+        [{"role": "user", "content": "Hello"}, {"role": "user", "content": QUESTION}]
+    )
+    second = phoenix(question="bath street", passages=[("d3", "Main Street 1.", 0.8)])[1]
+    again = {
+        **second,
+        "context": {"trace_id": "t1", "span_id": "again"},
+        "start_time": "2026-03-01T10:00:05Z",
+    }
+    file, evalset = (
+        _spans(tmp_path, [*spans, {**again, "end_time": "2026-03-01T10:00:06Z"}]),
+        tmp_path / "e.jsonl",
+    )
+    main(["evalset", "from-traces", str(file), "--output", str(evalset)])
+    for search in (TraceRun(file), TraceRun(evalset)):
+        found = search(QUESTION, 3, history=[{"role": "user", "content": "Hello"}])
+        assert found.steps is not None
+        assert [(step.query, [each.id for each in step.documents]) for step in found.steps] == [
+            (QUESTION, ["d1", "d2"]),
+            ("bath street", ["d3"]),
+        ]
+        assert [each.id for each in found.documents] == ["d3"]
+
+
+def test_one_search_has_no_steps(tmp_path: Path) -> None:
+    """It is the retrieval."""
+    assert TraceRun(_spans(tmp_path, phoenix()))(QUESTION, 3).steps is None
+
+
+def test_several_files_are_one_run(tmp_path: Path) -> None:
+    """Such as one a day."""
+    (tmp_path / "monday").mkdir()
+    monday = _spans(tmp_path / "monday", phoenix("t2", question="When?", passages=[("d3", "At ten.", 1.0)]))
+    search = TraceRun(str(_spans(tmp_path, phoenix())), monday)
+    assert [each.id for each in search("When?", 3).documents] == ["d3"]
+    assert [each.id for each in search(QUESTION, 3).documents] == ["d1", "d2"]
+
+
+def test_the_eval_set_that_was_made_of_traces_is_a_run_too(tmp_path: Path) -> None:
+    """So that the traces themselves need not be committed; other examples of it have no retrieval."""
+    evalset = tmp_path / "evalset.jsonl"
+    main(["evalset", "from-traces", str(_spans(tmp_path, phoenix())), "--output", str(evalset)])
+    with evalset.open("a", encoding="utf-8") as file:
+        file.write('{"id": "own", "question": "Why?", "gold": [{"id": "d1"}]}\n')
+    search = TraceRun(evalset)
+    assert [(each.id, each.score) for each in search(QUESTION, 3).documents] == [("d1", 0.9), ("d2", 0.4)]
+    with pytest.raises(Unscored, match="its trace is without a retrieval"):
+        search("Why?", 3)
