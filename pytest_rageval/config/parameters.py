@@ -14,7 +14,7 @@ _CONNECTION: Final = (
 REFUSED: Final = {
     "n": "one reply is used of each request",
     "stream": "a reply is kept whole",
-    "timeout": "it is an option: --rageval-timeout",
+    "timeout": "it is an option: --rageval-timeout, or the key timeout of the table of a model",
     "max_retries": "it is an option: --rageval-retries",
     "api_key": "it is read from the environment, and written nowhere",
     **dict.fromkeys(_CONNECTION, "it belongs to a connection, not to what is asked"),

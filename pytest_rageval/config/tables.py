@@ -116,7 +116,11 @@ def _api(value: object) -> str:
 def _number(parse: Callable[[str], Any]) -> Callable[[object], Any]:
     def read(value: object) -> Any:
         # True is an int; a text is none, whatever is in it.
-        return parse(repr(value) if type(value) in (int, float) else "")
+        hint = ", without quotation marks" if isinstance(value, str) else ""
+        try:
+            return parse(repr(value) if type(value) in (int, float) else "")
+        except ValueError as error:
+            raise ValueError(f"{error}{hint}") from None
 
     return read
 

@@ -68,12 +68,14 @@ class Gateway:
 
     Requests with the same key are one request. Requests of one turn of the event loop share one look-up.
     With `Access.record`, `used` has the entries of all replies that were used, by key. `served` has by model and base
-    URL the names that the server gave it in its replies.
+    URL the names that the server gave it in its replies. `serves_application` is whether the application under test has
+    asked anything.
     """
 
     def __init__(self, access: Access) -> None:
         self.access = access
         self.used: dict[str, Entry] = {}
+        self.serves_application = False
         how = {"missing_ok": access.record, "refresh": access.refresh}
         self.cache = Cache(access.cache_dir, access.cassette, run=access.run, **how)
         self.usage = Usage(remarks=self.cache.remarks)

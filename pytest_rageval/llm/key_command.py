@@ -1,5 +1,6 @@
 """The key that a command prints, for servers whose keys expire."""
 
+import re
 import subprocess  # nosec B404 # runs the command that the user has named
 from collections.abc import Sequence
 from typing import Final
@@ -10,6 +11,13 @@ from pytest_rageval.secret import Secret
 __all__ = ["printed_key"]
 
 LONGEST_S: Final = 60.0
+
+SHELL: Final = re.compile(r"~|\$[\w({]|\d?[|&;<>]")
+"""The beginning of a word that means something else to a shell."""
+
+FOR_A_SHELL: Final = (
+    '\nA word of it is for a shell, such as |, ~ or $NAME, and none reads it: write ["sh", "-c", "COMMAND"].'
+)
 
 
 def printed_key(command: Sequence[str]) -> Secret:
@@ -23,9 +31,10 @@ def printed_key(command: Sequence[str]) -> Secret:
     if isinstance(found, Secret):
         return found
     # Raised here, where no variable holds what the command printed.
+    hint = FOR_A_SHELL if any(map(SHELL.match, command)) else ""
     raise ServerError(
         f"The command of api_key_command, {command[0]!r}, {found}.\n"
-        "Run it in a terminal: it is to print the key, and nothing else, on its standard output."
+        f"Run it in a terminal: it is to print the key, and nothing else, on its standard output.{hint}"
     )
 
 

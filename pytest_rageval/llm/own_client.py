@@ -105,7 +105,7 @@ class OwnServer:
             raise CallableError(
                 f"{name} is {type(function).__name__}, which cannot be called.\n"
                 f"Return a function {CALLED} that returns a chat completion, sync or async, such as "
-                "litellm.acompletion."
+                "litellm.acompletion or the method chat.completions.create of an openai client."
             )
         known = _parameters(function)
         if not accepts(function, model="", messages=[]) or not (known is None or "extra_body" in known):

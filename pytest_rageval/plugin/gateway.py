@@ -12,10 +12,11 @@ from pytest_rageval.errors import InputError
 if TYPE_CHECKING:
     from pytest_rageval.serving.server import GatewayServer
 
-__all__ = ["GATEWAY", "environment", "start_gateway"]
+__all__ = ["GATEWAY", "environment", "start_gateway", "stop_gateway"]
 
 GATEWAY: "pytest.StashKey[GatewayServer]" = pytest.StashKey()
 ENVIRONMENT = pytest.StashKey[Mapping[str, str]]()
+RUNNING = pytest.StashKey[ExitStack]()
 
 
 def environment(config: pytest.Config) -> Mapping[str, str]:
@@ -25,9 +26,6 @@ def environment(config: pytest.Config) -> Mapping[str, str]:
 
 def start_gateway(config: pytest.Config) -> None:
     """Start the gateway, and lead clients that read the environment there until the process is done with pytest."""
-    if _distributes(config):
-        # Each worker has its own; they inherit this process's environment.
-        return
     from pytest_rageval.serving.server import GatewayServer  # noqa: PLC0415 - few runs have one
 
     try:
@@ -36,17 +34,12 @@ def start_gateway(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
     config.stash[GATEWAY] = server
     config.stash[ENVIRONMENT] = dict(os.environ)
-    config.add_cleanup(server.close)
-    stack = ExitStack()
-    stack.enter_context(server.in_environment())
-    config.add_cleanup(stack.close)
+    running = config.stash[RUNNING] = ExitStack()
+    running.callback(server.close)
+    running.enter_context(server.in_environment())
+    config.add_cleanup(running.close)
 
 
-def _distributes(config: pytest.Config) -> bool:
-    """Whether this is xdist's controller, which runs no tests."""
-    if hasattr(config.option, "rageval_gateway"):
-        # A worker receives its options as they were parsed elsewhere.
-        return False
-    options = config.known_args_namespace
-    started = getattr(options, "numprocesses", None) or getattr(options, "tx", None)
-    return bool(started) and not getattr(options, "usepdb", False)
+def stop_gateway(config: pytest.Config) -> None:
+    """Stop the gateway that was started, if any, and restore the environment."""
+    config.stash.get(RUNNING, ExitStack()).close()

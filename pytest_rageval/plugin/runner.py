@@ -13,7 +13,7 @@ import pytest
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import RagevalError, Unscored, places
-from pytest_rageval.plugin.gateway import GATEWAY
+from pytest_rageval.plugin.gateway import GATEWAY, stop_gateway
 from pytest_rageval.plugin.progress import EvaluationProgress, Work
 from pytest_rageval.plugin.terminal import (
     cut_traceback,
@@ -200,9 +200,14 @@ class GatePlugin:
         if any(mark.name in MARKERS for mark in own) or any(map(collector.get_closest_marker, MARKERS)):
             pytest.mark.usefixtures("rageval")(obj)
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
         """Let the gateway that was started with the process answer."""
-        if self._gateway is not None:
+        if self.config.pluginmanager.has_plugin("dsession"):
+            # xdist's controller needed it for its conftests alone. Its workers inherit the environment, and have
+            # gateways of their own, which ask the real server.
+            stop_gateway(self.config)
+        elif self._gateway is not None:
             try:
                 backend = self.session.backend
             except pytest.fail.Exception as error:

@@ -95,6 +95,7 @@ class Application:
             return _error(500, f"The gateway failed: {type(error).__name__}: {error}", "rageval_failed")
 
     async def _answer(self, backend: Backend, request: "Request", path: str) -> "Response":
+        backend.gateway.serves_application = True
         if request.method == "POST" and path in KEPT:
             return await self._exchange(backend, request, path)
         if request.method == "GET" and path == "/models":

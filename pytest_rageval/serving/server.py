@@ -128,7 +128,7 @@ class GatewayServer:
         for name in ("NO_PROXY", "no_proxy"):
             # A proxy cannot reach this machine. Both spellings are read.
             value = environ.get(name) or environ.get(name.swapcase(), "")
-            found[name] = ",".join(filter(None, [value, LOOPBACK]))
+            found[name] = ",".join(dict.fromkeys(filter(None, [*value.split(","), LOOPBACK])))
         return found
 
     def _refuse_itself(self, server: Server) -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from zlib import crc32
 
 from pytest_rageval.answers.comparators import MEASURES
@@ -25,6 +25,14 @@ if TYPE_CHECKING:
     from pytest_rageval.generator import Generator
 
 __all__ = ["Components", "MarkedTest", "Pipelines", "Sources"]
+
+NOT_KEPT: Final = (
+    "answers of {}, your own function, are kept within this run only (rageval_llm.cached keeps them)"
+)
+NOT_BEHIND: Final = (
+    "answers of {}, your own function: nothing came to the gateway, and they are kept within this run only "
+    "(has its client a base URL of its own?)"
+)
 
 
 class Marker(Protocol):
@@ -186,14 +194,11 @@ class Pipelines:
         firsts = [pipelines[0] for _, pipelines in list(self._pipelines.values())]
         return sum(each.rankings for each in firsts), sum(each.ranked for each in firsts)
 
-    @property
-    def remarks(self) -> Counter[str]:
+    def remarks(self, *, application_asked: bool) -> Counter[str]:
         """Remarks on the user's own functions, with the number of their calls."""
-        remark = (
-            "answers of {}, your own function, are kept within this run only (rageval_llm.cached keeps them)"
-        )
         # Behind the gateway the replies that an answer is made of are kept.
-        uncached = () if self._settings.gateway else self._own
+        uncached = () if self._settings.gateway and application_asked else self._own
+        remark = NOT_BEHIND if self._settings.gateway else NOT_KEPT
         own = (each for each in uncached if each.calls and not is_cached(each.function))
         return self._planned + Counter({remark.format(each.name): each.calls for each in own})
 

@@ -217,7 +217,8 @@ class Session:
     def usage(self) -> Usage:
         """What was asked of models so far, with remarks on the user's own functions."""
         asked = Usage() if self._gateway is None else self._gateway.usage
-        return asked + Usage(remarks=self.pipelines.remarks)
+        served = self._gateway is not None and self._gateway.serves_application
+        return asked + Usage(remarks=self.pipelines.remarks(application_asked=served))
 
     def definition(self, request: ScoreRequest) -> ScoreDef:
         """The definition of a score; InputError where it is unknown."""

@@ -164,7 +164,7 @@ def test_a_second_run_asks_nothing_and_a_replay_needs_no_server(application, ups
 
 @pytest.mark.slow
 def test_four_workers_pay_once(application, upstream, monkeypatch):
-    """Each has a gateway of its own; they share the cache, and wait for each other."""
+    """Each has a gateway of its own, which asks the server itself; they share the cache, and wait for each other."""
     upstream.latency_s = 0.3
     project = application(rageval_gateway="true", rageval_cassette="replies.jsonl")
     project.test("".join(GATE.replace("test_gate", f"test_{number}") for number in range(4)))
@@ -172,10 +172,41 @@ def test_four_workers_pay_once(application, upstream, monkeypatch):
     result.assert_outcomes(passed=4)
     assert len(upstream.requests) == 4
     assert _usage(project)["live"] == 4
+    assert list(_usage(project)["servers"]) == [upstream.url]
+    result = project.run_process("-n", "2", "--rageval-report=out.json")
+    result.assert_outcomes(passed=4)
+    assert _usage(project)["live"] == 0
     upstream.stop()
-    monkeypatch.delenv("OPENAI_BASE_URL")
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name)
     result = project.run_process("-n", "2", "--rageval-replay", "--rageval-cache-dir=empty")
     result.assert_outcomes(passed=4)
+
+
+@pytest.mark.slow
+def test_a_worker_asks_the_real_server(application, upstream):
+    """The controller imports the conftest, too; its own gateway is not what the workers inherit."""
+    pytest.importorskip("xdist")
+    project = application(rageval_gateway="true")
+    project.run_process("-n", "1", "--rageval-report=out.json").assert_outcomes(passed=1)
+    assert list(_usage(project)["servers"]) == [upstream.url]
+    project.run("--rageval-report=out.json").assert_outcomes(passed=1)
+    assert (_usage(project)["cached"], _usage(project)["live"]) == (4, 0)
+    assert len(upstream.requests) == 4
+
+
+def test_a_client_that_is_not_led_to_the_gateway_is_remarked_on(application, upstream):
+    """Its replies are neither kept nor counted, and its author believes they are."""
+    own = f'openai.OpenAI(base_url="{upstream.url}", max_retries=0)'
+    project = application(OPENAI.replace("openai.OpenAI(max_retries=0)", own), rageval_gateway="true")
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["4 × answers of rageval_generator, your own function: *nothing came to the gateway*"]
+    )
+    led = application(rageval_gateway="true").run("--rageval-refresh")
+    led.stdout.fnmatch_lines(["4 replies: 0 cached, 4 live, *"])
+    led.stdout.no_fnmatch_line("*your own function*")
 
 
 def test_a_budget_holds_for_the_application(application, upstream):

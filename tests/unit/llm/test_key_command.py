@@ -1,6 +1,7 @@
 """A key that a command prints: asked for once, again when it has expired, and never shown."""
 
 import asyncio
+import re
 import sys
 import time
 import traceback
@@ -127,6 +128,23 @@ def test_a_command_that_gives_no_key_is_an_error(
             _assert_hidden(caught.value)
         assert not server.requests
     assert command.runs() == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("cat", "missing", "|", "head"), ["sh"]),
+        (("cat", "$HOME/missing"), ["sh"]),
+        (("cat", "~/missing"), ["sh"]),
+        (("sh", "-c", "cat missing | head; exit 1"), []),
+        (("cat", "missing"), []),
+    ],
+)
+def test_a_command_that_is_written_for_a_shell_is_named(words: tuple[str, ...], hint: list[str]) -> None:
+    """In a terminal it prints the key, since a shell reads it there."""
+    with pytest.raises(ServerError, match="ended with exit status") as caught:
+        key_command.printed_key(words)
+    assert re.findall(r'write \["(\w+)", "-c", "COMMAND"\]', str(caught.value)) == hint
 
 
 @pytest.mark.parametrize("name", ["no-such-command-here", "", "a\0b"])

@@ -430,6 +430,8 @@ def test_the_environment_leads_clients_here_and_is_restored(serve, monkeypatch):
     with served.server.in_environment():
         assert os.environ["OPENAI_BASE_URL"] == os.environ["OPENAI_API_BASE"] == served.server.url
         assert os.environ["NO_PROXY"] == "intranet,127.0.0.1"
+        # As for a process that a test starts.
+        assert served.server.variables()["NO_PROXY"] == "intranet,127.0.0.1"
         client = openai.OpenAI()
         assert client.chat.completions.create(model="m1", messages=HELLO).choices[0].message.content == TEXT
     assert dict(os.environ) == before
