@@ -218,12 +218,14 @@ class Retrieval:
         steps: the searches behind them, in their order; None where the retriever does not say.
         tokens: that it used, or None.
         cost: in US dollars, or None.
+        seconds: that it took; None for the time of the call. A replay gives the recorded time.
     """
 
     documents: Sequence[Any]
     steps: Sequence[Step] | None = None
     tokens: int | None = None
     cost: float | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -244,6 +246,7 @@ class Ranking(Sequence[Document]):
         steps: the rankings of the searches behind it, of an agent that says so, each whole; None where it does not.
         tokens: that the retrieval used, as the retriever says; None where it does not.
         cost: in US dollars, likewise.
+        seconds: that the retrieval took; None where other retrievals ran meanwhile, or none ran before.
     """
 
     query: str
@@ -256,6 +259,7 @@ class Ranking(Sequence[Document]):
     steps: tuple["Ranking", ...] | None = None
     tokens: int | None = None
     cost: float | None = None
+    seconds: float | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, query: str, documents: Sequence[Document], k: int | None = None) -> "Ranking":

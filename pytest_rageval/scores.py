@@ -13,15 +13,18 @@ from pytest_rageval.errors import Cause, InputError, QueryError, TooManyUnscored
 from pytest_rageval.model import Example, Ranking
 from pytest_rageval.plural import counted
 from pytest_rageval.stats.agreement import Tally
-from pytest_rageval.stats.intervals import UNIT, mean_interval
+from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
 
-__all__ = ["SCORING", "YES", "Evidence", "Outcome", "Places", "Score", "Spec", "too_many"]
+__all__ = ["REFERENCE", "SCORING", "YES", "Evidence", "Outcome", "Places", "Score", "Spec", "too_many"]
 
 SCORING: Final = "1"
 """Changes with a release that scores the same answers otherwise: older baselines are stale then."""
 
 YES: Final = 0.5
 """The lowest graded verdict that counts as a yes; of the judge's grades, 3: the main point is there."""
+
+REFERENCE: Final = "reference"
+"""The companion score that holds the time of the reference retriever."""
 
 ROUNDING: Final = 1e-9
 _FORM: Final = re.compile(r"(?P<name>[a-z]\w*)(?:\.(?P<part>[a-zA-Z]\w*))?(?:@(?P<k>-?\d+))?", re.ASCII)
@@ -144,7 +147,7 @@ class Outcome:
 
 
 class Score(float):
-    """The mean over the scored examples: a float with the outcomes behind it.
+    """The mean, or another statistic, over the scored examples: a float with the outcomes behind it.
 
     Attributes:
         spec: its name, such as "recall@5".
@@ -155,9 +158,10 @@ class Score(float):
         seed: of the interval's bootstrap.
         repeats: the outcomes of further runs, in which generator and judge were asked again.
         scale: the lowest and the highest value that an example may have.
+        statistic: of the examples' values.
     """
 
-    def __new__(
+    def __new__(  # noqa: PLR0913 - all that a score keeps
         cls,
         spec: str,
         outcomes: Sequence[Outcome],
@@ -165,9 +169,10 @@ class Score(float):
         slice: Mapping[str, Any] | None = None,  # noqa: A002 - the name of the attribute
         max_unscored: float = 1.0,
         repeats: Sequence[Sequence[Outcome]] = (),
+        statistic: Statistic = MEAN,
         **_: Any,
     ) -> Self:
-        """Average the scored outcomes.
+        """Sum up the scored outcomes.
 
         Raises:
             InputError: a value is not a finite number, so that there is no mean.
@@ -184,7 +189,7 @@ class Score(float):
         defined = sum(outcome.undefined is None for outcome in outcomes)
         if not values or too_many(defined - len(values), defined, max_unscored):
             raise TooManyUnscoredError(_too_many(spec, outcomes, slice or {}, max_unscored))
-        return super().__new__(cls, fsum(values) / len(values))
+        return super().__new__(cls, statistic.of(values))
 
     def __init__(  # noqa: PLR0913 - all that a score keeps
         self,
@@ -196,6 +201,7 @@ class Score(float):
         seed: int = 0,
         repeats: Sequence[Sequence[Outcome]] = (),
         scale: tuple[float, float] = UNIT,
+        statistic: Statistic = MEAN,
     ) -> None:
         self.spec = spec
         self.outcomes = _over_runs(outcomes, *repeats)
@@ -205,10 +211,12 @@ class Score(float):
         self.repeats = tuple(map(tuple, repeats))
         self._first = tuple(outcomes)
         self.scale = scale
+        self.statistic = statistic
 
     def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of `__new__` for a copy, whose attributes are restored from the state."""
-        return (self.spec, self.outcomes), {"slice": self.slice, "max_unscored": self.max_unscored}
+        words = {"slice": self.slice, "max_unscored": self.max_unscored, "statistic": self.statistic}
+        return (self.spec, self.outcomes), words
 
     @property
     def name(self) -> str:
@@ -260,9 +268,8 @@ class Score(float):
         return [each for each in self.outcomes if each.unscored is not None and each.cause in causes]
 
     def counting(self, value: float, *causes: Cause) -> float:
-        """The mean, with this value for each example that is unscored for one of these causes."""
-        lacking = len(self.lacking(*causes))
-        return (fsum(self.values) + lacking * value) / (self.n + lacking)
+        """The statistic, with this value for each example that is unscored for one of these causes."""
+        return self.statistic.of(self.values + [value] * len(self.lacking(*causes)))
 
     @property
     def counts(self) -> Counter[str]:
@@ -279,19 +286,17 @@ class Score(float):
 
     @property
     def ci95(self) -> tuple[float, float] | None:
-        """95% interval of the mean over examples like these; None for a single real score."""
-        return mean_interval(self.values, scale=self.scale, seed=self.seed)
+        """95% interval of the statistic over examples like these; None where there are too few, as for a single one."""
+        return self.statistic.interval(self.values, scale=self.scale, seed=self.seed)
 
     @property
     def spread(self) -> float | None:
-        """Standard deviation of the mean from run to run, where generator and judge were asked again; else None.
+        """Standard deviation of the statistic from run to run, where generator and judge were asked again; else None.
 
         A run without any scored example is left out.
         """
-        means = [
-            fsum(values) / len(values) for values in map(_values, (self._first, *self.repeats)) if values
-        ]
-        return stdev(means) if len(means) > 1 else None
+        found = [self.statistic.of(values) for values in map(_values, (self._first, *self.repeats)) if values]
+        return stdev(found) if len(found) > 1 else None
 
     @property
     def partly_scored(self) -> int:
@@ -323,6 +328,7 @@ class Score(float):
             seed=self.seed,
             repeats=repeats,
             scale=self.scale,
+            statistic=self.statistic,
         )
 
 

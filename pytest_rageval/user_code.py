@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import inspect
+import threading
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NoReturn
+from time import perf_counter
+from typing import Any, Final, NamedTuple, NoReturn
 
 from pytest_rageval.conversation import Question
 from pytest_rageval.errors import (
@@ -26,6 +28,7 @@ __all__ = [
     "CACHED",
     "FIRST",
     "PlanStub",
+    "Timed",
     "Unusable",
     "UserCallable",
     "accepts",
@@ -51,6 +54,13 @@ class Unusable(Exception):  # noqa: N818 - turned into a QueryError by `UserCall
 
     found: str  # what it returned, in one line and without the question
     message: str  # the full text after the callable's name; `{question}` stands for the question
+
+
+class Timed(NamedTuple):
+    """A converted result, and the seconds that the call took; None where other calls ran meanwhile."""
+
+    value: Any
+    seconds: float | None
 
 
 class UserCallable:
@@ -91,6 +101,7 @@ class UserCallable:
         self._async = is_async(function)
         self._tries = _Tries(loop.runs)
         self._history = _parameter(function, "history")
+        self._stopwatches = _Stopwatches()
         self.calls = 0  # so far
 
     async def call(self, *args: Any, **named: Any) -> Any:
@@ -101,6 +112,10 @@ class UserCallable:
         QueryError: it failed for these arguments, now or before in this run, or at all of the first questions.
         Unscored: it raised this; one that this package raised keeps its own cause.
         """
+        return (await self.timed(*args, **named)).value
+
+    async def timed(self, *args: Any, **named: Any) -> Timed:
+        """As `call`, with the time that the function itself took: without waiting for its turn."""
         history = [dict(message) for each in args if isinstance(each, Question) for message in each.history]
         if self._history is not None and (history or self._history.default is self._history.empty):
             named.setdefault("history", history)
@@ -112,16 +127,18 @@ class UserCallable:
                 unscored.cause = self._cause
             raise
 
-    async def _result(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    async def _result(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Timed:
         if not self._async:
             result = await self._loop.call(self._guarded, args, named)
-            return await self._awaited(result, args, named) if inspect.isawaitable(result) else result
+            return result if isinstance(result, Timed) else await self._awaited(result, args, named)
         async with self._current.turn():
-            return await self._awaited(self._guarded(args, named), args, named)
+            result = self._guarded(args, named)
+            return result if isinstance(result, Timed) else await self._awaited(result, args, named)
 
-    async def _awaited(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    async def _awaited(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Timed:
         try:
-            return self._used(await result, args, named)
+            with self._stopwatches.started() as watch:
+                return self._used(await result, args, named, watch)
         except (RagevalError, Unscored):
             raise
         except (Exception, SystemExit, asyncio.CancelledError) as error:
@@ -138,20 +155,25 @@ class UserCallable:
             raise known
         self.calls += 1
         try:
-            result = self.function(*args, **named)
-            return result if inspect.isawaitable(result) else self._used(result, args, named)
+            with self._stopwatches.started() as watch:
+                result = self.function(*args, **named)
+                return result if inspect.isawaitable(result) else self._used(result, args, named, watch)
         except (RagevalError, Unscored):
             raise
         except (Exception, SystemExit) as error:
             # After a SystemExit pytest would not tear down the fixtures.
             raise self._raised(args, named, error) from error
 
-    def _used(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    def _used(
+        self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any], watch: "_Stopwatch"
+    ) -> Timed:
         """Convert a result; recorded at once, before other calls may fail."""
         lazy = isinstance(result, Iterable) and not isinstance(result, str | bytes | Mapping | list | tuple)
         try:
             # A lazy iterable is read to its end here, in the thread where the user's code may run.
-            value = self._read(list(result) if lazy and not inspect.isawaitable(result) else result)
+            whole = list(result) if lazy and not inspect.isawaitable(result) else result
+            seconds = watch.seconds
+            value = self._read(whole)
         except Unusable as unusable:
             message = unusable.message.replace("{question}", repr(args[self._question]))
             raise self._failed("returned", args, named, f"{self.name} {message}", unusable.found) from None
@@ -159,7 +181,7 @@ class UserCallable:
             self._current.answered = True
             raise
         self._current.answered = True
-        return value
+        return Timed(value, seconds)
 
     def _raised(self, args: tuple[Any, ...], named: Mapping[str, Any], error: BaseException) -> QueryError:
         message = str(CallableError.raised(f"{self.name} raised for {args[self._question]!r}", error))
@@ -185,6 +207,43 @@ class UserCallable:
         does. Else module and name; for a method with the class of its object, for a partial with its arguments.
         """
         return _identity(self.function)
+
+
+class _Stopwatches:
+    """Times the calls of one function, from several threads; calls that overlap slow each other, and have no time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[_Stopwatch] = set()
+
+    @contextlib.contextmanager
+    def started(self) -> Iterator["_Stopwatch"]:
+        """Time a call: its time can be read within the block."""
+        with self._lock:
+            watch = _Stopwatch(alone=not self._running)
+            for other in self._running:
+                other.alone = False
+            self._running.add(watch)
+        try:
+            yield watch
+        finally:
+            with self._lock:
+                self._running.remove(watch)
+
+
+@dataclass(eq=False)
+class _Stopwatch:
+    alone: bool
+
+    def __post_init__(self) -> None:
+        """Start."""
+        self._began = perf_counter()
+
+    @property
+    def seconds(self) -> float | None:
+        """The seconds since it was started; None where another call ran meanwhile."""
+        elapsed = perf_counter() - self._began
+        return elapsed if self.alone else None
 
 
 @dataclass

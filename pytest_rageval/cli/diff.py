@@ -40,10 +40,14 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A score in one report: its mean, and by id the value of each question, None where it is unscored."""
+    """A score in one report: its mean, and by id the value of each question, None where it is unscored.
+
+    `statistic` is what the mean is where it is none, such as "p95".
+    """
 
     mean: float | None
     values: Mapping[str, float | None]
+    statistic: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +85,14 @@ def diff_command(options: argparse.Namespace) -> int:
     """Print the differences of two reports."""
     documents = [_read(path) for path in (options.before, options.after)]
     before, after = map(_sides, documents, (options.before, options.after))
-    compared = [_compared(key, before[key], after[key]) for key in before if key in after]
+    shared = [key for key in before if key in after]
+    compared = [_compared(key, before[key], after[key]) for key in shared if not before[key].statistic]
     notes = [
+        *(
+            f"{plain(key.label)} of {plain(key.nodeid)} is left out: times are not comparable between machines and runs"
+            for key in shared
+            if before[key].statistic
+        ),
         *_changed_settings(*documents),
         *_missing(before.keys() - after.keys(), options.before),
         *_missing(after.keys() - before.keys(), options.after),
@@ -149,7 +159,9 @@ def _side(nodeid: object, score: Mapping[str, Any]) -> tuple[Key, Side]:
     if not isinstance(nodeid, str) or not isinstance(score["spec"], str):
         raise TypeError("nodeid and spec must be strings")
     values = {str(example["id"]): _number(example["score"]) for example in score["examples"]}
-    return Key(nodeid, score["spec"], where, settings), Side(_number(score["mean"]), values)
+    return Key(nodeid, score["spec"], where, settings), Side(
+        _number(score["mean"]), values, score.get("statistic")
+    )
 
 
 def _number(value: object) -> float | None:

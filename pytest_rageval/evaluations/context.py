@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 from pytest_rageval.answers import comparators as compare
 from pytest_rageval.answers import judge_protocol as judges
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.errors import CallableError, NoGroundTruth, UnusableRanking
+from pytest_rageval.errors import CallableError, NoGroundTruth, Unscored, UnusableRanking
 from pytest_rageval.measures.gold_matching import SHARE
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.scores import Outcome, Spec
@@ -107,6 +107,8 @@ class Pipeline:
         both_orders: whether two long answers are judged in both orders.
         repeat: 0, 1, 2 …: determines the sample numbers of generator and judge.
         untried: whether answers are judged by the user's own code, or another plugin's, which may fail at all of them.
+        reference: a retriever that is timed beside the one under test; None where none is.
+        cached: the number of replies of models that came from the cache so far.
     """
 
     retriever: "Retriever | _SharedRankings"
@@ -121,6 +123,8 @@ class Pipeline:
     both_orders: bool = False
     repeat: int = 0
     untried: bool = False
+    reference: "Retriever | None" = None
+    cached: Callable[[], int] = lambda: 0
 
     def __post_init__(self) -> None:
         """Begin with nothing known."""
@@ -135,6 +139,9 @@ class Pipeline:
         self._once = SingleFlight()
         # For the display of progress.
         self.rankings = self.ranked = 0
+        self._timing = asyncio.Lock()
+        # Retrievals during which models gave cached replies, to the retriever or to others.
+        self._beside_cached: set[tuple[Hashable, int]] = set()
 
     def again(self, n: int) -> "Pipeline":
         """The n-th repeat over the same rankings, in which generator and judge are asked again."""
@@ -156,10 +163,81 @@ class Pipeline:
 
     async def _retrieved(self, asked: Asked, k: int) -> Ranking:
         self.rankings += 1
+        is_first, cached = self.rankings == 1, self.cached()
         try:
-            return await self.retriever.retrieve(asked, k)
+            ranking = await self.retriever.retrieve(asked, k)
         finally:
             self.ranked += 1
+        if self.cached() > cached:
+            self._beside_cached.add((self.retriever.key(asked), k))
+        # The first call also opens connections and loads models.
+        return replace(ranking, seconds=None) if is_first and not self.retriever.replays else ranking
+
+    async def timed(self, asked: Asked, k: int) -> tuple[Ranking, float]:
+        """The ranking of `ranking`, and the seconds that the retrieval took while no other ran.
+
+        The rankings of one run are timed one after the other. A retrieval that has no time, since it was the first, or
+        others ran meanwhile, is made again.
+
+        Raises:
+            Unscored: a replay does not say how long the retrieval took; or models answered from the cache.
+        """
+        return await self._once.of(("timed", self.retriever.key(asked), k), lambda: self._timed(asked, k))
+
+    async def _timed(self, asked: Asked, k: int) -> tuple[Ranking, float]:
+        async with self._timing:
+            ranking, cached = await self.ranking(asked, k), self.cached()
+            unsure = ranking.seconds is None or (self.retriever.key(asked), k) in self._beside_cached
+            if unsure and not self.retriever.replays:
+                ranking = replace(ranking, seconds=(await self._retrieved(asked, k)).seconds)
+            return ranking, self._seconds_of(ranking, cached)
+
+    async def timed_beside(
+        self, reference: "Retriever", asked: Asked, k: int
+    ) -> tuple[Ranking, float, float]:
+        """The ranking, its time and that of the reference; each the mean of two calls, in the order ABBA.
+
+        Raises:
+            Unscored: as for `timed`.
+        """
+        return await self._once.of(
+            ("timed beside", self.retriever.key(asked), k), lambda: self._timed_beside(reference, asked, k)
+        )
+
+    async def _timed_beside(
+        self, reference: "Retriever", asked: Asked, k: int
+    ) -> tuple[Ranking, float, float]:
+        async def timed(call: Callable[[], Awaitable[Ranking]]) -> tuple[Ranking, float]:
+            cached = self.cached()
+            ranking = await call()
+            return ranking, self._seconds_of(ranking, cached)
+
+        def own() -> Awaitable[Ranking]:
+            return self._retrieved(asked, k)
+
+        def other() -> Awaitable[Ranking]:
+            return reference.retrieve(asked, k)
+
+        async with self._timing:
+            if not self.rankings:
+                # The first calls also open connections and load models.
+                await other()
+                await own()
+            (_, a1), (_, b1), (_, b2), (ranking, a2) = [
+                await timed(call) for call in (own, other, other, own)
+            ]
+        return ranking, (a1 + a2) / 2, (b1 + b2) / 2
+
+    def _seconds_of(self, ranking: Ranking, cached: int) -> float:
+        """The time of a retrieval; `cached` is the number of cached replies before it."""
+        if self.cached() > cached:
+            raise Unscored(
+                "models answered the retriever from the cache, so that its time is not that of a retrieval "
+                "(--rageval-refresh asks them again)"
+            )
+        if ranking.seconds is None:
+            raise Unscored("the rankings are recorded, and how long the retrieval took is not")
+        return ranking.seconds
 
     async def readable(self, asked: Asked, k: int) -> Ranking:
         """The same, for a generator or a judge to read.
@@ -334,6 +412,10 @@ class _SharedRankings:
 
     async def retrieve(self, asked: Asked, k: int) -> Ranking:
         return await self._run.ranking(asked, k)
+
+    @property
+    def replays(self) -> bool:
+        return self._run.retriever.replays
 
     @property
     def takes(self) -> frozenset[str]:

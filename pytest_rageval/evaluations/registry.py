@@ -49,7 +49,7 @@ __all__ = [
 
 METHODS: Final[Mapping[str, Collection[str]]] = {
     "ranking": ("recall", "precision", "f1", "map", "mrr", "ndcg", "hit", "full_recall"),
-    "retrieval": ("steps", "retrieval", "context"),
+    "retrieval": ("steps", "retrieval", "context", "latency"),
     "llm_reteval": ("llm_reteval",),
     "answer": ("answer",),
     "arena": ("arena",),

@@ -12,7 +12,8 @@ from pytest_rageval.evaluations.ranking import comparable
 from pytest_rageval.evaluations.scoring import GOLD, ScoreDef, each_example
 from pytest_rageval.model import Example
 from pytest_rageval.prompts.templates import numbered
-from pytest_rageval.scores import Evidence
+from pytest_rageval.scores import REFERENCE, Evidence
+from pytest_rageval.stats.intervals import Quantile
 
 __all__ = ["SCORES"]
 
@@ -56,8 +57,38 @@ async def evaluate_context_tokens(run: Pipeline, example: Example, terms: Terms)
     return float(count_tokens(numbered(texts_of(ranking))) if ranking else 0), Evidence(ranking)
 
 
+@each_example
+async def evaluate_latency(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+    """Score the seconds that a retrieval took; beside a reference, these have the mean of two calls.
+
+    Unscored: an example at whose question the retriever failed, or whose time is not known.
+    """
+    if run.reference is None:
+        ranking, seconds = await run.timed(example, terms.k)
+        return seconds, Evidence(ranking)
+    ranking, seconds, other = await run.timed_beside(run.reference, example, terms.k)
+    return seconds, Evidence(ranking, beside={REFERENCE: other})
+
+
 FAMILY: Final = "Searches of an agent"
 COSTS: Final = "What a retrieval costs"
+
+
+def _latency(level: float, most: str) -> ScoreDef:
+    statistic = Quantile(level)
+    return ScoreDef(
+        f"latency.{statistic.name}",
+        evaluate_latency,
+        asks=frozenset(),
+        scale=(0.0, inf),
+        family=COSTS,
+        definition=f"The seconds that a retrieval takes; the score is what {most} of the questions do not exceed.",
+        needs_k=False,
+        is_cost=True,
+        statistic=statistic,
+        is_time=True,
+    )
+
 
 SCORES: Final = (
     ScoreDef(
@@ -97,4 +128,6 @@ SCORES: Final = (
         definition="The tokens of the first k passages as a prompt lists them, estimated without a tokenizer.",
         is_cost=True,
     ),
+    _latency(0.5, "half"),
+    _latency(0.95, "95%"),
 )

@@ -15,7 +15,7 @@ from pytest_rageval.model import Example
 from pytest_rageval.plural import counted
 from pytest_rageval.prompts.templates import CRITERIA
 from pytest_rageval.scores import SCORING, Evidence, Outcome, Score, too_many
-from pytest_rageval.stats.intervals import UNIT
+from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
 
 __all__ = [
     "ASKABLE",
@@ -74,6 +74,8 @@ class ScoreDef:
         extra: of the package, that it needs; None: none.
         needs_k: whether its name must have a cut-off.
         is_cost: whether less is better, so that `max` alone bounds it.
+        statistic: sums up the values of the examples.
+        is_time: whether its values are times: it is evaluated before other scores of a test, while nothing else runs.
     """
 
     name: str
@@ -91,6 +93,8 @@ class ScoreDef:
     extra: str | None = None
     needs_k: bool = True
     is_cost: bool = False
+    statistic: Statistic = MEAN
+    is_time: bool = False
 
     @property
     def dependencies(self) -> frozenset[str]:

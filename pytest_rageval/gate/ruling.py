@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from pytest_rageval.errors import InputError, RagevalError, StaleBaselineError
 from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
@@ -18,9 +18,16 @@ from pytest_rageval.gate.verdict import (
     unseen_drop,
     verdict_on,
 )
+from pytest_rageval.late import Late
 from pytest_rageval.scores import Score
 
+if TYPE_CHECKING:
+    from pytest_rageval.gate.ratio import RatioTest
+
 __all__ = ["BaselineLookup", "Case", "EarlyStopped", "Ruling", "State", "broken_parts", "rule"]
+
+# Few thresholds have a reference.
+ratio_test: Final = Late("gate.ratio", "ratio_test")
 
 State = Literal["asked", "unchanged", "not asked"]
 
@@ -127,6 +134,7 @@ class Ruling:
         slices: with `by`, one ruling for each value of the tag, the worst first; this one is the first of them.
         early: where its questions were asked until the verdict was clear. If it was clear before all were asked,
             `score` and `comparison` are those of the examples that are known, and their means say nothing.
+        ratio: the comparison of `max_ratio` with the reference, or None.
     """
 
     threshold: Threshold
@@ -137,6 +145,7 @@ class Ruling:
     anchor: DropTest | None = None
     slices: tuple["Ruling", ...] = ()
     early: EarlyStopped | None = None
+    ratio: "RatioTest | None" = None
 
     @property
     def stopped_early(self) -> bool:
@@ -199,6 +208,7 @@ class _Slice:
     anchor: DropTest | None = None
     anchor_error: RagevalError | None = None
     early: EarlyStopped | None = None
+    ratio: "RatioTest | None" = None
 
     @property
     def comparison(self) -> Comparison | None:
@@ -235,8 +245,13 @@ def _slices(case: Case) -> list[_Slice] | RagevalError:
 
 
 def _compared(each: _Slice) -> _Slice:
-    """Compare a slice with the baseline and the anchor, where its threshold does; an update with the anchor alone."""
+    """Compare a slice with the baseline and the anchor, where its threshold does; an update with the anchor alone.
+
+    Or with the times of a reference.
+    """
     score, baseline = each.score, each.baseline
+    if score is not None and each.threshold.max_ratio is not None:
+        each.ratio = ratio_test(score)
     if score is None or not each.threshold.compares:
         return each
     try:
@@ -273,7 +288,16 @@ def _ruling(slices: Sequence[_Slice]) -> Ruling:
 def _ruled(each: _Slice) -> Ruling:
     verdict = Verdict("error", str(each.error)) if each.score is None else _verdict(each, each.score)
     anchor = each.anchor if each.error is None else None
-    return Ruling(each.threshold, each.score, verdict, each.comparison, each.drop, anchor, early=each.early)
+    return Ruling(
+        each.threshold,
+        each.score,
+        verdict,
+        each.comparison,
+        each.drop,
+        anchor,
+        early=each.early,
+        ratio=each.ratio,
+    )
 
 
 def _verdict(each: _Slice, score: Score) -> Verdict:
@@ -294,7 +318,7 @@ def _verdict(each: _Slice, score: Score) -> Verdict:
         return Verdict("error", str(error))
     if each.early is not None and each.early.clear and each.comparison is not None:
         return _stopped_early(score, threshold, each.comparison, each.early)
-    verdict = verdict_on(score, threshold, each.comparison, each.drop, each.anchor)
+    verdict = verdict_on(score, threshold, each.comparison, each.drop, each.anchor, each.ratio)
     missing = (threshold.compares and each.comparison is None) or (
         threshold.max_total_drop is not None and each.anchor is None
     )
@@ -389,5 +413,7 @@ def _worst_first(ruling: Ruling) -> tuple[int, float, str]:
         margins = [bound - found.drop for bound, found in drops if bound is not None and found is not None]
         margins += [] if threshold.min is None else [score - threshold.min]
         margins += [] if threshold.max is None else [threshold.max - score]
+        allowed, ratio = threshold.max_ratio, ruling.ratio
+        margins += [] if allowed is None or ratio is None else [allowed - ratio.ratio]
         margin = min(margins, default=float(score))
     return WORST_FIRST.index(ruling.verdict.status), margin, str(ruling.threshold.where)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
+from math import inf
 from typing import Any, Final
 
 from pytest_rageval.errors import InputError
@@ -14,7 +15,7 @@ ALPHA: Final = 0.05
 
 DROPS: Final = ("max_drop", "max_total_drop")
 
-BOUNDS: Final = ("min", "max", *DROPS, "max_lost")  # the keywords that can fail a test
+BOUNDS: Final = ("min", "max", *DROPS, "max_lost", "max_ratio")  # the keywords that can fail a test
 
 LARGEST_DROP: Final = 0.5
 LARGE_DROP: Final = 0.2  # above these shares of the scale's width a `max_drop` is a mistake, or probably one
@@ -31,6 +32,7 @@ class Threshold:
         max_drop: largest drop of the mean below the baseline's, over the same examples.
         max_total_drop: largest drop of the mean below the anchor's, which updates of the baseline keep.
         max_lost: largest number of examples that score less than in the baseline, without a significance test.
+        max_ratio: of a time, the largest multiple of the time of the reference retriever, which is timed beside it.
         where: tags that limit it to a slice, such as `{"topic": "billing"}`.
         by: a tag; the threshold holds for the slice of each of its values.
         alpha: probability that the `max_drop` thresholds of a run fail though nothing got worse, in (0, 0.5]; and
@@ -54,6 +56,7 @@ class Threshold:
     max_drop: float | None = None
     max_total_drop: float | None = None
     max_lost: int | None = None
+    max_ratio: float | None = None
     where: Mapping[str, Any] = field(default_factory=dict)
     by: str | None = None
     alpha: float = ALPHA
@@ -86,7 +89,7 @@ class Threshold:
     @property
     def bounds(self) -> bool:
         """Whether there is a bound."""
-        return self.compares or not (self.min is None and self.max is None)
+        return any(getattr(self, word) is not None for word in BOUNDS)
 
     @property
     def compares(self) -> bool:
@@ -113,6 +116,7 @@ class Threshold:
             max_drop=self.max_total_drop or 0.0,
             max_total_drop=None,
             max_lost=None,
+            max_ratio=None,
             strict=False,
             alpha=anchor_alpha(self.alpha, updates + 1),
         )
@@ -146,16 +150,30 @@ class Threshold:
             raise InputError(f"{call}: {problem}")
         return cls(spec, **(words | {"where": dict(words.get("where", {}))}))
 
-    def check_scale(self, scale: tuple[float, float] | None, *, is_cost: bool = False) -> None:
+    def check_scale(
+        self, scale: tuple[float, float] | None, *, is_cost: bool = False, is_time: bool = False
+    ) -> None:
         """Refuse bounds that no score on the scale (None: not declared) can violate, or none can keep.
 
-        Of a cost less is better, so that a drop is no loss.
+        Of a cost less is better, so that a drop is no loss. Only times are compared with those of a reference.
 
         Raises:
             InputError: `min` or `max` is not on the scale, or an allowed drop exceeds half of its width, as a
                 percentage does that was meant as a share; or `strict` has no scale, without which no drop
                 can be excluded: an unseen example may lose any amount.
         """
+        if self.max_ratio is not None and not is_time:
+            raise InputError(
+                f"{self.spec}: max_ratio compares the times of two retrievers, and this score is no time.\n"
+                "Give it to latency.p50 or latency.p95; here give min, max or max_drop."
+            )
+        if is_time and self.compares:
+            word = next(word for word in (*DROPS, "max_lost") if getattr(self, word) is not None)
+            raise InputError(
+                f"{self.spec}: {word} compares with the baseline, and times are not comparable between machines; "
+                "the baseline has none.\n"
+                "Give max, such as max=0.5 seconds; or max_ratio=1.2, against a retriever timed in the same run."
+            )
         if is_cost and self.compares:
             word = next(word for word in (*DROPS, "max_lost") if getattr(self, word) is not None)
             message = f"{self.spec}: {word} bounds a loss, and less of this score is better.\nGive max, such as max=3."
@@ -232,6 +250,11 @@ VALUES: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
     ("strict", lambda strict: isinstance(strict, bool), "is neither True nor False"),
     ("burden", ("drop", "beyond").__contains__, "is neither 'drop' nor 'beyond'"),
     ("inconclusive", ("warn", "fail").__contains__, "is neither 'warn' nor 'fail'"),
+    (
+        "max_ratio",
+        lambda ratio: _is_number(ratio) and 0 < ratio < inf,
+        "is not a number above 0, such as max_ratio=1.2",
+    ),
     ("cluster", _is_text, 'is not the name of a tag, such as cluster="document"'),
     (
         "max_lost",

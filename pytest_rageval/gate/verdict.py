@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pytest_rageval.errors import Cause
 from pytest_rageval.gate.comparison import Comparison
@@ -11,6 +11,9 @@ from pytest_rageval.gate.drop_tests import DropTest
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.plural import counted
 from pytest_rageval.scores import Outcome, Score
+
+if TYPE_CHECKING:
+    from pytest_rageval.gate.ratio import RatioTest
 
 __all__ = [
     "FEW_CLUSTERS",
@@ -56,12 +59,13 @@ class Verdict:
     brief: str = ""
 
 
-def verdict_on(
+def verdict_on(  # noqa: PLR0913, PLR0917 - all that a bound can be compared with
     score: Score,
     threshold: Threshold,
     comparison: Comparison | None = None,
     drop: DropTest | None = None,
     anchor: DropTest | None = None,
+    ratio: "RatioTest | None" = None,
 ) -> Verdict:
     """Compare the mean with the bounds, in full precision; a mean on a bound passes.
 
@@ -76,13 +80,14 @@ def verdict_on(
         comparison: with the baseline; None where there is none, which passes with a warning.
         drop: the test of `max_drop`; None without it.
         anchor: the test of `max_total_drop`; None without it, or without an anchor, which passes with a warning.
+        ratio: the comparison of `max_ratio` with the reference; None without it.
 
     Returns:
         `fail` where a bound is violated: `max_drop` or `max_total_drop` by a drop that is larger and significant,
         or with `strict` by one that is not excluded. A larger drop that is not significant is `inconclusive`, or
-        `fail` with `inconclusive="fail"`.
+        `fail` with `inconclusive="fail"`. So it is with `max_ratio`.
     """
-    verdict = _verdict(score, threshold, comparison, drop, anchor)
+    verdict = _verdict(score, threshold, comparison, drop, anchor, ratio)
     warnings = list(verdict.warnings)
     if verdict.status != "fail":
         warnings += (text for _, text in _beyond(score, threshold, "retriever", "run"))
@@ -100,12 +105,13 @@ def verdict_on(
     return replace(verdict, warnings=tuple(warnings))
 
 
-def _verdict(
+def _verdict(  # noqa: PLR0913, PLR0917 - as verdict_on
     score: Score,
     threshold: Threshold,
     comparison: Comparison | None,
     drop: DropTest | None,
     anchor: DropTest | None,
+    ratio: "RatioTest | None",
 ) -> Verdict:
     violated = {}
     for word, bound, how, sign in _sides(threshold):
@@ -114,13 +120,16 @@ def _verdict(
             violated[word] = f"{shown} is {how} {bound:g}", f"{shown} {sign} {bound:g}"
     for word, text in _beyond(score, threshold, "retriever"):
         violated.setdefault(word, (text, f"{word} is broken where the retriever failed"))
-    dropped = _on_baseline(score, threshold, comparison, drop, anchor)
+    if ratio is not None and threshold.max_ratio is not None:
+        compared = _on_ratio(score, threshold, threshold.max_ratio, ratio)
+    else:
+        compared = _on_baseline(score, threshold, comparison, drop, anchor)
     if not violated:
-        return dropped
-    if dropped.status == "fail":
-        violated["baseline"] = dropped.reason, dropped.brief
+        return compared
+    if compared.status == "fail":
+        violated["compared"] = compared.reason, compared.brief
     reasons, briefs = zip(*violated.values(), strict=True)
-    return Verdict("fail", "; ".join(reasons), dropped.warnings, "; ".join(briefs))
+    return Verdict("fail", "; ".join(reasons), compared.warnings, "; ".join(briefs))
 
 
 def _sides(threshold: Threshold) -> Iterator[tuple[str, float, str, str]]:
@@ -140,7 +149,7 @@ def uncounted(score: Score) -> Iterator[str]:
     lost = score.lacking("retriever")
     if lost:
         mean = score.counting(score.reach[0], "retriever")
-        yield f"{_excluded(lost)}; were each of them {score.reach[0]:g}, it would be {mean:.3f}"
+        yield f"{_excluded(score, lost)}; were each of them {score.reach[0]:g}, it would be {mean:.3f}"
 
 
 def _beyond(score: Score, threshold: Threshold, *causes: Cause) -> Iterator[tuple[str, str]]:
@@ -152,14 +161,14 @@ def _beyond(score: Score, threshold: Threshold, *causes: Cause) -> Iterator[tupl
         worst = score.reach[word == "max"]
         mean = score.counting(worst, *causes)
         if _is_beyond(mean, word, bound):
-            text = f"{_excluded(lacking)}; were each of them {worst:g}, it would be {_digits(mean, bound)}"
+            text = f"{_excluded(score, lacking)}; were each of them {worst:g}, it would be {_digits(mean, bound)}"
             yield word, f"{score:.3f} is {text}, {how} {bound:g}"
 
 
-def _excluded(lacking: Sequence[Outcome]) -> str:
-    """Which examples are not in the mean, and why."""
+def _excluded(score: Score, lacking: Sequence[Outcome]) -> str:
+    """Which examples are not in the score, and why."""
     some = "1 example that has" if len(lacking) == 1 else f"{len(lacking)} examples that have"
-    return f"the mean without {some} no score: {_reasons(lacking)}"
+    return f"the {score.statistic.name} without {some} no score: {_reasons(lacking)}"
 
 
 def _reasons(lacking: Sequence[Outcome]) -> str:
@@ -199,6 +208,28 @@ def _on_baseline(
     reason = "; ".join(part.reason for part in parts if part.status not in kept)
     brief = "; ".join(part.brief for part in parts if part.brief)
     return Verdict(parts[0].status, reason, tuple(text for part in parts for text in part.warnings), brief)
+
+
+def _on_ratio(score: Score, threshold: Threshold, allowed: float, test: "RatioTest") -> Verdict:
+    found = _digits(test.ratio, allowed)
+    spread = "" if test.interval is None else " [{:.3f}, {:.3f}]".format(*test.interval)
+    text = (
+        f"{score:.3g} s is {found} times the reference's {test.reference:.3g} s{spread}, allowed {allowed:g}"
+    )
+    if test.ratio <= allowed + ROUNDING:
+        return Verdict("pass", text)
+    brief = f"{found} times the reference > {allowed:g}"
+    if test.interval is not None and test.interval[0] > allowed:
+        return Verdict("fail", f"{text}: significantly more, as the whole 95% interval is above", brief=brief)
+    why = (
+        "the 95% interval is not wholly above"
+        if test.interval is not None
+        else f"{counted(test.n, 'example')} cannot show it, {test.least} are the least"
+    )
+    text += f": not significantly more, as {why}"
+    if threshold.inconclusive == "fail":
+        return Verdict("fail", f"{text}; inconclusive is set to fail", brief=brief)
+    return Verdict("inconclusive", text, (text,))
 
 
 def _on_lost(score: Score, threshold: Threshold, comparison: Comparison) -> Verdict:

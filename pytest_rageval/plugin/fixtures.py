@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Generator, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pytest
@@ -26,6 +27,7 @@ __all__ = [
     "rageval_judge",
     "rageval_llm",
     "rageval_prompts",
+    "rageval_reference_retriever",
     "rageval_retriever",
 ]
 
@@ -52,6 +54,24 @@ There is no fixture rageval_retriever, so there is nothing to evaluate. Write in
 def rageval_retriever() -> object:
     """The retriever under test: a callable (query, k) -> documents, sync or async. Override it."""
     raise failure(NO_RETRIEVER)
+
+
+NO_REFERENCE: Final = """\
+There is no fixture rageval_reference_retriever, which max_ratio compares times with. Write in conftest.py:
+
+    import pytest
+    from your_application import simple_search
+
+    @pytest.fixture(scope="session")
+    def rageval_reference_retriever():
+        return simple_search  # (query, k) -> documents, such as the version that is deployed
+"""
+
+
+@pytest.fixture(scope="session")
+def rageval_reference_retriever() -> object:
+    """The retriever that max_ratio times the one under test beside: like rageval_retriever. Override it."""
+    raise failure(NO_REFERENCE)
 
 
 @pytest.fixture(scope="session")
@@ -120,7 +140,11 @@ def rageval(
     # Checked also where generator and judge are the user's own, and send no prompts.
     checked_prompts(rageval_prompts)
     gate = GatePlugin.of(request.config)
-    return gate.evaluate(request.node, rageval_retriever, rageval_generator, rageval_judge)
+    # Few tests need it, and making it may take long.
+    reference = partial(request.getfixturevalue, "rageval_reference_retriever")
+    return gate.evaluate(
+        request.node, rageval_retriever, rageval_generator, rageval_judge, reference=reference
+    )
 
 
 class MarksPlugin:

@@ -155,8 +155,8 @@ def _in_context(asked: str | Example, context: dict[str, Any]) -> str | Example:
     return example
 
 
-def marked_test(item: pytest.Item) -> MarkedTest:
-    """A pytest item as the session reads it."""
+def marked_test(item: pytest.Item, reference: Callable[[], object]) -> MarkedTest:
+    """A pytest item as the session reads it, with what returns the value of its `rageval_reference_retriever`."""
     return MarkedTest(
         nodeid=plain_nodeid(item.nodeid),
         path=Path(item.path),
@@ -165,6 +165,7 @@ def marked_test(item: pytest.Item) -> MarkedTest:
         collected=lambda: {plain_nodeid(each.nodeid) for each in item.session.items},
         record_property=lambda name, value: item.user_properties.append((name, value)),
         argument=argument_of(item.config, plain_nodeid(item.nodeid)),
+        reference=reference,
     )
 
 

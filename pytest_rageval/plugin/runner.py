@@ -155,8 +155,19 @@ class GatePlugin:
         except pytest.fail.Exception:
             return {}
 
-    def evaluate(self, item: pytest.Item, retriever: object, generator: object, judge: object) -> "Rageval":
-        """Evaluate the markers of a test, and return the object that the test receives."""
+    def evaluate(
+        self,
+        item: pytest.Item,
+        retriever: object,
+        generator: object,
+        judge: object,
+        *,
+        reference: Callable[[], object],
+    ) -> "Rageval":
+        """Evaluate the markers of a test, and return the object that the test receives.
+
+        `reference` returns the retriever that others are timed beside.
+        """
         from pytest_rageval.plugin.rageval_fixture import Rageval, marked_test  # noqa: PLC0415 - see session
         from pytest_rageval.session import Components  # noqa: PLC0415
         from pytest_rageval.session.evaluated_test import EvaluatedTest  # noqa: PLC0415
@@ -164,7 +175,7 @@ class GatePlugin:
         test = EvaluatedTest(
             self.session,
             Components(retriever, generator, judge),
-            marked_test(item),
+            marked_test(item, reference),
             sharing=self._sharing,
             limit=self._limit,
         )
@@ -333,7 +344,7 @@ class GatePlugin:
         test = self._tests.pop(item.nodeid, None)
         if not ours and asked == Usage():
             return None
-        found = {} if test is None else {**parametrization(item), **test.results()}
+        found = {} if test is None else {**parametrization(item), **test.results(describe=self._describes)}
         nodeid = plain_nodeid(item.nodeid)
         return {"nodeid": nodeid, "evalset": None, "scores": [], **found, "llm": asked.plain()}
 
@@ -341,6 +352,11 @@ class GatePlugin:
         """Whether the text of a failure is this package's: then its summary is one line."""
         ours = isinstance(error, RagevalError | Unscored) or hasattr(error, "rageval_summary")
         return ours or (self._explained and isinstance(error, AssertionError))
+
+    @property
+    def _describes(self) -> bool:
+        """Whether the run shows what retrievals take: counting the tokens of all passages takes time itself."""
+        return bool(self.settings.report) or self.config.get_verbosity() > 0
 
     @property
     def _limit(self) -> int | None:

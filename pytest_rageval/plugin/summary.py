@@ -25,7 +25,7 @@ LEGEND: Final = "https://pytest-rageval.github.io/pytest-rageval/reference/termi
 
 REPORTED: Final = (
     *("nodeid", "evalset", "function", "system", "parameters", "own", "served", "warnings"),
-    *("scores", "agreement", "calibration"),
+    *("scores", "retrieval", "agreement", "calibration"),
 )
 """Keys of a test's results that the reports have."""
 
@@ -198,12 +198,20 @@ class SummaryPlugin:
         matrix, ratings = self._systems
         return [
             *(table_lines(tests) if tests else ()),
+            *self._retrieval_lines(tests),
             *matrix_lines(matrix),
             *ratings_lines(ratings),
             *gain_lines(self._sorted, partial(argument_of, self._config)),
             *usage_lines(usage_entry(self._usage)),
             *([f"legend: {LEGEND}"] if tests else ()),
         ]
+
+    def _retrieval_lines(self, tests: list[dict[str, Any]]) -> list[str]:
+        if self._config.get_verbosity() <= 0:
+            return []
+        from pytest_rageval.reports.retrieval import retrieval_lines  # noqa: PLC0415 - counts tokens
+
+        return list(retrieval_lines(tests))
 
 
 def _has_table(results: Mapping[str, Any]) -> bool:

@@ -9,6 +9,8 @@ __all__ = [
     "ExampleEntry",
     "QuestionEntry",
     "QuestionsEntry",
+    "ReferenceEntry",
+    "RetrievalEntry",
     "ScoreEntry",
 ]
 
@@ -102,6 +104,28 @@ class QuestionsEntry(TypedDict, total=False):
     listed: list[QuestionEntry]
 
 
+class ReferenceEntry(TypedDict):
+    """A time as a multiple of that of the reference retriever; the interval is None with too few examples."""
+
+    value: float
+    ratio: float
+    interval: list[float] | None
+    n: int
+
+
+class RetrievalEntry(TypedDict, total=False):
+    """What the retrievals of a test took: of n questions that were timed, and the means over all questions."""
+
+    k: int
+    questions: int
+    timed: int
+    latency_p50: float | None
+    latency_p95: float | None
+    context_tokens: float | None
+    calls: float
+    cost: float | None
+
+
 class ScoreEntry(TypedDict, total=False):
     """One score of a test, with its keys in the order of the report."""
 
@@ -111,6 +135,7 @@ class ScoreEntry(TypedDict, total=False):
     order: str
     where: dict[str, Any]
     mean: float | None
+    statistic: str
     ci95: list[float] | None
     n: int
     unscored: int
@@ -127,6 +152,7 @@ class ScoreEntry(TypedDict, total=False):
     threshold: Mapping[str, Any] | None
     baseline: ComparisonEntry | None
     anchor: ComparisonEntry
+    reference: ReferenceEntry
     early_stop: EarlyStopEntry
     verdict: str | None
     reason: str | None

@@ -16,9 +16,10 @@ from pytest_rageval.gate.comparison import Comparison, Pin
 from pytest_rageval.gate.drop_tests import DropTest
 from pytest_rageval.gate.ruling import Ruling
 from pytest_rageval.plural import counted
-from pytest_rageval.reports.document import ComparisonEntry, ScoreEntry
-from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.reports.document import ComparisonEntry, ReferenceEntry, ScoreEntry
+from pytest_rageval.scores import REFERENCE, Outcome, Score
 from pytest_rageval.stats.agreement import Tally
+from pytest_rageval.stats.intervals import MEAN
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline_update import Moved
@@ -72,12 +73,17 @@ def _reasons_text(key: str, entry: Mapping[str, Any]) -> str:
 
 
 def compared_entry(ruling: Ruling) -> dict[str, Any]:
-    """The report's keys `baseline` and `anchor`: the comparisons with both, and the tests of `max_drop`s."""
+    """The report's keys `baseline`, `anchor` and `reference`: the comparisons with them, and the tests of these."""
     entry: dict[str, Any] = {"baseline": None}
     if ruling.comparison is not None and not ruling.stopped_early:
         entry["baseline"] = _comparison_entry(ruling.comparison, ruling.drop)
     if ruling.anchor is not None and (pin := ruling.anchor.comparison.before.pin) is not None:
         entry["anchor"] = {**pin._asdict(), **_comparison_entry(ruling.anchor.comparison, ruling.anchor)}
+    if (found := ruling.ratio) is not None:
+        interval = found.interval and list(found.interval)
+        entry["reference"] = ReferenceEntry(
+            value=found.reference, ratio=found.ratio, interval=interval, n=found.n
+        )
     return entry
 
 
@@ -139,6 +145,14 @@ def _comparison_text(entry: ScoreEntry, baseline: ComparisonEntry, name: str) ->
     effect = baseline.get("design_effect", 1.0)
     is_shared = effect >= NOTABLE and "clusters" not in baseline
     return f"{text}; design effect of shared gold {effect:.1f}" if is_shared else text
+
+
+def _reference_text(entry: ScoreEntry) -> str:
+    """Such as "3.021 times the reference's 0.2 s [2.850, 3.204]"."""
+    reference = entry["reference"]
+    interval = reference["interval"]
+    spread = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
+    return f"{reference['ratio']:.3f} times the reference's {reference['value']:.3g} s{spread}"
 
 
 def _early_stop_text(entry: ScoreEntry) -> str:
@@ -222,8 +236,10 @@ def mean_entry(score: Score | None) -> dict[str, Any]:
     """The mean with its interval and the numbers of examples; None is a score that could not be computed."""
     if score is None:
         return {"mean": None, "ci95": None, "n": 0, "unscored": 0, "undefined": 0}
+    statistic = {} if score.statistic == MEAN else {"statistic": score.statistic.name}
     return {
         "mean": float(score),
+        **statistic,
         "ci95": score.ci95 and list(score.ci95),
         "n": score.n,
         "unscored": score.unscored,
@@ -268,9 +284,9 @@ def _repeats_text(entry: ScoreEntry) -> str:
 
 
 def beside_entry(score: Score) -> dict[str, Any]:
-    """The means of the companion scores, over the examples that have them."""
+    """The means of the companion scores, over the examples that have them; the reference has an entry of its own."""
     rows = [outcome.evidence.beside for outcome in score.outcomes]
-    names = dict.fromkeys(chain.from_iterable(rows))
+    names = [name for name in dict.fromkeys(chain.from_iterable(rows)) if name != REFERENCE]
     means = {name: fmean(row[name] for row in rows if name in row) for name in names}
     return {"beside": means} if means else {}
 
@@ -362,6 +378,7 @@ TEXTS: Final[Mapping[str, Callable[[ScoreEntry], str]]] = {
     "early_stop": _early_stop_text,
     "baseline": _baseline_text,
     "anchor": _anchor_text,
+    "reference": _reference_text,
     "canary": _canary_text,
     "by": _slices_text,
     "spread": _repeats_text,

@@ -222,6 +222,7 @@ def _bounds(threshold: Threshold) -> dict[str, Any]:
     later = {
         "max_total_drop": threshold.max_total_drop,
         "max_lost": threshold.max_lost,
+        "max_ratio": threshold.max_ratio,
         "tolerance": threshold.tolerance or None,
         "burden": "beyond" if threshold.burden == "beyond" else None,
         "strict": threshold.strict or None,

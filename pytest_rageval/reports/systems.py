@@ -28,7 +28,8 @@ Entry = Mapping[str, Any]
 def matrix_entries(tests: Iterable[Entry], *, seed: int = 0) -> list[dict[str, Any]]:
     """The matrices of a run, systems × scores, as in the JSON report; those with two rows or more, and a column.
 
-    A test without a `system` is left out. So is a score with `by`: its worst value may be another one in each row.
+    A test without a `system` is left out. So is a score with `by`: its worst value may be another one in each row; and
+    one that is no mean, since means are compared.
     `seed` is that of the tests of significance.
     """
     parametrized = [test for test in tests if test.get("system")]
@@ -77,7 +78,7 @@ def _scores(tests: Iterable[Entry]) -> dict[str, Entry]:
     scores: dict[str, Entry] = {}
     for test in tests:
         for entry in test["scores"]:
-            if "by" not in entry:
+            if "by" not in entry and "statistic" not in entry:
                 scores.setdefault(sliced_name(entry), entry)
     return scores
 

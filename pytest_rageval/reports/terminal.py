@@ -60,7 +60,14 @@ WIDE_HEAD: Final = (*HEAD[:BASELINE], "vs baseline", *HEAD[BASELINE:])
 
 NUMERIC: Final = frozenset({"mean", "n", "unscored"})  # the columns that are aligned to the right
 
-SIGNS: Final = {"min": "≥", "max": "≤", "max_drop": "↓", "max_total_drop": "total ↓", "max_lost": "lost ≤"}
+SIGNS: Final = {
+    "min": "≥",
+    "max": "≤",
+    "max_drop": "↓",
+    "max_total_drop": "total ↓",
+    "max_lost": "lost ≤",
+    "max_ratio": "ratio ≤",
+}
 """The signs of bounds, in the threshold's cell."""
 
 PLAN_HEAD: Final = ("requests", "cached", "live", "tokens in", "tokens out", "USD")
@@ -158,13 +165,18 @@ def _cells(entry: ScoreEntry) -> tuple[str, ...]:
     no_interval = "stopped early" if mean is None and "early_stop" in entry else "-"
     return (
         sliced_name(entry),
-        "-" if mean is None else f"{mean:.3f}",
-        no_interval if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
+        "-" if mean is None else _number(mean),
+        no_interval if interval is None else " to ".join(map(_number, interval)),
         "-" if mean is None else str(entry["n"]),
         "-" if mean is None else str(entry["unscored"]),
         _threshold(entry["threshold"] or {}),
         entry["verdict"] or "-",
     )
+
+
+def _number(value: float) -> str:
+    """In three decimals, or in two digits where these would be 0, as of a time or a cost."""
+    return f"{value:.3f}" if abs(value) >= 0.0005 or not value else f"{value:.2g}"  # noqa: PLR2004 - rounds to 0.001
 
 
 def wide_cells(entry: ScoreEntry) -> tuple[str, ...]:

@@ -9,16 +9,18 @@ from dataclasses import replace
 from math import inf
 from typing import Any, Final
 
-from pytest_rageval.errors import CallableError, InputError, RagevalError
+from pytest_rageval.errors import CallableError, Cause, InputError, RagevalError
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import CONTEXT, Document, Example, Ranking, Retrieval, Step
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.retrievers.adapters.callables import Search, context_of, required
 from pytest_rageval.retrievers.documents import document_from, is_list
-from pytest_rageval.user_code import Unusable, UserCallable, as_number
+from pytest_rageval.user_code import Unusable, UserCallable, as_number, is_cached
 
 __all__ = ["Retriever", "adapt_retriever"]
+
+NAME: Final = "rageval_retriever"
 
 FORMS: Final = {
     "history": 'It is a list of messages: [{"role": "user", "content": "…"}].',
@@ -31,9 +33,18 @@ FORMS: Final = {
 class Retriever:
     """A search, as `UserCallable` calls it: with the query, k, and the context that it takes."""
 
-    def __init__(self, search: Search, loop: PrivateLoop) -> None:
+    def __init__(self, search: Search, loop: PrivateLoop, *, name: str = NAME, replays: bool = False) -> None:
         self._search = search
-        self._user = UserCallable("rageval_retriever", search.ask, loop, cause="retriever", read=_retrieval)
+        self._name = name
+        self._replays = replays
+        # A question at which another retriever fails is not lost by the one under test.
+        cause: Cause = "retriever" if name == NAME else "run"
+        self._user = UserCallable(name, search.ask, loop, cause=cause, read=_retrieval)
+
+    @property
+    def replays(self) -> bool:
+        """Whether it gives recorded rankings, so that the time of a call is not that of a retrieval."""
+        return self._replays
 
     @property
     def takes(self) -> frozenset[str]:
@@ -58,7 +69,9 @@ class Retriever:
         """
         example, own_k = _example(asked), self._search.own_k
         of_call = None if own_k is not None and own_k >= k else k
-        found = await self._user.call(example.question, of_call, **self._given(example))
+        found, seconds = await self._user.timed(example.question, of_call, **self._given(example))
+        if found.seconds is not None or self._replays:
+            seconds = found.seconds
         ranking = Ranking.of(example.question, found.documents, k)
         steps = found.steps
         return replace(
@@ -67,6 +80,7 @@ class Retriever:
             steps=None if steps is None else tuple(Ranking.of(step.query, step.documents) for step in steps),
             tokens=found.tokens,
             cost=found.cost,
+            seconds=seconds,
         )
 
     def _given(self, example: Example) -> dict[str, Any]:
@@ -74,7 +88,7 @@ class Retriever:
         taken = self._search.context
         if example.filters and taken.keys().isdisjoint({"filters", "example"}):
             raise InputError(
-                "The eval set has filters, and rageval_retriever does not take them: the passages would be those of "
+                f"The eval set has filters, and {self._name} does not take them: the passages would be those of "
                 "another search.\nName them in the signature, as in `def search(query, k, filters)`, or take them out "
                 "of the eval set."
             )
@@ -98,16 +112,18 @@ def _example(asked: Example | str) -> Example:
 
 
 def adapt_retriever(
-    retriever: object, loop: PrivateLoop, adapters: Sequence[Adapter] = ADAPTERS
+    retriever: object, loop: PrivateLoop, adapters: Sequence[Adapter] = ADAPTERS, *, name: str = NAME
 ) -> Retriever:
-    """Return the object of the fixture `rageval_retriever` as a `Retriever`, by the first adapter that recognises it.
+    """Return the object of a fixture, by default `rageval_retriever`, as a `Retriever`.
+
+    It is adapted by the first adapter that recognises it.
 
     CallableError if none does, the adapter cannot use it, or a plugin's raised or returned what cannot be called.
     """
     adapt = next((adapt for recognises, adapt in adapters if _call(recognises, retriever)), None)
     if adapt is None:
         raise CallableError(
-            f"rageval_retriever is {type(retriever).__name__}, which cannot be called.\n"
+            f"{name} is {type(retriever).__name__}, which cannot be called.\n"
             "Return a function (query, k) -> documents from the fixture, sync or async, or an object with "
             "invoke (LangChain), retrieve (LlamaIndex), run (Haystack) or similarity_search."
         )
@@ -120,7 +136,8 @@ def adapt_retriever(
     if not isinstance(search, Search):
         context = context_of(search)
         search = Search(search, required({name: each for name, each in context.items() if each.name == name}))
-    return Retriever(search, loop)
+    replays = is_cached(retriever) or getattr(retriever, "replays", False) is True
+    return Retriever(search, loop, name=name, replays=replays)
 
 
 def _call(part: Callable[[Any], Any], retriever: object) -> Any:
@@ -147,13 +164,13 @@ def _retrieval(found: object) -> Retrieval:
         if not is_list(found.steps):
             raise _not_steps(f"{type(found.steps).__name__} as steps")
         steps = [_step(step, number) for number, step in enumerate(found.steps, 1)]
-    for name in ("tokens", "cost"):
+    for name in ("tokens", "cost", "seconds"):
         value = getattr(found, name)
         number = 0.0 if value is None else as_number(value)
         if number is None or not 0 <= number < inf:
             what = f"returned {name}={value!r:.40}"
             raise Unusable(what, f"{what} for {{question}}.\nGive a number, or None where it is not known.")
-    return Retrieval(_documents(found.documents, ""), steps, found.tokens, found.cost)
+    return replace(found, documents=_documents(found.documents, ""), steps=steps)
 
 
 def _step(step: object, number: int) -> Step:

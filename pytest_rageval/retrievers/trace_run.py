@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from pytest_rageval.conversation import Message
 from pytest_rageval.errors import InputError, Unscored
@@ -26,6 +27,9 @@ class TraceRun:
     Raises:
         InputError: a file cannot be read, or none of the files has a retrieval.
     """
+
+    replays: Final = True
+    """The time of a call says nothing about the system that was recorded."""
 
     def __init__(self, path: Path | str, *more: Path | str) -> None:
         paths = [Path(each) for each in (path, *more)]

@@ -42,6 +42,9 @@ class TrecRun:
     ['d2', 'd1']
     """
 
+    replays: Final = True
+    """The time of a call says nothing about the system that was recorded."""
+
     def __init__(
         self, path: Path | str, examples: Iterable[Example], *, texts: Mapping[str, str] | None = None
     ) -> None:

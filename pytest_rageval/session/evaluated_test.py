@@ -44,6 +44,7 @@ planned_agreement: Final = Late("session.plan_stubs", "planned_agreement")
 planned_ranking: Final = Late("session.plan_stubs", "planned_ranking")
 planned_score: Final = Late("session.plan_stubs", "planned_score")
 score_until_clear: Final = Late("session.early_stop", "score_until_clear")
+retrieval_entry: Final = Late("reports.retrieval", "retrieval_entry")
 watched_threshold: Final = Late("session.early_stop", "Watched")
 
 
@@ -175,8 +176,11 @@ class EvaluatedTest:
         except Planned as planned:
             return PlannedText(planned)
 
-    def results(self) -> dict[str, Any]:
-        """The test's entry for the report, without its outcome; in an update, with its baseline."""
+    def results(self, *, describe: bool = False) -> dict[str, Any]:
+        """The test's entry for the report, without its outcome; in an update, with its baseline.
+
+        With `describe` it says what the retrievals took.
+        """
         results: dict[str, Any] = {"evalset": self._evalset_entry()}
         if own := self._components.own:
             results["own"] = own
@@ -185,6 +189,8 @@ class EvaluatedTest:
         if warnings := list(self._warnings(served)):
             results["warnings"] = warnings
         results["scores"] = list(self._entries.values())
+        if describe and (found := retrieval_entry(self._scores)):
+            results["retrieval"] = found
         results |= self._calibration.results() if self._calibration else {}
         if self._agreements:
             results["agreement"] = self._agreements
@@ -233,8 +239,8 @@ class EvaluatedTest:
     def _cases(self, thresholds: Sequence[Threshold]) -> tuple[list[Case | RagevalError], int, int]:
         """The thresholds with their scores, the number of tests that share the level, and of shares in this test."""
         watched = self._watched(thresholds)
-        requests = [each for each in dict.fromkeys(map(_request, thresholds)) if each not in watched]
-        scores = self._session.score(self._components, self.evalset, requests)
+        requests = list(dict.fromkeys(map(_request, thresholds)))
+        scores = self._scored([each for each in thresholds if _request(each) not in watched], requests)
         compares = any(each.compares for each in thresholds)
         tests = self._session.tests_sharing_alpha(self._sharing) if compares else 1
         tested = [each for each in thresholds if each.max_drop is not None and not each.strict]
@@ -247,10 +253,26 @@ class EvaluatedTest:
             )
         cases = []
         for each in thresholds:
-            found = early.get(_request(each)) or scores[_request(each)]
+            found = early.get(_request(each)) or scores[_key(each)]
             score, stopped = found if isinstance(found, tuple) else (found, None)
             cases.append(self._case(score, each, stopped))
         return cases, tests, apart
+
+    def _scored(
+        self, thresholds: Sequence[Threshold], beside: Sequence[ScoreRequest]
+    ) -> "dict[tuple[ScoreRequest, bool], Score | RagevalError]":
+        """The scores of these thresholds; those with `max_ratio` are timed beside the reference."""
+        found: dict[tuple[ScoreRequest, bool], Score | RagevalError] = {}
+        for compared in (True, False):
+            requests = [each for each, paired in dict.fromkeys(map(_key, thresholds)) if paired == compared]
+            if not requests:
+                continue
+            parts = self._components
+            if compared:
+                parts = replace(parts, reference=self._test.reference())
+            scores = self._session.score(parts, self.evalset, requests, beside=beside)
+            found |= {(request, compared): score for request, score in scores.items()}
+        return found
 
     def _watched(self, thresholds: Sequence[Threshold]) -> "dict[ScoreRequest, Watched]":
         """The thresholds whose questions need only be asked until the verdict is clear."""
@@ -282,7 +304,7 @@ class EvaluatedTest:
             self.has_stubs = True
             scale, repeats = self._definition(threshold).scale or UNIT, self._session.settings.repeat - 1
             return _slice(planned_score(self.evalset.examples, spec, repeats, scale), threshold)
-        score = self._session.score(self._components, self.evalset, [request])[request]
+        score = self._scored([threshold], [request])[_key(threshold)]
         if not threshold.bounds:
             asked = _slice(score, threshold)
             self._scores.append(asked)
@@ -311,7 +333,7 @@ class EvaluatedTest:
             threshold, inconclusive=threshold.inconclusive or self._session.settings.inconclusive
         )
         definition = self._definition(threshold)
-        threshold.check_scale(definition.scale, is_cost=definition.is_cost)
+        threshold.check_scale(definition.scale, is_cost=definition.is_cost, is_time=definition.is_time)
         return threshold
 
     def _plan(self, thresholds: Sequence[Threshold]) -> list[RagevalError]:
@@ -471,6 +493,10 @@ class EvaluatedTest:
 
 def _request(threshold: Threshold) -> ScoreRequest:
     return ScoreRequest(threshold.spec, threshold.comparator, threshold.label, threshold.order or "rank")
+
+
+def _key(threshold: Threshold) -> tuple[ScoreRequest, bool]:
+    return _request(threshold), threshold.max_ratio is not None
 
 
 def _slice(score: Score | RagevalError, threshold: Threshold) -> Score:

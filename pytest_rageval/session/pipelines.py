@@ -56,6 +56,7 @@ class MarkedTest:
         collected: returns the node ids of all tests of the run.
         record_property: records a number for JUnit reports.
         argument: the argument with which pytest runs it from the folder of this run; default: the node id.
+        reference: returns the retriever that others are timed beside.
     """
 
     nodeid: str
@@ -65,6 +66,7 @@ class MarkedTest:
     collected: Callable[[], Collection[str]]
     record_property: Callable[[str, float], None]
     argument: str = ""
+    reference: Callable[[], object] = lambda: None
 
     @property
     def bases(self) -> tuple[Path, Path]:
@@ -129,11 +131,12 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """The retriever, generator and judge of the user's fixtures."""
+    """The retriever, generator and judge of the user's fixtures; and a retriever to time beside theirs, or None."""
 
     retriever: object
     generator: object
     judge: object
+    reference: object = None
 
     @property
     def own(self) -> list[str]:
@@ -153,11 +156,14 @@ class Components:
 class Pipelines:
     """One pipeline, and its repeats, for all tests with the same components."""
 
-    def __init__(self, settings: Settings, registry: Registry, loop: PrivateLoop) -> None:
+    def __init__(
+        self, settings: Settings, registry: Registry, loop: PrivateLoop, cached: Callable[[], int]
+    ) -> None:
         self._settings = settings
         self._registry = registry
         self._loop = loop
-        self._pipelines: dict[tuple[int, int, int], tuple[Components, list[Pipeline]]] = {}
+        self._cached = cached
+        self._pipelines: dict[tuple[int, ...], tuple[Components, list[Pipeline]]] = {}
         self._own: list[UserCallable] = []
         self._planned = Counter[str]()
 
@@ -167,7 +173,8 @@ class Pipelines:
 
     def repeated(self, components: Components) -> list[Pipeline]:
         """The pipeline, then those that ask generator and judge again."""
-        key = (id(components.retriever), id(components.generator), id(components.judge))
+        parts = (components.retriever, components.generator, components.judge, components.reference)
+        key = tuple(map(id, parts))
         if key not in self._pipelines:
             first = self._pipeline(components)
             repeats = [first.again(n) for n in range(1, self._settings.repeat)]
@@ -196,7 +203,7 @@ class Pipelines:
         return self._planned + Counter({remark.format(each.name): each.calls for each in own})
 
     def _pipeline(self, components: Components) -> Pipeline:
-        settings, registry = self._settings, self._registry
+        settings, registry, reference = self._settings, self._registry, components.reference
         return Pipeline(
             adapt_retriever(components.retriever, self._loop, registry.adapters),
             self._generator(components.generator),
@@ -214,6 +221,12 @@ class Pipelines:
                 or registry.comparators
                 or registry.measures.keys() - MEASURES.keys()
             ),
+            reference=None
+            if reference is None
+            else adapt_retriever(
+                reference, self._loop, registry.adapters, name="rageval_reference_retriever"
+            ),
+            cached=self._cached,
         )
 
     def _generator(self, generator: object) -> "Generator":

@@ -81,7 +81,7 @@ class Session:
         self.models = Models(settings, lambda: self.gateway, workers=self._context.workers)
         self._own_models: list[tuple[object, Models]] = []
         self.sources = Sources(self.registry.formats)
-        self.pipelines = Pipelines(settings, self.registry, self.loop)
+        self.pipelines = Pipelines(settings, self.registry, self.loop, lambda: self._cached_replies)
         if settings.cassette or settings.prices:
             # A file that cannot be used is an error, whether models are asked or not.
             _ = self.gateway
@@ -233,16 +233,34 @@ class Session:
         return score.fingerprint(self.pipelines.of(components), terms, package=version("pytest-rageval"))
 
     def score(
-        self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
+        self,
+        components: Components,
+        evalset: EvalSet,
+        requests: Sequence[ScoreRequest],
+        *,
+        beside: Sequence[ScoreRequest] = (),
     ) -> dict[ScoreRequest, Score | RagevalError]:
-        """Score an eval set by several scores at once: each is a score, or the error that prevented it."""
-        pipelines, k = self.pipelines.repeated(components), _largest_cutoff(requests)
+        """Score an eval set by several scores at once: each is a score, or the error that prevented it.
+
+        Scores without a cut-off take the largest of these and of those `beside` them. Retrievals are timed first, while
+        nothing else runs.
+        """
+        pipelines, k = self.pipelines.repeated(components), _largest_cutoff([*requests, *beside])
 
         async def scored(request: ScoreRequest) -> Score:
             outcomes, *repeats = await self._outcomes_of(pipelines, evalset, request, k)
             return self.score_of(request, outcomes, repeats)
 
-        return self._each(requests, scored)
+        timed = [request for request in requests if self._is_time(request)]
+        others = [request for request in requests if request not in timed]
+        found = {**self._each(timed, scored), **self._each(others, scored)}
+        return {request: found[request] for request in requests}
+
+    def _is_time(self, request: ScoreRequest) -> bool:
+        # A name that is none is an error of its own score.
+        with suppress(InputError):
+            return self.definition(request).is_time
+        return False
 
     def score_of(
         self, request: ScoreRequest, outcomes: Sequence[Outcome], repeats: Sequence[Sequence[Outcome]] = ()
@@ -259,6 +277,7 @@ class Session:
             seed=self.settings.seed,
             repeats=repeats,
             scale=self.definition(request).scale or UNIT,
+            statistic=self.definition(request).statistic,
         )
 
     def score_anew(
@@ -369,6 +388,10 @@ class Session:
             prices=settings.prices,
         )
         return Gateway(access)
+
+    @property
+    def _cached_replies(self) -> int:
+        return 0 if self._gateway is None else self._gateway.usage.cached
 
     def _waits(self) -> "Sequence[Wait]":
         return () if self._gateway is None else self._gateway.waits()

@@ -32,6 +32,12 @@ def rageval_retriever(request):
     return search
 """
 
+REFERENCE = """
+@pytest.fixture(scope="session")
+def rageval_reference_retriever():
+    return lambda query, k: list(CORPUS)[:k]
+"""
+
 TESTS = """
 import pytest
 
@@ -40,6 +46,7 @@ pytestmark = pytest.mark.rageval_evalset("evals.jsonl")
 @pytest.mark.rageval_threshold("recall@1", min=0.2, max_drop=0.02, max_total_drop=0.05)
 @pytest.mark.rageval_threshold("recall@1", max_drop=0.3, strict=True)
 @pytest.mark.rageval_threshold("recall@1", max=0.4)
+@pytest.mark.rageval_threshold("latency.p50", max_ratio=1e6, by="topic")
 @pytest.mark.rageval_threshold("recall@1", min=0.9, by="topic")
 @pytest.mark.rageval_threshold("answer.correct@1", min=0.1, where={"topic": ["odd", "even"]}, comparator="judge or em")
 @pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)
@@ -163,7 +170,7 @@ def test_a_report_with_everything_in_it(pytester, monkeypatch, llm):
     ]
     for name, lines in (("evals", records), ("labels", labels), ("pairs", pairs)):
         (pytester.path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    pytester.makeconftest(CONFTEST)
+    pytester.makeconftest(CONFTEST + REFERENCE)
     pytester.makepyfile(test_it=TESTS)
     run = (
         *WITHOUT,

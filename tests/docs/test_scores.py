@@ -27,7 +27,8 @@ def passages(names):
 def search(query, k):
     found = passages(CASE["retrieved"][:k])
     steps = [Step(each["query"], passages(each["retrieved"])) for each in CASE.get("steps", [])]
-    return Retrieval(found, steps or None, cost=CASE.get("cost")) if "cost" in CASE or steps else found
+    costs = {name: CASE[name] for name in ("cost", "seconds") if name in CASE}
+    return Retrieval(found, steps or None, **costs) if costs or steps else found
 
 def generate(question, passages):
     return CASE["says"][" ".join(passage.id for passage in passages)]

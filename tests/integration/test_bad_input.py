@@ -88,7 +88,7 @@ def test_a_threshold_without_an_eval_set_shows_the_mark(project):
 @pytest.mark.parametrize(
     ("marker", "said"),
     [
-        ('"recall@2"', "*bounds nothing: give min, max, max_drop, max_total_drop or max_lost, *"),
+        ('"recall@2"', "*bounds nothing: give min, max, max_drop, max_total_drop, max_lost or max_ratio, *"),
         (
             '"recall@2", minimum=1',
             "*no keyword 'minimum'. It knows: min, max, max_drop, max_total_drop, max_lost, *",

@@ -10,7 +10,7 @@ import pytest
 from pytest_rageval.errors import InputError, TooManyUnscoredError
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
-from pytest_rageval.stats.intervals import wilson
+from pytest_rageval.stats.intervals import Quantile, wilson
 
 
 def _outcome(number: int, value: float | None, reason: str | None = None, **tags: Any) -> Outcome:
@@ -275,3 +275,17 @@ def test_a_scale_stays_with_the_score() -> None:
     for each in (score, score.where(topic="a"), pickle.loads(pickle.dumps(score))):  # noqa: S301 - our own
         assert each.scale == (1.0, 5.0)
         assert each.ci95 == (1.0, pytest.approx(1 + 4 * wilson(0, 20)[1]))
+
+
+def test_a_score_may_be_a_quantile_and_stays_one_in_slices_and_copies() -> None:
+    """Also where the examples of a failed retriever are counted."""
+    outcomes = [Outcome(Example(f"q{n}", "?", tags={"odd": n % 2}), float(n)) for n in range(1, 11)]
+    outcomes.append(Outcome(Example("lost", "?"), None, "it failed", cause="retriever"))
+    score = Score("latency.p50", outcomes, statistic=Quantile(0.5), scale=(0.0, float("inf")))
+    assert score == 5
+    assert score.ci95 == (2, 9)
+    assert score.where(odd=1) == 5
+    assert score.where(odd=0) == 6
+    assert copy.deepcopy(score) == 5
+    assert copy.copy(score).where(odd=0) == 6
+    assert score.counting(score.reach[1], "retriever") == 6

@@ -182,3 +182,22 @@ def test_a_file_that_is_no_report_is_named_with_the_reason(
         assert str(bad) in err
         assert said in err
         assert "pytest --rageval-report b.json" in err
+
+
+def test_times_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two reports may be of two machines, and a percentile is no mean."""
+    paths = [
+        report(
+            tmp_path / f"{name}.json",
+            entry("recall@3", BEFORE),
+            entry("latency.p95", {"q1": seconds}, statistic="p95"),
+        )
+        for name, seconds in (("a", 0.1), ("b", 3.0))
+    ]
+    assert main(["diff", *paths]) == 0
+    out = capsys.readouterr().out
+    note = (
+        "latency.p95 of test_r.py::test_found is left out: times are not comparable between machines and runs"
+    )
+    assert f"note: {note}\n" in out
+    assert out.count("latency") == 1

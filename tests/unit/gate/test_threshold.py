@@ -60,7 +60,7 @@ def test_bounds_are_read(kwargs: dict[str, Any], expected: Threshold) -> None:
         ((), {"min": 0.5}, "wants the name of one score, found ()"),
         (("a@1", "b@1"), {"min": 0.5}, "wants the name of one score, found ('a@1', 'b@1')"),
         ((0.5,), {}, "wants the name of one score, found (0.5,)"),
-        (("recall@5",), {}, "bounds nothing: give min, max, max_drop, max_total_drop or max_lost"),
+        (("recall@5",), {}, "bounds nothing: give min, max, max_drop, max_total_drop, max_lost or max_ratio"),
         (("recall@5",), {"where": {"topic": "a"}}, "bounds nothing"),
         (("recall@5",), {"minimum": 0.5}, "has no keyword 'minimum'. It knows: "),
         (("recall@5",), {"min": 0.5, "b": 1, "a": 1}, "has no keyword 'a', 'b'"),
@@ -157,7 +157,8 @@ def test_a_baseline_knows_a_score_by_the_way_it_is_computed(words: dict[str, Any
 def test_the_markers_help_shows_every_word_with_its_default() -> None:
     """Made of the class, so that it cannot say what is not so."""
     assert Threshold.signature().startswith(
-        "spec, *, min=None, max=None, max_drop=None, max_total_drop=None, max_lost=None, where=None, by=None,"
+        "spec, *, min=None, max=None, max_drop=None, max_total_drop=None, max_lost=None, max_ratio=None, "
+        "where=None, by=None,"
     )
     assert "alpha=0.05, burden='drop', strict=False," in Threshold.signature()
 
@@ -282,3 +283,20 @@ def test_keywords_of_comparisons_are_refused_where_they_make_no_sense(
     with pytest.raises(InputError) as caught:
         Threshold.parse(("recall@5",), words)
     assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize("ratio", [0, -1.0, float("inf"), float("nan"), True, "1.2"])
+def test_a_ratio_is_a_number_above_0(ratio: Any) -> None:
+    """A negative one would fail always, and an infinite one never."""
+    with pytest.raises(InputError, match=r"max_ratio=.* is not a number above 0, such as max_ratio=1\.2"):
+        Threshold.parse(("latency.p50",), {"max_ratio": ratio})
+
+
+def test_a_ratio_alone_is_a_bound_and_needs_no_baseline() -> None:
+    """It compares with a reference of the same run."""
+    threshold = Threshold.parse(("latency.p50",), {"max_ratio": 1.2})
+    assert threshold.bounds
+    assert not threshold.compares
+    threshold.check_scale((0.0, float("inf")), is_cost=True, is_time=True)
+    with pytest.raises(InputError, match="this score is no time"):
+        threshold.check_scale((0.0, float("inf")), is_cost=True)

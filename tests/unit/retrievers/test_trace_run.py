@@ -7,6 +7,8 @@ import pytest
 
 from pytest_rageval.cli import main
 from pytest_rageval.errors import InputError, Unscored
+from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.trace_run import TraceRun
 from tests.trace_files import QUESTION, lines, phoenix
 
@@ -99,3 +101,10 @@ def test_the_eval_set_that_was_made_of_traces_is_a_run_too(tmp_path: Path) -> No
     assert [(each.id, each.score) for each in search(QUESTION, 3).documents] == [("d1", 0.9), ("d2", 0.4)]
     with pytest.raises(Unscored, match="its trace is without a retrieval"):
         search("Why?", 3)
+
+
+def test_looking_a_retrieval_up_takes_no_time_that_counts(tmp_path: Path, loop: PrivateLoop) -> None:
+    """It is not the time of the retrieval."""
+    retriever = adapt_retriever(TraceRun(_spans(tmp_path, phoenix())), loop)
+    assert retriever.replays
+    assert loop.run(retriever.retrieve(QUESTION, 3)).seconds is None

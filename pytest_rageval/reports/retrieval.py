@@ -1,0 +1,69 @@
+"""What the retrievals of a test took, in time, tokens, calls and money: a by-product of its scores."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from pytest_rageval.llm.budget import count_tokens
+from pytest_rageval.model import Ranking
+from pytest_rageval.prompts.templates import numbered
+from pytest_rageval.reports.document import RetrievalEntry
+from pytest_rageval.scores import Score
+from pytest_rageval.stats.intervals import Quantile
+
+__all__ = ["retrieval_entry", "retrieval_lines"]
+
+
+def retrieval_entry(scores: Sequence[Score]) -> RetrievalEntry | None:
+    """The costs of the rankings behind these scores, of the largest cut-off; None where there are no rankings.
+
+    Times are of the questions at which no other retrieval ran meanwhile; None without any.
+    """
+    found: dict[int, dict[str, Ranking]] = {}
+    for score in scores:
+        for outcome in score.outcomes:
+            ranking = outcome.evidence.ranking
+            if ranking is not None:
+                found.setdefault(ranking.k, {})[outcome.example.id] = ranking
+    if not found:
+        return None
+    k = max(found)
+    rankings = list(found[k].values())
+    seconds = _known(rankings, lambda ranking: ranking.seconds)
+    costs = _known(rankings, lambda ranking: ranking.cost)
+    texts = [[document.text for document in ranking] for ranking in rankings if not ranking.textless]
+    tokens = [count_tokens(numbered(each)) if each else 0 for each in texts]
+    return {
+        "k": k,
+        "questions": len(rankings),
+        "timed": len(seconds),
+        "latency_p50": Quantile(0.5).of(seconds) if seconds else None,
+        "latency_p95": Quantile(0.95).of(seconds) if seconds else None,
+        "context_tokens": fmean(tokens) if tokens else None,
+        "calls": fmean(ranking.calls for ranking in rankings),
+        "cost": fmean(costs) if costs else None,
+    }
+
+
+def _known(rankings: Iterable[Ranking], value: Callable[[Ranking], float | None]) -> list[float]:
+    return [found for ranking in rankings if (found := value(ranking)) is not None]
+
+
+def retrieval_lines(tests: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """A line for each test: "test_a.py::test: a retrieval takes 0.012 s (p50), 0.034 s (p95), 1 call, …"."""
+    for test in tests:
+        if entry := test.get("retrieval"):
+            yield f"{test['nodeid']}: a retrieval takes {_text(entry)}"
+
+
+def _text(entry: Mapping[str, Any]) -> str:
+    calls = entry["calls"]
+    parts = [f"{calls:.3g} call{'' if calls == 1 else 's'}"]
+    if entry["timed"]:
+        of = "" if entry["timed"] == entry["questions"] else f" over {entry['timed']} of {entry['questions']}"
+        parts.insert(0, f"{entry['latency_p50']:.2g} s (p50), {entry['latency_p95']:.2g} s (p95){of}")
+    if entry["context_tokens"] is not None:
+        parts.append(f"{entry['context_tokens']:.0f} tokens of context at {entry['k']}")
+    if entry["cost"] is not None:
+        parts.append(f"{entry['cost']:.2g} USD")
+    return ", ".join(parts)

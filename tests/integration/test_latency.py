@@ -1,0 +1,333 @@
+"""How long a retrieval takes: bounds on it, alone and beside a reference, by a clock that the retrievers move on."""
+
+import inspect
+import json
+
+import pytest
+
+from pytest_rageval import user_code
+
+
+class Clock:
+    """A clock that stands still but where `spend` moves it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        """The time."""
+        return self.now
+
+    def spend(self, seconds: float) -> None:
+        """Move it on."""
+        self.now += seconds
+
+
+SEARCH = """
+def timed(name, factor):
+    def found(query, k):
+        # By the number of the question, up to 1 s.
+        user_code.perf_counter.spend(factor * int(query.split("item-")[1].rstrip("?")) / 24)
+        return search(query, k)
+    return found
+"""
+RETRIEVERS = {
+    "sync": f"{SEARCH}\ndef retriever(factor):\n    return timed('sync', factor)\n",
+    "async": f"""{SEARCH}
+import asyncio
+def retriever(factor):
+    found = timed("async", factor)
+    async def search_async(query, k):
+        await asyncio.sleep(0)
+        return found(query, k)
+    return search_async
+""",
+    "langchain": f"""{SEARCH}
+from typing import Any
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+class Retriever(BaseRetriever):
+    found: Any
+    k: int = 5
+    def _get_relevant_documents(self, query, *, run_manager):
+        return [Document(each["text"], id=each["id"]) for each in self.found(query, self.k)]
+def retriever(factor):
+    return Retriever(found=timed("langchain", factor))
+""",
+    "haystack": f"""{SEARCH}
+from haystack import Document, component
+@component
+class Retriever:
+    def __init__(self, found):
+        self.found = found
+    @component.output_types(documents=list[Document])
+    def run(self, query: str, top_k: int = 5):
+        return {{"documents": [Document(id=each["id"], content=each["text"]) for each in self.found(query, top_k)]}}
+def retriever(factor):
+    return Retriever(timed("haystack", factor))
+""",
+    "llama_index": f"""{SEARCH}
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, TextNode
+class Retriever(BaseRetriever):
+    def __init__(self, found):
+        super().__init__()
+        self.found = found
+    def _retrieve(self, query_bundle):
+        found = self.found(query_bundle.query_str, 5)
+        return [NodeWithScore(node=TextNode(id_=each["id"], text=each["text"])) for each in found]
+def retriever(factor):
+    return Retriever(timed("llama_index", factor))
+""",
+}
+FIXTURES = """
+@pytest.fixture(scope="session")
+def rageval_retriever():
+    return retriever({})
+"""
+REFERENCE = """
+@pytest.fixture(scope="session")
+def rageval_reference_retriever():
+    return retriever(1)
+"""
+
+
+@pytest.fixture
+def timed(project, monkeypatch):
+    """A project of 24 questions, whose retriever takes a number of times 1/24 s, 2/24 s … 1 s."""
+    monkeypatch.setattr(user_code, "perf_counter", Clock())
+    corpus = (project.path / "conftest.py").read_text(encoding="utf-8").partition("@pytest.fixture")[0]
+    project.evalset(24)
+
+    def make(factor, kind="sync", reference=REFERENCE):
+        head = f"from pytest_rageval import user_code\n{corpus}\n{RETRIEVERS[kind]}"
+        project.pytester.makeconftest(f"{head}\n{FIXTURES.format(factor)}\n{reference}")
+        return project
+
+    return make
+
+
+def report(project):
+    """The JSON report of a run."""
+    return json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+
+
+BOUNDS = """
+@pytest.mark.rageval_threshold("recall@3", min=0.5)
+@pytest.mark.rageval_threshold("latency.p50", max=1.5)
+@pytest.mark.rageval_threshold("latency.p95", max=2.5)
+def test_bounds(): pass
+"""
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_percentiles_of_the_time_are_held_to_their_bounds(timed, kind):
+    """The 12th and the 23rd of 24 times; the report has their statistic and the median's interval."""
+    project = timed(3, kind)
+    project.test(BOUNDS)
+    result = project.run("--rageval-report=out.json")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "latency.p95: 2.875 is above the maximum 2.5",
+            "*latency.p50 * 1.500  0.875 to 2.250 *24 * 0  ≤ 1.5 *pass*",
+            "*latency.p95 * 2.875  - * 24 * 0  ≤ 2.5 *fail*",
+        ]
+    )
+    scores = {score["spec"]: score for score in report(project)["tests"][0]["scores"]}
+    assert scores["latency.p95"]["mean"] == pytest.approx(2.875)
+    assert scores["latency.p95"]["statistic"] == "p95"
+    assert "statistic" not in scores["recall@3"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["langchain", "llama_index", "haystack"])
+def test_the_retrievers_of_frameworks_are_timed(timed, kind):
+    """Around their own method; in a process of its own, as their libraries do not all go together."""
+    project = timed(3, kind)
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(f"{source}\n{inspect.getsource(Clock)}\nuser_code.perf_counter = Clock()\n")
+    project.test(BOUNDS)
+    result = project.run_process()
+    result.stdout.fnmatch_lines(["*latency.p50 * 1.500 *pass*", "*latency.p95 * 2.875 *fail*"])
+
+
+def test_a_slice_has_the_percentile_of_its_own_times(timed):
+    """Of the 12 odd numbers; with `by` the worst slice."""
+    project = timed(24)
+    project.test(
+        "@pytest.mark.rageval_threshold('latency.p50', max=13, by='topic')\n"
+        "def test_it(rageval):\n"
+        "    score = rageval.score('latency.p50', where={'topic': 'odd'})\n"
+        "    assert score == pytest.approx(11)\n"
+        "    assert rageval.score('latency.p95').where(topic='odd') == pytest.approx(23)\n"
+    )
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*the worst of 2 by topic; then odd 11.000 pass"])
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_three_times_the_reference_fails_and_the_same_passes(timed, kind):
+    """By the ratio of the percentiles, with its interval."""
+    bounds = (
+        "@pytest.mark.rageval_threshold('latency.p50', max_ratio=1.2, max=9)\n"
+        "@pytest.mark.rageval_threshold('latency.p95', max_ratio=1.2)\n"
+        "def test_beside(): pass\n"
+    )
+    project = timed(3, kind)
+    project.test(bounds)
+    result = project.run("--rageval-report=out.json")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "latency.p50: 1.5 s is 3.000 times the reference's 0.5 s [[]3.000, 3.000], allowed",
+            "  1.2: significantly more, as the whole 95% interval is above",
+            "*latency.p50 * ≤ 9 ratio ≤ 1.2 *fail*",
+            "*latency.p95: 3.000 times the reference's 0.958 s [[]3.000, 3.000]",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*beside it reference*")
+    score = report(project)["tests"][0]["scores"][0]
+    assert score["examples"][23]["beside"] == {"reference": pytest.approx(1)}
+    assert score["reference"] == {
+        "value": pytest.approx(0.5),
+        "ratio": pytest.approx(3),
+        "interval": [pytest.approx(3)] * 2,
+        "n": 24,
+    }
+    assert score["threshold"]["max_ratio"] == 1.2
+    timed(1, kind)
+    project.run().assert_outcomes(passed=1)
+
+
+def test_score_takes_a_ratio_too(timed):
+    """In a test's own statements, beside a score without one."""
+    project = timed(3)
+    project.test(
+        "def test_it(rageval):\n"
+        "    assert rageval.score('latency.p50', max_ratio=4) == pytest.approx(1.5)\n"
+        "    assert rageval.score('latency.p50') == pytest.approx(1.5)\n"
+        "    rageval.score('latency.p50', max_ratio=2)\n"
+    )
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*latency.p50 3.000 times the reference > 2*"])
+
+
+def test_too_few_questions_show_no_ratio(timed):
+    """It passes with a warning, unless inconclusive is set to fail."""
+    project = timed(3)
+    project.evalset(5)
+    project.test("@pytest.mark.rageval_threshold('latency.p50', max_ratio=1.2)\ndef test_few(): pass\n")
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["warning: *not significantly more, as 5 examples cannot show it, 6 are the least"]
+    )
+    project.run("--rageval-inconclusive=fail").assert_outcomes(failed=1)
+
+
+def test_a_missing_reference_says_what_to_write(timed):
+    """The fixture that max_ratio needs, which no other test asks for."""
+    project = timed(1, reference="")
+    project.test(
+        "@pytest.mark.rageval_threshold('latency.p50', max_ratio=1.2)\ndef test_beside(): pass\n"
+        "@pytest.mark.rageval_threshold('latency.p50', max=12)\ndef test_alone(): pass\n"
+    )
+    result = project.run()
+    result.assert_outcomes(errors=1, passed=1)
+    result.stdout.fnmatch_lines(
+        ["*There is no fixture rageval_reference_retriever*", "*def rageval_reference_retriever():"]
+    )
+
+
+@pytest.mark.parametrize("bound", ["max_drop=0.1", "max_total_drop=0.1", "max_lost=1"])
+def test_times_are_not_compared_with_a_baseline(timed, bound):
+    """It may be another machine's."""
+    project = timed(1)
+    project.test(f"@pytest.mark.rageval_threshold('latency.p50', {bound})\ndef test_it(): pass\n")
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            f"*latency.p50: {bound.partition('=')[0]} compares with the baseline, and times are not comparable *",
+            "*Give max, such as max=0.5 seconds; or max_ratio=1.2, *",
+        ]
+    )
+
+
+def test_a_ratio_is_of_times(timed):
+    """Other scores are compared with the baseline."""
+    project = timed(1)
+    project.test("@pytest.mark.rageval_threshold('recall@3', max_ratio=1.2)\ndef test_it(): pass\n")
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*recall@3: max_ratio compares the times of two retrievers, and this score is no time."]
+    )
+
+
+def test_times_are_not_in_the_baseline(timed):
+    """Beside a score that is."""
+    project = timed(1)
+    project.test(
+        "@pytest.mark.rageval_threshold('recall@3', max_drop=0.1)\n"
+        "@pytest.mark.rageval_threshold('latency.p50', max=9)\ndef test_it(): pass\n"
+    )
+    project.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    text = (project.path / "rageval_baseline.json").read_text(encoding="utf-8")
+    assert "recall@3" in text
+    assert "latency" not in text
+    assert "seconds" not in text
+
+
+def test_what_retrievals_take_is_reported_without_a_threshold(timed):
+    """In the JSON report, and below the table with -v. The first question has no time: it warms the retriever up."""
+    project = timed(24)
+    project.test("@pytest.mark.rageval_threshold('recall@3', min=0.5)\ndef test_it(): pass\n")
+    result = project.run("--rageval-report=out.json", "-v")
+    times = "a retrieval takes 13 s (p50), 23 s (p95) over 23 of 24"
+    result.stdout.fnmatch_lines([f"test_it.py::test_it: {times}, 1 call, * tokens of context at 3"])
+    found = report(project)["tests"][0]["retrieval"]
+    assert found | {"context_tokens": 0} == {
+        "k": 3,
+        "questions": 24,
+        "timed": 23,
+        "latency_p50": pytest.approx(13),
+        "latency_p95": pytest.approx(23),
+        "context_tokens": 0,
+        "calls": 1.0,
+        "cost": None,
+    }
+    assert found["context_tokens"] > 20
+    project.run().stdout.no_fnmatch_line("*a retrieval takes*")
+
+
+def test_concurrent_retrievals_are_reported_without_a_time(timed):
+    """They slow each other, and timing them would ask again."""
+    project = timed(1, "async")
+    project.test("@pytest.mark.rageval_threshold('recall@3', min=0.5)\ndef test_it(): pass\n")
+    result = project.run("-v")
+    result.stdout.fnmatch_lines(["test_it.py::test_it: a retrieval takes 1 call, * tokens of context at 3"])
+
+
+def test_a_recorded_run_has_no_time(timed):
+    """What looks the rankings up takes no time, and that is no latency."""
+    project = timed(1)
+    (project.path / "a.run").write_text(
+        "".join(f"q{n} Q0 doc-{n} 1 1.0 mine\n" for n in range(1, 25)), encoding="utf-8"
+    )
+    project.pytester.makeconftest(
+        """
+        import pytest
+        from pytest_rageval import TrecRun, load
+        @pytest.fixture(scope="session")
+        def rageval_retriever():
+            return TrecRun("a.run", load("evals.jsonl"))
+        """
+    )
+    project.test("@pytest.mark.rageval_threshold('latency.p50', max=1)\ndef test_it(): pass\n")
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*24 × the rankings are recorded, and how long the retrieval took is not *"])

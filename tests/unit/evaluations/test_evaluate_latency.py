@@ -1,0 +1,208 @@
+"""Scores of how long a retrieval takes, by a clock that the retriever itself moves on."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from pytest_rageval import user_code
+from pytest_rageval.evaluations.context import Pipeline
+from pytest_rageval.model import Example, Retrieval
+from pytest_rageval.retrievers import adapt_retriever
+
+EXAMPLES = [Example(f"q{n}", f"q{n}") for n in range(1, 5)]
+
+
+class Clock:
+    """A clock that stands still but where `spend` moves it."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        """The time."""
+        return self.now
+
+    def spend(self, seconds: float) -> None:
+        """Move it on."""
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of the calls of the user's code."""
+    made = Clock()
+    monkeypatch.setattr(user_code, "perf_counter", made)
+    return made
+
+
+def use(world, retriever: object, **words: object) -> Pipeline:
+    """Let the world have this retriever."""
+    world.run = Pipeline(adapt_retriever(retriever, world.loop), world, world, **words)
+    return world.run
+
+
+def seconds(world, *examples: Example) -> list[float | None]:
+    """The times of the examples."""
+    return [outcome.value for outcome in world.evaluate("latency.p50", *(examples or EXAMPLES))]
+
+
+class Slow:
+    """A retriever that takes n seconds for the question "qn", and ten more in its first call."""
+
+    def __init__(self, clock: Clock, factor: float = 1.0) -> None:
+        self.clock, self.factor = clock, factor
+        self.asked: list[str] = []
+
+    def __call__(self, query: str, k: int) -> list[str]:
+        """Search."""
+        first = not self.asked
+        self.asked.append(query)
+        self.clock.spend(self.factor * int(query[1:]) + 10 * first)
+        return ["a passage"][:k]
+
+
+def test_the_time_is_that_of_the_call_and_the_first_call_warms_up(world, clock: Clock) -> None:
+    """It is made once more; all others are made once, also where rankings are read later."""
+    retriever = Slow(clock)
+    use(world, retriever)
+    assert seconds(world) == [1.0, 2.0, 3.0, 4.0]
+    assert retriever.asked == ["q1", "q1", "q2", "q3", "q4"]
+    world.evaluate("recall@5", *EXAMPLES)
+    world.evaluate("latency.p95", *EXAMPLES)
+    assert len(retriever.asked) == 5
+
+
+def test_rankings_that_were_read_before_keep_their_time(world, clock: Clock) -> None:
+    """It is not that of a look-up: a known ranking has the time of its own retrieval."""
+    retriever = Slow(clock)
+    use(world, retriever)
+    world.evaluate("retrieval.calls", *EXAMPLES)
+    assert seconds(world) == [1.0, 2.0, 3.0, 4.0]
+    assert retriever.asked == ["q1", "q2", "q3", "q4", "q1"]
+
+
+def test_the_passages_of_a_generator_are_read_within_the_time(world, clock: Clock) -> None:
+    """A lazy result does its work when it is read."""
+
+    def lazy(query: str, k: int):
+        def found():
+            clock.spend(int(query[1:]))
+            yield "a passage"
+
+        return found() if k else None
+
+    use(world, lazy)
+    assert seconds(world) == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_calls_at_once_are_timed_again_one_by_one(world, clock: Clock) -> None:
+    """An async retriever is called for all questions at once by other scores: these calls slow each other."""
+    running = most = 0
+
+    async def search(query: str, k: int) -> list[str]:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.001)
+        clock.spend(int(query[1:]))
+        running -= 1
+        return ["a passage"][:k]
+
+    use(world, search)
+    world.evaluate("retrieval.calls", *EXAMPLES)
+    assert most > 1
+    most = 0
+    assert seconds(world) == [1.0, 2.0, 3.0, 4.0]
+    assert most == 1
+
+
+def test_an_async_retriever_is_timed_one_by_one(world, clock: Clock) -> None:
+    """Where the times are asked for first, no call is made twice but the first."""
+    calls = 0
+
+    async def search(query: str, k: int) -> list[str]:
+        nonlocal calls
+        calls += 1
+        await asyncio.sleep(0)
+        clock.spend(int(query[1:]))
+        return ["a passage"][:k]
+
+    use(world, search)
+    assert seconds(world) == [1.0, 2.0, 3.0, 4.0]
+    assert calls == 5
+
+
+def test_a_replay_has_the_recorded_time_or_none(world) -> None:
+    """Looking up a recorded ranking takes no time, which is not that of the retrieval."""
+
+    class Replay:
+        replays = True
+        recorded: float | None = None
+
+        def __call__(self, query: str, k: int) -> Retrieval:
+            return Retrieval(["a passage"][:k], seconds=self.recorded and self.recorded * int(query[1:]))
+
+    replay = Replay()
+    use(world, replay)
+    found = world.evaluate("latency.p50", *EXAMPLES)
+    assert {outcome.unscored for outcome in found} == {
+        "the rankings are recorded, and how long the retrieval took is not"
+    }
+    replay.recorded = 0.5
+    use(world, replay)
+    assert seconds(world) == [0.5, 1.0, 1.5, 2.0]
+
+
+def test_a_time_with_cached_replies_of_models_is_none(world, clock: Clock) -> None:
+    """The retriever asks a model, which answers from the cache."""
+    cached = 0
+
+    def search(query: str, k: int) -> list[str]:
+        nonlocal cached
+        cached += query == "q2"
+        clock.spend(1.0)
+        return ["a passage"][:k]
+
+    use(world, search, cached=lambda: cached)
+    for _ in range(2):
+        found = world.evaluate("latency.p50", *EXAMPLES)
+        assert [outcome.value for outcome in found] == [1.0, None, 1.0, 1.0]
+        assert "from the cache" in str(found[1].unscored)
+        use(world, search, cached=lambda: cached)
+        world.evaluate("retrieval.calls", *EXAMPLES)
+
+
+def test_a_failing_retriever_leaves_its_question_without_a_time(world, clock: Clock) -> None:
+    """Its cause is the retriever, so that bounds count it."""
+
+    def search(query: str, k: int) -> Sequence[str]:
+        clock.spend(1.0)
+        return ["a"][:k] if query != "q3" else 1 / 0
+
+    use(world, search)
+    found = world.evaluate("latency.p50", *EXAMPLES)
+    assert [outcome.value for outcome in found] == [1.0, 1.0, None, 1.0]
+    assert found[2].cause == "retriever"
+
+
+def test_a_reference_is_timed_beside_it(world, clock: Clock) -> None:
+    """A B B A for each question, after one call of each."""
+    order: list[str] = []
+
+    def named(name: str, factor: float) -> Callable[[str, int], list[str]]:
+        def search(query: str, k: int) -> list[str]:
+            order.append(f"{name}{query[1:]}")
+            # The machine gets slower: in ABBA this adds the same to both.
+            clock.spend(factor * int(query[1:]) + len(order))
+            return ["a passage"][:k]
+
+        return search
+
+    reference = adapt_retriever(named("b", 1.0), world.loop, name="rageval_reference_retriever")
+    use(world, named("a", 3.0), reference=reference)
+    found = world.evaluate("latency.p95", *EXAMPLES[:2])
+    assert order == ["b1", "a1", "a1", "b1", "b1", "a1", "a2", "b2", "b2", "a2"]
+    drift = [4.5, 8.5]
+    assert [outcome.value for outcome in found] == [3.0 + drift[0], 6.0 + drift[1]]
+    assert [outcome.evidence.beside["reference"] for outcome in found] == [1.0 + drift[0], 2.0 + drift[1]]
