@@ -387,6 +387,13 @@ def test_losses_at_the_beginning_of_the_eval_set_are_no_evidence() -> None:
 class Retriever:
     """Finds nothing."""
 
-    async def retrieve(self, query: str, k: int) -> Ranking:
+    takes: frozenset[str] = frozenset()
+    replays = False
+
+    def key(self, asked: Example) -> tuple[str, str]:
+        """What it is asked."""
+        return asked.question, ""
+
+    async def retrieve(self, asked: Example, k: int) -> Ranking:
         """An empty ranking."""
-        return Ranking.of(query, (), k)
+        return Ranking.of(asked.question, (), k)
