@@ -9,6 +9,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -53,7 +54,7 @@ def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def _inner_runs() -> Iterator[None]:
+def _inner_runs(request: pytest.FixtureRequest) -> Iterator[None]:
     """Prepare this process for runs of pytest in it.
 
     A run forgets what it imported. The next one would import it anew, a second each, and numpy and its like
@@ -65,6 +66,9 @@ def _inner_runs() -> Iterator[None]:
             import_module(module.name)
     for name in ("anyio._backends._asyncio", "httpcore2", "openai", "scipy.optimize", "scipy.stats"):
         import_module(name)
+    # Of the extra dense, which only slow tests need: it takes seconds.
+    if find_spec("torch") and any(item.get_closest_marker("slow") for item in request.session.items):
+        import_module("torch")
 
     packages = list(importlib.metadata.distributions())
     distributions, kind = importlib.metadata.distributions, importlib.metadata.Distribution
