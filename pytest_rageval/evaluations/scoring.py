@@ -197,7 +197,7 @@ def error_of_all(failed: Mapping[str, RagevalError], more: str = "") -> RagevalE
         lines.append(f"It ended {len(names)} {'example' if len(names) == 1 else 'examples'}: {named}.")
     rest = sum(len(names) for names in list(ended.values())[ERRORS:])
     if rest:
-        lines.append(f"{rest} more examples ended for other reasons.")
+        lines.append(f"{counted(rest, 'more example')} ended with other messages.")
     kind = type(next(iter(failed.values())))
     # A QueryError is that of one question.
     kind = CallableError if issubclass(kind, QueryError) else kind

@@ -8,7 +8,7 @@ from typing import Any, Final
 from xml.etree.ElementTree import Element, SubElement, tostring  # nosec B405 # writes, and parses nothing
 
 from pytest_rageval.reports.document import ExampleEntry, ScoreEntry
-from pytest_rageval.reports.questions import NOTHING, expected_text, lost_by_text, questions_text
+from pytest_rageval.reports.questions import NOTHING, expected_text, lost_by_text, questions_text, score_text
 from pytest_rageval.reports.results import models_text, sliced_name, usage_lines
 from pytest_rageval.reports.systems import matrix_lines, ratings_lines
 from pytest_rageval.reports.terminal import (
@@ -115,10 +115,10 @@ def _score(entry: ScoreEntry) -> Iterator[Node]:
 
 def _question(question: Mapping[str, Any]) -> Element:
     before = question.get("before", {})
-    moved = f"{before['score']:.2f} → " if before else ""
+    moved = f"{score_text(before['score'])} → " if before else ""
     return element(
         "article",
-        element("h3", element("code", question["id"]), f" {moved}{question['score']:.2f}"),
+        element("h3", element("code", question["id"]), f" {moved}{score_text(question['score'])}"),
         element("p", question["question"], class_="question"),
         element(
             "dl",

@@ -26,6 +26,7 @@ __all__ = [
     "questions_text",
     "ranking_lines",
     "score_line",
+    "score_text",
     "worse_entry",
 ]
 
@@ -290,10 +291,17 @@ def question_lines(
     return lines
 
 
+def score_text(value: float) -> str:
+    """The score of a question: in two decimals, or in two digits below 0.1, as of a time or a cost."""
+    return f"{value:.2f}" if abs(value) >= 0.1 or not value else f"{value:.2g}"  # noqa: PLR2004 - two decimals suffice
+
+
 def _question_lines(question: QuestionEntry) -> Iterator[str]:
     before = question.get("before", {})
-    moved = f"{before['score']:.2f} → " if before else ""
-    yield from wrapped(f"  {question['id']}  {moved}{question['score']:.2f}  {question['question']}", 6)
+    moved = f"{score_text(before['score'])} → " if before else ""
+    yield from wrapped(
+        f"  {question['id']}  {moved}{score_text(question['score'])}  {question['question']}", 6
+    )
     yield from _context_lines(question)
     if "gold" in question:
         yield from field_lines("gold", question["gold"])

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pytest_rageval.embeddings.encoder import RetrievalEncoder, TextEncoder, Vectors, shared_encoder
 from pytest_rageval.errors import InputError
 from pytest_rageval.model import Document
+from pytest_rageval.plural import counted
 from pytest_rageval.retrievers.documents import corpus_from, listed
 
 __all__ = ["DenseRetriever", "PooledRetriever"]
@@ -141,7 +142,7 @@ class PooledRetriever:
         """
         if query not in self._pools:
             raise InputError(
-                f"There is no pool of passages for the query {query!r}, among {len(self._pools)} pools.\n"
+                f"There is no pool of passages for the query {query!r}, among {counted(len(self._pools), 'pool')}.\n"
                 "Give each question of the eval set its pool, under exactly its text."
             )
         if query not in self._made:

@@ -64,7 +64,7 @@ def test_errors_for_different_reasons_are_told_apart() -> None:
         "error 0\nIt ended 2 examples: e0, e9.\n"
         "error 1\nIt ended 1 example: e1.\n"
         "error 2\nIt ended 1 example: e2.\n"
-        "2 more examples ended for other reasons."
+        "2 more examples ended with other messages."
     )
 
 

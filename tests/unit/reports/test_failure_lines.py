@@ -12,6 +12,7 @@ from pytest_rageval.reports.questions import (
     question_lines,
     ranking_lines,
     score_line,
+    score_text,
 )
 from pytest_rageval.scores import Evidence, Outcome, Score
 from pytest_rageval.stats.bootstrap import bca_mean
@@ -47,6 +48,30 @@ def test_the_whole_text_of_a_failure(score: Score) -> None:
         "1 unscored:",
         "  1 × no gold passages",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.0, "1.00"),
+        (0.5, "0.50"),
+        (0.1, "0.10"),
+        (0.0, "0.00"),
+        (0.0486, "0.049"),
+        (0.00461, "0.0046"),
+        (-0.25, "-0.25"),
+    ],
+)
+def test_a_small_score_keeps_two_digits(value: float, text: str) -> None:
+    """The seconds and the cost of one retrieval are small, and two decimals of them are often 0.00."""
+    assert score_text(value) == text
+
+
+def test_the_times_of_a_fast_retriever_differ_in_the_list() -> None:
+    """And are not all 0.00."""
+    outcomes = [Outcome(Example(f"q{n}", "Why?"), n / 1000) for n in (4, 6)]
+    listed = [line for line in _failure(Score("latency.p95", outcomes), max=0.001) if line.startswith("  q")]
+    assert listed == ["  q6  0.006  Why?", "  q4  0.004  Why?"]
 
 
 def test_what_is_not_defined_is_told_beside_what_is_unscored() -> None:

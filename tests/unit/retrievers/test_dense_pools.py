@@ -54,6 +54,12 @@ def test_a_query_without_a_pool_is_an_error() -> None:
         search("Cats?", 1)
 
 
+def test_a_single_pool_is_counted_as_one() -> None:
+    """In the message of a query without a pool."""
+    with pytest.raises(InputError, match=r"among 1 pool\."):
+        PooledRetriever({"cats?": ["a cat sat"]}, BM25Retriever)("Cats?", 1)
+
+
 def test_a_pool_that_is_no_list_is_an_error() -> None:
     """The letters of its one passage would be searched instead."""
     with pytest.raises(InputError, match="Passages are given as a list, found str: 'a cat sat'"):

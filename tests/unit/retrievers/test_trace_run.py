@@ -36,7 +36,7 @@ def test_what_was_not_recorded_raises(tmp_path: Path) -> None:
         Unscored, match=r"not recorded for 'Why\?': no trace has this question, in spans\.jsonl"
     ):
         search("Why?", 3)
-    with pytest.raises(Unscored, match=r"not recorded for 'When\?': its trace is without a retrieval"):
+    with pytest.raises(Unscored, match=r"not recorded for 'When\?': its trace came without a retrieval"):
         search("When?", 3)
     with pytest.raises(Unscored, match="no trace has this question"):
         search(QUESTION, 3, history=[{"role": "user", "content": "Hello"}])
@@ -99,7 +99,7 @@ def test_the_eval_set_that_was_made_of_traces_is_a_run_too(tmp_path: Path) -> No
         file.write('{"id": "own", "question": "Why?", "gold": [{"id": "d1"}]}\n')
     search = TraceRun(evalset)
     assert [(each.id, each.score) for each in search(QUESTION, 3).documents] == [("d1", 0.9), ("d2", 0.4)]
-    with pytest.raises(Unscored, match="its trace is without a retrieval"):
+    with pytest.raises(Unscored, match="its trace came without a retrieval"):
         search("Why?", 3)
 
 
