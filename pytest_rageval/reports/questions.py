@@ -300,7 +300,8 @@ def _question_lines(question: QuestionEntry) -> Iterator[str]:
     before = question.get("before", {})
     moved = f"{score_text(before['score'])} → " if before else ""
     yield from wrapped(
-        f"  {question['id']}  {moved}{score_text(question['score'])}  {question['question']}", 6
+        f"  {question['id']}  {moved}{score_text(cast('float', question['score']))}  {question['question']}",
+        6,
     )
     yield from _context_lines(question)
     if "gold" in question:

@@ -24,7 +24,10 @@ def retrieval_entry(scores: Sequence[Score]) -> RetrievalEntry | None:
         for outcome in score.outcomes:
             ranking = outcome.evidence.ranking
             if ranking is not None:
-                found.setdefault(ranking.k, {})[outcome.example.id] = ranking
+                known = found.setdefault(ranking.k, {})
+                # A score of latency asks again where the first call has no time; the other scores do not.
+                if ranking.seconds is not None or outcome.example.id not in known:
+                    known[outcome.example.id] = ranking
     if not found:
         return None
     k = max(found)

@@ -1,0 +1,29 @@
+"""What the retrievals behind the scores of a test took."""
+
+import pytest
+
+from pytest_rageval.model import Document, Example, Ranking
+from pytest_rageval.reports.retrieval import retrieval_entry
+from pytest_rageval.scores import Evidence, Outcome, Score
+
+
+def _score(spec: str, *seconds: float | None) -> Score:
+    def ranking(time: float | None) -> Ranking:
+        return Ranking("Why?", (Document("text", "d1"),), missing=2, seconds=time)
+
+    return Score(
+        spec,
+        [
+            Outcome(Example(f"q{n}", "Why?"), 1.0, evidence=Evidence(ranking(time)))
+            for n, time in enumerate(seconds)
+        ],
+    )
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_time_that_one_score_knows_counts(order: int) -> None:
+    """A score of latency asks the first question again, and the other scores keep its first ranking."""
+    scores = [_score("latency.p95@3", 0.3, 0.1), _score("recall@3", None, 0.1)]
+    entry = retrieval_entry(scores[::order])
+    assert entry is not None
+    assert (entry["questions"], entry["timed"], entry["latency_p95"]) == (2, 2, 0.3)
