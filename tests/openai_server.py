@@ -42,6 +42,8 @@ class OpenAIServer:
         config = uvicorn.Config(
             Starlette(routes=routes), log_config=None, log_level="critical", lifespan="off", ws="none"
         )
+        # Imported in this thread: a run of pytest in it walks what is imported meanwhile.
+        config.load()
         self._server = uvicorn.Server(config)
         # With the protocol named, replies are sent without delay.
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)

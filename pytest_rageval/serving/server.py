@@ -63,6 +63,8 @@ class GatewayServer:
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=1,
         )
+        # Imported in this thread: the run imports and forgets modules while the other one starts.
+        config.load()
         self._server: Any = uvicorn.Server(config)
         self._thread = threading.Thread(
             target=self._server.run, args=([self._socket],), name="rageval-gateway", daemon=True
