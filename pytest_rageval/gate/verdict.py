@@ -446,6 +446,6 @@ def p_value_text(drop: DropTest) -> str:
 
 
 def _digits(score: float, bound: float) -> str:
-    """The score in three digits, or in as many as distinguish it from the bound."""
+    """The score in three digits, or in as many as show on which side of the bound it is."""
     shown = (f"{score:.{digits}f}" for digits in range(3, 12))
-    return next((text for text in shown if float(text) != bound), f"{score:.12f}")
+    return next((text for text in shown if (score - bound) * (float(text) - bound) > 0), f"{score:.12f}")

@@ -45,6 +45,14 @@ def test_bounds_hold_in_full_precision(off: float) -> None:
     assert verdict_on(_score(0.7 + off), Threshold("recall@5", 0.7, 0.7)).status == "fail"
 
 
+def test_the_reason_shows_the_side_of_the_bound() -> None:
+    """A cost or a time may be less than three digits show: "0.000 is above 0.0001" would puzzle."""
+    verdict = verdict_on(
+        Score("retrieval.cost", _score(0.0002).outcomes), Threshold("retrieval.cost", max=0.0001)
+    )
+    assert verdict.reason == "0.0002 is above the maximum 0.0001"
+
+
 def _lacking(cause: Cause, n: int = 5) -> Score:
     """89 of 95 examples score 1, and so many more have none."""
     return score_of(numbered(89, 6) | {f"q{95 + each}": None for each in range(n)}, cause=cause)
