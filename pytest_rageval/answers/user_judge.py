@@ -103,7 +103,7 @@ class UserJudge:
     exception of the method. A method that is missing is a CallableError when it is needed.
 
     Args:
-        methods: those that there are, by name; "compare" is among them.
+        methods: the methods of the judge, by name; "compare" is among them.
     """
 
     def __init__(self, methods: Mapping[str, UserCallable]) -> None:

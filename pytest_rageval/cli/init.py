@@ -224,7 +224,7 @@ def _steps(options: argparse.Namespace) -> list[str]:
     run = "Run `pytest`: it passes. Without a baseline, max_drop only warns."
     baseline = (
         "Run `pytest --rageval-update-baseline`, and commit rageval_baseline.json: CI needs it. "
-        "Git ignores .rageval_cache by itself."
+        "The folder .rageval_cache has its own .gitignore."
     )
     questions = (
         f"Write your own questions into {QUESTIONS.as_posix()}, each with the passages that answer it (gold)."

@@ -1,4 +1,4 @@
-"""The Responses API, for models that have no chat completions: a request of ours in its form, and its answer."""
+"""The Responses API, for models that have no chat completions: its requests, and how answers are read."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -50,7 +50,7 @@ def test_gate(rageval):
 
 
 def test_a_failure_shows_the_context_of_a_question(project):
-    """Two rows with one question are told apart by it."""
+    """It distinguishes two rows with one question."""
     history = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello!"}]
     _write(project, *({**record, "history": history, "gold": [{"id": "no"}]} for record in TENANTS))
     project.pytester.makeconftest(FILTERED)

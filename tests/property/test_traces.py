@@ -1,4 +1,4 @@
-"""Any JSON as an export of traces: it is read, or an error of ours."""
+"""Any JSON as an export of traces: it is read, or refused with an InputError."""
 
 import json
 import re

@@ -346,7 +346,7 @@ def test_a_question_after_another_conversation_is_another_question(tmp_path: Pat
 
 
 def test_a_trace_without_a_question_is_left_out_and_counted(tmp_path: Path) -> None:
-    """Such as a job that ran by itself."""
+    """Such as a job of its own."""
     spans = phoenix()[:1]
     spans[0]["attributes"].pop("input.value")
     traces = read(tmp_path, spans)

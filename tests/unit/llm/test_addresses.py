@@ -65,7 +65,7 @@ class Listening(LLMServer):
 
 
 def _received(address: str, key: str | None) -> tuple[str, str, str]:
-    """The target, the authorization and the key header of a request to this address, at a server of ours."""
+    """The target, the authorization and the key header of a request, as a loopback server receives them."""
 
     async def main(url: str) -> None:
         client = Client(RemoteServer(url, key), timeout_s=30)

@@ -402,7 +402,7 @@ def test_the_name_of_a_client_is_the_same_in_every_run(monkeypatch: pytest.Monke
     ],
 )
 def test_what_cannot_be_called_so_is_an_error(function: Any, found: str) -> None:
-    """It shows the parameters that there are."""
+    """The error lists the parameters of the function."""
     with pytest.raises(CallableError) as caught:
         OwnServer(OwnFunction(function))
     assert found in str(caught.value)
