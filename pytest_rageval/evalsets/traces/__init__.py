@@ -1,6 +1,7 @@
 """Traces of an application in use: which questions were asked, what was retrieved and answered, and what people said.
 
-`read_traces` is the entry point. `exports` reads the files, `texts` finds questions and answers in what was recorded.
+`read_traces` is the entry point. `exports` recognizes the records of a file; `opentelemetry`, `langfuse` and
+`langsmith` read them into the `parts` of a trace; `texts` finds questions and answers in what was recorded.
 """
 
 from collections import Counter, defaultdict
@@ -9,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_rageval.evalsets.traces.exports import NOT_ASKED, Feedback, Item, Kind, Span, read_export
+from pytest_rageval.evalsets.traces.exports import read_export
+from pytest_rageval.evalsets.traces.parts import NOT_ASKED, Feedback, Item, Kind, Span
 from pytest_rageval.evalsets.traces.texts import Asked
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import Document, Step
