@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from math import inf
 from statistics import fmean
 from typing import Any, Final
 
@@ -27,14 +28,12 @@ from pytest_rageval.reports.terminal import (
 
 __all__ = ["html_report"]
 
-LARGEST: Final = 12_000_000
+LARGEST: Final = 10_000_000
 """Bytes of all questions: what does not fit is left out, and counted."""
 
 MOST_VALUES: Final = 40  # of a tag: one with more, such as an id of each question, is no slice and no filter
 
-CUT_TEXT: Final = 400  # characters of an answer of a question that is not shown in full
-
-BINS: Final = 21  # of a histogram; odd, so that the one in the middle is around 0
+BINS: Final = 11  # of a histogram; odd, so that the one in the middle is around 0
 
 MOST_COLUMNS: Final = 4  # scores that a row of a question has side by side
 
@@ -205,8 +204,9 @@ class HeatCell:
 
 
 def _lowest(line: tuple[str, int, list[HeatCell | None]]) -> tuple[float, str]:
+    """The order of slices: the lowest first, those without a score last."""
     means = [cell.mean for cell in line[2] if cell is not None]
-    return min(means, default=0.0), line[0]
+    return min(means, default=inf), line[0]
 
 
 def _mean(rows: Iterable[QuestionRow], name: str) -> float | None:
@@ -377,7 +377,7 @@ def _write(groups: Sequence[Group], filters: Filters) -> LeftOut:
 
     def written(at: int, *, full: bool) -> Markup:
         group, row = rows[at]
-        values = {"q": row, "tokens": group.tokens(row), "full": full, "longest": CUT_TEXT}
+        values = {"q": row, "tokens": group.tokens(row), "full": full}
         return Markup(template.render(values))  # noqa: S704 - of a template
 
     for at in order:

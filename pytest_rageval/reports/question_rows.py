@@ -1,7 +1,6 @@
 """The questions of a test for a reader: each once, with its scores beside each other, now and in the baseline."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -86,6 +85,7 @@ class QuestionRow:
     cells: list[ScoreCell] = field(default_factory=list)
     states: set[str] = field(default_factory=set)
     worst: int = 0
+    side: str = ""
 
     @property
     def id(self) -> str:
@@ -102,6 +102,11 @@ class QuestionRow:
     def state(self) -> str:
         """The worst of its states."""
         return next((state for state in STATES if state in self.states), "")
+
+    @property
+    def word(self) -> str:
+        """The word for its state: a question beyond a bound is below or above it."""
+        return self.side if self.state == "beyond" else self.state
 
     @property
     def order(self) -> tuple[int, int, float, int]:
@@ -206,6 +211,8 @@ def question_rows(test: Mapping[str, Any]) -> list[QuestionRow]:
             for state, ids in _moved(entry):
                 for one in ids:
                     states.setdefault(one, set()).add(state)
+                    if state == "beyond" and one in rows:
+                        rows[one].side = entry["questions"]["why"]
                     if state == "lost" and one in rows and not rows[one].worst:
                         worst += 1
                         rows[one].worst = worst
@@ -365,7 +372,3 @@ def _references(references: Any) -> str:
         return references
     return " + ".join(" | ".join(map(str, each)) if isinstance(each, list) else str(each) for each in references)
 
-
-def counted_states(rows: Iterable[QuestionRow]) -> Counter[str]:
-    """How many questions have a state; one with several counts for each."""
-    return Counter(state for row in rows for state in (row.states or {""}))

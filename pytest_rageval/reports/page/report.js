@@ -5,18 +5,39 @@
   const form = document.getElementById("filters");
   if (!form) return;
   const count = form.querySelector("output");
-  const groups = [...document.querySelectorAll(".group")].map((section) => ({
-    section,
-    heading: section.querySelector("h3"),
-    list: section.querySelector(".list"),
-    questions: [...section.querySelectorAll(".q")].map((element) => ({
-      element,
-      tokens: new Set(element.dataset.f.split(" ")),
-      text: null,
-    })),
-  }));
+  // Of a long list only the beginning is in the page; the rest waits here, so that filters and sorting stay fast.
+  const PORTION = 250;
+  const groups = [...document.querySelectorAll(".group")].map((section) => {
+    const list = section.querySelector(".list");
+    const more = document.createElement("button");
+    more.type = "button";
+    more.className = "more";
+    section.append(more);
+    const group = {
+      heading: section.querySelector("h3").id,
+      names: [...list.querySelectorAll(".names")],
+      questions: [...list.querySelectorAll(".q")].map((element) => ({
+        element,
+        tokens: new Set(element.dataset.f.split(" ")),
+        text: null,
+      })),
+      section,
+      list,
+      more,
+      limit: PORTION,
+    };
+    group.sorted = group.questions;
+    more.addEventListener("click", () => {
+      const last = list.lastElementChild;
+      group.limit += PORTION;
+      show();
+      last.nextElementSibling?.querySelector("summary").focus();
+    });
+    return group;
+  });
   const total = groups.reduce((sum, group) => sum + group.questions.length, 0);
-  let sorted = "";
+  const withCommas = (value) => value.toLocaleString("en");
+  let sortedBy = "";
 
   const textOf = (question) => (question.text ??= question.element.textContent.toLowerCase());
 
@@ -43,16 +64,12 @@
   };
 
   function sort(by) {
-    if (by === sorted) return;
-    sorted = by;
+    if (by === sortedBy) return;
+    sortedBy = by;
     for (const group of groups) {
-      // The list stays as it was written: the worst first.
-      const questions = [...group.questions];
-      if (by === "id") for (const each of questions) each.id ??= idOf(each.element);
-      if (by) questions.sort(orders[by]);
-      const moved = document.createDocumentFragment();
-      for (const each of questions) moved.append(each.element);
-      group.list.append(moved);
+      if (by === "id") for (const each of group.questions) each.id ??= idOf(each.element);
+      // As written, the worst are first.
+      group.sorted = by ? [...group.questions].sort(orders[by]) : group.questions;
     }
   }
 
@@ -62,52 +79,66 @@
     const counts = new Map();
     let shown = 0;
     for (const group of groups) {
-      const isWanted = !wanted.test || group.heading.id === wanted.test;
-      let here = 0;
-      for (const question of group.questions) {
+      const isWanted = !wanted.test || group.heading === wanted.test;
+      const fitting = [];
+      for (const question of isWanted ? group.sorted : []) {
         const fits =
-          isWanted &&
           wanted.tokens.every((token) => question.tokens.has(token)) &&
           wanted.words.every((word) => textOf(question).includes(word));
-        if (fits) for (const token of ["", ...question.tokens]) counts.set(token, (counts.get(token) ?? 0) + 1);
-        const visible = fits && (!wanted.state || question.tokens.has(wanted.state));
-        here += visible;
-        question.element.hidden = !visible;
+        if (!fits) continue;
+        for (const token of ["", ...question.tokens]) counts.set(token, (counts.get(token) ?? 0) + 1);
+        if (!wanted.state || question.tokens.has(wanted.state)) fitting.push(question.element);
       }
-      group.section.hidden = !here;
-      shown += here;
+      const rest = fitting.length - group.limit;
+      group.list.replaceChildren(...group.names, ...fitting.slice(0, group.limit));
+      group.section.hidden = !fitting.length;
+      group.more.hidden = rest <= 0;
+      group.more.textContent = `Show ${Math.min(rest, PORTION)} more of ${withCommas(rest)}`;
+      shown += fitting.length;
     }
     for (const each of form.querySelectorAll("[data-count]")) {
       const found = counts.get(each.dataset.count) ?? 0;
-      each.textContent = found.toLocaleString("en");
-      const radio = each.closest("label").querySelector("input");
-      each.closest("label").hidden = !found && !radio.checked;
+      const label = each.closest("label");
+      each.textContent = withCommas(found);
+      label.hidden = !found && !label.querySelector("input").checked;
     }
-    count.textContent = `${shown.toLocaleString("en")} of ${total.toLocaleString("en")} questions`;
+    count.textContent = `${withCommas(shown)} of ${withCommas(total)} questions`;
+  }
+
+  // What is chosen anew is shown from its beginning.
+  function choose() {
+    for (const group of groups) group.limit = PORTION;
+    show();
   }
 
   let waiting = 0;
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("change", show);
+  form.addEventListener("change", choose);
   form.addEventListener("input", (event) => {
     if (event.target.name !== "text") return;
     clearTimeout(waiting);
-    waiting = setTimeout(show, 120);
+    waiting = setTimeout(choose, 120);
   });
-  form.addEventListener("reset", () => setTimeout(show));
+  form.addEventListener("reset", () => setTimeout(choose));
 
-  // A link to a question opens it, also where a filter has hidden it.
+  // A link to a question opens it, also where a filter or the length of the list has hidden it.
+  const bodies = new Map(
+    groups.flatMap((group) =>
+      group.questions.map((question, at) => [question.element.lastElementChild.id, { group, at, ...question }]),
+    ),
+  );
   function open() {
-    const body = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    const question = body?.closest(".q");
-    if (!question) return;
-    if (question.hidden) {
+    const found = bodies.get(decodeURIComponent(location.hash.slice(1)));
+    if (!found) return;
+    const { element, group, at } = found;
+    if (!element.isConnected) {
       form.reset();
+      group.limit = Math.max(group.limit, at + 1);
       show();
     }
-    question.open = true;
-    question.querySelector("summary").focus({ preventScroll: true });
-    question.scrollIntoView({ block: "start" });
+    element.open = true;
+    element.querySelector("summary").focus({ preventScroll: true });
+    element.scrollIntoView({ block: "start" });
   }
   addEventListener("hashchange", open);
 
