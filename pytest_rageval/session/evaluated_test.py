@@ -235,11 +235,12 @@ class EvaluatedTest:
                 continue
             score, comparison, request = self._evidence[key]
             examples = explained_examples(entry["examples"], score, comparison, found)
-            templates = self._session.prompts(self._components, request)
-            fingerprint = self._session.fingerprint(self._components, request)
+            fingerprint, templates = self._dependencies(request)
             prompts |= templates
-            asked = {"prompts": list(templates)} if templates else {}
-            scores.append({**entry, "examples": examples, "fingerprint": fingerprint, **asked})
+            depends = {"fingerprint": fingerprint, "prompts": list(templates)}
+            scores.append(
+                {**entry, "examples": examples, **{name: value for name, value in depends.items() if value}}
+            )
         evaluated = {outcome.example.id for score in self._scores for outcome in score.outcomes}
         examples = (each for each in self.evalset if each.id in evaluated) if evaluated else ()
         share = self._session.settings.match_share
@@ -247,6 +248,17 @@ class EvaluatedTest:
         fingerprint = common_items(entry["fingerprint"] for entry in scores if "fingerprint" in entry)
         optional = {"questions": questions, "prompts": prompts, "fingerprint": fingerprint}
         return {"scores": scores, **{name: value for name, value in optional.items() if value}}
+
+    def _dependencies(self, request: ScoreRequest) -> tuple[dict[str, Any], dict[str, str]]:
+        """The fingerprint of a score and its prompts; empty where it names a model that is not there.
+
+        What a plugin's score asks is not known, so that it may be none of what it names.
+        """
+        try:
+            fingerprint = self._session.fingerprint(self._components, request)
+            return fingerprint, self._session.prompts(self._components, request)
+        except RagevalError:
+            return {}, {}
 
     def _evaluate_markers(self) -> list[str]:
         thresholds, mistakes = [], []

@@ -46,7 +46,7 @@ import pytest
 pytestmark = pytest.mark.rageval_evalset("evals.jsonl")
 
 @pytest.mark.rageval_threshold("recall@2", max_drop=0.01, strict=True)
-@pytest.mark.rageval_threshold("answer.containment@1", min=0.99)
+@pytest.mark.rageval_threshold("answer.containment@1", min=0.99, max_lost=3)
 @pytest.mark.rageval_threshold("erag.p@2", min=0.5, where={"topic": "a"}, label="containment")
 @pytest.mark.rageval_threshold("hit@4", min=0.5)
 def test_gate(): pass
@@ -121,11 +121,24 @@ def test_the_report_is_the_same_from_workers(odd, monkeypatch):
     assert (lost["score"], lost["before"], lost["before_retrieved"]) == (0.0, 1.0, ["doc-2", "doc-4"])
     assert "before" not in recall["examples"][2]
     assert contained["examples"][0]["answer"] == f"c1x. {ODD}"
+    assert contained["examples"][1]["before_answer"] == f"c2x. {' '.join(ODD.split())}"
     assert [each["id"] for each in labelled["examples"]] == [one["id"], two["id"]]
     assert len(labelled["examples"][0]["alone"]) == 2
     assert own["questions"][0].keys() == one.keys()
     assert own["questions"][0]["gold_ranks"] == {next(iter(one["gold_ranks"])): 1, "doc-6": None}
 
+
+PLUGIN = """
+from pytest_rageval.scores import Evidence, Outcome
+
+async def length(run, examples, terms):
+    rankings = [await run.ranking(example, terms.k) for example in examples]
+    pairs = zip(examples, rankings)
+    return [Outcome(example, len(ranking), evidence=Evidence(ranking)) for example, ranking in pairs]
+
+def pytest_rageval_register(registry):
+    registry.add_score("length", length, scale=None)
+"""
 
 KEEPS = """
     def pytest_rageval_register(registry):
@@ -159,6 +172,19 @@ def test_only_a_report_that_shows_all_questions_pays_for_them(project, reports, 
     result.stdout.fnmatch_lines([f"*keys: {has_them}"])
     if suffixes:
         assert (project.path / reports[0]).read_text(encoding="utf-8") == "ab"
+
+
+def test_a_score_that_needs_no_model_has_a_report_where_none_can_be_asked(project, monkeypatch):
+    """What a plugin's score depends on is not known: it may be a model that is not named."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(conftest + PLUGIN)
+    project.test("def test_own(rageval): assert rageval.score('length@2') == 2\n")
+    project.run("--rageval-report=out.json").assert_outcomes(passed=1)
+    [test] = check(project.path / "out.json")["tests"]
+    assert len(test["questions"]) == 4
+    assert "fingerprint" not in test
 
 
 def test_git_is_asked_only_for_a_report(project, monkeypatch):
