@@ -33,7 +33,7 @@ def _timed(step: str, work: Callable[[], T]) -> T:
     began = time.perf_counter()
     result = work()
     seconds, peak = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"{step:40} {seconds:6.2f} s, peak memory {peak / 1024:.0f} MB")
+    print(f"{step:40} {seconds:6.2f} s, peak memory {peak / 1024:.0f} MB")  # noqa: T201
     return result
 
 
@@ -69,7 +69,7 @@ def main(questions: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.json"
         _timed("written", lambda: write_whole(path, (part.encode() for part in json_report(document))))
-        print(f"{path.stat().st_size / 1e6:.1f} MB")
+        print(f"{path.stat().st_size / 1e6:.1f} MB")  # noqa: T201
     sent = _timed("packed by a worker", lambda: json.dumps(document))
     _timed("read by the controller", lambda: json.loads(sent))
 
