@@ -207,7 +207,7 @@ def _write(groups: Sequence[Group]) -> LeftOut:
 
     def written(at: int, *, full: bool) -> Markup:
         group, row = rows[at]
-        values = {"q": row, "tokens": group.tokens(row), "full": full}
+        values = {"q": row, "columns": group.columns, "tokens": group.tokens(row), "full": full}
         return Markup(template.render(values))  # noqa: S704 - of a template
 
     for at in order:

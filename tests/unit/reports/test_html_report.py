@@ -147,6 +147,20 @@ def test_each_question_is_there_once_with_its_scores_beside_each_other() -> None
     ]
 
 
+def test_a_question_without_a_score_has_an_empty_cell_for_it() -> None:
+    """The score of a slice is of some questions; those after it stay in their columns."""
+    document = whole_document()
+    first = document["tests"][0]["scores"][0]
+    document["tests"][0]["scores"][0] = {**first, "examples": first["examples"][1:]}
+    page = Page(html_report(document))
+    assert page.texts("summary")[-3:] == [
+        "lost q1 How many days 1? answer.correct@2 1.00 → 0.00 recall@2 1.00",
+        "unscored q2 How many days 2? answer.correct@2 unscored recall@2 1.00",
+        "q0 How many days 0? recall@2 1.00",
+    ]
+    assert page.texts("i")[-2:] == ["", "recall@2 1.00"]
+
+
 def test_a_question_shows_what_was_retrieved_and_answered_now_and_before() -> None:
     """Its passages with their texts, the gold ones marked, and the words that the answer took from one."""
     written = html_report(whole_document())
