@@ -180,7 +180,7 @@ def _lowest(line: tuple[str, int, list[HeatCell | None]]) -> tuple[float, str]:
 
 
 def _tags(rows: Iterable[QuestionRow]) -> list[str]:
-    """The tags that make slices: with several values, but not as many as questions."""
+    """The tags whose values make slices; one with many values, such as a number of each question, makes none."""
     values: dict[str, set[str]] = {}
     for row in rows:
         for name, value in row.tags:
