@@ -171,6 +171,9 @@ OPTIONS: Final = (
     Option("report", Path, "FILE",
            "write results to this file: .md for a pull request, .html for a browser, .json for programs; repeatable",
            many=True),
+    Option("history", Path, "FILE",
+           "append the scores of this run as one line to this file (.jsonl), which belongs in git; `rageval history` "
+           "shows it, and the .md report has a chart of it"),
     Option("seed", COUNT, "N", "seed of bootstrap intervals and of random orders"),
 )
 # fmt: on

@@ -74,6 +74,7 @@ class Settings:
     calibration: Path | None = None
     repeat: int = 1
     report: tuple[Path, ...] = ()
+    history: Path | None = None
     seed: int = 0
     api_key: Secret | None = None
     judge_api_key: Secret | None = None

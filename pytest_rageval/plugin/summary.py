@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pytest
 
 from pytest_rageval.config import Settings
+from pytest_rageval.errors import InputError
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import GatePlugin
 from pytest_rageval.plugin.terminal import argument_of, fail_run, plain_nodeid, print_lines
@@ -102,14 +104,14 @@ class SummaryPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Write the report files, over those of an earlier run."""
+        """Write the report files, over those of an earlier run; append the run to the history."""
         # xdist's workers have ended by now.
         if exitstatus == pytest.ExitCode.INTERRUPTED:
             self._count_interrupted()
-        if not self._settings.report or self._config.option.collectonly:
+        if not (self._settings.report or self._settings.history) or self._config.option.collectonly:
             return
         if self._settings.plan:
-            self._notes.append("no report: a plan has no results")
+            self._notes += ["no report: a plan has no results"] if self._settings.report else []
             return
         from pytest_rageval.files import write_whole  # noqa: PLC0415 - few runs write reports
         from pytest_rageval.reports import KINDS  # noqa: PLC0415
@@ -128,6 +130,8 @@ class SummaryPlugin:
             stopped=exitstatus == pytest.ExitCode.INTERRUPTED
             or bool(session.shouldfail or session.shouldstop),
         )
+        if self._settings.history is not None:
+            document |= self._with_history(self._settings.history, document, session)
         # A plugin may replace a built-in report.
         kinds = {**KINDS, **GatePlugin.of(self._config).reports}
         for path in self._settings.report:
@@ -158,6 +162,31 @@ class SummaryPlugin:
 
             print_lines(terminalreporter, warning_lines(self._sorted), yellow=True)
         print_lines(terminalreporter, self._problems, yellow=True)
+
+    def _with_history(
+        self, path: Path, document: Mapping[str, Any], session: pytest.Session
+    ) -> dict[str, Any]:
+        """Append the run to the history; return its last runs as a key of the document."""
+        from pytest_rageval.reports.history import append_run, history_entry, read_history  # noqa: PLC0415 - rare
+        from pytest_rageval.reports.trend import CHARTED  # noqa: PLC0415 - rare
+
+        entry = history_entry(document)
+        if not entry:
+            return {}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            append_run(path, entry)
+        except OSError as error:
+            self._problems.append(f"The history {path} cannot be written: {error.strerror or error}.")
+            fail_run(session)
+            return {}
+        self._notes.append(f"history: {path}")
+        try:
+            return {"history": [run.plain for run in read_history(path)[-CHARTED:]]}
+        except InputError as error:
+            # What this run added is there.
+            self._problems.append(f"{error}\nReports have no chart of it.")
+            return {}
 
     def _add_without_results(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         nothing: dict[str, Any] = {"evalset": None, "scores": []}

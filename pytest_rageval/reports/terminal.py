@@ -17,6 +17,7 @@ __all__ = [
     "BROKEN",
     "MARKS",
     "NUMERIC",
+    "VERDICTS",
     "WIDE_HEAD",
     "by_urgency",
     "gain_lines",
