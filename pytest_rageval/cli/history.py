@@ -6,8 +6,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 
-from pytest_rageval.cli.output import count, plain, say, table
+from pytest_rageval.cli.output import count, plain, say
+from pytest_rageval.files import write_whole
 from pytest_rageval.reports.history import Point, Run, narrowed, read_history, series
+from pytest_rageval.reports.layout import aligned
+from pytest_rageval.reports.terminal import number_text
 from pytest_rageval.reports.trend import BARS, sparkline
 
 __all__ = ["history_command"]
@@ -19,11 +22,17 @@ def history_command(options: argparse.Namespace) -> int:
     """Print a line for each score, or write the page."""
     runs = narrowed(read_history(options.file), test=options.test, score=options.score)
     runs = runs[-options.last :] if options.last else runs
+    if options.html is not None:
+        from pytest_rageval.reports.trend_page import trend_page  # noqa: PLC0415 - imports Jinja2
+
+        write_whole(options.html, [trend_page(runs).encode()])
     if options.json:
-        say(json.dumps([run.narrowed for run in runs], ensure_ascii=False, indent=2))
+        say(json.dumps([run.plain for run in runs], ensure_ascii=False, indent=2))
         return 0
     for line in _lines(runs):
         say(line)
+    if options.html is not None:
+        say(f"\nwrote {options.html}")
     return 0
 
 
@@ -37,14 +46,15 @@ def _lines(runs: Sequence[Run]) -> Iterator[str]:
     for nodeid, scores in groupby(series(runs).items(), key=lambda item: item[0].nodeid):
         yield ""
         yield plain(nodeid)
-        rows, notes = [], []
+        rows: list[tuple[str, ...]] = []
+        notes: list[str] = []
         for key, found in scores:
             points = {id(run): point for run, point in found}
             bars = sparkline([points.get(id(run)) for run in runs[-WIDEST:]], plain=ascii_only)
             rows.append((plain(key.score), *_cells([point for _, point in found]), bars))
             notes += _breaks(found)
         head = ("score", "lowest", "highest", "baseline", "before", "last", "runs", "verdict", "trend")
-        yield from (f"  {line}" for line in table(head, rows).splitlines())
+        yield from (f"  {line}" for line in aligned([head, *rows], right=range(1, len(head) - 2)))
         yield from (f"  {note}" for note in dict.fromkeys(notes))
     stopped = sum(run.stopped for run in runs)
     if stopped:
@@ -57,11 +67,11 @@ def _cells(points: Sequence[Point]) -> tuple[str, ...]:
     before = points[-2].mean if len(points) > 1 else None
     last = points[-1]
     numbers = (min(means, default=None), max(means, default=None), last.baseline, before, last.mean)
-    return (*map(_shown, numbers), str(len(points)), last.verdict or "-")
-
-
-def _shown(number: float | None) -> str:
-    return "-" if number is None else f"{number:.3f}"
+    return (
+        *("-" if each is None else number_text(each) for each in numbers),
+        str(len(points)),
+        last.verdict or "-",
+    )
 
 
 def _breaks(found: Sequence[tuple[Run, Point]]) -> Iterator[str]:

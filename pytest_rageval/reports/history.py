@@ -4,9 +4,10 @@ Lines of two branches may be merged in any order: `read_history` sorts them by t
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -309,15 +310,24 @@ def narrowed(runs: Sequence[Run], *, test: str | None = None, score: str | None 
     keys = {key: None for run in runs for key in run.points}
     tests = _matching(test, (key.nodeid for key in keys), "test")
     scores = _matching(score, (key.score for key in keys if key.nodeid in tests), "score")
-    found = []
-    for run in runs:
-        points = {
-            key: point for key, point in run.points.items() if key.nodeid in tests and key.score in scores
-        }
-        if points:
-            outcomes = {nodeid: outcome for nodeid, outcome in run.outcomes.items() if nodeid in tests}
-            found.append(replace(run, points=points, outcomes=outcomes))
-    return found
+    narrow = (
+        _narrow(run, {key for key in keys if key.nodeid in tests and key.score in scores}) for run in runs
+    )
+    return [run for run in narrow if run.points]
+
+
+def _narrow(run: Run, keys: Collection[ScoreKey]) -> Run:
+    points = {key: point for key, point in run.points.items() if key in keys}
+    of_test = {
+        nodeid: [key.score for key in found] for nodeid, found in groupby(points, key=lambda key: key.nodeid)
+    }
+    tests = {
+        nodeid: {**test, "scores": {name: test["scores"][name] for name in of_test[nodeid]}}
+        for nodeid, test in run.plain["tests"].items()
+        if nodeid in of_test
+    }
+    outcomes = {nodeid: run.outcomes[nodeid] for nodeid in of_test}
+    return replace(run, points=points, outcomes=outcomes, plain={**run.plain, "tests": tests})
 
 
 def _matching(wanted: str | None, names: Iterable[str], what: str) -> set[str]:

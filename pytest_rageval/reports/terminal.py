@@ -24,6 +24,7 @@ __all__ = [
     "headline",
     "marked",
     "notes",
+    "number_text",
     "plan_lines",
     "table_lines",
     "test_name",
@@ -166,8 +167,8 @@ def _cells(entry: ScoreEntry) -> tuple[str, ...]:
     no_interval = "stopped early" if mean is None and "early_stop" in entry else "-"
     return (
         sliced_name(entry),
-        "-" if mean is None else _number(mean),
-        no_interval if interval is None else " to ".join(map(_number, interval)),
+        "-" if mean is None else number_text(mean),
+        no_interval if interval is None else " to ".join(map(number_text, interval)),
         "-" if mean is None else str(entry["n"]),
         "-" if mean is None else str(entry["unscored"]),
         _threshold(entry["threshold"] or {}),
@@ -175,7 +176,7 @@ def _cells(entry: ScoreEntry) -> tuple[str, ...]:
     )
 
 
-def _number(value: float) -> str:
+def number_text(value: float) -> str:
     """In three decimals, or in two digits where these would be 0, as of a time or a cost."""
     return f"{value:.3f}" if abs(value) >= 0.0005 or not value else f"{value:.2g}"  # noqa: PLR2004 - rounds to 0.001
 

@@ -3,17 +3,18 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import ceil, log10
 from typing import Any, Final
 
-from pytest_rageval.plural import counted
+from pytest_rageval.plural import counted, plural
 from pytest_rageval.reports.history import Point, Run, ScoreKey
-from pytest_rageval.reports.terminal import BROKEN
+from pytest_rageval.reports.terminal import BROKEN, number_text
 
-__all__ = ["CHARTED", "span", "sparkline", "trend_blocks"]
+__all__ = ["BARS", "CHARTED", "axis", "span", "sparkline", "trend_blocks"]
 
-Lines = dict[ScoreKey, dict[int, float]]
-"""The lines of a chart: by score its means, by the place of the run."""
+Lines = dict[ScoreKey, dict[int, Point]]
+"""The lines of a chart: by score its points, which have a mean, by the place of the run."""
 
 CHARTED: Final = 20  # runs in the chart of a pull request
 CHARTS: Final = 4  # charts in one comment
@@ -83,7 +84,7 @@ def trend_blocks(document: Mapping[str, Any]) -> Iterator[str]:
     if charts:
         left = len(charts) - CHARTS
         more = (
-            f"\n{counted(left, 'chart')} more: <code>rageval history</code> shows all scores.\n"
+            f"\n{left} more {plural(left, 'chart')}: <code>rageval history</code> shows all scores.\n"
             if left > 0
             else ""
         )
@@ -96,12 +97,12 @@ def _groups(runs: Sequence[Run]) -> list[Lines]:
     groups: defaultdict[object, Lines] = defaultdict(dict)
     for key, last in sorted(runs[-1].points.items()) if runs else ():
         points = {
-            at: point.mean
+            at: point
             for at, run in enumerate(runs)
             if (point := run.points.get(key)) is not None and point.mean is not None
         }
         if last.mean is not None and len(points) > 1:
-            largest = max(map(abs, points.values()))
+            largest = max(map(abs, _means(points)))
             scale = max(0, ceil(log10(largest))) if largest else 0
             groups[key.nodeid, tuple(points), scale, last.statistic is None][key] = points
     charts = [
@@ -112,28 +113,35 @@ def _groups(runs: Sequence[Run]) -> list[Lines]:
     return sorted(charts, key=lambda lines: not any(runs[-1].points[key].verdict in BROKEN for key in lines))
 
 
+def _means(points: Mapping[int, Point]) -> list[float]:
+    return [point.mean for point in points.values() if point.mean is not None]
+
+
 def _chart(runs: Sequence[Run], lines: Lines) -> str:
-    nodeid, shown = next((key.nodeid, points.keys()) for key, points in lines.items())
-    low, high = _axis([value for points in lines.values() for value in points.values()])
+    nodeid, points = next((key.nodeid, points) for key, points in lines.items())
+    means = {key.score: _means(each) for key, each in lines.items()}
+    low, high = axis([mean for each in means.values() for mean in each])
     chart = [
         CONFIG,
         "xychart-beta",
         f"  title {_label(nodeid)}",
-        f"  x-axis [{', '.join(map(_label, _unique(runs[at].name for at in shown)))}]",
+        f"  x-axis [{', '.join(map(_label, _unique(runs[at].name for at in points)))}]",
         f"  y-axis {_decimal(low)} --> {_decimal(high)}",
-        *(
-            f"  line {_label(key.score)} [{', '.join(map(_decimal, points.values()))}]"
-            for key, points in lines.items()
-        ),
+        *(f"  line {_label(name)} [{', '.join(map(_decimal, each))}]" for name, each in means.items()),
     ]
-    legend = []
-    for square, (key, points) in zip(COLOURS, lines.items(), strict=False):
-        *_, then, now = points.values()
-        legend.append(f"{square} {_code(key.score)} {then:.3f} → {now:.3f}")
+    legend = [
+        f"{square} {_code(name)} {number_text(each[-2])} → {number_text(each[-1])}"
+        for square, (name, each) in zip(COLOURS, means.items(), strict=False)
+    ]
+    legend += [
+        f"the eval set changed in {_code(runs[at].name)}"
+        for (_, before), (at, after) in pairwise(points.items())
+        if before.evalset != after.evalset
+    ]
     return "\n".join(["", "```mermaid", *chart, "```", "", " &nbsp; ".join(legend), ""])
 
 
-def _axis(values: Sequence[float]) -> tuple[float, float]:
+def axis(values: Sequence[float]) -> tuple[float, float]:
     """The ends of an axis: with a margin, and between 0 and 1 where all values are."""
     low, high = min(values), max(values)
     least = SMALLEST * (max(abs(low), abs(high)) or 1)
