@@ -25,6 +25,7 @@ def history_command(options: argparse.Namespace) -> int:
     if options.html is not None:
         from pytest_rageval.reports.trend_page import trend_page  # noqa: PLC0415 - imports Jinja2
 
+        options.html.parent.mkdir(parents=True, exist_ok=True)
         write_whole(options.html, [trend_page(runs).encode()])
     if options.json:
         say(json.dumps([run.plain for run in runs], ensure_ascii=False, indent=2))

@@ -167,7 +167,7 @@ def _slices(entry: ScoreEntry) -> Iterator[ScoreEntry]:
         yield entry
         return
     for each in by["slices"]:
-        yield {**entry, "where": {**entry["where"], by["tag"]: each["value"]}, **each}
+        yield {**entry, **each, "where": {**entry["where"], by["tag"]: each["value"]}}
 
 
 def _score_entry(entry: ScoreEntry) -> dict[str, Any]:
