@@ -25,7 +25,6 @@ from pytest_rageval.reports.terminal import (
     warning_lines,
     wide_cells,
 )
-from pytest_rageval.reports.trend import trend_blocks
 
 __all__ = ["LONGEST", "markdown_report"]
 
@@ -109,7 +108,6 @@ def _folded(document: Mapping[str, Any]) -> Iterator[str]:
     ):
         if lines:
             yield _details(name, lines)
-    yield from trend_blocks(document)
 
 
 def _why(entry: ScoreEntry) -> list[str]:
