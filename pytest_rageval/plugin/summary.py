@@ -131,7 +131,12 @@ class SummaryPlugin:
             duration_s=time.monotonic() - self._began,
             stopped=exitstatus == pytest.ExitCode.INTERRUPTED
             or bool(session.shouldfail or session.shouldstop),
-            run=run_entry(self._config.rootpath, self._settings.baseline, os.environ),
+            run=run_entry(
+                self._config.rootpath,
+                self._settings.baseline,
+                os.environ,
+                written=[self._settings.history] if self._settings.history else [],
+            ),
         )
         if self._settings.history is not None:
             document |= self._with_history(self._settings.history, document, session)

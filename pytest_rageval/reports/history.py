@@ -22,6 +22,7 @@ __all__ = [
     "Run",
     "ScoreKey",
     "append_run",
+    "badness",
     "history_entry",
     "narrowed",
     "read_history",
@@ -152,7 +153,7 @@ def _test_entry(test: Mapping[str, Any]) -> dict[str, Any]:
         # Several thresholds may bound one score: the worst verdict counts.
         known = scores.setdefault(sliced_name(entry), found)
         known.update({name: value for name, value in found.items() if name not in known})
-        known["verdict"] = min(known["verdict"], found["verdict"], key=_badness)
+        known["verdict"] = min(known["verdict"], found["verdict"], key=badness)
     return {
         "outcome": test["outcome"],
         **({"evalset": digest[:EVALSET]} if digest else {}),
@@ -185,8 +186,8 @@ def _score_entry(entry: ScoreEntry) -> dict[str, Any]:
     }
 
 
-def _badness(verdict: str | None) -> int:
-    """The place of a verdict from the worst to none."""
+def badness(verdict: str | None) -> int:
+    """The place of a verdict among all, from the worst to none."""
     return [*VERDICTS, None].index(verdict)
 
 

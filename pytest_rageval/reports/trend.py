@@ -3,22 +3,18 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from math import ceil, log10
 from typing import Any, Final
 
-from pytest_rageval.plural import counted, plural
-from pytest_rageval.reports.history import Point, Run, ScoreKey
-from pytest_rageval.reports.terminal import BROKEN, number_text
+from pytest_rageval.plural import counted
+from pytest_rageval.reports.history import Point, Run, ScoreKey, badness
+from pytest_rageval.reports.terminal import number_text
 
-__all__ = ["BARS", "CHARTED", "axis", "span", "sparkline", "trend_blocks"]
-
-Lines = dict[ScoreKey, dict[int, Point]]
-"""The lines of a chart: by score its points, which have a mean, by the place of the run."""
+__all__ = ["BARS", "CHARTED", "axis", "chart_lines", "span", "sparkline"]
 
 CHARTED: Final = 20  # runs in the chart of a pull request
-CHARTS: Final = 4  # charts in one comment
-
 BARS: Final = "▁▂▃▄▅▆▇█"
 PLAIN_BARS: Final = "_.-=*#"
 """For terminals whose encoding lacks the bars."""
@@ -28,7 +24,6 @@ COLOURS: Final = {
     "🟧": "#f0883e",
     "🟪": "#a371f7",
     "🟩": "#3fb950",
-    "🟥": "#f85149",
     "🟫": "#9a6b45",
 }
 """The lines of a chart, which has no legend of its own: one stands below it."""
@@ -74,71 +69,71 @@ def sparkline(points: Sequence[Point | None], *, plain: bool = False) -> str:
     )
 
 
-def trend_blocks(document: Mapping[str, Any]) -> Iterator[str]:
-    """The last runs as charts for a pull request, folded; nothing where the run has no history.
+def chart_lines(document: Mapping[str, Any]) -> list[str]:
+    """The last runs as a chart for a pull request, in lines of Markdown; empty where the run has no history.
 
-    Each chart has scores of one test that have a value in the same runs: a chart's lines cannot have gaps.
+    It has scores of this run that have a value in the same runs, since a chart's lines cannot have gaps: those of a
+    failed threshold where there is one, else as many as possible.
     """
     runs = [Run.of(plain) for plain in document.get("history", ())][-CHARTED:]
-    charts = _groups(runs)
-    if charts:
-        left = len(charts) - CHARTS
-        more = (
-            f"\n{left} more {plural(left, 'chart')}: <code>rageval history</code> shows all scores.\n"
-            if left > 0
-            else ""
-        )
-        drawn = "".join(_chart(runs, lines) for lines in charts[:CHARTS])
-        yield f"\n<details><summary>The last {counted(len(runs), 'run')}</summary>\n{drawn}{more}\n</details>\n"
+    groups: defaultdict[object, dict[ScoreKey, list[Run]]] = defaultdict(dict)
+    for key in sorted(runs[-1].points, key=partial(_urgency, runs[-1])) if runs else ():
+        with_mean = [run for run in runs if key in run.points and run.points[key].mean is not None]
+        if with_mean[-1:] == runs[-1:] and len(with_mean) > 1:
+            groups[tuple(map(id, with_mean)), _scale(key, with_mean)][key] = with_mean
+    if not groups:
+        return []
+    lines = min(groups.values(), key=lambda each: (_urgency(runs[-1], next(iter(each)))[0], -len(each)))
+    shown = list(lines)[: len(COLOURS)]
+    left = sum(map(len, groups.values())) - len(shown)
+    more = [f"{counted(left, 'more score')}: <code>rageval history</code>"] if left else []
+    return [*_chart(lines[shown[0]], shown), "", " &nbsp; ".join([*_legend(lines[shown[0]], shown), *more])]
 
 
-def _groups(runs: Sequence[Run]) -> list[Lines]:
-    """The lines of each chart: scores that the last run has, those of failed thresholds first."""
-    groups: defaultdict[object, Lines] = defaultdict(dict)
-    for key, last in sorted(runs[-1].points.items()) if runs else ():
-        points = {
-            at: point
-            for at, run in enumerate(runs)
-            if (point := run.points.get(key)) is not None and point.mean is not None
-        }
-        if last.mean is not None and len(points) > 1:
-            largest = max(map(abs, _means(points)))
-            scale = max(0, ceil(log10(largest))) if largest else 0
-            groups[key.nodeid, tuple(points), scale, last.statistic is None][key] = points
-    charts = [
-        dict(list(lines.items())[first : first + len(COLOURS)])
-        for lines in groups.values()
-        for first in range(0, len(lines), len(COLOURS))
-    ]
-    return sorted(charts, key=lambda lines: not any(runs[-1].points[key].verdict in BROKEN for key in lines))
+def _urgency(run: Run, key: ScoreKey) -> tuple[int, ScoreKey]:
+    """Failed thresholds come first, scores without a threshold last."""
+    return badness(run.points[key].verdict), key
 
 
-def _means(points: Mapping[int, Point]) -> list[float]:
-    return [point.mean for point in points.values() if point.mean is not None]
+def _scale(key: ScoreKey, runs: Sequence[Run]) -> tuple[int, bool]:
+    """What is equal of scores that one axis can show: the power of ten, and whether they are times."""
+    largest = max(map(abs, _means(key, runs)))
+    return max(0, ceil(log10(largest))) if largest else 0, runs[-1].points[key].statistic is None
 
 
-def _chart(runs: Sequence[Run], lines: Lines) -> str:
-    nodeid, points = next((key.nodeid, points) for key, points in lines.items())
-    means = {key.score: _means(each) for key, each in lines.items()}
-    low, high = axis([mean for each in means.values() for mean in each])
-    chart = [
+def _means(key: ScoreKey, runs: Sequence[Run]) -> list[float]:
+    return [mean for run in runs if (mean := run.points[key].mean) is not None]
+
+
+def _chart(runs: Sequence[Run], keys: Sequence[ScoreKey]) -> list[str]:
+    low, high = axis([mean for key in keys for mean in _means(key, runs)])
+    return [
+        "```mermaid",
         CONFIG,
         "xychart-beta",
-        f"  title {_label(nodeid)}",
-        f"  x-axis [{', '.join(map(_label, _unique(runs[at].name for at in points)))}]",
+        f"  x-axis [{', '.join(map(_label, _unique(run.name for run in runs)))}]",
         f"  y-axis {_decimal(low)} --> {_decimal(high)}",
-        *(f"  line {_label(name)} [{', '.join(map(_decimal, each))}]" for name, each in means.items()),
+        *(
+            f"  line {_label(name)} [{', '.join(map(_decimal, _means(key, runs)))}]"
+            for key, name in zip(keys, _names(keys), strict=True)
+        ),
+        "```",
     ]
-    legend = [
-        f"{square} {_code(name)} {number_text(each[-2])} → {number_text(each[-1])}"
-        for square, (name, each) in zip(COLOURS, means.items(), strict=False)
-    ]
-    legend += [
-        f"the eval set changed in {_code(runs[at].name)}"
-        for (_, before), (at, after) in pairwise(points.items())
-        if before.evalset != after.evalset
-    ]
-    return "\n".join(["", "```mermaid", *chart, "```", "", " &nbsp; ".join(legend), ""])
+
+
+def _legend(runs: Sequence[Run], keys: Sequence[ScoreKey]) -> Iterator[str]:
+    for square, key, name in zip(COLOURS, keys, _names(keys), strict=False):
+        means = _means(key, runs)
+        yield f"{square} {_code(name)} {number_text(means[-2])} → {number_text(means[-1])}"
+    for before, after in pairwise(runs):
+        if any(before.points[key].evalset != after.points[key].evalset for key in keys):
+            yield f"the eval set changed in {_code(after.name)}"
+
+
+def _names(keys: Sequence[ScoreKey]) -> list[str]:
+    """The names of the scores, with their tests where these differ."""
+    several = len({key.nodeid for key in keys}) > 1
+    return [f"{key.score} of {key.nodeid.rpartition('::')[2]}" if several else key.score for key in keys]
 
 
 def axis(values: Sequence[float]) -> tuple[float, float]:

@@ -125,8 +125,12 @@ def report(path: Path, *scores: dict[str, Any], **more: Any) -> Path:
     nothing = {"where": {}, "ci95": None, "n": 1, "unscored": 0, "baseline": None}
     test = {"nodeid": NODEID, "outcome": more.pop("outcome", "passed"), "evalset": None}
     document = {
-        **{"schema": 1, "started": "2026-11-01T09:00:00+00:00", "package": "0.1.0", "duration_s": 1.0},
-        **{"stopped": False, "llm": dict.fromkeys(("live", "tokens_in", "tokens_out", "cost_usd"), 0)},
+        "schema": 1,
+        "started": "2026-11-01T09:00:00+00:00",
+        "package": "0.1.0",
+        "duration_s": 1.0,
+        "stopped": False,
+        "llm": dict.fromkeys(("live", "tokens_in", "tokens_out", "cost_usd"), 0),
         "tests": [{**test, "scores": [{**nothing, **each} for each in scores]}],
         **more,
     }

@@ -191,7 +191,7 @@ def test_a_damaged_line_is_named(tmp_path: Path, damaged: str, said: str) -> Non
 def test_a_file_that_is_missing_or_a_folder_is_an_error(tmp_path: Path) -> None:
     """With the option that writes one."""
     for path in (tmp_path, tmp_path / "none.jsonl"):
-        with pytest.raises(InputError, match="cannot be read.*\n.*--rageval-history"):
+        with pytest.raises(InputError, match=r"cannot be read.*\n.*--rageval-history"):
             read_history(path)
 
 

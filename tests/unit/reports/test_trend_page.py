@@ -2,6 +2,7 @@
 
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -132,7 +133,9 @@ def test_the_baseline_and_the_anchor_are_level_lines() -> None:
 
 def test_the_overview_links_to_each_chart() -> None:
     """With the last mean, its change, and the verdict as a word."""
-    found = page({"a": score(0.5), "b": score(0.5)}, {"a": score(0.25, "fail", baseline=0.5), "b": score(0.5)})
+    found = page(
+        {"a": score(0.5), "b": score(0.5)}, {"a": score(0.25, "fail", baseline=0.5), "b": score(0.5)}
+    )
     links = [each["href"] for each in found.of("a") if each.get("class") != "skip"]
     assert links == [f"#{each['id']}" for each in found.of("figure")]
     assert len(set(links)) == 2
@@ -175,7 +178,7 @@ def test_any_number_of_runs_is_a_page(count: int) -> None:
     for figure in figures(text):
         names = [float(x) for x in re.findall(r'<text x="(\S+)" y="\S+" text-anchor="middle"', figure)]
         assert 1 <= len(names) <= 8
-        assert all(right - left > 60 for left, right in zip(names, names[1:], strict=False))
+        assert all(right - left > 60 for left, right in pairwise(names))
 
 
 def test_stopped_runs_are_counted() -> None:
