@@ -4,7 +4,7 @@ In a plan the same path counts what would be asked, and ends with stubs in place
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +18,7 @@ from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, broken_part
 from pytest_rageval.gate.threshold import BOUNDS, Threshold
 from pytest_rageval.late import Late
 from pytest_rageval.model import EvalSet, Ranking
+from pytest_rageval.reports.next_steps import accept_entry, accept_lines
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
 from pytest_rageval.scores import Score
@@ -189,6 +190,7 @@ class EvaluatedTest:
         if warnings := list(self._warnings(served)):
             results["warnings"] = warnings
         results["scores"] = list(self._entries.values())
+        results |= _accept_entry(self._failed)
         if describe and (found := retrieval_entry(self._scores)):
             results["retrieval"] = found
         results |= self._calibration.results() if self._calibration else {}
@@ -410,16 +412,8 @@ class EvaluatedTest:
 
     def _next_steps(self, failed: Sequence[Ruling]) -> list[str]:
         """How to accept a drop below the baseline, where there is one."""
-        parts = [(ruling.threshold.name, broken_parts(ruling)) for ruling in failed]
-        dropped = {name for name, broken in parts if "baseline" in broken}
-        # An update keeps the old baseline of a score that is out of other bounds.
-        kept = {name for name, broken in parts if "bounds" in broken}
-        if not dropped:
-            return []
-        command = f"pytest --rageval-update-baseline {self._test.argument or self._test.nodeid}"
-        if dropped <= kept:
-            return [f"accept this drop: change min or max in the test, then\n  {command}"]
-        return [f"accept this drop: {command}"]
+        accept = _accept_entry(failed).get("accept")
+        return accept_lines(accept, self._test.argument or self._test.nodeid)
 
     def _failure(self, ruling: Ruling) -> str:
         return "\n".join(failure_lines(ruling, limit=self._limit))
@@ -508,6 +502,10 @@ def _slice(score: Score | RagevalError, threshold: Threshold) -> Score:
 def _summary(ruling: Ruling) -> str:
     name = ruling.threshold.name if ruling.score is None else ruling.score.name
     return f"{name} {ruling.verdict.brief or ruling.verdict.reason}"
+
+
+def _accept_entry(failed: Iterable[Ruling]) -> dict[str, str]:
+    return accept_entry([(ruling.threshold.name, broken_parts(ruling)) for ruling in failed])
 
 
 def _failed(ruling: Ruling) -> Ruling | None:
