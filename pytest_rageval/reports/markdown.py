@@ -151,13 +151,14 @@ def _sections(document: Mapping[str, Any]) -> Iterator[Section]:
     """The parts of the report, in their order."""
     tests = by_urgency(document["tests"])
     lost = _lost(tests)
-    yield from _tables(tests)
-    yield Section(
-        "warning", [f"> {_code(line, REASON)}  " for line in warning_lines(document["tests"])], least=2
-    )
+    table, further = _tables(tests)
+    yield table
+    warnings = [f"> {_code(line, REASON)}  " for line in warning_lines(document["tests"])]
+    yield Section("warning", warnings, least=2, most=4)
     yield Section("next step", list(_next_steps(tests)), least=3)
     yield _worst(lost)
     yield folded("Reasons, and the questions behind them", "reason", list(_reasons(tests)), least=4)
+    yield further
     for name, what, lines in (
         ("Systems", "system line", matrix_lines(document["matrix"])),
         ("Ratings", "rating line", ratings_lines(document["ratings"])),
@@ -178,8 +179,8 @@ def folded(
     return Section(what, items, opening, closing, least)
 
 
-def _tables(tests: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
-    """The scores; where they are many, those that passed are folded."""
+def _tables(tests: Sequence[Mapping[str, Any]]) -> tuple[Section, Section]:
+    """The table of scores, and a folded one: of those that passed, where there are many."""
     scores = [(test, entry) for test in tests for entry in _entries(test)]
     first, further = scores, []
     if len(scores) > ROWS:
@@ -188,11 +189,10 @@ def _tables(tests: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
         first = urgent[:ROWS] or others[:ROWS]
         further = [*urgent, *others][len(first) :]
     head = [_row(HEAD), _row(["---"] * len(HEAD))]
-    yield Section("score", list(_rows(first)), head, least=8)
     verdicts = Counter(_verdict(*each) for each in further)
     said = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
     rest = folded(f"{counted(len(further), 'more score')}: {said}", "score", list(_rows(further)))
-    yield replace(rest, opening=[*rest.opening, *head])
+    return Section("score", list(_rows(first)), head, least=8), replace(rest, opening=[*rest.opening, *head])
 
 
 def _entries(test: Mapping[str, Any]) -> list[ScoreEntry | None]:
@@ -217,7 +217,7 @@ def _verdict(test: Mapping[str, Any], entry: ScoreEntry | None) -> str:
         return "-"
     if verdict is None or (verdict in BROKEN and test["outcome"] == "xfailed"):
         verdict = test["outcome"]
-    return f"{MARKS.get(verdict, MARKS['fail'])} {verdict}"
+    return f"{MARKS.get(verdict, MARKS['fail'])}\N{NO-BREAK SPACE}{verdict}"
 
 
 def _rows(scores: Iterable[tuple[Mapping[str, Any], ScoreEntry | None]]) -> Iterator[str]:
@@ -297,9 +297,10 @@ def _worst(lost: Sequence[_Lost]) -> Section:
     names = {(sliced_name(each.entry), each.test["nodeid"]) for each in lost}
     several = len(names) > len({name for name, _ in names})
     items = [line for each in lost[:WORST] for line in _question_lines(each, with_test=several)]
-    which = "got worse" if lost and "before" in lost[0].question else "are beyond a bound"
-    some = f"{min(WORST, len(lost))} of the {counted(len(lost), 'question')} that {which}"
-    return Section("question line", items, [f"**{some}**"], least=None)
+    which = "that got worse" if lost and "before" in lost[0].question else "beyond a bound"
+    some = f"{WORST} of the" if len(lost) > WORST else "The"
+    number = "question" if len(lost) == 1 else counted(len(lost), "question")
+    return Section("question line", items, [f"**{some} {number} {which}**"], least=None)
 
 
 def _question_lines(lost: _Lost, *, with_test: bool) -> Iterator[str]:

@@ -22,7 +22,7 @@ SETTINGS = {"generator": "m_1", "judge": "m2", "comparator": "judge or em"}
 LLM = {"requests": 4, "cached": 4, "live": 0, "failed": 0, "cut": 0, "remarks": {"2 | 3 @team": 2}}
 ERROR = {"verdict": "error", "reason": "no score:\nno server"}
 DEVIL = (
-    "| @team #12 GH-7 `code` ``` </details> <!-- <img src=x onerror=alert(1)> <script>x</script> &amp; **bold** \\ "
+    "| @team #12 GH-7 `@code <b>` ``` </details> <!-- <img src=x onerror=alert(1)> <script>x</script> &amp; **bold** \\ "
     "_it_ ~~no~~ [a](javascript:x) "
     "www.evil.example https://evil.example :+1: </code> |\n```\n# head\n| a |\n| - |\n</table>"
 )
@@ -216,8 +216,8 @@ def test_questions_that_got_worse_are_folded_where_the_test_passes() -> None:
     """The drop is allowed, so nothing was lost that must be looked at; a doubt is shown as a failure is."""
     allowed = _report(_test("test_a", _ruled([0.0, 1.0], 1.0, max_drop=0.6)))
     doubtful = _report(_test("test_a", _ruled([0.0, 1.0], 1.0, max_drop=0.1)))
-    assert "1 of the 1 question" not in allowed
-    assert "**1 of the 1 question that got worse**\n- `q0` `answer.em@1` **1.00 → 0.00**: `Why?`" in doubtful
+    assert "**The question" not in allowed
+    assert "**The question that got worse**\n- `q0` `answer.em@1` **1.00 → 0.00**: `Why?`" in doubtful
     for text in (allowed, doubtful):
         assert "1 of 2 questions got worse, 0 better: `q0`" in text
 
@@ -227,7 +227,7 @@ def test_questions_below_a_bound_are_shown_where_nothing_is_compared() -> None:
     below = _test("test_a", _ruled([0.0, 1.0], None, min=0.9), outcome="failed", message="-")
     text = _report(below)
     assert (
-        "**1 of the 1 question that are beyond a bound**\n- `q0` `answer.em@1` **0.00**: `Why?`\n"
+        "**The question beyond a bound**\n- `q0` `answer.em@1` **0.00**: `Why?`\n"
         "  - gold `kb-9`; retrieved `kb-1`\n  - answer `Why?`\n"
     ) in text
     worse = _test("test_b", _lost(_question("worse")), outcome="failed", message="-")
@@ -489,7 +489,7 @@ def test_of_many_tests_those_that_passed_are_folded() -> None:
     text = _report(*_many(3, 37))
     page = rendered(text)
     assert [row[0] for row in _rows(page)] == ["❌ fail"] * 3
-    assert "<summary>37 more scores: 37 ✅ pass</summary>" in text
+    assert "<summary>37 more scores: 37 ✅\N{NO-BREAK SPACE}pass</summary>" in text
     assert {row[0] for row in _rows(page, 1)} == {"✅ pass"}
 
 
@@ -520,6 +520,9 @@ def test_systems_and_notes_are_folded_blocks_of_code() -> None:
     assert (
         "<details><summary>Systems</summary>\n\n```text\ntest_a.py::t\n  retriever  recall@3 \n  bm25          0.500*"
     ) in text.replace("recall@3\n", "recall@3 \n")
+    fenced = _report(matrix=[matrix | {"test": "```"}])
+    assert "\n````text\n```\n" in fenced
+    assert "\nbm25" not in rendered(fenced).text
     page = rendered(text)
     assert page.tags.count("details") == 2
     assert "0.500*" not in page.outside
