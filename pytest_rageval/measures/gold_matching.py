@@ -97,6 +97,11 @@ class GoldMatch:
         """Whether each gold passage is found, by position in `gold`; False for those of grade 0."""
         return [found.rank is not None for found in self._found]
 
+    @property
+    def ranks(self) -> list[int | None]:
+        """The rank, from 1, at which each gold passage is found, by position in `gold`; None where it is not."""
+        return [None if found.rank is None else found.rank + 1 for found in self._found]
+
     @cached_property
     def counts(self) -> dict[str, int]:
         """The numbers of passages found by overlap of spans or texts, or by the end of a path.
