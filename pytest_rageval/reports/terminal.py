@@ -25,6 +25,7 @@ __all__ = [
     "plan_lines",
     "table_lines",
     "test_name",
+    "threshold_text",
     "warning_lines",
     "wide_cells",
 ]
@@ -168,7 +169,7 @@ def _cells(entry: ScoreEntry) -> tuple[str, ...]:
         no_interval if interval is None else " to ".join(map(_number, interval)),
         "-" if mean is None else str(entry["n"]),
         "-" if mean is None else str(entry["unscored"]),
-        _threshold(entry["threshold"] or {}),
+        threshold_text(entry["threshold"] or {}),
         entry["verdict"] or "-",
     )
 
@@ -185,7 +186,8 @@ def wide_cells(entry: ScoreEntry) -> tuple[str, ...]:
     return (*texts[:BASELINE], moved_text(entry) or "-", *texts[BASELINE:], f"{mark}{verdict}")
 
 
-def _threshold(threshold: Mapping[str, Any]) -> str:
+def threshold_text(threshold: Mapping[str, Any]) -> str:
+    """The bounds of a threshold with their signs: "≥ 0.85 ↓ 0.02"."""
     bounds = ((sign, threshold.get(word)) for word, sign in SIGNS.items())
     shown = [f"{sign} {value:g}" for sign, value in bounds if value is not None]
     return " ".join([*shown, *(["strict"] if threshold.get("strict") else [])]) or "-"
