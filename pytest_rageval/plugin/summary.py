@@ -28,7 +28,7 @@ LEGEND: Final = "https://pytest-rageval.github.io/pytest-rageval/reference/termi
 
 REPORTED: Final = (
     *("nodeid", "evalset", "function", "system", "parameters", "own", "served", "warnings"),
-    *("scores", "retrieval", "agreement", "calibration", "fingerprint", "prompts", "questions"),
+    *("scores", "accept", "retrieval", "agreement", "calibration", "fingerprint", "prompts", "questions"),
 )
 """Keys of a test's results that the reports have."""
 
@@ -222,9 +222,10 @@ class SummaryPlugin:
 
     def _lines(self) -> list[str]:
         """The table, or the plan."""
+        from pytest_rageval.reports.next_steps import gain_lines  # noqa: PLC0415
         from pytest_rageval.reports.results import usage_entry, usage_lines  # noqa: PLC0415
         from pytest_rageval.reports.systems import matrix_lines, ratings_lines  # noqa: PLC0415
-        from pytest_rageval.reports.terminal import gain_lines, plan_lines, table_lines  # noqa: PLC0415
+        from pytest_rageval.reports.terminal import plan_lines, table_lines  # noqa: PLC0415
 
         if self._settings.plan:
             lines = plan_lines(sorted(self._usage_of.items()))

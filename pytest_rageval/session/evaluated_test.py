@@ -4,7 +4,7 @@ In a plan the same path counts what would be asked, and ends with stubs in place
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -18,6 +18,7 @@ from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, broken_part
 from pytest_rageval.gate.threshold import BOUNDS, Threshold
 from pytest_rageval.late import Late
 from pytest_rageval.model import EvalSet, Ranking
+from pytest_rageval.reports.next_steps import accept_entry, accept_lines
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
 from pytest_rageval.scores import Score
@@ -204,6 +205,7 @@ class EvaluatedTest:
         if warnings := list(self._warnings(served)):
             results["warnings"] = warnings
         results["scores"] = list(self._entries.values())
+        results |= _accept_entry(self._failed)
         found = retrieved(self._scores) if describe or explain else {}
         if describe and (entry := retrieval_entry(found.values())):
             results["retrieval"] = entry
@@ -235,11 +237,12 @@ class EvaluatedTest:
                 continue
             score, comparison, request = self._evidence[key]
             examples = explained_examples(entry["examples"], score, comparison, found)
-            templates = self._session.prompts(self._components, request)
-            fingerprint = self._session.fingerprint(self._components, request)
+            fingerprint, templates = self._dependencies(request)
             prompts |= templates
-            asked = {"prompts": list(templates)} if templates else {}
-            scores.append({**entry, "examples": examples, "fingerprint": fingerprint, **asked})
+            depends = {"fingerprint": fingerprint, "prompts": list(templates)}
+            scores.append(
+                {**entry, "examples": examples, **{name: value for name, value in depends.items() if value}}
+            )
         evaluated = {outcome.example.id for score in self._scores for outcome in score.outcomes}
         examples = (each for each in self.evalset if each.id in evaluated) if evaluated else ()
         share = self._session.settings.match_share
@@ -247,6 +250,17 @@ class EvaluatedTest:
         fingerprint = common_items(entry["fingerprint"] for entry in scores if "fingerprint" in entry)
         optional = {"questions": questions, "prompts": prompts, "fingerprint": fingerprint}
         return {"scores": scores, **{name: value for name, value in optional.items() if value}}
+
+    def _dependencies(self, request: ScoreRequest) -> tuple[dict[str, Any], dict[str, str]]:
+        """The fingerprint of a score and its prompts; empty where it names a model that is not there.
+
+        What a plugin's score asks is not known, so that it may be none of what it names.
+        """
+        try:
+            fingerprint = self._session.fingerprint(self._components, request)
+            return fingerprint, self._session.prompts(self._components, request)
+        except RagevalError:
+            return {}, {}
 
     def _evaluate_markers(self) -> list[str]:
         thresholds, mistakes = [], []
@@ -461,16 +475,8 @@ class EvaluatedTest:
 
     def _next_steps(self, failed: Sequence[Ruling]) -> list[str]:
         """How to accept a drop below the baseline, where there is one."""
-        parts = [(ruling.threshold.name, broken_parts(ruling)) for ruling in failed]
-        dropped = {name for name, broken in parts if "baseline" in broken}
-        # An update keeps the old baseline of a score that is out of other bounds.
-        kept = {name for name, broken in parts if "bounds" in broken}
-        if not dropped:
-            return []
-        command = f"pytest --rageval-update-baseline {self._test.argument or self._test.nodeid}"
-        if dropped <= kept:
-            return [f"accept this drop: change min or max in the test, then\n  {command}"]
-        return [f"accept this drop: {command}"]
+        accept = _accept_entry(failed).get("accept")
+        return accept_lines(accept, self._test.argument or self._test.nodeid)
 
     def _failure(self, ruling: Ruling) -> str:
         return "\n".join(failure_lines(ruling, limit=self._limit))
@@ -559,6 +565,10 @@ def _slice(score: Score | RagevalError, threshold: Threshold) -> Score:
 def _summary(ruling: Ruling) -> str:
     name = ruling.threshold.name if ruling.score is None else ruling.score.name
     return f"{name} {ruling.verdict.brief or ruling.verdict.reason}"
+
+
+def _accept_entry(failed: Iterable[Ruling]) -> dict[str, str]:
+    return accept_entry([(ruling.threshold.name, broken_parts(ruling)) for ruling in failed])
 
 
 def _failed(ruling: Ruling) -> Ruling | None:

@@ -420,7 +420,7 @@ def test_a_module_that_cannot_be_imported_is_no_green_report(project):
     project.run("--rageval-report=out.md")
     text = (project.path / "out.md").read_text(encoding="utf-8")
     assert text.startswith("### rageval: 1 test failed; the run was stopped early\n")
-    assert "`test_lost.py`" in text
+    assert "- ❗ `test_lost.py`<br>" in text
     assert "No module named 'nowhere_to_be_found'" in text
 
 

@@ -21,6 +21,8 @@ __all__ = ["environment", "render"]
 UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 """Characters that HTML does not have."""
 
+LONGEST: Final = 400  # characters of a text that is cut
+
 
 def render(template: str, *, styles: Sequence[str] = (), scripts: Sequence[str] = (), **values: Any) -> str:
     """A page from a template of this folder.
@@ -48,7 +50,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"number": number, "signed": signed}
+    made.filters |= {"cut": cut, "number": number, "signed": signed}
     return made
 
 
@@ -67,6 +69,11 @@ def _policy(style: str, script: str) -> str:
 
 def _hash(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode('utf-8')).digest()).decode()}'"
+
+
+def cut(text: str) -> str:
+    """A text without what is beyond `LONGEST` characters."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def number(value: float | None) -> str:
