@@ -42,7 +42,8 @@ def _lines(runs: Sequence[Run]) -> Iterator[str]:
         yield "The history has no runs."
         return
     first, last = runs[0], runs[-1]
-    yield f"{count(len(runs), 'run')}, {first.time:%Y-%m-%d} to {last.time:%Y-%m-%d}, the last of {plain(last.name)}"
+    of = f", the last of {plain(last.name)}" if last.commit else ""
+    yield f"{count(len(runs), 'run')} from {first.time:%Y-%m-%d %H:%M} to {last.time:%Y-%m-%d %H:%M}{of}"
     ascii_only = not _encodable(BARS)
     for nodeid, scores in groupby(series(runs).items(), key=lambda item: item[0].nodeid):
         yield ""

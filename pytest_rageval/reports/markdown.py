@@ -26,6 +26,7 @@ from pytest_rageval.reports.terminal import (
     warning_lines,
     wide_cells,
 )
+from pytest_rageval.reports.trend import chart_lines
 
 __all__ = ["LINES", "LONGEST", "Section", "folded", "markdown_report"]
 
@@ -159,6 +160,7 @@ def _sections(document: Mapping[str, Any]) -> Iterator[Section]:
     yield _worst(lost)
     yield folded("Reasons, and the questions behind them", "reason", list(_reasons(tests)), least=4)
     yield further
+    yield folded("The last runs", "chart line", chart_lines(document), least=None)
     for name, what, lines in (
         ("Systems", "system line", matrix_lines(document["matrix"])),
         ("Ratings", "rating line", ratings_lines(document["ratings"])),

@@ -21,7 +21,9 @@ def project(project):
 def lines(project):
     """The runs in the file."""
     path = project.path / "out" / "history.jsonl"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    return (
+        [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    )
 
 
 def test_each_run_is_a_line_and_the_comment_has_a_chart(project):
@@ -34,14 +36,20 @@ def test_each_run_is_a_line_and_the_comment_has_a_chart(project):
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"history: {project.path}/out/history.jsonl"])
     found = [run["tests"]["test_it.py::test_gate"]["scores"]["recall@2"] for run in lines(project)]
-    assert [(score["mean"], score["verdict"]) for score in found] == [(1, "pass"), (1, "pass"), (0.75, "fail")]
+    assert [(score["mean"], score["verdict"]) for score in found] == [
+        (1, "pass"),
+        (1, "pass"),
+        (0.75, "fail"),
+    ]
     report = json.loads((project.path / "out" / "r.json").read_text(encoding="utf-8"))
     assert report["history"] == lines(project)
     comment = (project.path / "out" / "r.md").read_text(encoding="utf-8")
     assert 'line "recall@2" [1, 1, 0.75]' in comment
 
 
-@pytest.mark.parametrize("arguments", [["--collect-only"], ["--rageval-plan"], ["-k", "plain"], ["-k", "nothing"]])
+@pytest.mark.parametrize(
+    "arguments", [["--collect-only"], ["--rageval-plan"], ["-k", "plain"], ["-k", "nothing"]]
+)
 def test_a_run_without_scores_is_no_line(project, arguments):
     """Nor one that only collects or plans."""
     project.test(f"{GATE}def test_plain(): pass\n")
@@ -71,7 +79,9 @@ def test_a_damaged_file_keeps_its_lines_and_gets_the_new_one(project):
     result = project.run("--rageval-report=r.md")
     result.assert_outcomes(passed=1)
     assert result.ret == 0
-    result.stdout.fnmatch_lines([f"{path}, line 1: it is the mark of a merge conflict*", "Reports have no chart of it."])
+    result.stdout.fnmatch_lines(
+        [f"{path}, line 1: it is the mark of a merge conflict*", "Reports have no chart of it."]
+    )
     first, second = path.read_text(encoding="utf-8").splitlines()
     assert first == "<<<<<<< HEAD"
     assert json.loads(second)["schema"] == 1
@@ -83,7 +93,9 @@ def test_a_file_that_cannot_be_written_fails_the_run(project):
     (project.path / "out" / "history.jsonl").mkdir(parents=True)
     result = project.run("--rageval-report=r.json")
     assert result.ret == 1
-    result.stdout.fnmatch_lines([f"The history {project.path}/out/history.jsonl cannot be written: Is a directory."])
+    result.stdout.fnmatch_lines(
+        [f"The history {project.path}/out/history.jsonl cannot be written: Is a directory."]
+    )
     assert "history" not in json.loads((project.path / "r.json").read_text(encoding="utf-8"))
 
 
@@ -100,7 +112,9 @@ def test_the_line_has_the_commit_and_git_merges_lines_of_two_branches(project):
 
     def git(*arguments):
         identity = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
-        subprocess.run(["git", *identity, *arguments], cwd=project.path, check=True, capture_output=True)
+        subprocess.run(  # noqa: S607 - whichever there is
+            ["git", *identity, *arguments], cwd=project.path, check=True, capture_output=True
+        )
 
     project.test(GATE)
     (project.path / ".gitattributes").write_text("out/history.jsonl merge=union\n", encoding="utf-8")

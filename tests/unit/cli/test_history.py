@@ -27,7 +27,7 @@ def test_a_table_has_a_line_for_each_score(history: str, capsys: Capture) -> Non
     """With the runs in the order of their times."""
     assert main(["history", history]) == 0
     assert capsys.readouterr().out == (
-        "3 runs, 2026-11-01 to 2026-11-01, the last of 2000000\n"
+        "3 runs from 2026-11-01 09:00 to 2026-11-01 11:00, the last of 2000000\n"
         "\n"
         "test_r.py::test_found\n"
         "  score     lowest  highest  baseline  before   last  runs  verdict  trend\n"
