@@ -191,11 +191,13 @@ class SummaryPlugin:
             return {}
         self._notes.append(f"history: {path}")
         try:
-            return {"history": [run.plain for run in read_history(path)[-CHARTED:]]}
+            before = [run.plain for run in read_history(path, last=CHARTED) if run.plain != entry]
         except InputError as error:
             # What this run added is there.
             self._problems.append(f"{error}\nReports have no chart of it.")
             return {}
+        # This run is the last, whatever the clocks of other machines said.
+        return {"history": [*before, entry][-CHARTED:]}
 
     def _add_without_results(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         nothing: dict[str, Any] = {"evalset": None, "scores": []}

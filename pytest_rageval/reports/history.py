@@ -5,6 +5,7 @@ Lines of two branches may be merged in any order: `read_history` sorts them by t
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -89,20 +90,12 @@ class Run:
         return f"{self.commit[:SHORT]}{'+' if self.dirty else ''}"
 
     @classmethod
-    def of(cls, plain: object) -> Self:
-        """The run of a line.
+    def of(cls, line: Mapping[str, Any], time: datetime | None = None) -> Self:
+        """The run of a line, whose time may be known.
 
         Raises:
-            ValueError: it is no such line; says why.
+            ValueError: a part of it has another form; says which.
         """
-        line = _object(plain, "it")
-        schema = line.get("schema")
-        if isinstance(schema, int) and schema > SCHEMA:
-            raise ValueError(
-                f"it has schema {schema}, and this version reads up to {SCHEMA}; update the package"
-            )
-        if schema != SCHEMA or isinstance(schema, bool):
-            raise ValueError("it has no schema number of pytest-rageval's history")
         outcomes, points = {}, {}
         for nodeid, test in _object(line.get("tests"), "tests").items():
             of_test = _object(test, nodeid)
@@ -113,7 +106,7 @@ class Run:
                 expected = outcome == "xfailed" and point.verdict in BROKEN
                 points[ScoreKey(nodeid, name)] = replace(point, verdict="expected") if expected else point
         return cls(
-            time=_time(_text(line, "time")),
+            time=_time(_text(line, "time")) if time is None else time,
             commit=_text(line, "commit") or None,
             branch=_text(line, "branch") or None,
             title=_text(line, "title") or None,
@@ -206,8 +199,8 @@ def append_run(path: Path, entry: Mapping[str, Any]) -> None:
     append_line(path, text.encode(errors="backslashreplace"))
 
 
-def read_history(path: Path) -> list[Run]:
-    """The runs of the file, the oldest first.
+def read_history(path: Path, *, last: int = 0) -> list[Run]:
+    """The runs of the file, the oldest first; with `last` so many of them, and the others are checked less.
 
     Raises:
         InputError: it cannot be read, or a line is no run; names the first such line.
@@ -218,18 +211,39 @@ def read_history(path: Path) -> list[Run]:
         content = path.read_bytes()
     except OSError as error:
         raise InputError(f"The history {path} cannot be read: {error.strerror or error}.\n{remedy}") from None
-    runs = []
+    lines = []
     for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            runs.append(Run.of(_parsed(line)))
-        except ValueError as error:
-            raise InputError(
-                f"{path}, line {number}: {error}.\n"
-                "Restore the line from git, or delete it; the other lines are runs of their own."
-            ) from None
-    return sorted(runs, key=lambda run: run.time)
+        if line.strip():
+            with _place(path, number):
+                plain = _object(_parsed(line), "it")
+                _check_schema(plain)
+                lines.append((_time(_text(plain, "time")), number, plain))
+    runs = []
+    # Of equal times the file has the order.
+    for time, number, plain in sorted(lines, key=lambda each: each[:2])[-last:]:
+        with _place(path, number):
+            runs.append(Run.of(plain, time))
+    return runs
+
+
+@contextmanager
+def _place(path: Path, number: int) -> Iterator[None]:
+    """Name the line in an error."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(
+            f"{path}, line {number}: {error}.\n"
+            "Restore the line from git, or delete it; the other lines are runs of their own."
+        ) from None
+
+
+def _check_schema(line: Mapping[str, Any]) -> None:
+    schema = line.get("schema")
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise ValueError(f"it has schema {schema}, and this version reads up to {SCHEMA}; update the package")
+    if schema != SCHEMA or isinstance(schema, bool):
+        raise ValueError("it has no schema number of pytest-rageval's history")
 
 
 def _parsed(line: bytes) -> object:

@@ -131,9 +131,12 @@ def _legend(runs: Sequence[Run], keys: Sequence[ScoreKey]) -> Iterator[str]:
 
 
 def _names(keys: Sequence[ScoreKey]) -> list[str]:
-    """The names of the scores, with their tests where these differ."""
-    several = len({key.nodeid for key in keys}) > 1
-    return [f"{key.score} of {key.nodeid.rpartition('::')[2]}" if several else key.score for key in keys]
+    """The names of the scores, with their tests where several have one of this name."""
+    tests = Counter(key.score for key in keys)
+    return [
+        f"{key.score} of {key.nodeid.rpartition('::')[2]}" if tests[key.score] > 1 else key.score
+        for key in keys
+    ]
 
 
 def axis(values: Sequence[float]) -> tuple[float, float]:

@@ -112,9 +112,8 @@ def test_the_line_has_the_commit_and_git_merges_lines_of_two_branches(project):
 
     def git(*arguments):
         identity = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
-        subprocess.run(  # noqa: S607 - whichever there is
-            ["git", *identity, *arguments], cwd=project.path, check=True, capture_output=True
-        )
+        command = ["git", *identity, *arguments]
+        subprocess.run(command, cwd=project.path, check=True, capture_output=True)
 
     project.test(GATE)
     (project.path / ".gitattributes").write_text("out/history.jsonl merge=union\n", encoding="utf-8")

@@ -131,6 +131,7 @@ def test_runs_are_read_by_time_whatever_the_order_of_lines(tmp_path: Path) -> No
     for each in (line(3), later, line(0), line(2)):
         append_run(path, each)
     assert [each.title for each in read_history(path)] == ["change 0", "change 2", "change 1", "change 3"]
+    assert [each.title for each in read_history(path, last=2)] == ["change 1", "change 3"]
 
 
 def test_every_text_survives_on_one_line(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_small_and_large_numbers_have_no_exponent(mean: float) -> None:
 
 
 def test_failed_scores_come_first_and_others_are_counted() -> None:
-    """With the names of their tests, where there are several."""
+    """With the names of their tests, where several tests have such a score."""
     tests = {f"a.py::t{n}": {"outcome": "passed", "scores": {"s": score(0.5)}} for n in range(7)}
     tests["a.py::t6"]["scores"] = {"s": score(0.5, "fail")}
     tests["a.py::t0"]["scores"] = {"s": score(0.5, None)}
