@@ -40,6 +40,9 @@ PASSED: Final[Mapping[str, str]] = {"outcome": "passed"}
 GREEN: Final = frozenset({"passed", "skipped", "xfailed"})
 """Outcomes that leave a build green."""
 
+UNFINISHED: Final = frozenset({pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR})
+"""Exit statuses after which tests may be missing."""
+
 
 class SummaryPlugin:
     """In the process that reports, the only one or xdist's controller."""
@@ -129,8 +132,7 @@ class SummaryPlugin:
             package=version("pytest-rageval"),
             started=self._started,
             duration_s=time.monotonic() - self._began,
-            stopped=exitstatus == pytest.ExitCode.INTERRUPTED
-            or bool(session.shouldfail or session.shouldstop),
+            stopped=exitstatus in UNFINISHED or bool(session.shouldfail or session.shouldstop),
             run=run_entry(
                 self._config.rootpath,
                 self._settings.baseline,

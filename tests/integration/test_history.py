@@ -57,13 +57,25 @@ def test_a_run_without_scores_is_no_line(project, arguments):
     assert lines(project) == []
 
 
-def test_a_stopped_run_says_so(project):
+@pytest.mark.parametrize(
+    "hook",
+    [
+        "def pytest_runtest_setup(item):\n    if item.name == 'test_other': pytest.exit('enough')",
+        "def pytest_runtest_setup(item):\n    if item.name == 'test_other': raise KeyboardInterrupt",
+        "def pytest_runtest_logfinish(nodeid): raise RuntimeError('in a hook')",
+        "def pytest_configure(config): config.option.maxfail = 1",
+    ],
+    ids=["exit", "interrupt", "internal error", "maxfail"],
+)
+def test_a_stopped_run_says_so(project, hook):
     """It may lack tests."""
     project.test(f"{GATE}{OTHER}")
     project.lose(3)
-    project.run("-x").assert_outcomes(failed=1)
     project.run()
-    stopped, whole = lines(project)
+    conftest = project.path / "conftest.py"
+    conftest.write_text(f"{conftest.read_text(encoding='utf-8')}\n{hook}\n", encoding="utf-8")
+    project.run_process()
+    whole, stopped = lines(project)
     assert stopped["stopped"] is True
     assert list(stopped["tests"]) == ["test_it.py::test_gate"]
     assert "stopped" not in whole
