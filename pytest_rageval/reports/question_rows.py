@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
+from itertools import pairwise
+from math import inf
 from typing import Any, Final
 
 from pytest_rageval.reports.questions import expected_text, score_text
@@ -49,8 +51,8 @@ class ScoreCell:
         now, before = self.said.get("score"), self.said.get("before")
         if now is None:
             return "not asked" if self.said.get("early_stop") == "not asked" else _missing(self.said)
-        moved = before is not None and before != now
-        return f"{score_text(before)} → {score_text(now)}" if moved else score_text(now)
+        then = f"{score_text(before)} → " if before is not None and before != now else ""
+        return f"{then}{score_text(now)}"
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class QuestionRow:
     @cached_property
     def anchor(self) -> str:
         """The id in the page: the same in every run, and of one test alone."""
-        name = "\0".join((self.nodeid, self.id))
+        name = f"{self.nodeid}\x00{self.id}"
         return f"q-{sha256(name.encode(errors='replace')).hexdigest()[:12]}"
 
     @property
@@ -122,7 +124,9 @@ class QuestionRow:
     @property
     def tags(self) -> list[tuple[str, str]]:
         """Its tags; one with a list of values once for each."""
-        return [(name, value) for name, values in self.entry.get("tags", {}).items() for value in _values(values)]
+        return [
+            (name, value) for name, values in self.entry.get("tags", {}).items() for value in _values(values)
+        ]
 
     def known(self, key: str) -> list[str]:
         """The different values that its scores have of a key."""
@@ -132,7 +136,9 @@ class QuestionRow:
     def gold(self) -> list[tuple[str, str]]:
         """The gold passages, each with where it was retrieved, as far as known: "rank 14", "not retrieved"."""
         ranks = self.entry.get("gold_ranks", {})
-        return [(label, _rank(ranks[label]) if label in ranks else "") for label in self.entry.get("gold", ())]
+        return [
+            (label, _rank(ranks[label]) if label in ranks else "") for label in self.entry.get("gold", ())
+        ]
 
     @property
     def before(self) -> list[tuple[str, bool]]:
@@ -144,14 +150,16 @@ class QuestionRow:
     @property
     def k(self) -> int | None:
         """How many passages the longest of its answers was given."""
-        seen = [cell.said["k"] for cell in self.cells if "k" in cell.said and cell.said.get("answer") is not None]
+        seen = [
+            cell.said["k"] for cell in self.cells if "k" in cell.said and cell.said.get("answer") is not None
+        ]
         return max(seen, default=None)
 
     @property
     def fields(self) -> Iterator[Field]:
         """What is known beside passages: the conversation before, filters, then what its scores say."""
         if history := self.entry.get("history"):
-            yield Field("after", " / ".join(map(_line, history)))
+            yield Field("after", " / ".join(history))
         if filters := self.entry.get("filters"):
             yield Field("filters", ", ".join(f"{name} = {value}" for name, value in filters.items()))
         for key, name in FIELDS.items():
@@ -163,16 +171,27 @@ class QuestionRow:
                     found.setdefault((value["as"] if key == "expected" else name, text), []).append(cell.name)
             several = len(found) > 1
             yield from (
-                Field(label, text, ", ".join(names) if several else "") for (label, text), names in found.items()
+                Field(label, text, ", ".join(names) if several else "")
+                for (label, text), names in found.items()
             )
-        if "expected" not in {key for cell in self.cells for key in cell.said}:
-            yield from (
-                Field("reference", text) for text in [_references(self.entry.get("references", ()))] if text
-            )
+        if not any("expected" in cell.said for cell in self.cells) and (
+            wanted := self.entry.get("references")
+        ):
+            yield Field("reference", " + ".join(" | ".join(aliases) for aliases in wanted))
+        if reference := self.entry.get("reference"):
+            yield Field("long reference", reference)
+        for cell in self.cells:
+            # Some retrievers answer otherwise for another k.
+            if "retrieved" in cell.said:
+                yield Field("retrieved", ", ".join(cell.said["retrieved"]) or "(nothing)", cell.name)
 
     @property
     def passages(self) -> list[Passage]:
-        """The longest ranking that was retrieved, with texts where they are known."""
+        """The longest ranking that was retrieved, with texts where they are known.
+
+        What an answer took is marked in those passages that its model was given.
+        """
+        most = inf if self.k is None else self.k
         retrieved = self.entry.get("retrieved", ())
         before = {label: rank for rank, (label, _) in enumerate(self.before, 1)}
         labels = next((cell.said["labels"] for cell in self.cells if cell.said.get("labels")), ())
@@ -186,7 +205,7 @@ class QuestionRow:
                 before=before.get(each["document"]),
                 label=labels[at] if at < len(labels) else None,
                 alone=alone[at] if at < len(alone) else "",
-                parts=taken(each["text"], answers, self.entry["question"]) if each.get("text") else (),
+                parts=taken(each.get("text") or "", answers if at < most else "", self.entry["question"]),
             )
             for at, each in enumerate(retrieved)
         ]
@@ -198,7 +217,9 @@ def question_rows(test: Mapping[str, Any]) -> list[QuestionRow]:
     Of a report without `questions` in its tests, as of earlier versions, they are those of the examples, with what the
     questions that explain a verdict say.
     """
-    rows = {entry["id"]: QuestionRow(test["nodeid"], place, entry) for place, entry in enumerate(_entries(test))}
+    rows = {
+        entry["id"]: QuestionRow(test["nodeid"], place, entry) for place, entry in enumerate(_entries(test))
+    }
     worst = 0
     for name, entries in _by_name(test["scores"]).items():
         said: dict[str, dict[str, Any]] = {}
@@ -244,7 +265,11 @@ def _entries(test: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _of_question(question: Mapping[str, Any]) -> dict[str, Any]:
     """The entry of a question that explains a verdict, as the entries of `questions` have it."""
     gold = question.get("gold", ())
-    kept = {name: question[name] for name in ("id", "question", "history", "filters", "gold", "steps") if name in question}
+    kept = {
+        name: question[name]
+        for name in ("id", "question", "history", "filters", "gold", "steps")
+        if name in question
+    }
     ranking = [{"document": label, "gold": label in gold} for label in question.get("retrieved", ())]
     return {**kept, **({"retrieved": ranking} if ranking else {})}
 
@@ -257,7 +282,9 @@ def _of_listed(question: Mapping[str, Any]) -> dict[str, Any]:
     optional = {
         "explanation": question.get("judge"),
         "before": before.get("score"),
-        "before_retrieved": before.get("retrieved") if before.get("retrieved") != question.get("retrieved") else None,
+        "before_retrieved": before.get("retrieved")
+        if before.get("retrieved") != question.get("retrieved")
+        else None,
         "before_answer": before.get("answer") if before.get("answer") != question.get("answer") else None,
         "alone": [each.get("answer", "") for each in passages],
     }
@@ -299,9 +326,7 @@ def taken(passage: str, answer: str, question: str) -> list[tuple[str, bool]]:
         return [(passage, False)]
     found = list(WORD.finditer(passage))
     words = [each[0].casefold() for each in found]
-    marked = [
-        word in telling and (len(word) >= TELLING or any(map(str.isdigit, word))) for word in words
-    ]
+    marked = [word in telling and (len(word) >= TELLING or any(map(str.isdigit, word))) for word in words]
     for at in range(len(words) - 1):
         # Pairs are in `telling` only where both characters are of a script without spaces.
         if words[at] + words[at + 1] in telling and len(words[at]) == len(words[at + 1]) == 1:
@@ -320,7 +345,7 @@ def taken(passage: str, answer: str, question: str) -> list[tuple[str, bool]]:
 def _words(text: str) -> set[str]:
     """The words of a text, and the pairs of neighbours in scripts without spaces."""
     words = [each.casefold() for each in WORD.findall(text)]
-    pairs = (a + b for a, b in zip(words, words[1:], strict=False) if len(a) == len(b) == 1)
+    pairs = (a + b for a, b in pairwise(words) if len(a) == len(b) == 1)
     return {*words, *pairs}
 
 
@@ -355,20 +380,5 @@ def _rank(rank: int | None) -> str:
     return "not retrieved" if rank is None else f"rank {rank}"
 
 
-def _line(message: Any) -> str:
-    """A message of the conversation before, as a text or with its role."""
-    if isinstance(message, Mapping):
-        return ": ".join(str(value) for value in message.values())
-    return str(message)
-
-
 def _values(value: Any) -> list[str]:
     return [str(each) for each in value] if isinstance(value, list | tuple) else [str(value)]
-
-
-def _references(references: Any) -> str:
-    """The references of an example: of several wanted ones, each with its aliases."""
-    if isinstance(references, str):
-        return references
-    return " + ".join(" | ".join(map(str, each)) if isinstance(each, list) else str(each) for each in references)
-

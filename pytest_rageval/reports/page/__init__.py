@@ -22,6 +22,7 @@ UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\u
 """Characters that HTML does not have."""
 
 LONGEST: Final = 400  # characters of a text that is cut
+SMALLEST_P: Final = 0.0001  # p-values below are not told apart
 
 
 def render(template: str, *, styles: Sequence[str] = (), scripts: Sequence[str] = (), **values: Any) -> str:
@@ -50,7 +51,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"cut": cut, "number": number, "signed": signed}
+    made.filters |= {"cut": cut, "number": number, "p_value": p_value, "signed": signed}
     return made
 
 
@@ -85,6 +86,15 @@ def number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.3f}" if abs(value) >= 0.0005 or not value else f"{value:.2g}"  # noqa: PLR2004 - rounds to 0.001
+
+
+def p_value(value: float) -> str:
+    """A p-value in words.
+
+    >>> p_value(0.0123), p_value(0.0)
+    ('p = 0.012', 'p < 0.0001')
+    """
+    return f"p = {value:.2g}" if value >= SMALLEST_P else f"p < {SMALLEST_P:.4f}"
 
 
 def signed(value: float) -> str:

@@ -144,21 +144,22 @@
 
   // The prompts of a question: the templates of its test, filled with its texts.
   const bullets = (texts) => texts.map((text) => `- ${text}`).join("\n");
-  const fence = (name, text) => `<${name} {mark}>\n${text}\n</${name} {mark}>`;
   const line = (text) => text.trim().replace(/\s+/g, " ");
 
-  function placesOf(body) {
+  // As prompts to chat models list them: numbered, between lines with a mark. Those to base models have neither.
+  function placesOf(body, isFenced) {
+    const fence = (name, text) => (isFenced ? `<${name} {mark}>\n${text}\n</${name} {mark}>` : text);
     const field = (name) =>
       [...body.querySelectorAll("dt")]
         .filter((term) => term.firstChild.textContent.trim() === name)
         .map((term) => term.nextElementSibling.textContent);
     const passages = body.querySelector(".passages");
     const k = Number(passages.dataset.k ?? Infinity);
-    const texts = [...passages.querySelectorAll("blockquote")].slice(0, k).map((each) => line(each.textContent));
-    const listed = texts.map((text, at) => `[${at + 1}] ${text}`).join("\n") || "(none)";
+    const texts = [...passages.querySelectorAll(".passage")].slice(0, k).map((each) => line(each.textContent));
+    const listed = isFenced ? texts.map((text, at) => `[${at + 1}] ${text}`).join("\n") : bullets(texts);
     const places = {
       question: body.closest(".q").querySelector("summary > span").textContent,
-      passages: fence("passages", listed),
+      passages: fence("passages", listed || "(none)"),
     };
     const answer = field("answer");
     const references = field("reference").flatMap((text) => text.split(" | "));
@@ -171,7 +172,7 @@
     const heading = body.closest(".group").querySelector("h3").id;
     const test = document.getElementById(heading.replace(/-questions$/, ""));
     const templates = [...test.querySelectorAll("[data-prompt]")];
-    if (!templates.length || !body.querySelector("blockquote") || body.querySelector(".asked")) return;
+    if (!templates.length || !body.querySelector(".passages") || body.querySelector(".asked")) return;
     const button = document.createElement("button");
     button.type = "button";
     button.className = "asked";
@@ -182,11 +183,11 @@
       if (known) {
         known.hidden = !known.hidden;
       } else {
-        const places = placesOf(body);
         const filled = document.createElement("div");
         filled.className = "filled";
         for (const template of templates) {
-          const name = document.createElement("h4");
+          const places = placesOf(body, template.textContent.includes("{mark}"));
+          const name = document.createElement("h5");
           name.textContent = template.dataset.prompt;
           const text = document.createElement("pre");
           text.textContent = template.textContent.replace(/\{(\w+)\}/g, (place, key) => places[key] ?? place);
