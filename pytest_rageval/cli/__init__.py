@@ -198,13 +198,18 @@ COMMANDS: Final = (
             (_value("name", "NAME", "describe this score in detail", str, nargs="?"),
              JSON)),
     Command("", "diff", "diff",
-            "compare the scores of two runs, from their JSON reports",
-            "For each score of a test that both runs have: the means, over all questions of a run; the difference over "
-            "the questions that both have, with its 95% interval and the p-value of a paired two-sided test; how many "
-            "questions gained and lost. The p-values are not adjusted for the number of scores.",
+            "compare the scores of two runs, or of two systems, from their JSON reports",
+            "For each score of a test that both have: the means, over all questions of each; the difference over the "
+            "questions that both have, with its 95% interval and the p-value of a paired two-sided test; how many "
+            "questions gained, lost and are the same. The p-values are not adjusted for the number of scores.",
             (_value("before", "BEFORE", "JSON report of the first run (pytest --rageval-report FILE.json)"),
-             _value("after", "AFTER", "JSON report of the second run"),
-             (("-v", "--verbose"), {"action": "store_true", "help": "print the ids of all questions that changed"}),
+             _value("after", "AFTER", "JSON report of the second run", nargs="?"),
+             (("--system",), {"nargs": 2, "metavar": ("A", "B"), "help":
+                "compare these systems of parametrized tests: both of one report; or A of the first with B of the "
+                "second"}),
+             _value("--html", "FILE", "also write a page with every question, what was retrieved and answered in both"),
+             (("-v", "--verbose"), {"action": "store_true", "help":
+                "print all questions that changed, with what was retrieved and answered in both"}),
              JSON),
             "Exit status: 0, also where a score dropped; 2 if a file cannot be used."),
     Command("", "history", "history",

@@ -1,27 +1,34 @@
-"""`rageval diff`: the scores of two runs compared, question by question."""
+"""`rageval diff`: the scores of two runs, or of two systems of a run, compared question by question."""
 
 import argparse
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import isfinite
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
-from pytest_rageval.cli.output import count, plain, say, table
+from pytest_rageval.cli.output import count, note, plain, say, table
 from pytest_rageval.errors import InputError
 from pytest_rageval.evaluations.registry import SCORES
-from pytest_rageval.files import refuse_special
+from pytest_rageval.files import refuse_special, write_whole
+from pytest_rageval.reports.document import QuestionEntry
+from pytest_rageval.reports.questions import single_question_lines
 from pytest_rageval.stats.drops import ROUNDING, Drops, joint_drop_test
 
-__all__ = ["diff_command"]
+__all__ = ["Difference", "Key", "Report", "Side", "compared_reports", "diff_command"]
 
 SCHEMA: Final = 1
 ALPHA: Final = 0.025  # of each of the two one-sided tests, so that the interval has 95%
 SIMILARITIES: Final = 1e-6
 """Differences up to this are none for scores from embeddings, which differ that much between machines."""
 MAX_IDS: Final = 5  # questions that are named in a line
+
+ASKED: Final = ("question", "history", "filters", "gold", "steps")
+SAID: Final = ("answer", "expected", "remark", "lost_by", "case")
+"""Keys of a question, and of what a score says of it."""
 
 
 class Key(NamedTuple):
@@ -39,18 +46,47 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Report:
+    """A report, or the tests of one system in it; `name` is what the output calls it."""
+
+    document: Mapping[str, Any]
+    path: Path
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Side:
     """A score in one report: its mean, and by id the value of each question, None where it is unscored.
 
-    `statistic` is what the mean is where it is none, such as "p95".
+    Attributes:
+        mean: None where no question is scored.
+        values: by id.
+        seen: by id, what was asked, retrieved and answered, with the keys of a `QuestionEntry`, as far as it is known.
+        test: the test's entry in the report.
+        entry: the score's entry.
     """
 
     mean: float | None
     values: Mapping[str, float | None]
-    statistic: str | None = None
+    seen: Mapping[str, Mapping[str, Any]]
+    test: Mapping[str, Any]
+    entry: Mapping[str, Any]
+
+    @property
+    def statistic(self) -> str | None:
+        """What the mean is where it is none, such as "p95"."""
+        return self.entry.get("statistic")
 
 
-@dataclass(frozen=True, slots=True)
+class Tested(NamedTuple):
+    """The mean difference, its 95% interval and the p-value of the two-sided test; None without a question."""
+
+    difference: float | None = None
+    interval: tuple[float, float] | None = None
+    p_value: float | None = None
+
+
+@dataclass(frozen=True)
 class Difference:
     """A score of both reports; `differences` are after less before, by id, of the questions scored in both."""
 
@@ -60,56 +96,168 @@ class Difference:
     differences: Mapping[str, float]
     tolerance: float
     largest: float
+    is_cost: bool = False
 
     @property
     def gained(self) -> list[str]:
-        """Questions that score higher, those that changed most first."""
+        """Questions that got better, those that changed most first; of a cost, such as tokens, less is better."""
         return self._changed(1)
 
     @property
     def lost(self) -> list[str]:
-        """Questions that score lower, likewise."""
+        """Questions that got worse, likewise."""
         return self._changed(-1)
 
     def _changed(self, sign: int) -> list[str]:
+        sign = -sign if self.is_cost else sign
         found = [identifier for identifier, d in self.differences.items() if sign * d > self.tolerance]
         return sorted(found, key=lambda identifier: -abs(self.differences[identifier]))
 
     @property
+    def same(self) -> int:
+        """How many questions of both did not change."""
+        return len(self.differences) - len(self.gained) - len(self.lost)
+
+    @property
+    def only_before(self) -> list[str]:
+        """Questions that only the first report has."""
+        return [each for each in self.before.values if each not in self.after.values]
+
+    @property
+    def only_after(self) -> list[str]:
+        """Questions that only the second one has."""
+        return [each for each in self.after.values if each not in self.before.values]
+
+    @property
+    def unscored(self) -> list[str]:
+        """Questions of both that have no score in one of them."""
+        return [
+            each for each in self.before.values if each in self.after.values and each not in self.differences
+        ]
+
+    @property
     def left_out(self) -> int:
-        """Questions that only one report has, or that have no score in one of them."""
-        return len(self.before.values.keys() | self.after.values.keys()) - len(self.differences)
+        """Questions that are not compared."""
+        return len(self.only_before) + len(self.only_after) + len(self.unscored)
+
+    @cached_property
+    def tested(self) -> Tested:
+        """The paired test, as the gate tests a drop."""
+        return _tested(self)
+
+    def question(self, identifier: str) -> QuestionEntry:
+        """A question as the reports show one that changed: as it is in the second report, and before."""
+        then, now = self.before.seen.get(identifier, {}), self.after.seen.get(identifier, {})
+        before = {name: then[name] for name in ("retrieved", "answer") if name in then}
+        found = {
+            "id": identifier,
+            "question": "",
+            **now,
+            "score": self.after.values[identifier],
+            "before": {"score": self.before.values[identifier], **before},
+        }
+        return cast("QuestionEntry", found)
 
 
 def diff_command(options: argparse.Namespace) -> int:
-    """Print the differences of two reports."""
-    documents = [_read(path) for path in (options.before, options.after)]
-    before, after = map(_sides, documents, (options.before, options.after))
-    shared = [key for key in before if key in after]
-    compared = [_compared(key, before[key], after[key]) for key in shared if not before[key].statistic]
-    notes = [
-        *(
-            f"{plain(key.label)} of {plain(key.nodeid)} is left out: times are not comparable between machines and runs"
-            for key in shared
-            if before[key].statistic
-        ),
-        *_changed_settings(*documents),
-        *_missing(before.keys() - after.keys(), options.before),
-        *_missing(after.keys() - before.keys(), options.after),
-    ]
+    """Print the differences of two reports, or of two systems in one."""
+    before, after = _reports(options)
+    compared, notes = compared_reports(before, after)
+    if options.html is not None:
+        _write_page(options.html, before, after, compared, notes)
     if options.json:
         say(json.dumps({"scores": [_entry(each) for each in compared], "notes": notes}, indent=2))
         return 0
     for nodeid in dict.fromkeys(each.key.nodeid for each in compared):
         say(plain(nodeid))
-        for line in _lines([each for each in compared if each.key.nodeid == nodeid], options):
+        for line in _lines([each for each in compared if each.key.nodeid == nodeid], before, after, options):
             say(f"  {line}")
         say("")
     if not compared:
-        say(f"{plain(str(options.before))} and {plain(str(options.after))} have no score in common.")
-    for note in notes:
-        say(f"note: {note}")
+        say(f"{plain(before.name)} and {plain(after.name)} have no score in common.")
+    for each in notes:
+        say(f"note: {each}")
     return 0
+
+
+def compared_reports(before: Report, after: Report) -> tuple[list[Difference], list[str]]:
+    """The scores that both have, in the order of the first; and notes on what else differs, and on what is left out."""
+    first, second = _sides(before), _sides(after)
+    shared = [key for key in first if key in second]
+    compared = [_compared(key, first[key], second[key]) for key in shared if not first[key].statistic]
+    notes = [
+        *(
+            f"{plain(key.label)} of {plain(key.nodeid)} is left out: times are not comparable between machines and runs"
+            for key in shared
+            if first[key].statistic
+        ),
+        *_changed_settings(before.document, after.document),
+        *_reworded(compared),
+        *_missing(first.keys() - second.keys(), before.name),
+        *_missing(second.keys() - first.keys(), after.name),
+    ]
+    return compared, notes
+
+
+def _reports(options: argparse.Namespace) -> tuple[Report, Report]:
+    paths = [options.before, options.before if options.after is None else options.after]
+    if options.html is not None and options.html.resolve() in {path.resolve() for path in paths}:
+        raise InputError(f"--html {options.html} is one of the reports.\nName another file for the page.")
+    if options.system is None:
+        if options.after is None:
+            raise InputError(
+                "There is one report, and no two systems to compare.\n"
+                "Name a second report; or two systems of a parametrized test: --system A B"
+            )
+        before, after = (Report(_read(path), path, str(path)) for path in paths)
+        return before, after
+    first, second = options.system
+    documents = {path: _read(path) for path in paths}
+    of_file = options.after is not None
+    before, after = (
+        Report(_of_system(documents[path], name, path), path, f"{name} in {path}" if of_file else name)
+        for path, name in zip(paths, (first, second), strict=True)
+    )
+    return before, after
+
+
+def _of_system(document: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
+    """The report with the tests of one system, under names that they share with the tests of another one."""
+    tests: list[Mapping[str, Any]] = []
+    known: list[Any] = []
+    for test in document["tests"]:
+        system = _mapping(_mapping(test).get("system"))
+        known += system.values()
+        if name in system.values():
+            others = [value for value in system.values() if value != name]
+            others += _mapping(test.get("parameters")).values()
+            nodeid = (
+                f"{test.get('function')}[{'-'.join(map(str, others))}]" if others else test.get("function")
+            )
+            tests.append({**test, "nodeid": nodeid})
+    if not tests:
+        names = ", ".join(map(str, dict.fromkeys(known))) or "none: no test of it has a parametrized fixture"
+        raise InputError(
+            f"{path} has no system {name!r}. Its systems: {names}.\n"
+            "A system is a value of the parametrized rageval_retriever, rageval_generator or rageval_judge."
+        )
+    return {**document, "tests": tests}
+
+
+def _write_page(
+    path: Path, before: Report, after: Report, compared: Sequence[Difference], notes: Sequence[str]
+) -> None:
+    # Imported late: it needs Jinja2.
+    from pytest_rageval.cli.diff_page import diff_page  # noqa: PLC0415
+
+    page = diff_page(before, after, compared, notes)
+    try:
+        write_whole(path, [page.encode("utf-8", "replace")])
+    except OSError as error:
+        raise InputError(
+            f"The page {path} cannot be written: {error.strerror or error}.\nName a file in a folder that exists."
+        ) from None
+    note(f"page: {path}")
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -134,15 +282,16 @@ def _read(path: Path) -> Mapping[str, Any]:
     return document
 
 
-def _sides(document: Mapping[str, Any], path: Path) -> dict[Key, Side]:
+def _sides(report: Report) -> dict[Key, Side]:
     """The scores of a report, of equal ones in a test the first; InputError if an entry has another form."""
     found: dict[Key, Side] = {}
-    for number, test in enumerate(document["tests"]):
+    path = report.path
+    for number, test in enumerate(report.document["tests"]):
         place = f"tests[{number}]"
         try:
             for at, score in enumerate(test["scores"]):
                 place = f"tests[{number}].scores[{at}]"
-                key, side = _side(test["nodeid"], score)
+                key, side = _side(test, score)
                 found.setdefault(key, side)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
@@ -151,7 +300,8 @@ def _sides(document: Mapping[str, Any], path: Path) -> dict[Key, Side]:
     return found
 
 
-def _side(nodeid: object, score: Mapping[str, Any]) -> tuple[Key, Side]:
+def _side(test: Mapping[str, Any], score: Mapping[str, Any]) -> tuple[Key, Side]:
+    nodeid = test["nodeid"]
     where = ", ".join(f"{name}={value!r}" for name, value in sorted(score["where"].items()))
     settings = tuple(
         f"{word}={score[word]}" for word in ("comparator", "label", "order") if score.get(word) is not None
@@ -159,9 +309,34 @@ def _side(nodeid: object, score: Mapping[str, Any]) -> tuple[Key, Side]:
     if not isinstance(nodeid, str) or not isinstance(score["spec"], str):
         raise TypeError("nodeid and spec must be strings")
     values = {str(example["id"]): _number(example["score"]) for example in score["examples"]}
-    return Key(nodeid, score["spec"], where, settings), Side(
-        _number(score["mean"]), values, score.get("statistic")
-    )
+    side = Side(_number(score["mean"]), values, _seen(test, score), test, score)
+    return Key(nodeid, score["spec"], where, settings), side
+
+
+def _seen(test: Mapping[str, Any], score: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """By id what is known of each question: of earlier versions only those that explain a verdict."""
+    known = {str(each["id"]): each for each in test.get("questions", ())}
+    told = {str(each["id"]): each for entry in test["scores"] for each in _listed(entry)}
+    listed = {str(each["id"]): each for each in _listed(score)}
+    found = {}
+    for example in score["examples"]:
+        one = str(example["id"])
+        question, own = known.get(one, told.get(one, {})), listed.get(one, {})
+        retrieved = [each["document"] for each in known[one].get("retrieved", ())] if one in known else []
+        seen = {
+            **{name: question.get(name) for name in ASKED},
+            "retrieved": example.get("retrieved") or retrieved[: example.get("k")] or own.get("retrieved"),
+            "judge": example.get("explanation", own.get("judge")),
+            **{name: example.get(name, own.get(name)) for name in SAID},
+        }
+        found[one] = {name: value for name, value in seen.items() if value is not None}
+    return found
+
+
+def _listed(entry: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The questions that explain the verdict on a score."""
+    listed: Sequence[Mapping[str, Any]] = _mapping(entry.get("questions")).get("listed", ())
+    return listed
 
 
 def _number(value: object) -> float | None:
@@ -183,14 +358,14 @@ def _compared(key: Key, before: Side, after: Side) -> Difference:
     largest = 1.0 if scale is None or not isfinite(scale[1]) else scale[1] - scale[0]
     largest = max(largest, *map(abs, differences.values()), 0.0)
     tolerance = SIMILARITIES if score is not None and score.extra == "dense" else ROUNDING
-    return Difference(key, before, after, differences, tolerance, largest)
+    is_cost = score is not None and score.is_cost
+    return Difference(key, before, after, differences, tolerance, largest, is_cost)
 
 
-def _tested(each: Difference) -> tuple[float | None, list[float] | None, float | None]:
-    """The mean difference, its 95% interval, and the p-value of the two-sided test; None without a question."""
+def _tested(each: Difference) -> Tested:
     values = list(each.differences.values())
     if not values:
-        return None, None, None
+        return Tested()
     rise, drop = (
         joint_drop_test(
             [Drops([sign * value for value in values], largest=each.largest, tolerance=each.tolerance)],
@@ -198,32 +373,52 @@ def _tested(each: Difference) -> tuple[float | None, list[float] | None, float |
         ).scores[0]
         for sign in (1, -1)
     )
-    return (
+    return Tested(
         math.fsum(values) / len(values),
-        [rise.low, -drop.low],
+        (rise.low, -drop.low),
         min(1.0, 2 * min(rise.p_value, drop.p_value)),
     )
 
 
-def _lines(compared: Sequence[Difference], options: argparse.Namespace) -> Iterator[str]:
-    head = ("score", "before", "after", "difference", "95% interval", "p-value", "n", "gained", "lost")
+def _lines(
+    compared: Sequence[Difference], before: Report, after: Report, options: argparse.Namespace
+) -> Iterator[str]:
+    counts = ("n", "gained", "lost", "same")
+    head = ("score", "before", "after", "difference", "95% interval", "p-value", *counts)
     rows = []
     for each in compared:
-        difference, interval, p_value = _tested(each)
-        bounds = "-" if interval is None else f"{interval[0]:+.3f} to {interval[1]:+.3f}"
-        means = (_shown(each.before.mean), _shown(each.after.mean), _shown(difference, "+.3f"))
-        counts = (str(len(questions)) for questions in (each.differences, each.gained, each.lost))
-        rows.append((plain(each.key.label), *means, bounds, _shown(p_value, ".2g"), *counts))
+        tested = each.tested
+        bounds = "-" if tested.interval is None else "{:+.3f} to {:+.3f}".format(*tested.interval)
+        means = (_shown(each.before.mean), _shown(each.after.mean), _shown(tested.difference, "+.3f"))
+        numbers = map(str, (len(each.differences), len(each.gained), len(each.lost), each.same))
+        rows.append((plain(each.key.label), *means, bounds, _shown(tested.p_value, ".2g"), *numbers))
     yield from table(head, rows).splitlines()
     for each in compared:
-        for name, ids in (("gained", each.gained), ("lost", each.lost)):
+        label = plain(each.key.label)
+        for text, ids in (
+            (f"gained in {label}", each.gained),
+            (f"lost in {label}", each.lost),
+            (f"{label}: only in {plain(before.name)}", each.only_before),
+            (f"{label}: only in {plain(after.name)}", each.only_after),
+            (f"{label}: unscored in one of them or in both", each.unscored),
+        ):
             if ids:
-                yield f"{name} in {plain(each.key.label)}: {_named(ids, everything=options.verbose)}"
-        if each.left_out:
-            yield (
-                f"{plain(each.key.label)}: {count(each.left_out, 'question')} left out, which one of the runs lacks "
-                "or could not score"
-            )
+                yield f"{text}: {_named(ids, everything=options.verbose)}"
+    if options.verbose:
+        for each in compared:
+            yield from _changed_questions(each)
+
+
+def _changed_questions(each: Difference) -> Iterator[str]:
+    """What was asked, retrieved and answered, then and now, of the questions that changed."""
+    changed = [each.question(one) for one in (*each.lost, *each.gained)]
+    # A report of an earlier version may know no more than the ids.
+    known = [question for question in changed if question["question"]]
+    if known:
+        yield ""
+        yield plain(each.key.label)
+    for question in known:
+        yield from single_question_lines(question)
 
 
 def _shown(number: float | None, form: str = ".3f") -> str:
@@ -237,20 +432,36 @@ def _named(ids: Sequence[str], *, everything: bool) -> str:
 
 
 def _entry(each: Difference) -> dict[str, Any]:
-    difference, interval, p_value = _tested(each)
     return {
         "nodeid": each.key.nodeid,
         "score": each.key.label,
         "before": each.before.mean,
         "after": each.after.mean,
-        "difference": difference,
-        "interval": interval,
-        "p_value": p_value,
+        "difference": each.tested.difference,
+        "interval": each.tested.interval,
+        "p_value": each.tested.p_value,
         "n": len(each.differences),
+        "same": each.same,
         "left_out": each.left_out,
-        "gained": each.gained,
-        "lost": each.lost,
+        **{name: getattr(each, name) for name in ("gained", "lost", "only_before", "only_after", "unscored")},
+        "examples": [
+            {"id": one, "before": each.before.values.get(one), "after": each.after.values.get(one)}
+            for one in dict.fromkeys((*each.before.values, *each.after.values))
+        ],
     }
+
+
+def _reworded(compared: Sequence[Difference]) -> Iterator[str]:
+    """A note for each test with questions of one id and two texts."""
+    found: dict[str, dict[str, None]] = {}
+    for each in compared:
+        for one in each.differences:
+            texts = {side.seen[one].get("question") for side in (each.before, each.after) if one in side.seen}
+            if len(texts - {None, ""}) > 1:
+                found.setdefault(each.key.nodeid, {})[one] = None
+    for nodeid, ids in found.items():
+        text = f"{count(len(ids), 'question')} of {plain(nodeid)} with the same id and another text"
+        yield f"{text}: {_named(list(ids), everything=False)}"
 
 
 def _changed_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
@@ -273,5 +484,5 @@ def _evalsets(document: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _missing(keys: Iterable[Key], path: Path) -> list[str]:
-    return [f"only in {plain(str(path))}: {plain(key.label)} of {plain(key.nodeid)}" for key in sorted(keys)]
+def _missing(keys: Iterable[Key], name: str) -> list[str]:
+    return [f"only in {plain(name)}: {plain(key.label)} of {plain(key.nodeid)}" for key in sorted(keys)]
