@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from pytest_rageval.reports.history import Point
+from pytest_rageval.reports.markdown import markdown_report
 from pytest_rageval.reports.trend import CHARTED, chart_lines, sparkline
+from tests.unit.reports.rendered import rendered
 from tests.unit.reports.runs import NODEID, line, score
 
 
@@ -157,3 +159,20 @@ def test_no_name_ends_its_text_or_is_markup() -> None:
         assert not set('"`%#;<>{}|\n') & set(name)
         assert len(name) <= 84
     assert not set("@<>|`[]") & set(re.sub("</?code>", "", chart.legend))
+
+
+def test_the_comment_has_the_chart_folded() -> None:
+    """As a block that GitHub draws, with the legend in code below it."""
+    settings = {"generator": "m1", "judge": "m2", "comparator": "judge"}
+    llm = {"requests": 0, "cached": 0, "live": 0, "failed": 0, "cut": 0, "remarks": {}}
+    tests = {"t": {"outcome": "passed", "scores": {DEVIL: score(0.5)}}}
+    document = {"tests": [], "matrix": [], "ratings": [], "settings": settings, "llm": llm}
+    runs = [line(number, tests=tests) for number in range(2)]
+    page = rendered(markdown_report({**document, "history": runs}))
+    assert ("class", "language-mermaid") in page.attributes
+    assert {"details", "summary", "pre"} <= set(page.tags)
+    assert "img" not in page.tags
+    assert not page.unclosed
+    assert "@team" not in page.text
+    assert " ".join(DEVIL.split()) in page.code
+    assert "details" not in rendered(markdown_report(document)).tags
