@@ -180,8 +180,9 @@ def _score_entry(entry: ScoreEntry) -> dict[str, Any]:
 
 
 def badness(verdict: str | None) -> int:
-    """The place of a verdict among all, from the worst to none."""
-    return [*VERDICTS, None].index(verdict)
+    """The place of a verdict among all, from the worst to none; one of a later version is like none."""
+    verdicts = list(VERDICTS)
+    return verdicts.index(verdict) if verdict in VERDICTS else len(verdicts)
 
 
 def _rounded(number: float | None) -> float | None:

@@ -123,6 +123,12 @@ def test_failed_scores_come_first_and_others_are_counted() -> None:
     assert chart.legend.endswith("2 more scores: <code>rageval history</code>")
 
 
+def test_a_verdict_that_is_not_known_is_like_none() -> None:
+    """Of a later version: a run appends to its lines, and must not fail."""
+    scores = {"a": score(0.5, "amazing"), "b": score(0.25, "fail")}
+    assert list(Chart(line(1, scores), line(2, scores)).lines) == ["b", "a"]
+
+
 def test_a_change_of_the_eval_set_is_said() -> None:
     """The line goes on, and compares other questions."""
     changed = line(2)
