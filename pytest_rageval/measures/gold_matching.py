@@ -195,9 +195,7 @@ def overlap(document: Document, passage: Gold, files: Collection[str] | None = N
         return Overlap(WHOLE if document.id == passage.id else (), "id")
     if passage.text is None or not words(passage.text):
         return None
-    if words(document.text) == words(passage.text):
-        return Overlap(WHOLE, "same text")
-    return Overlap(_by_text(document.text, passage.text), "text")
+    return _by_text(document.text, passage.text)
 
 
 def files_named(source: str, among: Iterable[str]) -> frozenset[str]:
@@ -263,10 +261,14 @@ def _by_span(span: Span, wanted: Span) -> tuple[Part, ...]:
     return (((start - wanted.start) / length, (end - wanted.start) / length),)
 
 
-def _by_text(document: str, passage: str) -> tuple[Part, ...]:
+@lru_cache(maxsize=2**17)  # some 300 bytes each; several scores, and the report, compare the same texts
+def _by_text(document: str, passage: str) -> Overlap:
     wanted = words(passage)
+    if words(document) == wanted:
+        return Overlap(WHOLE, "same text")
     run = min(RUN, len(wanted) // 2 + 1)
     known = runs(document, run)
     letters = [0, *accumulate(map(len, wanted))]
     starts = [at for at in range(len(wanted) - run + 1) if wanted[at : at + run] in known]
-    return tuple(_union((letters[at] / letters[-1], letters[at + run] / letters[-1]) for at in starts))
+    found = _union((letters[at] / letters[-1], letters[at + run] / letters[-1]) for at in starts)
+    return Overlap(tuple(found), "text")
