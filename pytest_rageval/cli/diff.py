@@ -47,11 +47,19 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report, or the tests of one system in it; `name` is what the output calls it."""
+    """A report, or the tests of one system in it.
+
+    Attributes:
+        document: its content.
+        path: its file.
+        name: what the output calls it.
+        column: the head of its means in the table.
+    """
 
     document: Mapping[str, Any]
     path: Path
     name: str
+    column: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,21 +211,22 @@ def _reports(options: argparse.Namespace) -> tuple[Report, Report]:
     paths = [options.before, options.before if options.after is None else options.after]
     if options.html is not None and options.html.resolve() in {path.resolve() for path in paths}:
         raise InputError(f"--html {options.html} is one of the reports.\nName another file for the page.")
-    if options.system is None:
-        if options.after is None:
-            raise InputError(
-                "There is one report, and no two systems to compare.\n"
-                "Name a second report; or two systems of a parametrized test: --system A B"
-            )
-        before, after = (Report(_read(path), path, str(path)) for path in paths)
-        return before, after
-    first, second = options.system
+    if options.system is None and options.after is None:
+        raise InputError(
+            "There is one report, and no two systems to compare.\n"
+            "Name a second report; or two systems of a parametrized test: --system A B"
+        )
     documents = {path: _read(path) for path in paths}
-    of_file = options.after is not None
-    before, after = (
-        Report(_of_system(documents[path], name, path), path, f"{name} in {path}" if of_file else name)
-        for path, name in zip(paths, (first, second), strict=True)
-    )
+    columns, names = ["before", "after"], [str(path) for path in paths]
+    found = [documents[path] for path in paths]
+    if options.system is not None:
+        found = [
+            _of_system(documents[path], name, path) for path, name in zip(paths, options.system, strict=True)
+        ]
+        names = [f"{name} in {path}" for path, name in zip(paths, options.system, strict=True)]
+        if options.after is None:
+            columns = names = options.system
+    before, after = (Report(*each) for each in zip(found, paths, names, columns, strict=True))
     return before, after
 
 
@@ -384,7 +393,15 @@ def _lines(
     compared: Sequence[Difference], before: Report, after: Report, options: argparse.Namespace
 ) -> Iterator[str]:
     counts = ("n", "gained", "lost", "same")
-    head = ("score", "before", "after", "difference", "95% interval", "p-value", *counts)
+    head = (
+        "score",
+        plain(before.column),
+        plain(after.column),
+        "difference",
+        "95% interval",
+        "p-value",
+        *counts,
+    )
     rows = []
     for each in compared:
         tested = each.tested

@@ -228,7 +228,10 @@ def question_rows(test: Mapping[str, Any]) -> list[QuestionRow]:
             listed = {each["id"]: each for each in (entry.get("questions") or {}).get("listed", ())}
             for example in entry["examples"]:
                 of_listed = _of_listed(listed[example["id"]]) if example["id"] in listed else {}
-                said.setdefault(example["id"], {**of_listed, **example})
+                known = {
+                    name: value for name, value in example.items() if name == "score" or value is not None
+                }
+                said.setdefault(example["id"], of_listed | known)
             for state, ids in _moved(entry):
                 for one in ids:
                     states.setdefault(one, set()).add(state)
@@ -276,7 +279,11 @@ def _of_question(question: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_listed(question: Mapping[str, Any]) -> dict[str, Any]:
     """What a question that explains a verdict says of its score, by the keys of an example."""
-    said = {name: question[name] for name in ("answer", "expected", "remark") if name in question}
+    said = {
+        name: question[name]
+        for name in ("answer", "expected", "remark", "lost_by", "case")
+        if name in question
+    }
     before = question.get("before", {})
     passages = question.get("passages", ())
     optional = {

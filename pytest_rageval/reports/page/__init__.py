@@ -16,6 +16,8 @@ from typing import Any, Final
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from pytest_rageval.plural import plural
+
 __all__ = ["environment", "render"]
 
 UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
@@ -51,7 +53,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"cut": cut, "number": number, "p_value": p_value, "signed": signed}
+    made.filters |= {"cut": cut, "number": number, "p_value": p_value, "plural": plural, "signed": signed}
     return made
 
 

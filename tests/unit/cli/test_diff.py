@@ -403,6 +403,7 @@ def test_two_systems_of_one_report_are_compared(tmp_path: Path, capsys: pytest.C
     one = systems(tmp_path / "a.json", *pairs, lost="dense")
     assert main(["diff", one, "--system", "bm25", "dense", "--html", str(tmp_path / "d.html")]) == 0
     out = capsys.readouterr().out
+    assert re.search(r"score +bm25  dense  difference", out)
     assert out.count("test_r.py::test_found[g1-5]\n") == out.count("test_r.py::test_found[g2-5]\n") == 1
     assert len(re.findall(r"recall@3 +1\.000 +0\.400 +-0\.600", out)) == 2
     text = (tmp_path / "d.html").read_text(encoding="utf-8")

@@ -22,7 +22,8 @@ SETTINGS = {"generator": "m_1", "judge": "m2", "comparator": "judge or em"}
 LLM = {"requests": 4, "cached": 4, "live": 0, "failed": 0, "cut": 0, "remarks": {"2 | 3 @team": 2}}
 ERROR = {"verdict": "error", "reason": "no score:\nno server"}
 DEVIL = (
-    "| @team #12 GH-7 `@code <b>` ``` </details> <!-- <img src=x onerror=alert(1)> <script>x</script> &amp; **bold** \\ "
+    "| @team #12 GH-7 `@code <b>` ``` </details> <!-- <img src=x onerror=alert(1)> "
+    "<script>x</script> &amp; **bold** \\ "
     "_it_ ~~no~~ [a](javascript:x) "
     "www.evil.example https://evil.example :+1: </code> |\n```\n# head\n| a |\n| - |\n</table>"
 )
