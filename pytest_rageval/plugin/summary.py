@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pytest
 
-from pytest_rageval.config import Settings
+from pytest_rageval.config import Address, Settings, kind_of
+from pytest_rageval.errors import RagevalError
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import GatePlugin
 from pytest_rageval.plugin.terminal import argument_of, fail_run, plain_nodeid, print_lines
@@ -61,15 +63,17 @@ class SummaryPlugin:
         return one_line(f"rageval: {self._settings.in_force()}{cassette}")
 
     def pytest_sessionstart(self) -> None:
-        """Refuse report files of unknown kinds."""
-        for path in self._settings.report:
+        """Refuse reports of unknown kinds."""
+        for destination in self._settings.report:
             from pytest_rageval.reports import KINDS  # noqa: PLC0415 - few runs write reports
 
-            # Asking other plugins imports much: only where the suffix is not built in.
-            if path.suffix not in KINDS and path.suffix not in (added := GatePlugin.of(self._config).reports):
+            # Asking other plugins imports much: only where the kind is not built in.
+            kind = kind_of(destination)
+            if kind not in KINDS and kind not in (added := GatePlugin.of(self._config).reports):
                 *most, last = sorted({*KINDS, *added})
-                expected = f"expected a file name that ends in {', '.join(most)} or {last}."
-                raise pytest.UsageError(printable(f"--rageval-report is '{path.name}': {expected}"))
+                shown = destination.name if isinstance(destination, Path) else destination
+                expected = f"expected a file name that ends in, or an address that begins with, {', '.join(most)} or {last}"
+                raise pytest.UsageError(printable(f"--rageval-report is '{shown}': {expected}."))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect a test's results; a rerun replaces those of the run before."""
@@ -111,8 +115,7 @@ class SummaryPlugin:
         if self._settings.plan:
             self._notes.append("no report: a plan has no results")
             return
-        from pytest_rageval.files import write_whole  # noqa: PLC0415 - few runs write reports
-        from pytest_rageval.reports import KINDS  # noqa: PLC0415
+        from pytest_rageval.reports import KINDS, deliver  # noqa: PLC0415 - few runs write reports
         from pytest_rageval.reports.results import report_document, usage_entry  # noqa: PLC0415
 
         matrix, ratings = self._systems
@@ -130,20 +133,17 @@ class SummaryPlugin:
         )
         # A plugin may replace a built-in report.
         kinds = {**KINDS, **GatePlugin.of(self._config).reports}
-        for path in self._settings.report:
+        # Files first: sending takes time, and may be interrupted.
+        for destination in sorted(self._settings.report, key=lambda each: isinstance(each, Address)):
             try:
-                text = kinds[path.suffix](document)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                # UTF-8 has no half of a surrogate pair; this is JSON's escape for it.
-                write_whole(path, [text.encode(errors="backslashreplace")])
+                where = deliver(kinds[kind_of(destination)], document, destination)
             except Exception as error:  # noqa: BLE001 - a plugin's error must not prevent the baseline or other reports
-                strerror = error.strerror or str(error) if isinstance(error, OSError) else None
-                problem = strerror or f"{type(error).__name__}: {error}"
-                self._problems.append(f"The report {path} cannot be written: {problem}.")
-                # Else the file of an earlier run would be read as this run's.
-                fail_run(session)
+                self._problems.append(_undelivered(destination, error))
+                if isinstance(destination, Path):
+                    # Else the file of an earlier run would be read as this run's.
+                    fail_run(session)
             else:
-                self._notes.append(f"report: {path}")
+                self._notes.append(f"report: {where}")
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -212,6 +212,15 @@ class SummaryPlugin:
         from pytest_rageval.reports.retrieval import retrieval_lines  # noqa: PLC0415 - counts tokens
 
         return list(retrieval_lines(tests))
+
+
+def _undelivered(destination: Path | Address, error: Exception) -> str:
+    if isinstance(error, OSError):
+        problem = error.strerror or str(error)
+    else:
+        problem = str(error) if isinstance(error, RagevalError) else f"{type(error).__name__}: {error}"
+    done = "cannot be written" if isinstance(destination, Path) else "was not sent"
+    return f"The report {destination} {done}: {problem.removesuffix('.')}."
 
 
 def _has_table(results: Mapping[str, Any]) -> bool:
