@@ -70,10 +70,10 @@ class SummaryPlugin:
             # Asking other plugins imports much: only where the kind is not built in.
             kind = kind_of(destination)
             if kind not in KINDS and kind not in (added := GatePlugin.of(self._config).reports):
-                *most, last = sorted({*KINDS, *added})
+                kinds = ", ".join(sorted({*KINDS, *added}))
                 shown = destination.name if isinstance(destination, Path) else destination
-                expected = f"expected a file name that ends in, or an address that begins with, {', '.join(most)} or {last}"
-                raise pytest.UsageError(printable(f"--rageval-report is '{shown}': {expected}."))
+                expected = f"expected a file name or an address of one of these kinds: {kinds}."
+                raise pytest.UsageError(printable(f"--rageval-report is '{shown}': {expected}"))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect a test's results; a rerun replaces those of the run before."""

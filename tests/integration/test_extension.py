@@ -170,13 +170,12 @@ def test_another_package_writes_reports(project, monkeypatch):
     [
         (
             "",
-            "ERROR: --rageval-report is 'out.pdf': expected a file name that ends in, or an address that begins with, "
-            "*.bad, *.md, .txt or otlp:.",
+            "ERROR: --rageval-report is 'out.pdf': expected * of one of these kinds: .bad, *.txt, otlp:.",
         ),
         # What is wrong with a plugin, the tests tell.
         (
             "add_report('pdf', str)",
-            "ERROR: --rageval-report is 'out.pdf': expected a file name that ends in*",
+            "ERROR: --rageval-report is 'out.pdf': expected a file name or an address of*",
         ),
     ],
 )
