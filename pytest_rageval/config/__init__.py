@@ -81,6 +81,7 @@ def resolve(
         "gguf": environ.get("RAGEVAL_GGUF") or None,
         "ci": _is_ci(environ.get("CI")),
         "require_baseline": _is_ci(environ.get("CI")),
+        "annotations": environ.get("GITHUB_ACTIONS") == "true",
     }
     tables = read_tables(root)
     for source, texts, base in (("ini", ini, root), ("flag", command_line, invoked_in)):

@@ -173,6 +173,9 @@ OPTIONS: Final = (
            "write results to this file: .md for a pull request, .html for a browser, .json for programs; or send them: "
            "otlp:URL to an OpenTelemetry collector, otlp: to that of OTEL_EXPORTER_OTLP_ENDPOINT; repeatable",
            many=True),
+    Option("annotations", _switch, "",
+           "print annotations for GitHub, which show failures and warnings at the lines of the tests; the default "
+           "under GITHUB_ACTIONS=true, which --rageval-annotations=false reverts"),
     Option("seed", COUNT, "N", "seed of bootstrap intervals and of random orders"),
 )
 # fmt: on

@@ -75,6 +75,7 @@ class Settings:
     calibration: Path | None = None
     repeat: int = 1
     report: tuple[Path | Address, ...] = ()
+    annotations: bool = False
     seed: int = 0
     api_key: Secret | None = None
     judge_api_key: Secret | None = None

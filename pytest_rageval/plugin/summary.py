@@ -12,9 +12,10 @@ import pytest
 
 from pytest_rageval.config import Address, Settings, kind_of
 from pytest_rageval.errors import RagevalError
+from pytest_rageval.plugin.annotations import OTHER, Place, annotations, place_of
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import GatePlugin
-from pytest_rageval.plugin.terminal import argument_of, fail_run, plain_nodeid, print_lines
+from pytest_rageval.plugin.terminal import argument_of, fail_run, plain_nodeid, print_command, print_lines
 from pytest_rageval.printable import one_line, printable
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class SummaryPlugin:
         self._tests: dict[str, dict[str, Any]] = {}
         self._usage_of: dict[str, Usage] = {}
         self._outcomes: dict[str, Mapping[str, str]] = {}
+        self._places: dict[str, Place] = {}
         self._notes: list[str] = []
         self._problems: list[str] = []
 
@@ -79,6 +81,8 @@ class SummaryPlugin:
         """Collect a test's results; a rerun replaces those of the run before."""
         before = PASSED if report.when == "setup" else self._outcomes.pop(report.nodeid, PASSED)
         self._outcomes[report.nodeid] = _worse(before, _outcome(report))
+        if report.when == "setup" or report.failed:
+            self._places[plain_nodeid(report.nodeid)] = place_of(report, self._config.rootpath)
         if report.when not in PHASES:
             self._add_without_results(report)
         results = getattr(report, "rageval", None)
@@ -97,6 +101,7 @@ class SummaryPlugin:
         """Report a module that cannot be imported: it may have marked tests."""
         if report.failed:
             self._add_without_results(report)
+            self._places[report.nodeid] = place_of(report, self._config.rootpath)
 
     def _count_interrupted(self) -> None:
         """Count what interrupted tests were charged for, here and in workers: no report comes of them."""
@@ -158,6 +163,10 @@ class SummaryPlugin:
 
             print_lines(terminalreporter, warning_lines(self._sorted), yellow=True)
         print_lines(terminalreporter, self._problems, yellow=True)
+        if self._settings.annotations and self._tests:
+            beside_other = self._config.pluginmanager.has_plugin(OTHER)
+            for annotation in annotations(self._sorted, self._places, beside_other=beside_other):
+                print_command(terminalreporter, *annotation)
 
     def _add_without_results(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         nothing: dict[str, Any] = {"evalset": None, "scores": []}
