@@ -81,7 +81,7 @@ class SummaryPlugin:
         """Collect a test's results; a rerun replaces those of the run before."""
         before = PASSED if report.when == "setup" else self._outcomes.pop(report.nodeid, PASSED)
         self._outcomes[report.nodeid] = _worse(before, _outcome(report))
-        if report.when == "setup" or report.failed:
+        if self._settings.annotations and (report.when == "setup" or report.failed):
             self._places[plain_nodeid(report.nodeid)] = place_of(report, self._config.rootpath)
         if report.when not in PHASES:
             self._add_without_results(report)

@@ -259,9 +259,7 @@ def test_a_collector_that_is_not_there_costs_nothing_but_a_message(project, monk
         )
         assert result.ret == pytest.ExitCode.OK
         result.stdout.fnmatch_lines(
-            [
-                f"The report otlp:{url} was not sent: {url}/v1/logs: Connection refused; 0 of 5 events were taken."
-            ]
+            [f"The report otlp:{url} was not sent: {url}/v1/logs: *refused*; 0 of 5 events were taken."]
         )
         result.stdout.no_fnmatch_line("*planted-secret*")
         for name in ("r.json", "rageval_baseline.json"):

@@ -134,9 +134,8 @@ def _refused() -> str:
 def test_a_collector_that_is_not_there_is_said() -> None:
     """With its address, the reason, and how many events are missing."""
     url = _refused()
-    with pytest.raises(ConnectionError) as caught:
+    with pytest.raises(ConnectionError, match=rf"{url}/v1/logs: .*refused.*; 0 of 3 events were taken"):
         send_events(questions(2), url)
-    assert str(caught.value) == f"{url}/v1/logs: Connection refused; 0 of 3 events were taken"
 
 
 def test_a_silent_collector_holds_nothing_up(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
