@@ -1,5 +1,6 @@
 """The end of a run: the table or the plan on the terminal, and the report files."""
 
+import os
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -28,7 +29,7 @@ LEGEND: Final = "https://pytest-rageval.github.io/pytest-rageval/reference/termi
 
 REPORTED: Final = (
     *("nodeid", "evalset", "function", "system", "parameters", "own", "served", "warnings"),
-    *("scores", "retrieval", "agreement", "calibration"),
+    *("scores", "retrieval", "agreement", "calibration", "fingerprint", "prompts", "questions"),
 )
 """Keys of a test's results that the reports have."""
 
@@ -122,6 +123,7 @@ class SummaryPlugin:
             return
         from pytest_rageval.reports import KINDS, deliver  # noqa: PLC0415 - few runs write reports
         from pytest_rageval.reports.results import report_document, usage_entry  # noqa: PLC0415
+        from pytest_rageval.revision import run_entry  # noqa: PLC0415
 
         matrix, ratings = self._systems
         document = report_document(
@@ -135,6 +137,7 @@ class SummaryPlugin:
             duration_s=time.monotonic() - self._began,
             stopped=exitstatus == pytest.ExitCode.INTERRUPTED
             or bool(session.shouldfail or session.shouldstop),
+            run=run_entry(self._config.rootpath, self._settings.baseline, os.environ),
         )
         # A plugin may replace a built-in report.
         kinds = {**KINDS, **GatePlugin.of(self._config).reports}

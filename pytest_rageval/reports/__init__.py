@@ -6,7 +6,8 @@ build its parts and their lines of text, `systems` compares systems. `terminal`,
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,10 +18,17 @@ from pytest_rageval.late import Late
 __all__ = ["KINDS", "deliver", "json_report"]
 
 
-def json_report(document: Mapping[str, Any]) -> str:
-    """The document with one value a line, so that reports can be compared; letters are not escaped."""
-    return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+def json_report(document: Mapping[str, Any]) -> Iterator[str]:
+    """The document in parts, with one value a line, so that reports can be compared; letters are not escaped."""
+    encoder = json.JSONEncoder(ensure_ascii=False, indent=1, allow_nan=False)
+    tokens = encoder.iterencode(document)
+    while part := "".join(islice(tokens, TOKENS)):
+        yield part
+    yield "\n"
 
+
+TOKENS: Final = 10_000
+"""So many tokens of JSON are one part."""
 
 KINDS: Final[Mapping[str, Callable[..., Any]]] = {
     ".html": Late("reports.html", "html_report"),
