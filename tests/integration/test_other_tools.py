@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
+from pytest_rageval.fingerprint import digest
 from tests.otlp_server import Collector
 
 pytestmark = pytest.mark.slow
@@ -244,6 +245,34 @@ def test_a_collector_gets_each_question_and_each_score(project, llm, collector, 
     result.stdout.fnmatch_lines(
         ["report: *r.json", f"report: {len(collector.events)} events sent to {collector.url}/v1/logs"]
     )
+
+
+def test_events_say_what_the_baseline_says_and_under_which_fingerprint(project, collector):
+    """Of each question that was compared; the fingerprint is a digest of the one in the baseline."""
+    project.test(
+        '@pytest.mark.rageval_threshold("recall@2", max_drop=0.1)\n'
+        '@pytest.mark.rageval_threshold("contains.hit@2", max_drop=0.1)\n'
+        "def test_gate(): pass\n"
+    )
+    project.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    project.lose(3)
+    project.run(f"--rageval-report=otlp:{collector.url}")
+    first = [
+        found
+        for name, found in collector.events
+        if name == "gen_ai.evaluation.result" and found["gen_ai.evaluation.name"] == "recall@2"
+    ]
+    assert [(found["gen_ai.evaluation.score.label"], found["rageval.before"]) for found in first] == [
+        *[("same", 1.0)] * 2,
+        ("worse", 1.0),
+        ("same", 1.0),
+    ]
+    baseline = json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))
+    kept = baseline["tests"]["test_it.py::test_gate"]["scores"]["recall@2"]["fingerprint"]
+    assert {found["rageval.fingerprint"] for found in first} == {digest(kept)[:16]}
+    assert collector.resource["rageval.baseline.path"] == "rageval_baseline.json"
+    (summary, _) = [found for name, found in collector.events if name == "rageval.score"]
+    assert summary["rageval.baseline.drop"] == 0.25
 
 
 def test_a_collector_that_is_not_there_costs_nothing_but_a_message(project, monkeypatch):
