@@ -61,9 +61,9 @@ def _baseline(root: Path, path: Path) -> dict[str, str] | None:
 
 def _job_url(environment: Mapping[str, str]) -> str | None:
     parts = [environment.get(f"GITHUB_{name}") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")]
-    if all(parts):
-        return "{}/{}/actions/runs/{}".format(*parts)
-    return _first(environment, URLS)
+    url = "{}/{}/actions/runs/{}".format(*parts) if all(parts) else _first(environment, URLS)
+    # The page links to it.
+    return url if url and url.startswith(("https://", "http://")) else None
 
 
 def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> str | None:

@@ -11,7 +11,7 @@ from pytest_rageval.reports.document import RetrievalEntry
 from pytest_rageval.scores import Score
 from pytest_rageval.stats.intervals import Quantile
 
-__all__ = ["Retrieved", "retrieval_entry", "retrieval_lines", "retrieved"]
+__all__ = ["Retrieved", "retrieval_entry", "retrieval_lines", "retrieved", "with_tokens"]
 
 
 class Retrieved(NamedTuple):
@@ -30,17 +30,19 @@ def retrieved(scores: Iterable[Score]) -> dict[str, Retrieved]:
             # A score of latency asks again where the first call has no time; the other scores do not.
             if ranking is not None and (known is None or _worth(ranking) > _worth(known)):
                 found[outcome.example.id] = ranking
-    return {name: Retrieved(ranking, _tokens(ranking)) for name, ranking in found.items()}
+    return {name: with_tokens(ranking) for name, ranking in found.items()}
 
 
 def _worth(ranking: Ranking) -> tuple[int, bool]:
     return ranking.k, ranking.seconds is not None
 
 
-def _tokens(ranking: Ranking) -> int | None:
+def with_tokens(ranking: Ranking) -> Retrieved:
+    """The ranking, with its tokens counted."""
     if ranking.textless:
-        return None
-    return count_tokens(numbered([document.text for document in ranking])) if ranking else 0
+        return Retrieved(ranking, None)
+    texts = [document.text for document in ranking]
+    return Retrieved(ranking, count_tokens(numbered(texts)) if texts else 0)
 
 
 def retrieval_entry(found: Collection[Retrieved]) -> RetrievalEntry | None:

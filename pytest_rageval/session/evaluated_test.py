@@ -4,7 +4,7 @@ In a plan the same path counts what would be asked, and ends with stubs in place
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -17,7 +17,7 @@ from pytest_rageval.gate.comparison import fingerprint_changes
 from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, broken_parts, rule
 from pytest_rageval.gate.threshold import BOUNDS, Threshold
 from pytest_rageval.late import Late
-from pytest_rageval.model import EvalSet, Ranking
+from pytest_rageval.model import EvalSet, Example, Ranking
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
 from pytest_rageval.scores import Score
@@ -51,6 +51,7 @@ evaluated_questions: Final = Late("reports.evidence", "evaluated_questions")
 explained_examples: Final = Late("reports.evidence", "explained_examples")
 retrieval_entry: Final = Late("reports.retrieval", "retrieval_entry")
 retrieved: Final = Late("reports.retrieval", "retrieved")
+with_tokens: Final = Late("reports.retrieval", "with_tokens")
 watched_threshold: Final = Late("session.early_stop", "Watched")
 
 
@@ -242,12 +243,24 @@ class EvaluatedTest:
                 {**entry, "examples": examples, **{name: value for name, value in depends.items() if value}}
             )
         evaluated = {outcome.example.id for score in self._scores for outcome in score.outcomes}
-        examples = (each for each in self.evalset if each.id in evaluated) if evaluated else ()
-        share = self._session.settings.match_share
-        questions = evaluated_questions(examples, found, match_share=share)
+        asked = [each for each in self.evalset if each.id in evaluated] if evaluated else []
+        questions = evaluated_questions(
+            asked, {**self._unscored(asked, found), **found}, match_share=self._session.settings.match_share
+        )
         fingerprint = common_items(entry["fingerprint"] for entry in scores if "fingerprint" in entry)
         optional = {"questions": questions, "prompts": prompts, "fingerprint": fingerprint}
         return {"scores": scores, **{name: value for name, value in optional.items() if value}}
+
+    def _unscored(
+        self, examples: Iterable[Example], found: "Mapping[str, Retrieved]"
+    ) -> "dict[str, Retrieved]":
+        """What was retrieved for examples that are unscored, as where the judge had no verdict."""
+        pipeline = self._session.pipelines.of(self._components)
+        longest = max((each.ranking.k for each in found.values()), default=0)
+        rankings = (
+            (each.id, pipeline.known_ranking(each, longest)) for each in examples if each.id not in found
+        )
+        return {name: with_tokens(ranking) for name, ranking in rankings if ranking is not None}
 
     def _dependencies(self, request: ScoreRequest) -> tuple[dict[str, Any], dict[str, str]]:
         """The fingerprint of a score and its prompts; empty where it names a model that is not there.

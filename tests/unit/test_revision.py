@@ -126,6 +126,12 @@ def test_without_git_the_variables_of_ci_count(tmp_path: Path, monkeypatch: pyte
     assert head_commit(tmp_path) is None
 
 
+def test_only_an_address_of_the_web_is_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What else such a variable may hold is left out."""
+    monkeypatch.setenv("PATH", "")
+    assert run_entry(tmp_path, tmp_path / "none.json", {"BUILD_URL": "javascript:alert(1)"}) == {}
+
+
 def test_a_git_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as one that waits for a network drive."""
     git = tmp_path / "git"
