@@ -13,7 +13,6 @@ import pytest
 
 from pytest_rageval.config import Address, Settings, kind_of
 from pytest_rageval.errors import RagevalError
-from pytest_rageval.plugin.annotations import OTHER, Place, annotations, place_of
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import GatePlugin
 from pytest_rageval.plugin.terminal import argument_of, fail_run, plain_nodeid, print_command, print_lines
@@ -21,6 +20,7 @@ from pytest_rageval.printable import one_line, printable
 
 if TYPE_CHECKING:
     from pytest_rageval.llm.usage import Usage
+    from pytest_rageval.plugin.annotations import Place
 
 __all__ = ["LEGEND", "SummaryPlugin"]
 
@@ -82,8 +82,8 @@ class SummaryPlugin:
         """Collect a test's results; a rerun replaces those of the run before."""
         before = PASSED if report.when == "setup" else self._outcomes.pop(report.nodeid, PASSED)
         self._outcomes[report.nodeid] = _worse(before, _outcome(report))
-        if self._settings.annotations and (report.when == "setup" or report.failed):
-            self._places[plain_nodeid(report.nodeid)] = place_of(report, self._config.rootpath)
+        if report.when == "setup" or report.failed:
+            self._note_place(report)
         if report.when not in PHASES:
             self._add_without_results(report)
         results = getattr(report, "rageval", None)
@@ -102,7 +102,7 @@ class SummaryPlugin:
         """Report a module that cannot be imported: it may have marked tests."""
         if report.failed:
             self._add_without_results(report)
-            self._places[report.nodeid] = place_of(report, self._config.rootpath)
+            self._note_place(report)
 
     def _count_interrupted(self) -> None:
         """Count what interrupted tests were charged for, here and in workers: no report comes of them."""
@@ -167,9 +167,17 @@ class SummaryPlugin:
             print_lines(terminalreporter, warning_lines(self._sorted), yellow=True)
         print_lines(terminalreporter, self._problems, yellow=True)
         if self._settings.annotations and self._tests:
+            from pytest_rageval.plugin.annotations import OTHER, annotations  # noqa: PLC0415 - for one build server
+
             beside_other = self._config.pluginmanager.has_plugin(OTHER)
             for annotation in annotations(self._sorted, self._places, beside_other=beside_other):
                 print_command(terminalreporter, *annotation)
+
+    def _note_place(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if self._settings.annotations:
+            from pytest_rageval.plugin.annotations import place_of  # noqa: PLC0415 - for one build server
+
+            self._places[plain_nodeid(report.nodeid)] = place_of(report, self._config.rootpath)
 
     def _add_without_results(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         nothing: dict[str, Any] = {"evalset": None, "scores": []}
