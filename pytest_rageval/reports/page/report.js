@@ -187,7 +187,7 @@
         filled.className = "filled";
         for (const template of templates) {
           const places = placesOf(body, template.textContent.includes("{mark}"));
-          const name = document.createElement("h5");
+          const name = document.createElement("h4");
           name.textContent = template.dataset.prompt;
           const text = document.createElement("pre");
           text.textContent = template.textContent.replace(/\{(\w+)\}/g, (place, key) => places[key] ?? place);
