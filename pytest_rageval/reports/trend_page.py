@@ -89,6 +89,7 @@ def _chart(key: ScoreKey, points: Sequence[Placed], runs: Sequence[Run]) -> dict
         "score": key.score,
         "label": f"{key.score} in {len(points)} runs: {number(last.mean)} in the last{range_text}",
         "last": last,
+        "is_current": points[-1][1] is runs[-1],
         "change": means[-1] - means[-2] if last.mean is not None and len(means) > 1 else None,
         "ticks": [(scale.y(tick), tick_text) for tick, tick_text in _ticks(low, high)],
         "names": list(_names(runs, scale)),

@@ -143,6 +143,12 @@ def test_the_overview_links_to_each_chart() -> None:
     assert "fail" in found.text("span")
 
 
+def test_a_score_that_the_last_run_lacks_says_so() -> None:
+    """Its verdict is that of an earlier run."""
+    text = trend_page([run(1, {"mrr": score(0.5), "recall@3": score(0.9)}), run(2)])
+    assert re.findall(r">([^<>]+)</a> <small>not in the last run</small>", text) == ["mrr"]
+
+
 def test_each_chart_has_its_numbers_as_a_table_and_as_a_sentence() -> None:
     """For screen readers, and without a mouse."""
     found = page({"s": score(0.5, anchor=0.75)}, {"s": score(0.25)})
