@@ -14,6 +14,7 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.evaluations.registry import SCORES
 from pytest_rageval.files import refuse_special
 from pytest_rageval.reports.document import QuestionEntry
+from pytest_rageval.reports.terminal import number_text
 from pytest_rageval.stats.drops import ROUNDING, Drops, joint_drop_test
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "named",
     "of_system",
     "read_report",
+    "signed",
 ]
 
 SCHEMA: Final = 1
@@ -342,6 +344,16 @@ def named(ids: Sequence[str], *, everything: bool) -> str:
     shown = ids if everything else ids[:MAX_IDS]
     more = len(ids) - len(shown)
     return ", ".join(map(plain, shown)) + (f" and {more:,} more (-v shows them)" if more else "")
+
+
+def signed(change: float) -> str:
+    """A change with its sign; one that rounding alone may explain is 0.
+
+    >>> signed(0.25), signed(-0.0002), signed(-1e-17)
+    ('+0.250', '-0.0002', '+0.000')
+    """
+    seen = change if abs(change) > SIMILARITIES else 0.0
+    return f"{'-' if seen < 0 else '+'}{number_text(abs(seen))}"
 
 
 def _reworded(compared: Sequence[Difference]) -> Iterator[str]:

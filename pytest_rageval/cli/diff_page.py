@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pytest_rageval.cli.compared import Difference, Report
+from pytest_rageval.cli.compared import Difference, Report, signed
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.html import Fact, html_page
+from pytest_rageval.reports.question_rows import question_of
 
 __all__ = ["diff_page"]
 
@@ -74,7 +75,7 @@ def _test(compared: Sequence[Difference], before: Report, after: Report) -> dict
     for each in compared:
         for side in (each.after, each.before):
             for one, seen in side.seen.items():
-                questions.setdefault(one, _question(one, seen))
+                questions.setdefault(one, question_of({"id": one, "question": "", **seen}))
     evalset = second.get("evalset") or {}
     words = [_word(each) for each in compared]
     return {
@@ -84,14 +85,6 @@ def _test(compared: Sequence[Difference], before: Report, after: Report) -> dict
         "scores": [_score(each, before, after) for each in compared],
         "questions": list(questions.values()),
     }
-
-
-def _question(identifier: str, seen: Mapping[str, Any]) -> dict[str, Any]:
-    """A question of a report of an earlier version, as those of later ones have it."""
-    gold = seen.get("gold", ())
-    kept = {name: seen[name] for name in ("question", "history", "filters", "gold", "steps") if name in seen}
-    ranking = [{"document": label, "gold": label in gold} for label in seen.get("retrieved", ())]
-    return {"id": identifier, "question": "", **kept, **({"retrieved": ranking} if ranking else {})}
 
 
 def _score(each: Difference, before: Report, after: Report) -> dict[str, Any]:
@@ -142,8 +135,8 @@ def _reason(each: Difference, before: Report, after: Report) -> str:
     ]
     if difference is None or interval is None:
         return "; ".join(["no question has two scores", *parts])
-    low, high = interval
-    test = f"difference {difference:+.3f}, 95% interval {low:+.3f} to {high:+.3f}, p = {p_value:.2g}"
+    low, high = map(signed, interval)
+    test = f"difference {signed(difference)}, 95% interval {low} to {high}, p = {p_value:.2g}"
     changes = f"{len(each.gained)} gained, {len(each.lost)} lost, {each.same} same"
     return "; ".join([test, changes, *parts])
 

@@ -13,7 +13,7 @@ from pytest_rageval.reports.questions import expected_text, score_text
 from pytest_rageval.reports.results import entry_name
 from pytest_rageval.tokenize import COMMON_UNSPACED
 
-__all__ = ["STATES", "Field", "Passage", "QuestionRow", "ScoreCell", "question_rows", "taken"]
+__all__ = ["STATES", "Field", "Passage", "QuestionRow", "ScoreCell", "question_of", "question_rows", "taken"]
 
 STATES: Final = ("lost", "beyond", "unscored", "", "gained")
 """What became of a question, the worst first: it got worse; it is beyond a bound; it has no score; or it got better."""
@@ -265,12 +265,12 @@ def _entries(test: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         for example in entry["examples"]:
             one = example["id"]
             if one not in entries:
-                entries[one] = _of_question(listed[one]) if one in listed else {"id": one, "question": ""}
+                entries[one] = question_of(listed[one]) if one in listed else {"id": one, "question": ""}
     return list(entries.values())
 
 
-def _of_question(question: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry of a question that explains a verdict, as the entries of `questions` have it."""
+def question_of(question: Mapping[str, Any]) -> dict[str, Any]:
+    """A question that explains a verdict, in the form of a test's `questions`, which earlier reports lack."""
     gold = question.get("gold", ())
     kept = {
         name: question[name]

@@ -42,9 +42,11 @@ class ScoreView:
         return None if interval is None else (-interval[1], -interval[0])
 
     @property
-    def is_sure(self) -> bool:
-        """Whether the change is shown as a gain or a loss, and not as noise."""
-        return gained(self.entry) is not None or (self.entry["verdict"] == "fail" and bool(self.change))
+    def effect(self) -> str:
+        """What the change is: a "gain", a "loss", or nothing where it may be noise."""
+        if gained(self.entry) is not None or self.entry["verdict"] == "better":
+            return "gain"
+        return "loss" if self.entry["verdict"] in {"fail", "worse"} and self.change else ""
 
     @property
     def p_value(self) -> float | None:
