@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_rageval.cli.compared import Difference, Report, compared_reports, named, of_system, read_report, signed
+from pytest_rageval.cli.compared import (
+    Difference,
+    Report,
+    compared_reports,
+    named,
+    of_system,
+    read_report,
+    signed,
+)
 from pytest_rageval.cli.output import note, plain, say, table
 from pytest_rageval.errors import InputError
 from pytest_rageval.files import write_whole
