@@ -147,6 +147,14 @@ class Difference:
         return [each for each in self.after.values if each not in self.before.values]
 
     @property
+    def errors(self) -> list[str | None]:
+        """Why the score could not be computed in the first report and in the second; None where it could."""
+        return [
+            " ".join(str(side.entry.get("reason")).split()) if side.entry.get("verdict") == "error" else None
+            for side in (self.before, self.after)
+        ]
+
+    @property
     def unscored(self) -> list[str]:
         """Questions of both that have no score in one of them."""
         return [

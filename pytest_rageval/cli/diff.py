@@ -109,6 +109,9 @@ def _lines(
     yield from table(head, rows).splitlines()
     for each in compared:
         label = plain(each.key.label)
+        for report, error in zip((before, after), each.errors, strict=True):
+            if error is not None:
+                yield f"{label}: not computed in {plain(report.name)}: {plain(error)}"
         for text, ids in (
             (f"gained in {label}", each.gained),
             (f"lost in {label}", each.lost),

@@ -43,11 +43,16 @@ def diff_page(before: Report, after: Report, compared: Sequence[Difference], not
 
 
 def _word(each: Difference) -> str:
-    """What became of a score: "worse" and "better" where the difference is significant."""
+    """What became of a score: "worse" and "better" where the difference is significant.
+
+    It is "unclear" also where no question has two scores, as after an error.
+    """
     difference, _, p_value = each.tested
+    if difference is None or p_value is None:
+        return "unclear"
     if not each.gained and not each.lost:
         return "same"
-    if difference is None or p_value is None or p_value > ALPHA:
+    if p_value > ALPHA:
         return "unclear"
     return "worse" if (difference > 0) == each.is_cost else "better"
 
@@ -125,6 +130,11 @@ def _reason(each: Difference, before: Report, after: Report) -> str:
     """The test, and what is not compared."""
     difference, interval, p_value = each.tested
     parts = [
+        f"not computed in {report.name}: {error}"
+        for report, error in zip((before, after), each.errors, strict=True)
+        if error is not None
+    ]
+    parts += [
         f"{counted(len(ids), 'question')} {text}"
         for ids, text in (
             (each.only_before, f"only in {before.name}"),

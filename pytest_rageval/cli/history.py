@@ -61,7 +61,8 @@ def _lines(runs: Sequence[Run]) -> Iterator[str]:
         head = ("score", "lowest", "highest", "baseline", "before", "last", "runs", "verdict", "trend")
         yield from (f"  {line}" for line in aligned([head, *rows], right=range(1, len(head) - 2)))
         if missing:
-            notes.append(f"note: not in the last run: {', '.join(missing)}")
+            named = "" if len(missing) == len(rows) else f": {', '.join(missing)}"
+            notes.append(f"note: not in the last run{named}")
         yield from (f"  {note}" for note in dict.fromkeys(notes))
     stopped = sum(run.stopped for run in runs)
     if stopped:

@@ -125,6 +125,20 @@ def test_scores_without_a_common_question_have_no_difference(
     assert f"{one} and {three} have no score in common." in capsys.readouterr().out
 
 
+def test_a_score_that_failed_in_a_report_is_not_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Why it was not computed is said on the terminal and on the page."""
+    one = report(tmp_path / "a.json", entry("recall@3", {"q1": 1.0}))
+    broken = {**entry("recall@3", {}), "verdict": "error", "reason": "it raised\nTimeoutError"}
+    two, page = report(tmp_path / "b.json", broken), tmp_path / "d.html"
+    assert main(["diff", one, two, "--html", str(page)]) == 0
+    said = f"not computed in {two}: it raised TimeoutError"
+    assert f"recall@3: {said}\n" in capsys.readouterr().out
+    assert said in page.read_text(encoding="utf-8")
+    assert "rageval diff: 1 unclear of 1 score" in page.read_text(encoding="utf-8")
+
+
 def test_grades_and_embeddings_are_compared_on_their_scale(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
