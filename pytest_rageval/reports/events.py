@@ -22,8 +22,8 @@ SUMMARY: Final = "rageval.score"
 SHORT: Final = 16
 """Hex digits of a digest in an attribute."""
 
-OUTCOMES: Final = {"passed": "pass", "failed": "fail"}
-"""Values of `test.case.result.status`; the conventions have no others."""
+OUTCOMES: Final = {"passed": "pass", "failed": "fail", "error": "fail"}
+"""Values of `test.case.result.status`; the conventions have no others. Thresholds fail in the setup of some tests."""
 
 
 class Event(NamedTuple):

@@ -143,7 +143,9 @@ def test_the_label_of_a_result_compares_it_with_the_baseline() -> None:
     assert [event.attributes.get("rageval.before") for event in results] == [1.0, 0.0, 1.0, None, 1.0]
 
 
-@pytest.mark.parametrize(("outcome", "status"), [("passed", "pass"), ("failed", "fail"), ("skipped", None)])
+@pytest.mark.parametrize(
+    ("outcome", "status"), [("passed", "pass"), ("failed", "fail"), ("error", "fail"), ("skipped", None)]
+)
 def test_the_outcome_of_the_test_is_one_of_the_conventions(outcome: str, status: str | None) -> None:
     """They have two."""
     found = document(entry())
