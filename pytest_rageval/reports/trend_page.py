@@ -25,6 +25,7 @@ LABELS: Final = 8  # commits that are named below a chart
 TICKS: Final = 4
 
 SMALL: Final = (160, 28)  # width and height of a chart in the overview
+DASH: Final = 6  # the width of a single point in it
 
 Placed = tuple[float, Run, Point]
 """A point of a score, and the place of its run from left to right."""
@@ -164,17 +165,20 @@ def _steps(values: Sequence[tuple[float, float | None]], scale: _Scale) -> str:
 
 
 def _small(part: Sequence[Placed], scale: _Scale) -> str:
-    """The line of a part in the chart of the overview."""
+    """The line of a part in the chart of the overview; that of a single point is short."""
     width, height = SMALL
-    return _line(
-        [
-            (
-                (scale.x(at) - LEFT) / (WIDTH - LEFT - RIGHT) * width,
-                2 + (scale.y(mean) - TOP) / (HEIGHT - TOP - BOTTOM) * (height - 4),
-            )
-            for at, mean in _means(part)
-        ]
-    )
+    points = [
+        (
+            (scale.x(at) - LEFT) / (WIDTH - LEFT - RIGHT) * width,
+            2 + (scale.y(mean) - TOP) / (HEIGHT - TOP - BOTTOM) * (height - 4),
+        )
+        for at, mean in _means(part)
+    ]
+    if len(points) == 1:
+        [(x, y)] = points
+        half = min(DASH, width / scale.runs) / 2
+        points = [(x - half, y), (x + half, y)]
+    return _line(points)
 
 
 def _ticks(low: float, high: float) -> list[tuple[float, str]]:
