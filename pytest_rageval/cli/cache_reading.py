@@ -11,8 +11,9 @@ from pytest_rageval.cli.output import count, date, note, plain, say, size, table
 from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, Survey, survey
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
-from pytest_rageval.llm.maintenance import Damaged, file_faults, inspect, model_of, schema, uses
-from pytest_rageval.llm.store import FILE, Database, Entry, ForeignSchemaError
+from pytest_rageval.llm.maintenance import file_faults, inspect, model_of, schema, uses
+from pytest_rageval.llm.port import Damaged, Entry
+from pytest_rageval.llm.store import FILE, Database, ForeignSchemaError
 
 __all__ = [
     "BrokenCacheError",

@@ -23,10 +23,8 @@ from pytest_rageval.cli.cache_reading import (
 from pytest_rageval.cli.output import count, note, plain, say, size
 from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, delete_damaged, delete_older, survey
 from pytest_rageval.errors import InputError, StoreError
-from pytest_rageval.llm.cache import LEASE_S
 from pytest_rageval.llm.cassette import LaterVersionError, cassette_lines, read_entry, write_cassette
 from pytest_rageval.llm.maintenance import (
-    Damaged,
     file_faults,
     inspect,
     leases,
@@ -36,7 +34,8 @@ from pytest_rageval.llm.maintenance import (
     schema,
 )
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.store import FILE, Database, Entry, Store
+from pytest_rageval.llm.port import LEASE_S, Damaged, Entry
+from pytest_rageval.llm.store import FILE, Database, Store
 
 __all__ = ["import_command", "prune_command", "verify_command"]
 

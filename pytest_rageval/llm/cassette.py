@@ -15,7 +15,7 @@ from typing import IO, Final, cast
 from pytest_rageval.errors import StoreError
 from pytest_rageval.files import refuse_special, write_whole
 from pytest_rageval.llm.messages import Reply, read_summary
-from pytest_rageval.llm.store import Entry
+from pytest_rageval.llm.port import Entry
 
 __all__ = ["LaterVersionError", "cassette_lines", "read_cassette", "read_entry", "write_cassette"]
 
