@@ -1,6 +1,7 @@
 """The stores that are tested against the port, each at a place of its own, and what harms them."""
 
 import contextlib
+import itertools
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from pytest_rageval.config.store_url import parse_cache
 from pytest_rageval.llm.open_store import open_store
 from pytest_rageval.llm.port import ReplyStore
 from pytest_rageval.llm.store import FILE
+from tests.redis_server import RedisServer, redis_client
 
 __all__ = ["KINDS", "OPEN", "Kind", "opened"]
 
@@ -59,4 +61,30 @@ class SqliteKind:
             assert connection.execute(sql, (key,)).rowcount == 1
 
 
-KINDS: list[Callable[[], Kind]] = [SqliteKind]
+class RedisKind:
+    """One server, whose databases are emptied."""
+
+    name = "redis"
+
+    def places(self, folder: Path) -> Iterator[str]:
+        """Databases of one server, one after the other, each emptied."""
+        with RedisServer(folder) as server:
+            for number in itertools.cycle(range(16)):
+                server.client(number).flushdb()
+                yield f"{server.url}/{number}"
+
+    def damage(self, place: str, key: str, how: str) -> None:
+        """With a client of its own."""
+        client = redis_client(place)
+        name = f"rageval:1:replies:reply:{key}"
+        text = client.get(name)
+        assert text is not None
+        changed = {
+            "cut": text[: len(text) // 2],
+            "changed": text.replace(b'"m"', b'"n"'),
+            "no text": b"\xff\x00",
+        }
+        client.set(name, changed[how])
+
+
+KINDS: list[Callable[[], Kind]] = [SqliteKind, RedisKind]

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from pytest_rageval.config.store_url import StoreURL
 from pytest_rageval.errors import InputError, did_you_mean
+from pytest_rageval.late import Late
 from pytest_rageval.llm.port import ReplyStore
 from pytest_rageval.llm.sqlite_store import SqliteStore
 
@@ -16,7 +17,10 @@ Namespace = Literal["replies", "embeddings"]
 StoreFactory = Callable[[StoreURL, Namespace], ReplyStore]
 """Opens the store at a URL. Entries of different namespaces with one key are different entries."""
 
-STORES: Final[Mapping[str, StoreFactory]] = {}
+STORES: Final[Mapping[str, StoreFactory]] = {
+    "redis": Late("llm.redis_store", "RedisStore"),
+    "rediss": Late("llm.redis_store", "RedisStore"),
+}
 """The built-in stores by scheme, beside the folder."""
 
 

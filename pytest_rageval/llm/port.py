@@ -23,6 +23,7 @@ __all__ = [
     "OpenStore",
     "ReplyStore",
     "Spending",
+    "StoreAwayError",
     "claimed",
     "good_entries",
     "start_renewing",
@@ -30,6 +31,10 @@ __all__ = [
 
 LEASE_S: Final = 5.0  # how long the claims of a process that died hold up the others
 RENEWAL_S: Final = 1.0
+
+
+class StoreAwayError(StoreError):
+    """The store's server does not answer, and may answer later."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
