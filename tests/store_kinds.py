@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
+import pytest
+
 from pytest_rageval.config.store_url import parse_cache
 from pytest_rageval.llm.open_store import open_store
 from pytest_rageval.llm.port import ReplyStore
@@ -87,4 +89,43 @@ class RedisKind:
         client.set(name, changed[how])
 
 
-KINDS: list[Callable[[], Kind]] = [SqliteKind, RedisKind]
+class DiskcacheKind:
+    """A folder with a `Cache`."""
+
+    name = "diskcache"
+
+    def places(self, folder: Path) -> Iterator[str]:
+        """One folder after the other, which the store makes."""
+        pytest.importorskip("diskcache")
+        for number in itertools.count():
+            yield f"diskcache:{folder / str(number)}"
+
+    def damage(self, place: str, key: str, how: str) -> None:
+        """With SQLite itself."""
+        sql = {
+            "cut": "UPDATE Cache SET value = substr(value, 1, length(value) / 2) WHERE key = ?",
+            "changed": "UPDATE Cache SET value = replace(value, '\"m\"', '\"n\"') WHERE key = ?",
+            "no text": "UPDATE Cache SET value = CAST(x'ff00' AS TEXT) WHERE key = ?",
+        }[how]
+        changed = 0
+        for file in Path(place.partition(":")[2]).rglob("cache.db"):
+            with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+                changed += connection.execute(sql, (f"rageval:replies:reply:{key}",)).rowcount
+        assert changed == 1
+
+
+class FanoutKind(DiskcacheKind):
+    """A folder with a `FanoutCache`, which a team has made."""
+
+    name = "fanout"
+
+    def places(self, folder: Path) -> Iterator[str]:
+        """One folder after the other, with a team's own value in it."""
+        diskcache = pytest.importorskip("diskcache")
+        for place in super().places(folder):
+            with diskcache.FanoutCache(place.partition(":")[2], shards=3, eviction_policy="none") as cache:
+                cache["theirs"] = {"pickled": True}
+            yield place
+
+
+KINDS: list[Callable[[], Kind]] = [SqliteKind, RedisKind, DiskcacheKind, FanoutKind]

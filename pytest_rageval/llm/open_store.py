@@ -18,6 +18,7 @@ StoreFactory = Callable[[StoreURL, Namespace], ReplyStore]
 """Opens the store at a URL. Entries of different namespaces with one key are different entries."""
 
 STORES: Final[Mapping[str, StoreFactory]] = {
+    "diskcache": Late("llm.diskcache_store", "DiskcacheStore"),
     "redis": Late("llm.redis_store", "RedisStore"),
     "rediss": Late("llm.redis_store", "RedisStore"),
 }
