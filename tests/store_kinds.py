@@ -9,10 +9,10 @@ from typing import Protocol
 
 import pytest
 
-from pytest_rageval.config.store_url import parse_cache
 from pytest_rageval.llm.open_store import open_store
 from pytest_rageval.llm.port import ReplyStore
 from pytest_rageval.llm.store import FILE
+from pytest_rageval.secret import parse_cache
 from tests.redis_server import RedisServer, redis_client
 
 __all__ = ["KINDS", "OPEN", "Kind", "opened"]

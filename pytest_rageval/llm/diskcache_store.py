@@ -17,13 +17,13 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.config.store_url import StoreURL
 from pytest_rageval.errors import StoreError, require
 from pytest_rageval.files import make_cache_folder
 from pytest_rageval.llm.kept_line import counts, inspected, kept_line, read_kept
 from pytest_rageval.llm.leases import Owners
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.port import LEASE_S, Damaged, Entry, Spending, claimed, start_renewing
+from pytest_rageval.secret import StoreURL
 
 __all__ = ["DiskcacheStore"]
 
@@ -137,6 +137,9 @@ class DiskcacheStore:
         """Whether another living process has any claim."""
         dead = self._dead_owners()
         return bool(set(self._others.known) - dead)
+
+    def ping(self) -> None:
+        """Do nothing: there is no server."""
 
     def renew(self) -> None:
         """Renew all claims of this process."""

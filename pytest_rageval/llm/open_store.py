@@ -1,28 +1,17 @@
-"""Opens stores by folder or URL; the modules of the others are imported when one is opened."""
+"""Opens stores by folder or URL."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Final, Literal
 
-from pytest_rageval.config.store_url import StoreURL
 from pytest_rageval.errors import InputError, did_you_mean
-from pytest_rageval.late import Late
-from pytest_rageval.llm.port import ReplyStore
+from pytest_rageval.llm.fallback_store import FallbackStore
+from pytest_rageval.llm.port import OpenStore, ReplyStore, StoreAwayError
+from pytest_rageval.llm.schemes import STORES, Namespace, StoreFactory
 from pytest_rageval.llm.sqlite_store import SqliteStore
+from pytest_rageval.secret import StoreURL
 
-__all__ = ["STORES", "Namespace", "StoreFactory", "open_store"]
-
-Namespace = Literal["replies", "embeddings"]
-
-StoreFactory = Callable[[StoreURL, Namespace], ReplyStore]
-"""Opens the store at a URL. Entries of different namespaces with one key are different entries."""
-
-STORES: Final[Mapping[str, StoreFactory]] = {
-    "diskcache": Late("llm.diskcache_store", "DiskcacheStore"),
-    "redis": Late("llm.redis_store", "RedisStore"),
-    "rediss": Late("llm.redis_store", "RedisStore"),
-}
-"""The built-in stores by scheme, beside the folder."""
+__all__ = ["open_store", "store_opener"]
 
 
 def open_store(
@@ -47,3 +36,24 @@ def open_store(
             f"Name a folder, or a URL that begins with one of: {', '.join(sorted(stores))}."
         )
     return stores[place.scheme](place, namespace)
+
+
+def store_opener(
+    place: Path | StoreURL, folder: Path, stores: Mapping[str, StoreFactory] = STORES
+) -> OpenStore:
+    """Return what opens the store of a run; `folder` is where replies are kept while a shared one is away."""
+    if isinstance(place, Path):
+        return partial(SqliteStore, place)
+    away: list[StoreAwayError] = []
+
+    def opened(remark: Callable[[str], None]) -> ReplyStore:
+        if away:
+            # A server that did not answer at the beginning was waited for once.
+            raise away[0]
+        try:
+            return FallbackStore(place.public, open_store(place, stores=stores), folder, remark)
+        except StoreAwayError as error:
+            away.append(error)
+            raise
+
+    return opened

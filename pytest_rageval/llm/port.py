@@ -117,6 +117,10 @@ class ReplyStore(Protocol):
         """Whether another living process has any claim."""
         ...
 
+    def ping(self) -> None:
+        """Raise StoreAwayError where the store is at a server that does not answer now."""
+        ...
+
     def renew(self) -> None:
         """Renew all claims of this process; called from a thread of its own, every `RENEWAL_S`."""
         ...

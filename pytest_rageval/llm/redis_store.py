@@ -12,7 +12,6 @@ from contextlib import suppress
 from math import inf
 from typing import Any, Final, TypeVar
 
-from pytest_rageval.config.store_url import CACHE_URL, StoreURL
 from pytest_rageval.errors import StoreError, require
 from pytest_rageval.llm.kept_line import counts, inspected, kept_line, read_kept
 from pytest_rageval.llm.messages import Reply
@@ -25,6 +24,7 @@ from pytest_rageval.llm.port import (
     claimed,
     start_renewing,
 )
+from pytest_rageval.secret import CACHE_URL, StoreURL
 
 __all__ = ["RedisStore"]
 

@@ -52,6 +52,9 @@ class SqliteStore:
         """Whether another living process has any claim."""
         return self.leases.others_active()
 
+    def ping(self) -> None:
+        """Do nothing: there is no server."""
+
     def renew(self) -> None:
         """Renew all claims of this process."""
         self.leases.renew()
