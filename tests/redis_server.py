@@ -15,11 +15,11 @@ import pytest
 __all__ = ["RedisServer", "redis_client"]
 
 
-def redis_client(url: str) -> Any:
+def redis_client(url: str, **options: Any) -> Any:
     """A client, which is closed with its process."""
     import redis
 
-    return redis.Redis.from_url(url)
+    return redis.Redis.from_url(url, **options)
 
 
 def _program() -> str:
@@ -55,8 +55,7 @@ class RedisServer:
 
     def client(self, number: int = 0) -> Any:
         """A client of one of its databases."""
-        login = f":{self._password}@" if self._password else ""
-        self._clients.append(redis_client(f"redis://{login}127.0.0.1:{self.port}/{number}"))
+        self._clients.append(redis_client(f"{self.url}/{number}", password=self._password or None))
         return self._clients[-1]
 
     def start(self) -> None:

@@ -217,10 +217,8 @@ def _deleted(options: argparse.Namespace) -> str:
 def verify_command(options: argparse.Namespace) -> int:
     """Look for damage in the cache, or in the named cassettes; 1 if there was any, even if it was repaired."""
     if not options.files and options.cache is not None:
-        sound = [
-            _verify_shared(options.cache, name, mend=options.repair) for name in ("replies", "embeddings")
-        ]
-        return 0 if all(sound) else 1
+        whole = _verify_shared(options.cache, "replies", mend=options.repair)
+        return 0 if _verify_shared(options.cache, "embeddings", mend=options.repair) and whole else 1
     if not options.files:
         directory = options.cache_dir
         sound = has_only_embeddings(directory) or _verify_replies(directory, mend=options.repair)

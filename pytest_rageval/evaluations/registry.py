@@ -285,8 +285,8 @@ class Registry:
         Args:
             scheme: with which its URLs begin; lower-case letters, digits, plus, minus and dots, at least two.
             factory: a function `(url, namespace)` that opens the store, a `pytest_rageval.llm.port.ReplyStore`, or
-                raises StoreError, or StoreAwayError where a server does not answer. `url.secret.reveal()` is the whole
-                URL, `url.public` the one for messages. Entries of the namespaces "replies" and "embeddings" are apart.
+                raises StoreError, or StoreAwayError where a server does not answer. `url.secret` is the whole URL,
+                `url.public` the one for messages. Entries of the namespaces "replies" and "embeddings" are apart.
 
         Raises:
             InputError: the scheme is not valid, or taken.
