@@ -18,8 +18,10 @@ __all__ = ["RedisServer", "redis_client"]
 def redis_client(url: str, **options: Any) -> Any:
     """A client, which is closed with its process."""
     import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
 
-    return redis.Redis.from_url(url, **options)
+    return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), **options)
 
 
 def _program() -> str:

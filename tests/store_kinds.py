@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -128,4 +128,7 @@ class FanoutKind(DiskcacheKind):
             yield place
 
 
-KINDS: list[Callable[[], Kind]] = [SqliteKind, RedisKind, DiskcacheKind, FanoutKind]
+KINDS = [
+    pytest.param(kind, id=kind.name, marks=[pytest.mark.slow] if kind is FanoutKind else [])
+    for kind in (SqliteKind, RedisKind, DiskcacheKind, FanoutKind)
+]

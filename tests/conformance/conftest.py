@@ -13,7 +13,7 @@ from tests.store_kinds import KINDS, OPEN, Kind, opened
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(params=KINDS, ids=[kind.name for kind in KINDS])
+@pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Kind:
     """One kind of store after the other."""
     return request.param()

@@ -177,7 +177,7 @@ def test_any_reply_is_kept_as_it_is(stores: Open) -> None:
     store, other = stores(), stores()
 
     @given(st.lists(REPLIES, max_size=5))
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=30, deadline=None)
     def check(replies: list[Reply]) -> None:
         entries = [Entry(f"{number:x}", reply, SUMMARY) for number, reply in enumerate(replies)]
         store.delete_many([f"{number:x}" for number in range(5)])
@@ -280,7 +280,8 @@ class Machine(RuleBasedStateMachine):
             store.close()
 
 
-def test_a_store_is_like_a_dictionary(places: Iterator[str]) -> None:
+@pytest.mark.parametrize("examples", [8, pytest.param(100, marks=pytest.mark.slow)])
+def test_a_store_is_like_a_dictionary(places: Iterator[str], examples: int) -> None:
     """After any calls of two processes."""
 
     class Here(Machine):
@@ -290,8 +291,8 @@ def test_a_store_is_like_a_dictionary(places: Iterator[str]) -> None:
     run_state_machine_as_test(
         Here,
         settings=settings(
-            max_examples=25,
-            stateful_step_count=20,
+            max_examples=examples,
+            stateful_step_count=15,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),

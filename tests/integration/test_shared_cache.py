@@ -147,6 +147,7 @@ def test_a_server_that_goes_away_loses_nothing(project, llm, redis):
     assert len(llm.requests) == 8
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_impatient")
 def test_a_limit_is_not_passed_while_the_count_is_away(project, llm, redis):
     """It is of all machines: nothing more is paid, and what was paid is kept."""

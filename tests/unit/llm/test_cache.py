@@ -14,7 +14,7 @@ from pytest_rageval.llm import leases
 from pytest_rageval.llm.cache import DAMAGED, Cache
 from pytest_rageval.llm.cassette import write_cassette
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.port import Entry
+from pytest_rageval.llm.port import Entry, Spending
 from pytest_rageval.llm.store import FILE
 
 Caches = Callable[..., Cache]
@@ -387,3 +387,29 @@ def test_a_claim_that_is_not_waited_for_holds_up_nobody(
         return await other.claim("k")
 
     assert _run(claim()) is True
+
+
+def test_another_process_that_writes_stalls_no_request_in_flight(caches: Caches, tmp_path: Path) -> None:
+    """What needs the file waits for its transaction, and the event loop goes on."""
+    cache = caches()
+    cache.find(["k"])
+    other = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    async def work() -> int:
+        waiting = [
+            asyncio.ensure_future(use)
+            for use in (cache.claim("k"), cache.keep(Entry("l", Reply("x"))), cache.spend("r", Spending(1)))
+        ]
+        cache.release("m")
+        turns = 0
+        for _ in range(50):
+            await asyncio.sleep(0.002)
+            turns += 1
+        assert not any(each.done() for each in waiting)
+        other.execute("ROLLBACK")
+        assert await asyncio.gather(*waiting) == [True, Reply("x"), None]
+        return turns
+
+    assert _run(work()) == 50
+    other.close()
