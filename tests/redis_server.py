@@ -88,12 +88,21 @@ class RedisServer:
         self._process.wait(60)
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(
         self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
     ) -> None:
+        self._end()
+
+    def _end(self) -> None:
         for client in self._clients:
             client.close()
-        self.stop(signal.SIGKILL)
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(60)

@@ -130,12 +130,18 @@ class Budget:
     async def _settle(self, ledger: Ledger) -> None:
         """Count the finished calls."""
         finished, self._unsettled = self._unsettled, []
-        try:
-            if finished:
-                await ledger.spend(self._run, reduce(Spending.changed, finished, Spending()))
-        except StoreError:
+        if not finished:
+            return
+        counting = asyncio.ensure_future(
+            ledger.spend(self._run, reduce(Spending.changed, finished, Spending()))
+        )
+        # Also where this caller is cancelled.
+        counting.add_done_callback(lambda done: self._count_again(finished, done))
+        await asyncio.shield(counting)
+
+    def _count_again(self, finished: Sequence[Spending], counting: "asyncio.Future[Spending | None]") -> None:
+        if not counting.cancelled() and counting.exception() is not None:
             self._unsettled += finished
-            raise
 
     async def _reserve(self, ledger: Ledger, most: float) -> None:
         """Reserve a call; wait while open calls, which may cost less than reserved, leave no room for it."""

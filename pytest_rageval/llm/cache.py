@@ -176,6 +176,10 @@ class Cache:
         with contextlib.suppress(StoreError):
             yield from self._thread.submit(self._summaries).result()
 
+    async def drain(self) -> None:
+        """Wait until all that was to be kept is kept: a reply counts also where nobody waits for it any more."""
+        await self._entries.drain()
+
     def close(self) -> None:
         """End all claims and close the store; the next use opens it again."""
         thread, self._thread = self._thread, _thread()
@@ -295,6 +299,11 @@ class _Batch(Generic[K, V]):
             if self._working is None or self._working.done():
                 self._working = loop.create_task(self._work())
         return await asyncio.shield(self._pending[item])
+
+    async def drain(self) -> None:
+        """Wait until nothing is pending."""
+        if self._working is not None:
+            await asyncio.wait([self._working])
 
     async def _work(self) -> None:
         while self._pending:

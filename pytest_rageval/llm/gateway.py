@@ -147,6 +147,7 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._source.close()
+        await self.cache.drain()
         self.cache.close()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:

@@ -31,7 +31,7 @@ __all__ = ["RedisStore"]
 VERSION: Final = 1  # of the keys and of what they hold
 PATIENCE_S: Final = 10.0  # how long a server that restarts is waited for
 PAUSE_S: Final = 0.1
-TIMEOUT_S: Final = 5.0  # of one answer
+TIMEOUT_S: Final = 3.0  # of one answer
 CHUNK: Final = 500  # keys that are read together
 SPENDING_KEPT_S: Final = 7 * 86400
 DONE_KEPT_S: Final = (
@@ -151,6 +151,7 @@ class RedisStore:
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._renewing: threading.Thread | None = None
+        self._silent = False
         self.damaged: set[str] = set()
         errors, retry = self._redis.exceptions, self._redis.retry
         # An answer to wrong credentials is a ConnectionError, too.
@@ -276,7 +277,7 @@ class RedisStore:
             self._renewing.join(timeout=LEASE_S)
         # If this fails, the claims expire.
         with suppress(StoreError):
-            if own := list(self._own):
+            if not self._silent and (own := list(self._own)):
                 self._forget(own)
                 keys = [*map(self._claim, own), self._owners]
                 self._script(RELEASE, keys, [self._owner, self._idle], patience_s=0.0)
@@ -344,15 +345,19 @@ class RedisStore:
         until = time.monotonic() + patience_s
         while True:
             try:
-                return work()
+                answer = work()
             except self._refused as error:
                 raise self._unusable(error) from None
             except self._away as error:
+                self._silent = True
                 if time.monotonic() >= until or self._closed.is_set():
                     raise self._unusable(error, StoreAwayError) from None
                 time.sleep(PAUSE_S)
             except self._redis.exceptions.RedisError as error:
                 raise self._unusable(error) from None
+            else:
+                self._silent = False
+                return answer
 
     def _refuse_eviction(self) -> None:
         """Raise StoreError where the server deletes replies when its memory is full."""

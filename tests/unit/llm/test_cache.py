@@ -413,3 +413,27 @@ def test_another_process_that_writes_stalls_no_request_in_flight(caches: Caches,
 
     assert _run(work()) == 50
     other.close()
+
+
+def test_a_reply_that_nobody_waits_for_is_kept(caches: Caches, tmp_path: Path) -> None:
+    """Its run was interrupted while the store was busy with others: it was paid for."""
+    cache = caches()
+    cache.find(["k"])
+    other = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    async def interrupted() -> None:
+        keeping = [asyncio.ensure_future(cache.keep(Entry(key, Reply("x")))) for key in "ab"]
+        await asyncio.sleep(0.05)
+        keeping.append(asyncio.ensure_future(cache.keep(Entry("c", Reply("x")))))
+        await asyncio.sleep(0.01)
+        for each in keeping:
+            each.cancel()
+        await asyncio.gather(*keeping, return_exceptions=True)
+        other.execute("ROLLBACK")
+        await cache.drain()
+        cache.close()
+
+    _run(interrupted())
+    other.close()
+    assert set(caches().find(["a", "b", "c"])) == {"a", "b", "c"}
