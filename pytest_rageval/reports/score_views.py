@@ -98,7 +98,7 @@ class ScoreView:
     def distribution(self) -> "Histogram | None":
         """How many questions have which score."""
         scores = [each["score"] for each in self.entry["examples"] if each["score"] is not None]
-        return Histogram.of_scores(scores) if scores else None
+        return Histogram.of_scores(scores, is_time="statistic" in self.entry) if scores else None
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,9 @@ class Histogram:
         return cls(bars, -end, end, label)
 
     @classmethod
-    def of_scores(cls, values: Sequence[float]) -> "Histogram":
-        """Scores from 0 to 1, or to the largest."""
-        end = max(1.0, *values)
+    def of_scores(cls, values: Sequence[float], *, is_time: bool = False) -> "Histogram":
+        """Scores from 0 to 1, or to the largest; times, which have no scale, from 0 to the largest."""
+        end = (max(values) or 1.0) if is_time else max(1.0, *values)
         low = min(0.0, *values)
         counts = [0] * (BINS - 1)
         for value in values:
