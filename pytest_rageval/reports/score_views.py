@@ -154,26 +154,26 @@ class HeatCell:
         mean = mean_of(rows, name)
         if mean is None or overall is None:
             return None
-        said = [cell.said for row in rows for cell in row.cells if cell.name == name]
+        examples = [cell.example for row in rows for cell in row.cells if cell.name == name]
         pairs = [
             (each["before"], each["score"])
-            for each in said
+            for each in examples
             if each.get("score") is not None and each.get("before") is not None
         ]
         change = fmean(now - before for before, now in pairs) if pairs else None
         # In steps of a tenth of the scale, or of the mean over all where that is above 1, as of a time.
         away = (mean - overall) / max(1.0, abs(overall)) * 10
         level = min(3, round(abs(away)))
-        n = sum(each.get("score") is not None for each in said)
+        n = sum(each.get("score") is not None for each in examples)
         return cls(mean, n, change, f"{'below' if away < 0 else 'above'}-{level}" if level else "")
 
 
 def mean_of(rows: Iterable[QuestionRow], name: str) -> float | None:
     """The mean of a score over these questions; None where none of them has it."""
     scores = [
-        cell.said["score"]
+        cell.example["score"]
         for row in rows
         for cell in row.cells
-        if cell.name == name and cell.said.get("score") is not None
+        if cell.name == name and cell.example.get("score") is not None
     ]
     return fmean(scores) if scores else None
