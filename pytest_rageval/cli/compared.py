@@ -1,11 +1,10 @@
 """What `rageval diff` compares: the scores of two reports, or of two systems of a report, question by question."""
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isfinite
+from math import fsum, isfinite
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -283,12 +282,12 @@ def _side(test: Mapping[str, Any], score: Mapping[str, Any]) -> tuple[Key, Side]
 def _seen(test: Mapping[str, Any], score: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """By id what is known of each question: of earlier versions only those that explain a verdict."""
     known = {str(each["id"]): each for each in test.get("questions", ())}
-    told = {str(each["id"]): each for entry in test["scores"] for each in _listed(entry)}
+    explained = {str(each["id"]): each for entry in test["scores"] for each in _listed(entry)}
     listed = {str(each["id"]): each for each in _listed(score)}
     found = {}
     for example in score["examples"]:
         one = str(example["id"])
-        question, own = known.get(one, told.get(one, {})), listed.get(one, {})
+        question, own = known.get(one, explained.get(one, {})), listed.get(one, {})
         retrieved = [each["document"] for each in known[one].get("retrieved", ())] if one in known else []
         seen = {
             **{name: question.get(name) for name in ASKED},
@@ -309,7 +308,7 @@ def _listed(entry: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 def _number(value: object) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         raise ValueError(f"a score must be a number or null, found {value!r}")
     return float(value)
 
@@ -341,7 +340,7 @@ def _tested(each: Difference) -> Tested:
         for sign in (1, -1)
     )
     return Tested(
-        math.fsum(values) / len(values),
+        fsum(values) / len(values),
         (rise.low, -drop.low),
         min(1.0, 2 * min(rise.p_value, drop.p_value)),
     )

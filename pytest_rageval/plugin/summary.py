@@ -212,7 +212,7 @@ class SummaryPlugin:
             # What this run added is there.
             self._problems.append(f"{error}\nReports have no chart of it.")
             return {}
-        # This run is the last, whatever the clocks of other machines said.
+        # This run is the last, even if the clocks of other machines are ahead.
         return {"history": [*before, entry][-CHARTED:]}
 
     def _add_without_results(self, report: pytest.TestReport | pytest.CollectReport) -> None:
