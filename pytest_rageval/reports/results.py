@@ -30,11 +30,13 @@ from pytest_rageval.reports.questions import questions_entry
 from pytest_rageval.scores import Outcome, Places, Score
 
 __all__ = [
+    "REPORTED",
     "SCHEMA",
     "Notes",
     "entry_name",
     "error_entry",
     "evalset_entry",
+    "evalset_text",
     "models_text",
     "report_document",
     "ruling_entry",
@@ -45,6 +47,12 @@ __all__ = [
 ]
 
 SCHEMA: Final = 1
+
+REPORTED: Final = (
+    *("nodeid", "evalset", "function", "system", "parameters", "own", "served", "warnings", "shard"),
+    *("scores", "retrieval", "agreement", "calibration"),
+)
+"""Keys of a test's results that the reports have."""
 
 OF_ALL: Final = frozenset({"counts", "beside", "pooled", "cases", "spearman"})
 """The keys of an entry that sum up what was asked."""
@@ -245,7 +253,24 @@ def evalset_entry(evalset: EvalSet) -> dict[str, Any]:
         f'Was "{miss.meant}" meant? Rename it, or say fields={{"{miss.meant}": "{miss.key}"}}.'
         for miss in near_misses(evalset)
     ]
-    return {"name": evalset.name, "size": len(evalset), "digest": evalset.digest, **warnings_entry(warnings)}
+    part = evalset.part
+    given = {} if part is None else {"sample": part.sample if part.sample < 1 else None, "shard": part.shard}
+    return {
+        "name": evalset.name,
+        "size": len(evalset),
+        **({} if part is None else {"of": part.of}),
+        **{name: value for name, value in given.items() if value},
+        "digest": evalset.digest,
+        **warnings_entry(warnings),
+    }
+
+
+def evalset_text(entry: Mapping[str, Any]) -> str:
+    """An eval set with its size: "support.jsonl, 240", or "support.jsonl, 24 of 240, sample 0.1"."""
+    shares = (("sample", "sample {:g}"), ("shard", "shard {}"))
+    parts = "".join(f", {text.format(entry[word])}" for word, text in shares if word in entry)
+    of = f" of {entry['of']}" if "of" in entry else ""
+    return f"{entry['name']}, {entry['size']}{of}{parts}"
 
 
 def entry_name(entry: Mapping[str, Any]) -> str:

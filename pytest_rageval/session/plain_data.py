@@ -1,0 +1,153 @@
+"""Examples, outcomes and the like as plain data for a JSON file, and back: nothing is lost that a verdict needs.
+
+What a user's code made beyond that is left out: metadata of documents, extra keys of examples. What is written once
+stands in a table: many outcomes have the same example, ranking and documents.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import MISSING, fields, is_dataclass
+from math import isfinite
+from typing import Any, Final
+
+from pytest_rageval.conversation import Question
+from pytest_rageval.errors import QueryError
+from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, LabelledPair
+from pytest_rageval.model import Document, Example, Gold, Ranking, Span
+from pytest_rageval.scores import Evidence, Outcome, Places
+from pytest_rageval.stats.agreement import Tally
+
+__all__ = ["Reader", "Writer"]
+
+KINDS: Final = {
+    kind.__name__: kind
+    for kind in (
+        Document, Evidence, Example, Gold, HumanLabels, LabelledAnswer, LabelledPair, Outcome, Ranking, Tally,
+    )
+}  # fmt: skip
+"""The dataclasses that are written; nothing else is made of what a file says."""
+
+TUPLES: Final = {"Places": Places, "Span": Span}
+
+SHARED: Final = (Document, Example, Ranking)
+"""What is written once, to the table."""
+
+LEFT_OUT: Final = {Document: {"metadata"}, Example: {"extra", "metadata"}}
+
+NAME: Final = "~"
+"""The key that says what an object was."""
+
+
+class Writer:
+    """Makes plain data; `table` has what it refers to."""
+
+    def __init__(self) -> None:
+        self.table: list[Any] = []
+        self._places: dict[str, int] = {}
+        self._known: dict[int, tuple[object, int]] = {}
+
+    def plain(self, value: Any) -> Any:
+        """The value as JSON has it; a text in place of what it has no form for."""
+        match value:
+            case Question() if value.history:
+                return {NAME: "Question", "text": str(value), "history": self.plain(list(value.history))}
+            case None | bool() | int() | str():
+                return value
+            case float():
+                return float(value) if isfinite(value) else {NAME: "float", "value": str(float(value))}
+            case QueryError():
+                words = {"reason": value.reason, "part": value.part, "cause": value.cause}
+                return {NAME: "QueryError", "message": str(value), **words}
+            case Places() | Span():
+                return {NAME: type(value).__name__, "of": [self.plain(each) for each in value]}
+            case _ if isinstance(value, SHARED):
+                return {NAME: "at", "place": self._shared(value)}
+            case _ if is_dataclass(value) and type(value).__name__ in KINDS:
+                return self._fields(value)
+            case Mapping():
+                if all(isinstance(key, str) for key in value) and NAME not in value:
+                    return {key: self.plain(each) for key, each in value.items()}
+                return {
+                    NAME: "dict",
+                    "of": [[self.plain(key), self.plain(each)] for key, each in value.items()],
+                }
+            case AbstractSet():
+                return {NAME: "set", "of": [self.plain(each) for each in sorted(value, key=repr)]}
+            case list():
+                return [self.plain(each) for each in value]
+            case Sequence():
+                return {NAME: "tuple", "of": [self.plain(each) for each in value]}
+        return str(value)
+
+    def _shared(self, value: Any) -> int:
+        known = self._known.get(id(value))
+        if known is not None:
+            return known[1]
+        written = self._fields(value)
+        text = json.dumps(written)
+        place = self._places.get(text)
+        if place is None:
+            place = self._places[text] = len(self.table)
+            self.table.append(written)
+        # The value is kept, so that no other object gets its id.
+        self._known[id(value)] = value, place
+        return place
+
+    def _fields(self, value: Any) -> dict[str, Any]:
+        """The fields that are not as by default."""
+        left_out = LEFT_OUT.get(type(value), ())
+        found = {
+            field.name: self.plain(now)
+            for field in fields(value)
+            if field.name not in left_out and not _is_default(field, now := getattr(value, field.name))
+        }
+        return {NAME: type(value).__name__, **found}
+
+
+class Reader:
+    """Makes values of what a `Writer` wrote; KeyError, TypeError or ValueError where it did not write it."""
+
+    def __init__(self, table: Sequence[Any]) -> None:
+        self._table = table
+        self._made: dict[int, Any] = {}
+
+    def value(self, plain: Any) -> Any:
+        """The value that was written."""
+        if isinstance(plain, list):
+            return [self.value(each) for each in plain]
+        if not isinstance(plain, dict):
+            return plain
+        if NAME not in plain:
+            return {key: self.value(each) for key, each in plain.items()}
+        name = plain[NAME]
+        if name in KINDS:
+            return KINDS[name](**{key: self.value(each) for key, each in plain.items() if key != NAME})
+        if name in TUPLES:
+            return TUPLES[name](*map(self.value, plain["of"]))
+        return READ[name](self, plain)
+
+    def at(self, place: int) -> Any:
+        """What stands in the table."""
+        if place not in self._made:
+            self._made[place] = self.value(self._table[place])
+        return self._made[place]
+
+
+READ: Final[Mapping[str, Callable[[Reader, Mapping[str, Any]], Any]]] = {
+    "at": lambda reader, plain: reader.at(plain["place"]),
+    "Question": lambda reader, plain: Question(plain["text"], reader.value(plain["history"])),
+    "QueryError": lambda _, plain: QueryError(
+        plain["message"], plain["reason"], part=plain["part"], cause=plain["cause"]
+    ),
+    "float": lambda _, plain: float(plain["value"]),
+    "dict": lambda reader, plain: {reader.value(key): reader.value(each) for key, each in plain["of"]},
+    "set": lambda reader, plain: set(map(reader.value, plain["of"])),
+    "tuple": lambda reader, plain: tuple(map(reader.value, plain["of"])),
+}
+
+
+def _is_default(field: Any, value: Any) -> bool:
+    default = field.default if field.default_factory is MISSING else field.default_factory()
+    # 0.0 is equal to 0 and to False, which are written otherwise.
+    return type(value) is type(default) and bool(value == default)
