@@ -1,9 +1,10 @@
 """The `rageval` command: `main()` runs it, and each command's own module is imported only when it runs.
 
-`init`, `demo`, `scores`, `diff`, `merge`, `judge`, `gateway`, `cache_reading` (info, export), `cache_writing` (import, prune,
-verify), `evalset_check`, `evalset_anchor`, `evalset_generate` and `evalset_from_traces` are the commands. They share
-`evalset_reading`, `quotes` (quotes found in texts) and `output` (what is printed); `retriever_name` reads an argument
-of `init`. A command returns the exit status, and raises `RagevalError` for input that cannot be used.
+`init`, `demo`, `scores`, `diff`, `merge`, `judge`, `gateway`, `cache_reading` (info, export), `cache_writing`
+(import, prune, verify), `evalset_check`, `evalset_anchor`, `evalset_generate` and `evalset_from_traces` are the
+commands. They share `evalset_reading`, `quotes` (quotes found in texts) and `output` (what is printed);
+`retriever_name` reads an argument of `init`. A command returns the exit status, and raises `RagevalError` for input
+that cannot be used.
 """
 
 import argparse
@@ -368,8 +369,8 @@ def _parser() -> argparse.ArgumentParser:
     """Return the parser of the command line; it sets `run`, the function that executes the command."""
     main = argparse.ArgumentParser(
         prog="rageval",
-        description="Starts a project, lists scores, compares runs, judges the shards of a run, tests a model as a judge, keeps the model calls of "
-        "a command, and maintains caches, cassettes and eval sets.",
+        description="Starts a project, lists scores, compares runs, judges the shards of a run, tests a "
+        "model as a judge, keeps the model calls of a command, and maintains caches, cassettes and eval sets.",
     )
     main.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     main.add_argument(

@@ -195,7 +195,7 @@ class EvaluatedTest:
         With `describe` it says what the retrievals took.
         """
         results: dict[str, Any] = {"evalset": self._evalset_entry()}
-        if self._shard is not None:
+        if self._shard is not None and self._shard.is_whole:
             results["shard"] = self._shard.plain(shares_alpha=self._test.nodeid in self._sharing)
         if own := self._components.own:
             results["own"] = own
@@ -255,6 +255,8 @@ class EvaluatedTest:
 
     def _record_shard(self, thresholds: Sequence[Threshold]) -> list[str]:
         """Keep what a merge needs to rule on the thresholds; return the errors of scores."""
+        if not thresholds and not self._test.markers(CALIBRATION):
+            return []
         requests = list(dict.fromkeys(map(_request, thresholds)))
         record = self._shard_record()
         record.calibrations(thresholds)
@@ -264,6 +266,7 @@ class EvaluatedTest:
         for threshold in thresholds:
             found, notes = runs[_key(threshold)], self._definition(threshold).notes
             self._record(record.entry(threshold, found, notes))
+        record.is_whole = True
         return record.problems
 
     def _shard_record(self) -> "ShardRecord":
@@ -278,8 +281,8 @@ class EvaluatedTest:
         if number > 1:
             raise InputError(
                 f"{call} in a test: its result is of all questions, and --rageval-shard {index}/{number} has a part "
-                "of them.\nWrite the bound as a marker rageval_threshold, which rageval merge judges; or run the test with "
-                "all questions, in a job with --rageval-shard 1/1."
+                "of them.\nWrite the bound as a marker rageval_threshold, which rageval merge judges; or run the test "
+                "with all questions, in a job with --rageval-shard 1/1."
             )
 
     def _cases(self, thresholds: Sequence[Threshold]) -> tuple[list[Case | RagevalError], int, int]:

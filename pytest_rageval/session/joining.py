@@ -249,8 +249,8 @@ class JoinedRun:
         if twice or len(numbers) > 1:
             names = ", ".join(shard.name for shard in shards if shard.place in twice or len(numbers) > 1)
             raise InputError(
-                f"{nodeid} is in {names}: its questions would count twice.\nGive each shard's report once, of jobs that "
-                "split the questions alike."
+                f"{nodeid} is in {names}: its questions would count twice.\nGive each shard's report once, of jobs "
+                "that split the questions alike."
             )
         there, number = {shard.place[0] for shard in shards}, numbers.pop()
         missing = [f"{index}/{number}" for index in range(1, number + 1) if index not in there]
@@ -287,7 +287,7 @@ class JoinedRun:
         verdicts: dict[str, tuple[str, float]] = {}
         for reader, (_, part) in zip(readers, parts, strict=True):
             of_part = reader.value(part["examples"])
-            verdicts |= {key: (of_part[place].asked, verdict) for key, place, verdict in part["verdicts"]}
+            verdicts |= {key: (of_part[place].asked, verdict) for key, place, verdict in part.get("verdicts", ())}
         joined.verdicts = list(verdicts.values())
         return joined
 
@@ -297,7 +297,7 @@ class JoinedRun:
     ) -> None:
         for shard, part in others:
             for what in SAME:
-                if part[what] != about[what]:
+                if what in part and what in about and part[what] != about[what]:
                     _refuse(f"{what} of {nodeid}", first, about[what], shard, part[what])
             for one, other in zip(about["scores"], part["scores"], strict=True):
                 for what in ("request", "compared", "definition", "comparison", "fingerprint"):
@@ -514,7 +514,7 @@ class JoinedSession(Rules):
 
     def received(self, _components: Components) -> AbstractSet[str]:
         """As of a session."""
-        return frozenset(self._joined.about["received"])
+        return frozenset(self._joined.about.get("received", ()))
 
     def score(
         self, components: Components, _evalset: EvalSet, requests: Sequence[ScoreRequest], **_beside: Any

@@ -5,9 +5,9 @@ stands in a table: many outcomes have the same example, ranking and documents.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields
 from math import isfinite
 from typing import Any, Final
 
@@ -49,53 +49,30 @@ class Writer:
 
     def plain(self, value: Any) -> Any:
         """The value as JSON has it; a text in place of what it has no form for."""
-        match value:
-            case Question() if value.history:
-                return {NAME: "Question", "text": str(value), "history": self.plain(list(value.history))}
-            case None | bool() | int() | str():
-                return value
-            case float():
-                return float(value) if isfinite(value) else {NAME: "float", "value": str(float(value))}
-            case QueryError():
-                words = {"reason": value.reason, "part": value.part, "cause": value.cause}
-                return {NAME: "QueryError", "message": str(value), **words}
-            case Places() | Span():
-                return {NAME: type(value).__name__, "of": [self.plain(each) for each in value]}
-            case _ if isinstance(value, SHARED):
-                return {NAME: "at", "place": self._shared(value)}
-            case _ if is_dataclass(value) and type(value).__name__ in KINDS:
-                return self._fields(value)
-            case Mapping():
-                if all(isinstance(key, str) for key in value) and NAME not in value:
-                    return {key: self.plain(each) for key, each in value.items()}
-                return {
-                    NAME: "dict",
-                    "of": [[self.plain(key), self.plain(each)] for key, each in value.items()],
-                }
-            case AbstractSet():
-                return {NAME: "set", "of": [self.plain(each) for each in sorted(value, key=repr)]}
-            case list():
-                return [self.plain(each) for each in value]
-            case Sequence():
-                return {NAME: "tuple", "of": [self.plain(each) for each in value]}
+        for kind, write in WRITTEN:
+            if isinstance(value, kind):
+                return write(self, value)
         return str(value)
 
-    def _shared(self, value: Any) -> int:
-        known = self._known.get(id(value))
-        if known is not None:
-            return known[1]
-        written = self._fields(value)
-        text = json.dumps(written)
-        place = self._places.get(text)
-        if place is None:
-            place = self._places[text] = len(self.table)
-            self.table.append(written)
-        # The value is kept, so that no other object gets its id.
-        self._known[id(value)] = value, place
-        return place
+    def each(self, values: Iterable[Any]) -> list[Any]:
+        """The values in a list."""
+        return [self.plain(value) for value in values]
 
-    def _fields(self, value: Any) -> dict[str, Any]:
-        """The fields that are not as by default."""
+    def shared(self, value: Any) -> dict[str, Any]:
+        """The place in the table of what may be written several times."""
+        known = self._known.get(id(value))
+        if known is None:
+            written = self.fields(value)
+            text = json.dumps(written)
+            if text not in self._places:
+                self._places[text] = len(self.table)
+                self.table.append(written)
+            # The value is kept, so that no other object gets its id.
+            known = self._known[id(value)] = value, self._places[text]
+        return {NAME: "at", "place": known[1]}
+
+    def fields(self, value: Any) -> dict[str, Any]:
+        """The fields of a dataclass that are not as by default."""
         left_out = LEFT_OUT.get(type(value), ())
         found = {
             field.name: self.plain(now)
@@ -103,6 +80,42 @@ class Writer:
             if field.name not in left_out and not _is_default(field, now := getattr(value, field.name))
         }
         return {NAME: type(value).__name__, **found}
+
+    def mapping(self, value: Mapping[Any, Any]) -> dict[str, Any]:
+        """An object, or where its keys cannot be those of one, a list of pairs."""
+        if all(isinstance(key, str) for key in value) and NAME not in value:
+            return {key: self.plain(each) for key, each in value.items()}
+        return {NAME: "dict", "of": [self.each(pair) for pair in value.items()]}
+
+
+def _question(writer: Writer, value: Question) -> Any:
+    history = writer.each(value.history)
+    return {NAME: "Question", "text": str(value), "history": history} if history else str(value)
+
+
+def _query_error(_: Writer, value: QueryError) -> dict[str, Any]:
+    words = {"reason": value.reason, "part": value.part, "cause": value.cause}
+    return {NAME: "QueryError", "message": str(value), **words}
+
+
+def _float(_: Writer, value: float) -> Any:
+    return float(value) if isfinite(value) else {NAME: "float", "value": str(float(value))}
+
+
+WRITTEN: Final[Sequence[tuple[Any, Callable[[Writer, Any], Any]]]] = (
+    (Question, _question),
+    ((str, int, type(None)), lambda _, value: value),
+    (float, _float),
+    (QueryError, _query_error),
+    (tuple(TUPLES.values()), lambda writer, value: {NAME: type(value).__name__, "of": writer.each(value)}),
+    (SHARED, Writer.shared),
+    (tuple(KINDS.values()), Writer.fields),
+    (Mapping, Writer.mapping),
+    (AbstractSet, lambda writer, value: {NAME: "set", "of": writer.each(sorted(value, key=repr))}),
+    (list, Writer.each),
+    (Sequence, lambda writer, value: {NAME: "tuple", "of": writer.each(value)}),
+)
+"""How values are written; the first kind that fits counts."""
 
 
 class Reader:

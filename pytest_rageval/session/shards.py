@@ -1,6 +1,7 @@
 """What a run of one shard keeps of a test, for `rageval merge` to rule on: outcomes, and what they depend on."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -69,6 +70,8 @@ class ShardRecord:
         self._calibrations: list[Mapping[str, Any]] = []
         self._calls: list[Mapping[str, Any]] = []
         self.problems: list[str] = []
+        self.is_whole = False
+        """Whether the evaluation came to its end, so that each score is there or its error."""
 
     def score(self, request: ScoreRequest, runs: Runs, *, compared: bool) -> None:
         """Keep the outcomes of a score, or its error; `compared` where a reference was timed beside."""
@@ -89,6 +92,7 @@ class ShardRecord:
 
     def call(self, spec: str, words: Mapping[str, Any]) -> None:
         """Keep a call of `rageval.score`."""
+        self.is_whole = True
         self._calls.append({"spec": spec, "words": self._writer.plain(words)})
 
     def calibrations(self, thresholds: Sequence[Threshold]) -> None:
@@ -167,10 +171,12 @@ class ShardRecord:
             "scores": list(self._scores.values()),
             "calibrations": self._calibrations,
             "calls": self._calls,
-            "received": sorted(self._session.received(self._components)),
             "served": {model: sorted(names) for model, names in self._session.served.items()},
-            "verdicts": self._verdicts(),
         }
+        # A retriever that is none has been the error of each score.
+        with suppress(RagevalError):
+            found["received"] = sorted(self._session.received(self._components))
+            found["verdicts"] = self._verdicts()
         return {**found, "table": self._writer.table}
 
     def _is_corrected(self, threshold: Threshold) -> bool:

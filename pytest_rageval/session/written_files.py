@@ -145,10 +145,8 @@ def update_cassette(
     new = len(used.keys() - kept.keys())
     other = sum(used[key].reply != entry.reply for key, entry in kept.items() if key in used)
     replaced = f", {other} in place of other replies" if other else ""
-    notes = [
-        f"cassette: {path} ({counted(len(used), 'reply')} used, {new} of them new{replaced}; "
-        f"{len(unused)} {'dropped' if drop else 'kept'} unused)"
-    ]
+    fate = f"{len(unused)} {'dropped' if drop else 'kept'} unused"
+    notes = [f"cassette: {path} ({counted(len(used), 'reply')} used, {new} of them new{replaced}; {fate})"]
     if unused and partial:
         fate = "not dropped" if drop_unused else "kept"
         notes.append(f"unused replies are {fate}: this was no full run ({partial})")
