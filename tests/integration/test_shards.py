@@ -58,12 +58,13 @@ class Judging(Arena):
         return clerk(prompt)
 
 
-def document(project: Project, name: str) -> dict:
-    """A report, without what differs between two equal runs."""
+def document(project: Project, name: str, *, times: bool = False) -> dict:
+    """A report, without what differs between two equal runs; with `times` where the retriever says them."""
     found = json.loads((project.path / name).read_text(encoding="utf-8"))
     for test in found["tests"]:
         # The first retrieval of each run is not timed.
-        test.get("retrieval", {}).pop("timed", None)
+        for key in ("timed", *(() if times else ("latency_p50", "latency_p95"))):
+            test.get("retrieval", {}).pop(key, None)
     return {key: value for key, value in found.items() if key not in OF_ONE_RUN}
 
 
@@ -111,7 +112,98 @@ def test_eight_shards_are_one_run(project: Project, llm: LLMServer, arguments: t
     project.run("--rageval-report=whole.json")
     names = shards(project, 8, *arguments)
     assert merge(project, *reversed(names), "--report", "merged.json", "--report", "merged.md") == 1
-    whole = document(project, "whole.json")
-    assert json.dumps(document(project, "merged.json"), indent=1) == json.dumps(whole, indent=1)
+    whole = document(project, "whole.json", times=True)
+    assert json.dumps(document(project, "merged.json", times=True), indent=1) == json.dumps(whole, indent=1)
     assert {test["outcome"] for test in whole["tests"]} == {"failed", "passed"}
     assert "recall@3" in (project.path / "merged.md").read_text(encoding="utf-8")
+
+
+GATE = """
+@pytest.mark.rageval_threshold("llm_reteval@1", max_drop=0.02)
+@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)
+def test_one(): pass
+
+@pytest.mark.rageval_threshold("mrr@2", max_drop=0.02)
+def test_two(): pass
+"""
+
+
+@pytest.mark.slow
+def test_a_merge_writes_baseline_and_cassette_as_one_run_would(project: Project, llm: LLMServer) -> None:
+    """To the byte; the shards write neither."""
+    project.use(llm)
+    project.evalset(12)
+    project.test(GATE)
+    record = ("--rageval-record", "--rageval-cassette=replies.jsonl")
+    project.run("--rageval-update-baseline", *record)
+    baseline, cassette = project.path / "rageval_baseline.json", project.path / "replies.jsonl"
+    whole = baseline.read_bytes(), cassette.read_bytes()
+    baseline.unlink()
+    cassette.unlink()
+    names = shards(project, 3, *record)
+    assert not baseline.exists()
+    assert not cassette.exists()
+    assert merge(project, *names, "--update-baseline", "--cassette", "replies.jsonl") == 0
+    assert (baseline.read_bytes(), cassette.read_bytes()) == whole
+
+
+@pytest.mark.slow
+def test_jobs_of_different_tests_are_one_run(project: Project, llm: LLMServer) -> None:
+    """As those of a plugin that splits tests; a job that is missing is an error."""
+    project.use(llm)
+    project.evalset(12)
+    project.test(GATE)
+    project.run("--rageval-update-baseline")
+    project.lose(1, 2, 3, 4, 5, 6, 7, 8)
+    project.run("--rageval-report=whole.json")
+    for name in ("one", "two"):
+        project.run("--rageval-shard=1/1", f"--rageval-report={name}.json", "-k", name)
+    assert merge(project, "one.json", "two.json", "--report", "merged.json") == 1
+    assert document(project, "merged.json") == document(project, "whole.json")
+    assert merge(project, "one.json") == 2
+    assert merge(project, "one.json", "--partial") == 1
+
+
+@pytest.mark.slow
+def test_a_baseline_that_lists_more_than_ran_is_noted(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after a full run; where it is required, it fails the merge."""
+    project.test(GATE.replace("llm_reteval", "hit"))
+    project.run("--rageval-update-baseline")
+    project.test(GATE.replace("llm_reteval", "hit").partition('@pytest.mark.rageval_threshold("mrr')[0])
+    names = shards(project, 2)
+    capsys.readouterr()
+    assert merge(project, *names) == 0
+    assert "test_it.py::test_two" in capsys.readouterr().err
+    assert merge(project, *names, "--require-baseline") == 1
+
+
+@pytest.mark.slow
+def test_a_sample_is_compared_over_its_questions(project: Project) -> None:
+    """The report says that it is one; questions outside are neither asked nor missed."""
+    project.evalset(60)
+    conftest = project.path / "conftest.py"
+    source = conftest.read_text(encoding="utf-8").replace("range(1, 21)", "range(1, 61)")
+    conftest.write_text(source, encoding="utf-8")
+    project.test('@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\ndef test_gate(): pass\n')
+    project.run("--rageval-update-baseline")
+    before = (project.path / "rageval_baseline.json").read_bytes()
+    result = project.run("--rageval-sample=0.3", "--rageval-report=some.json")
+    result.assert_outcomes(passed=1)
+    (test,) = document(project, "some.json")["tests"]
+    n = test["evalset"]["size"]
+    assert 5 < n < 40
+    assert (test["evalset"]["sample"], test["evalset"]["of"]) == (0.3, 60)
+    (score,) = test["scores"]
+    assert (score["baseline"]["n"], score["baseline"]["left_out"]) == (n, 0)
+    assert "warnings" not in score
+    result.stdout.fnmatch_lines([f"test_it.py::test_gate  (evals.jsonl, {n} of 60, sample 0.3)"])
+    again = project.run("--rageval-sample=0.3", "--rageval-update-baseline")
+    assert again.ret == pytest.ExitCode.USAGE_ERROR
+    again.stderr.fnmatch_lines(["*--rageval-update-baseline writes the scores of all questions*"])
+    assert (project.path / "rageval_baseline.json").read_bytes() == before
+    names = shards(project, 2, "--rageval-sample=0.3")
+    assert merge(project, *names, "--report", "merged.json") == 0
+    assert document(project, "merged.json") == document(project, "some.json")
+    assert merge(project, *names, "--update-baseline") == 2

@@ -185,7 +185,7 @@ OUTCOMES = st.builds(
         st.lists(st.text(), max_size=2).map(tuple),
         counts=st.dictionaries(st.text(), st.integers(), max_size=2),
         votes=st.builds(Tally, st.integers(0, 9)),
-        places=st.builds(Places, st.none() | st.floats(0, 1)),
+        places=st.builds(Places, st.none() | st.floats(0, 1), st.none() | st.floats(0, 1)),
     ),
 )
 
