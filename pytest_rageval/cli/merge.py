@@ -41,7 +41,8 @@ def merge_command(options: argparse.Namespace) -> int:
     run = JoinedRun([_read(path) for path in options.files], partial=options.partial)
     settings = _settings(run, options)
     baselines: dict[str, Baseline] = {}
-    ruled = [run.ruled(test, settings, Path.cwd(), baselines) for test in run.tests]
+    explain = any(path.suffix != ".md" for path in options.report)
+    ruled = [run.ruled(test, settings, Path.cwd(), baselines, explain=explain) for test in run.tests]
     document = _document(run, ruled, settings)
     for line in _lines(document):
         say(line)
@@ -53,7 +54,8 @@ def merge_command(options: argparse.Namespace) -> int:
     for path in options.report:
         text = KINDS[path.suffix](document)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, [text.encode(errors="backslashreplace")])
+        parts = [text] if isinstance(text, str) else text
+        write_whole(path, (part.encode(errors="backslashreplace") for part in parts))
         say(f"report: {path}")
     _update(run, ruled, settings, options)
     return status
@@ -121,7 +123,7 @@ def _document(run: JoinedRun, ruled: Sequence[RuledTest], settings: Settings) ->
     """The document of the joined run."""
     documents = [shard.document for shard in run.shards]
     tests = [test.entry for test in ruled if _is_reported(test.entry)]
-    document = report_document(
+    return report_document(
         tests,
         matrix=matrix_entries(tests, seed=settings.seed),
         ratings=ratings_entries(tests, seed=settings.seed),
@@ -131,8 +133,8 @@ def _document(run: JoinedRun, ruled: Sequence[RuledTest], settings: Settings) ->
         started=min(each["started"] for each in documents),
         duration_s=max(each["duration_s"] for each in documents),
         stopped=run.stopped,
+        run=documents[0].get("run"),
     )
-    return document | ({"run": documents[0]["run"]} if "run" in documents[0] else {})
 
 
 def _is_reported(entry: Mapping[str, Any]) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import re
 from collections import ChainMap
-from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
@@ -86,8 +86,8 @@ class _BuiltIn(Mapping[str, ScoreDef]):
 
 SCORES: Final[Mapping[str, ScoreDef]] = _BuiltIn()
 
-Report = Callable[[Mapping[str, Any]], str]
-"""From all results, as the JSON report holds them, to the text of a file."""
+Report = Callable[[Mapping[str, Any]], str | Iterable[str]]
+"""From all results, as the JSON report holds them, to the text of a file, or to its parts."""
 
 SUFFIX: Final = re.compile(r"\.\w+")
 WORD: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
@@ -269,7 +269,7 @@ class Registry:
 
         Args:
             suffix: of the file's name, such as ".xml".
-            write: from all results, as the JSON report holds them, to the text of the file.
+            write: from all results, as the JSON report holds them, to the text of the file, or to its parts.
 
         Raises:
             InputError: the suffix is not valid, or another plugin has added it.

@@ -1,5 +1,6 @@
 """The end of a run: the table or the plan on the terminal, and the report files."""
 
+import os
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -117,6 +118,7 @@ class SummaryPlugin:
         from pytest_rageval.files import write_whole  # noqa: PLC0415 - few runs write reports
         from pytest_rageval.reports import KINDS  # noqa: PLC0415
         from pytest_rageval.reports.results import report_document, usage_entry  # noqa: PLC0415
+        from pytest_rageval.revision import run_entry  # noqa: PLC0415
 
         matrix, ratings = self._systems
         document = report_document(
@@ -130,6 +132,7 @@ class SummaryPlugin:
             duration_s=time.monotonic() - self._began,
             stopped=exitstatus == pytest.ExitCode.INTERRUPTED
             or bool(session.shouldfail or session.shouldstop),
+            run=run_entry(self._config.rootpath, self._settings.baseline, os.environ),
         )
         if self._settings.shard:
             document["shard"] = self._shard(session)
@@ -139,8 +142,9 @@ class SummaryPlugin:
             try:
                 text = kinds[path.suffix](document)
                 path.parent.mkdir(parents=True, exist_ok=True)
+                parts = [text] if isinstance(text, str) else text
                 # UTF-8 has no half of a surrogate pair; this is JSON's escape for it.
-                write_whole(path, [text.encode(errors="backslashreplace")])
+                write_whole(path, (part.encode(errors="backslashreplace") for part in parts))
             except Exception as error:  # noqa: BLE001 - a plugin's error must not prevent the baseline or other reports
                 strerror = error.strerror or str(error) if isinstance(error, OSError) else None
                 problem = strerror or f"{type(error).__name__}: {error}"

@@ -6,7 +6,8 @@ build its parts and their lines of text, `systems` compares systems. `terminal`,
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from pytest_rageval.late import Late
@@ -14,12 +15,19 @@ from pytest_rageval.late import Late
 __all__ = ["KINDS", "json_report"]
 
 
-def json_report(document: Mapping[str, Any]) -> str:
-    """The document with one value a line, so that reports can be compared; letters are not escaped."""
-    return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+def json_report(document: Mapping[str, Any]) -> Iterator[str]:
+    """The document in parts, with one value a line, so that reports can be compared; letters are not escaped."""
+    encoder = json.JSONEncoder(ensure_ascii=False, indent=1, allow_nan=False)
+    tokens = encoder.iterencode(document)
+    while part := "".join(islice(tokens, TOKENS)):
+        yield part
+    yield "\n"
 
 
-KINDS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
+TOKENS: Final = 10_000
+"""So many tokens of JSON are one part."""
+
+KINDS: Final[Mapping[str, Callable[[Mapping[str, Any]], str | Iterable[str]]]] = {
     ".html": Late("reports.html", "html_report"),
     ".json": json_report,
     ".md": Late("reports.markdown", "markdown_report"),

@@ -4,11 +4,11 @@ In a plan the same path counts what would be asked, and ends with stubs in place
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from pytest_rageval.errors import InputError, Planned, RagevalError, StaleBaselineError
 from pytest_rageval.evaluations.context import Asked, ScoreRequest
@@ -18,7 +18,7 @@ from pytest_rageval.gate.comparison import fingerprint_changes
 from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, broken_parts, rule
 from pytest_rageval.gate.threshold import BOUNDS, Threshold
 from pytest_rageval.late import Late
-from pytest_rageval.model import EvalSet, Ranking
+from pytest_rageval.model import EvalSet, Example, Ranking
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
 from pytest_rageval.scores import Score
@@ -28,7 +28,9 @@ from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
     from pytest_rageval.evaluations.label_agreement import Agreement, AgreementRequest
+    from pytest_rageval.gate.comparison import Comparison
     from pytest_rageval.gate.ruling import EarlyStopped
+    from pytest_rageval.reports.retrieval import Retrieved
     from pytest_rageval.session.calibration_gate import CalibrationGate
     from pytest_rageval.session.canary import Canary
     from pytest_rageval.session.early_stop import Found, Watched
@@ -49,7 +51,12 @@ planned_ranking: Final = Late("session.plan_stubs", "planned_ranking")
 planned_score: Final = Late("session.plan_stubs", "planned_score")
 score_until_clear: Final = Late("session.early_stop", "score_until_clear")
 shard_record: Final = Late("session.shards", "ShardRecord")
+common_items: Final = Late("reports.evidence", "common_items")
+evaluated_questions: Final = Late("reports.evidence", "evaluated_questions")
+explained_examples: Final = Late("reports.evidence", "explained_examples")
 retrieval_entry: Final = Late("reports.retrieval", "retrieval_entry")
+retrieved: Final = Late("reports.retrieval", "retrieved")
+with_tokens: Final = Late("reports.retrieval", "with_tokens")
 watched_threshold: Final = Late("session.early_stop", "Watched")
 
 
@@ -59,6 +66,14 @@ class OutOfBoundsError(RagevalError):
     def __init__(self, text: str, summary: str) -> None:
         super().__init__(text)
         self.summary = summary
+
+
+class _Evidence(NamedTuple):
+    """What is behind an entry for the report."""
+
+    score: Score
+    comparison: "Comparison | None"
+    request: ScoreRequest
 
 
 class EvaluatedTest:
@@ -92,6 +107,7 @@ class EvaluatedTest:
         self._scores: list[Score] = []
         self._rulings: list[Ruling] = []
         self._entries: dict[str, Mapping[str, Any]] = {}
+        self._evidence: dict[str, _Evidence] = {}
         self._agreements: list[Mapping[str, Any]] = []
         self._baseline_scores: dict[str, tuple[Score, Mapping[str, Any]]] = {}
         self._canaries: dict[ScoreRequest, Canary | None] = {}
@@ -189,14 +205,12 @@ class EvaluatedTest:
         except Planned as planned:
             return PlannedText(planned)
 
-    def results(self, *, describe: bool = False) -> dict[str, Any]:
+    def results(self, *, describe: bool = False, explain: bool = False) -> dict[str, Any]:
         """The test's entry for the report, without its outcome; in an update, with its baseline.
 
-        With `describe` it says what the retrievals took.
+        With `describe` it says what the retrievals took; with `explain` it has all that is known of every question.
         """
-        results: dict[str, Any] = {"evalset": self._evalset_entry()}
-        if self._shard is not None and self._shard.is_whole:
-            results["shard"] = self._shard.plain(shares_alpha=self._test.nodeid in self._sharing)
+        results: dict[str, Any] = {"evalset": self._evalset_entry(), **self._of_shard()}
         if own := self._components.own:
             results["own"] = own
         if served := self._served():
@@ -204,8 +218,11 @@ class EvaluatedTest:
         if warnings := list(self._warnings(served)):
             results["warnings"] = warnings
         results["scores"] = list(self._entries.values())
-        if describe and (found := retrieval_entry(self._scores)):
-            results["retrieval"] = found
+        found = retrieved(self._scores) if describe or explain else {}
+        if describe and (entry := retrieval_entry(found.values())):
+            results["retrieval"] = entry
+        if explain:
+            results |= self._explained(found)
         results |= self._calibration.results() if self._calibration else {}
         if self._agreements:
             results["agreement"] = self._agreements
@@ -221,6 +238,53 @@ class EvaluatedTest:
                 results["baseline"]["served"] = renamed
             results["out_of_bounds"] = sorted({ruling.threshold.name for ruling in self._failed})
         return results
+
+    def _explained(self, found: "Mapping[str, Retrieved]") -> dict[str, Any]:
+        """The questions of the scores, with all that was retrieved, and the scores with their evidence."""
+        scores: list[Mapping[str, Any]] = []
+        prompts: dict[str, str] = {}
+        for key, entry in self._entries.items():
+            if key not in self._evidence:
+                scores.append(entry)
+                continue
+            score, comparison, request = self._evidence[key]
+            examples = explained_examples(entry["examples"], score, comparison, found)
+            fingerprint, templates = self._dependencies(request)
+            prompts |= templates
+            depends = {"fingerprint": fingerprint, "prompts": list(templates)}
+            scores.append(
+                {**entry, "examples": examples, **{name: value for name, value in depends.items() if value}}
+            )
+        evaluated = {outcome.example.id for score in self._scores for outcome in score.outcomes}
+        asked = [each for each in self.evalset if each.id in evaluated] if evaluated else []
+        questions = evaluated_questions(
+            asked, {**self._unscored(asked, found), **found}, match_share=self._session.settings.match_share
+        )
+        fingerprint = common_items(entry["fingerprint"] for entry in scores if "fingerprint" in entry)
+        optional = {"questions": questions, "prompts": prompts, "fingerprint": fingerprint}
+        return {"scores": scores, **{name: value for name, value in optional.items() if value}}
+
+    def _unscored(
+        self, examples: Iterable[Example], found: "Mapping[str, Retrieved]"
+    ) -> "dict[str, Retrieved]":
+        """What was retrieved for examples that are unscored, as where the judge had no verdict."""
+        pipeline = self._session.pipelines.of(self._components)
+        longest = max((each.ranking.k for each in found.values()), default=0)
+        rankings = (
+            (each.id, pipeline.known_ranking(each, longest)) for each in examples if each.id not in found
+        )
+        return {name: with_tokens(ranking) for name, ranking in rankings if ranking is not None}
+
+    def _dependencies(self, request: ScoreRequest) -> tuple[dict[str, Any], dict[str, str]]:
+        """The fingerprint of a score and its prompts; empty where it names a model that is not there.
+
+        What a plugin's score asks is not known, so that it may be none of what it names.
+        """
+        try:
+            fingerprint = self._session.fingerprint(self._components, request)
+            return fingerprint, self._session.prompts(self._components, request)
+        except RagevalError:
+            return {}, {}
 
     def _evaluate_markers(self) -> list[str]:
         thresholds, mistakes = [], []
@@ -268,6 +332,11 @@ class EvaluatedTest:
             self._record(record.entry(threshold, found, notes))
         record.is_whole = True
         return record.problems
+
+    def _of_shard(self) -> dict[str, Any]:
+        if self._shard is None or not self._shard.is_whole:
+            return {}
+        return {"shard": self._shard.plain(shares_alpha=self._test.nodeid in self._sharing)}
 
     def _shard_record(self) -> "ShardRecord":
         if self._shard is None:
@@ -369,9 +438,12 @@ class EvaluatedTest:
         score = self._scored([threshold], [request])[_key(threshold)]
         if not threshold.bounds:
             asked = _slice(score, threshold)
-            self._scores.append(asked)
+            self._add(asked, threshold)
             notes = self._definition(threshold).notes
-            self._record({**score_entry(asked, threshold, None, notes), **self._corrected(asked, threshold)})
+            self._record(
+                {**score_entry(asked, threshold, None, notes), **self._corrected(asked, threshold)},
+                _Evidence(asked, None, request),
+            )
             return asked
         case = self._case(score, threshold)
         [ruling] = rule([case])
@@ -435,14 +507,15 @@ class EvaluatedTest:
         verdict = ruling.verdict
         verdict = replace(verdict, warnings=(*verdict.warnings, *threshold.doubts(definition.scale)))
         ruling = replace(ruling, verdict=verdict)
-        self._scores.append(score)
+        self._add(score, threshold)
         canary = self._canaries.get(_request(threshold))
         self._record(
             {
                 **ruling_entry(ruling, definition.notes),
                 **({} if ruling.stopped_early else self._corrected(ruling.score, threshold)),
                 **({} if canary is None else {"canary": asdict(canary)}),
-            }
+            },
+            None if ruling.score is None else _Evidence(ruling.score, ruling.comparison, _request(threshold)),
         )
         self._rulings.append(ruling)
         if threshold.compares and self._session.settings.update_baseline:
@@ -458,13 +531,19 @@ class EvaluatedTest:
     def _definition(self, threshold: Threshold) -> ScoreDef:
         return self._session.definition(_request(threshold))
 
-    def _record(self, entry: Mapping[str, Any]) -> None:
+    def _add(self, score: Score, threshold: Threshold) -> None:
+        """Note a score; those whose rankings are in another order than the retriever's come last."""
+        self._scores.insert(len(self._scores) if threshold.order == "random" else 0, score)
+
+    def _record(self, entry: Mapping[str, Any], evidence: "_Evidence | None" = None) -> None:
         name = f"{entry_name(entry)}{''.join(f' {tag}={value}' for tag, value in entry['where'].items())}"
         # With `by` the worst slice stands for all: it is another threshold than one on that slice.
         key = f"{name} {entry['threshold']} {entry.get('by', {}).get('tag')}"
         if key not in self._entries and entry["mean"] is not None:
             self._test.record_property(f"rageval {name}", entry["mean"])
         self._entries[key] = entry
+        if evidence is not None:
+            self._evidence[key] = evidence
 
     @property
     def _failed(self) -> list[Ruling]:

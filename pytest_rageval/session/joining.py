@@ -18,7 +18,7 @@ from pytest_rageval.evaluations.registry import Registry
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.late import Late
-from pytest_rageval.model import EvalSet
+from pytest_rageval.model import EvalSet, Example, Ranking
 from pytest_rageval.plural import counted
 from pytest_rageval.printable import printable
 from pytest_rageval.reports.results import REPORTED
@@ -110,6 +110,8 @@ class JoinedTest:
         calibrations: by the source of the labels and the comparator.
         served: by model, the names that servers gave it.
         verdicts: of the judge, with their questions.
+        prompts: by score, the templates of what it asks of models.
+        rankings: by example, what was retrieved where no score says it.
     """
 
     nodeid: str
@@ -126,6 +128,8 @@ class JoinedTest:
     labels: dict[str, "HumanLabels"] = field(default_factory=dict)
     served: dict[str, set[str]] = field(default_factory=dict)
     verdicts: list[tuple[str, float]] = field(default_factory=list)
+    prompts: dict[ScoreRequest, dict[str, str]] = field(default_factory=dict)
+    rankings: dict[str, Ranking] = field(default_factory=dict)
 
 
 class Marker(NamedTuple):
@@ -287,7 +291,12 @@ class JoinedRun:
         verdicts: dict[str, tuple[str, float]] = {}
         for reader, (_, part) in zip(readers, parts, strict=True):
             of_part = reader.value(part["examples"])
-            verdicts |= {key: (of_part[place].asked, verdict) for key, place, verdict in part.get("verdicts", ())}
+            verdicts |= {
+                key: (of_part[place].asked, verdict) for key, place, verdict in part.get("verdicts", ())
+            }
+            joined.rankings |= {
+                of_part[place].id: reader.value(ranking) for place, ranking in part.get("rankings", ())
+            }
         joined.verdicts = list(verdicts.values())
         return joined
 
@@ -300,7 +309,7 @@ class JoinedRun:
                 if what in part and what in about and part[what] != about[what]:
                     _refuse(f"{what} of {nodeid}", first, about[what], shard, part[what])
             for one, other in zip(about["scores"], part["scores"], strict=True):
-                for what in ("request", "compared", "definition", "comparison", "fingerprint"):
+                for what in ("request", "compared", "definition", "comparison", "fingerprint", "prompts"):
                     # Where a score is an error, the rest may not be known.
                     known = what in one and what in other
                     if known and one[what] != other[what]:
@@ -321,6 +330,7 @@ class JoinedRun:
                 if "fingerprint" in one:
                     joined.fingerprints[request] = readers[0].value(one["fingerprint"])
                     joined.comparisons[request.comparator] = one["comparison"]
+                    joined.prompts[request] = one["prompts"]
             errors = [
                 _prefixed(shard, one["error"])
                 for (shard, _), one in zip(parts, each, strict=True)
@@ -367,9 +377,15 @@ class JoinedRun:
         )
 
     def ruled(
-        self, joined: JoinedTest, settings: Settings, root: Path, baselines: dict[str, Baseline]
+        self,
+        joined: JoinedTest,
+        settings: Settings,
+        root: Path,
+        baselines: dict[str, Baseline],
+        *,
+        explain: bool = False,
     ) -> "RuledTest":
-        """Rule on a test as in one run; see `JoinedSession` for `baselines`."""
+        """Rule on a test as in one run; see `JoinedSession` for `baselines`, `EvaluatedTest.results` for `explain`."""
         reported = joined.entry
         base = {
             name: reported[name]
@@ -400,7 +416,7 @@ class JoinedRun:
             outcome = {"outcome": "failed", "message": "\n\n".join(failures)}
         if "message" in outcome:
             outcome = {**outcome, "message": printable(outcome["message"]).strip()}
-        results = {**base, **test.results(describe=True)}
+        results = {**base, **test.results(describe=True, explain=explain)}
         if results["evalset"] is not None:
             results["evalset"] = joined.about["evalset"]
         return RuledTest({"nodeid": joined.nodeid, **outcome, **_in_order(results)}, results)
@@ -510,7 +526,17 @@ class JoinedSession(Rules):
 
     def fingerprint(self, _components: Components, request: ScoreRequest) -> dict[str, Any]:
         """As of a session."""
+        if request not in self._joined.fingerprints:
+            raise InputError(f"{request.spec}: no shard says what it depends on.")
         return self._joined.fingerprints[request]
+
+    def prompts(self, _components: Components, request: ScoreRequest) -> dict[str, str]:
+        """As of a session."""
+        return self._joined.prompts.get(request, {})
+
+    def known_ranking(self, example: Example, _k: int) -> Ranking | None:
+        """As of a pipeline."""
+        return self._joined.rankings.get(example.id)
 
     def received(self, _components: Components) -> AbstractSet[str]:
         """As of a session."""

@@ -1,6 +1,6 @@
 """Examples, outcomes and the like as plain data for a JSON file, and back: nothing is lost that a verdict needs.
 
-What a user's code made beyond that is left out: metadata of documents, extra keys of examples. What is written once
+What is left out: metadata of documents, which a user's code makes, and extra keys of examples. What is written once
 stands in a table: many outcomes have the same example, ranking and documents.
 """
 
@@ -33,7 +33,7 @@ TUPLES: Final = {"Places": Places, "Span": Span}
 SHARED: Final = (Document, Example, Ranking)
 """What is written once, to the table."""
 
-LEFT_OUT: Final = {Document: {"metadata"}, Example: {"extra", "metadata"}}
+LEFT_OUT: Final = {Document: {"metadata"}, Example: {"extra"}}
 
 NAME: Final = "~"
 """The key that says what an object was."""

@@ -69,6 +69,8 @@ class ShardRecord:
         self._scores: dict[tuple[ScoreRequest, bool], Mapping[str, Any]] = {}
         self._calibrations: list[Mapping[str, Any]] = []
         self._calls: list[Mapping[str, Any]] = []
+        self._explained: set[str] = set()
+        self._longest = 0
         self.problems: list[str] = []
         self.is_whole = False
         """Whether the evaluation came to its end, so that each score is there or its error."""
@@ -79,15 +81,21 @@ class ShardRecord:
         try:
             fingerprint = self._session.fingerprint(self._components, request)
             text = self._session.pipelines.of(self._components).comparison(request.comparator).text
+            prompts = self._session.prompts(self._components, request)
         except RagevalError as error:
             runs = runs if isinstance(runs, RagevalError) else error
         else:
-            found |= {"fingerprint": self._writer.plain(fingerprint), "comparison": text}
+            found |= {"fingerprint": self._writer.plain(fingerprint), "comparison": text, "prompts": prompts}
         if isinstance(runs, RagevalError):
             self.problems.append(str(runs))
             found["error"] = str(runs)
         else:
             found["runs"] = [self._writer.plain(list(run)) for run in runs]
+            for outcome in runs[0]:
+                ranking = outcome.evidence.ranking
+                if ranking is not None:
+                    self._longest = max(self._longest, ranking.k)
+                    self._explained.add(outcome.example.id)
         self._scores[request, compared] = found
 
     def call(self, spec: str, words: Mapping[str, Any]) -> None:
@@ -177,11 +185,22 @@ class ShardRecord:
         with suppress(RagevalError):
             found["received"] = sorted(self._session.received(self._components))
             found["verdicts"] = self._verdicts()
+            found["rankings"] = self._rankings()
         return {**found, "table": self._writer.table}
 
     def _is_corrected(self, threshold: Threshold) -> bool:
         definition = self._session.definition(ScoreRequest(threshold.spec))
         return definition.verdicts and not threshold.where and threshold.by is None
+
+    def _rankings(self) -> list[list[Any]]:
+        """What was retrieved for examples whose scores do not say it, by the example's place."""
+        run = self._session.pipelines.of(self._components)
+        return [
+            [place, self._writer.plain(ranking)]
+            for place, example in enumerate(self._part.examples)
+            if example.id not in self._explained
+            and (ranking := run.known_ranking(example, self._longest)) is not None
+        ]
 
     def _verdicts(self) -> list[list[Any]]:
         """The judge's verdicts on these questions: a digest of what was judged, the example's place, the verdict."""

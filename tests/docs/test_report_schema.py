@@ -190,6 +190,14 @@ def test_a_report_with_everything_in_it(pytester, monkeypatch, llm):
     missing = set(SCHEMA["$defs"]["score"]["properties"]) - {key for score in scores for key in score}
     # Said by a test each, where it is rare.
     assert missing <= {"canary", "corrected", "early_stop", "partly_scored"}
+    examples = [example for score in scores for example in score["examples"]]
+    missing = set(SCHEMA["$defs"]["example"]["properties"]) - {key for each in examples for key in each}
+    assert missing <= {"before_answer", "early_stop", "remark", "retrieved", "undefined"}
+    questions = [question for test in report["tests"] for question in test.get("questions", ())]
+    missing = set(SCHEMA["$defs"]["evaluated"]["properties"]) - {key for each in questions for key in each}
+    assert missing <= {"history", "filters", "steps", "gold_texts"}
+    prompts = {name for test in report["tests"] for name in test.get("prompts", ())}
+    assert prompts >= {"generate", "cite", "explain", "compare", "prefer", "rate correctness"}
     assert report["matrix"]
     assert report["ratings"]
     assert {"function", "system", "own"} - {key for test in report["tests"] for key in test} <= {"own"}

@@ -65,6 +65,8 @@ def document(project: Project, name: str, *, times: bool = False) -> dict:
         # The first retrieval of each run is not timed.
         for key in ("timed", *(() if times else ("latency_p50", "latency_p95"))):
             test.get("retrieval", {}).pop(key, None)
+        for question in test.get("questions", ()):
+            question.pop("seconds", None)
     return {key: value for key, value in found.items() if key not in OF_ONE_RUN}
 
 

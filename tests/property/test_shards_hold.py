@@ -121,9 +121,9 @@ def test_the_merge_of_random_shards_is_the_whole_run(data: st.DataObject) -> Non
             bound in mark.kwargs for mark in marks for bound in ("max_drop", "max_lost", "max_total_drop")
         ):
             write_baseline(options, root, marks, Components(retriever(set(), set()), generate, Preferring()))
-        problems, failures, whole = evaluated_in(options, root, marks, parts())
+        problems, failures, whole = evaluated_in(options, root, marks, parts(), explain=True)
         number = data.draw(st.integers(1, 8), label="shards")
-        merged = ruled(shards_of(options, root, marks, number, parts), options, root)
+        merged = ruled(shards_of(options, root, marks, number, parts), options, root, explain=True)
     expected = {"nodeid": merged.entry["nodeid"], **outcome_of(problems, failures), **whole}
     for entry in (expected, merged.entry):
         _without_times(entry)
@@ -133,6 +133,8 @@ def test_the_merge_of_random_shards_is_the_whole_run(data: st.DataObject) -> Non
 def _without_times(entry: dict[str, Any]) -> None:
     for name in ("timed", "latency_p50", "latency_p95"):
         entry.get("retrieval", {}).pop(name, None)
+    for question in entry.get("questions", ()):
+        question.pop("seconds", None)
 
 
 @given(names=IDS, number=st.integers(1, 8), share=st.floats(0.05, 1.0))

@@ -19,14 +19,20 @@ Ran = tuple[list[str], EvaluatedTest]
 
 
 def evaluated_in(
-    settings: Settings, root: Path, marks: Sequence[Mark], parts: Components, **words: Any
+    settings: Settings,
+    root: Path,
+    marks: Sequence[Mark],
+    parts: Components,
+    *,
+    explain: bool = False,
+    **words: Any,
 ) -> tuple[list[str], list[str], dict[str, Any]]:
     """One test in a session of its own: its problems, its failures and its results."""
     session = Session(settings, **words)
     sharing = [NODEID] if any("max_drop" in mark.kwargs for mark in marks) else []
     test = EvaluatedTest(session, parts, marked(root, marks), sharing=sharing, limit=10)
     problems = test.evaluate_markers()
-    found = problems, test.failures(), test.results(describe=True)
+    found = problems, test.failures(), test.results(describe=True, explain=explain)
     session.close()
     return found
 
@@ -38,7 +44,7 @@ def outcome_of(problems: Sequence[str], failures: Sequence[str]) -> dict[str, st
     return {"outcome": "failed", "message": "\n\n".join(failures)} if failures else {"outcome": "passed"}
 
 
-def shard_of(
+def shard_of(  # noqa: PLR0913 - what a shard is made of
     settings: Settings,
     root: Path,
     marks: Sequence[Mark],
@@ -86,11 +92,11 @@ def shards_of(
     ]
 
 
-def ruled(shards: Sequence[Shard], settings: Settings, root: Path, **words: Any) -> RuledTest:
+def ruled(shards: Sequence[Shard], settings: Settings, root: Path, *, explain: bool = False) -> RuledTest:
     """The only test of the shards, as a merge rules on it."""
-    run = JoinedRun(shards, **words)
+    run = JoinedRun(shards)
     (test,) = run.tests
-    return run.ruled(test, settings, root, {})
+    return run.ruled(test, settings, root, {}, explain=explain)
 
 
 def write_baseline(
