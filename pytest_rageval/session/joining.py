@@ -163,17 +163,16 @@ class JoinedRun:
                 f"{_named(self.not_run)}.\nA report is missing; or they were left out on purpose: then add --partial."
             )
 
-    @cached_property
-    def tests(self) -> list[JoinedTest]:
-        """The tests by node id."""
-        return [
-            self._joined(nodeid) for nodeid in sorted(set().union(*(shard.tests for shard in self.shards)))
-        ]
-
     @property
+    def tests(self) -> Iterator[JoinedTest]:
+        """The tests by node id; their questions are read one test at a time."""
+        return map(self._joined, sorted(set().union(*(shard.tests for shard in self.shards))))
+
+    @cached_property
     def sharing(self) -> frozenset[str]:
         """The tests that share one error rate."""
-        return frozenset(test.nodeid for test in self.tests if test.about.get("shares_alpha"))
+        entries = chain.from_iterable(shard.tests.items() for shard in self.shards)
+        return frozenset(nodeid for nodeid, test in entries if test.get("shard", {}).get("shares_alpha"))
 
     @property
     def stopped(self) -> bool:
