@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 
@@ -41,7 +41,25 @@ LOST: Final = 10
 SAME: Final = ("file", "evalset", "markers", "shares_alpha", "received", "calls")
 """What all shards have alike of a test."""
 
-NAMED: Final = 3  # number of tests that an error names
+FORM: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("index", "of"), int),
+    **dict.fromkeys(("package", "baseline"), str),
+    **dict.fromkeys(("collected", "ran", "left_out"), list),
+    **dict.fromkeys(("settings", "usage", "recorded"), Mapping),
+    "calibration": str | None,
+}
+"""What a report says of its shard."""
+
+DOCUMENT: Final = {
+    "settings": Mapping,
+    "tests": list,
+    "package": str,
+    "started": str,
+    "duration_s": float | int,
+}
+"""What else a merge reads of the report."""
+
+NAMED: Final = 3  # number of tests and shards that an error names
 
 ORDER: Final = ("error", "failed", "xfailed", "skipped", "passed")
 """Outcomes of tests, the worst first."""
@@ -67,10 +85,18 @@ class Shard:
                 f"{self.path} is no report of a shard.\nWrite one with: pytest --rageval-shard I/N --rageval-report "
                 "FILE.json; for a job with all questions of its tests, --rageval-shard 1/1."
             )
-        if found.get("format") != FORMAT:
+        format_ = found.get("format")
+        if format_ != FORMAT:
             raise InputError(
-                f"{self.path} has the format {found.get('format')!r} of shards, and this version reads {FORMAT}. Merge "
+                f"{self.path} has the format {format_!r} of shards, and this version reads {FORMAT}. Merge "
                 "with the version of the package that wrote it."
+            )
+        missing = [name for name, kind in FORM.items() if not isinstance(found.get(name), kind)]
+        missing += [name for name, kind in DOCUMENT.items() if not isinstance(self.document.get(name), kind)]
+        if missing or not 1 <= found["index"] <= found["of"]:
+            raise InputError(
+                f"{self.path} is no whole report of a shard: {', '.join(missing) or 'index'} cannot be read.\n"
+                "Write it again, and change nothing in it."
             )
 
     @property
@@ -208,12 +234,10 @@ class JoinedRun:
         for shard in self.shards:
             index, number = shard.place
             there[number].add(index)
-        missing = [
-            f"{index}/{number}"
-            for number in there
-            for index in range(1, number + 1)
-            if index not in there[number]
-        ]
+        each = ((index, number) for number in there for index in range(1, number + 1))
+        # A file may say that there is any number of shards.
+        absent = (f"{index}/{number}" for index, number in each if index not in there[number])
+        missing = list(islice(absent, NAMED))
         if missing:
             raise InputError(
                 f"The report of shard {', '.join(missing)} is missing: the scores of its questions are not known.\n"
@@ -238,7 +262,7 @@ class JoinedRun:
             return joined
         try:
             return self._read(joined, parts)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
             names = ", ".join(shard.path for shard, _ in parts)
             raise InputError(
                 f"{names}: what the reports say of {nodeid} cannot be read ({type(error).__name__}: {error}).\n"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import MISSING, fields
 from math import isfinite
+from numbers import Integral, Real
 from typing import Any, Final
 
 from pytest_rageval.conversation import Question
@@ -106,6 +107,9 @@ WRITTEN: Final[Sequence[tuple[Any, Callable[[Writer, Any], Any]]]] = (
     (Question, _question),
     ((str, int, type(None)), lambda _, value: value),
     (float, _float),
+    # Those of numpy.
+    (Integral, lambda _, value: int(value)),
+    (Real, lambda writer, value: _float(writer, float(value))),
     (QueryError, _query_error),
     (tuple(TUPLES.values()), lambda writer, value: {NAME: type(value).__name__, "of": writer.each(value)}),
     (SHARED, Writer.shared),

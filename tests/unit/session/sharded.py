@@ -69,6 +69,8 @@ def shard_of(  # noqa: PLR0913 - what a shard is made of
     document = {
         "schema": 1,
         "package": "1",
+        "started": "2026-01-01T00:00:00+00:00",
+        "duration_s": 1.0,
         "settings": settings.entry(),
         "stopped": False,
         "tests": [{"nodeid": NODEID, **outcome_of(problems, failures), **results}],

@@ -196,6 +196,25 @@ def test_a_report_of_a_whole_run_is_refused() -> None:
         Shard("later.json", {"schema": 1, "tests": [], "shard": {"format": 99}})
 
 
+def test_a_report_that_was_cut_is_refused(four: Callable[..., list[Shard]]) -> None:
+    """With what is missing in it, or cannot be."""
+    shard = four()[0]
+    for key in ("index", "package", "collected", "usage", "calibration"):
+        about = {name: value for name, value in shard.about.items() if name != key}
+        if key == "calibration":
+            about[key] = 3
+        with pytest.raises(InputError, match=rf"1-4.json is no whole report of a shard: {key}"):
+            Shard("1-4.json", {**shard.document, "shard": about})
+    for index in (0, 5, -1):
+        with pytest.raises(InputError, match="index"):
+            Shard("1-4.json", {**shard.document, "shard": {**shard.about, "index": index}})
+    many = Shard("1-4.json", {**shard.document, "shard": {**shard.about, "of": 10**12}})
+    with pytest.raises(
+        InputError, match="shard 2/1000000000000, 3/1000000000000, 4/1000000000000 is missing"
+    ):
+        JoinedRun([many])
+
+
 def test_what_no_shard_wrote_is_refused(
     four: Callable[..., list[Shard]], settings: Settings, tmp_path: Path
 ) -> None:
@@ -204,6 +223,10 @@ def test_what_no_shard_wrote_is_refused(
     part = shards[1].tests[NODEID]["shard"]
     part["examples"] = [{"~": "Path", "of": ["/etc/passwd"]}]
     with pytest.raises(InputError, match=r"2-4.json.*cannot be read \(KeyError"):
+        ruled(shards, settings, tmp_path)
+    part["table"] = [{"~": "Example", "id": {"~": "at", "place": 0}, "question": "q"}]
+    part["examples"] = [{"~": "at", "place": 0}] * len(part["places"])
+    with pytest.raises(InputError, match=r"2-4.json.*cannot be read \(RecursionError"):
         ruled(shards, settings, tmp_path)
 
 
