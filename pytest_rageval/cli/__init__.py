@@ -1,10 +1,10 @@
 """The `rageval` command: `main()` runs it, and each command's own module is imported only when it runs.
 
-`init`, `demo`, `scores`, `diff`, `merge`, `judge`, `gateway`, `cache_reading` (info, export), `cache_writing`
-(import, prune, verify), `evalset_check`, `evalset_anchor`, `evalset_generate` and `evalset_from_traces` are the
-commands. They share `evalset_reading`, `quotes` (quotes found in texts) and `output` (what is printed);
-`retriever_name` reads an argument of `init`. A command returns the exit status, and raises `RagevalError` for input
-that cannot be used.
+`init`, `demo`, `scores`, `diff`, `merge`, `history`, `badge`, `judge`, `gateway`, `cache_reading` (info, export),
+`cache_writing` (import, prune, verify), `evalset_check`, `evalset_anchor`, `evalset_generate` and
+`evalset_from_traces` are the commands. They share `evalset_reading`, `quotes` (quotes found in texts) and `output`
+(what is printed); `compared` and `diff_page` are of `diff`, `retriever_name` reads an argument of `init`. A command
+returns the exit status, and raises `RagevalError` for input that cannot be used.
 """
 
 import argparse
@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.cli.output import note, say
-from pytest_rageval.config import OPTIONS, Option
+from pytest_rageval.config import OPTIONS, Option, named_cache
 from pytest_rageval.errors import RagevalError, require
+from pytest_rageval.secret import parse_public_cache
 
 __all__ = ["main"]
 
@@ -89,6 +90,7 @@ DAYS: Final = _checked(
     float, lambda days: 0 <= days < math.inf, "number of days, expected 0 or more, such as 30 or 0.5"
 )
 QUESTIONS: Final = _checked(int, lambda number: number >= 1, "number of questions, expected 1 or more")
+RUNS: Final = _checked(int, lambda number: number >= 1, "number of runs, expected 1 or more")
 VOTES: Final = _checked(
     int, lambda votes: votes >= 1 and votes % 2 == 1, "odd number of votes; an even one may be tied"
 )
@@ -96,11 +98,31 @@ URL: Final = _checked(
     str, lambda url: url.startswith(("http://", "https://")), "URL that begins with http:// or https://"
 )
 
+
+def _cache(text: str) -> Any:
+    try:
+        return parse_public_cache(text)
+    except ValueError as error:
+        # The text itself, which argparse would print, may contain a password.
+        raise argparse.ArgumentTypeError(f"it cannot be used: {error}") from None
+
+
 CACHE_FOLDER: Final = Path(".rageval_cache")
 CACHE_HELP: Final = f"cache (default: {CACHE_FOLDER})"
+CACHE_URL_HELP: Final = (
+    "folder, or URL of a shared store, such as redis://HOST/0 (default: RAGEVAL_CACHE_URL, the only place for a URL "
+    "with a password, or --cache-dir)"
+)
 CACHE_DIR: Final = _value("--cache-dir", "DIR", CACHE_HELP, default=CACHE_FOLDER)
-SAME_CACHE_DIR: Final = _value("--cache-dir", "DIR", CACHE_HELP, default=argparse.SUPPRESS)
-"""The same argument after the command's name; without it, the value that the group parsed stays."""
+PLACES: Final = (
+    _value("--cache-dir", "DIR", CACHE_HELP, default=None),
+    _value("--cache", "PLACE", CACHE_URL_HELP, _cache, default=None),
+)
+SAME_PLACES: Final = (
+    _value("--cache-dir", "DIR", CACHE_HELP, default=argparse.SUPPRESS),
+    _value("--cache", "PLACE", CACHE_URL_HELP, _cache, default=argparse.SUPPRESS),
+)
+"""The same arguments after the command's name; without one, the value that the group parsed stays."""
 
 JSON: Final = _switch("--json", "print JSON")
 MODELS: Final = _value(
@@ -126,14 +148,14 @@ EVALSET: Final = (
 
 GENERATE_OPTIONS: Final = (
     "model", "judge_model", "base_url", "judge_base_url", "parameters", "judge_parameters",
-    "max_tokens", "concurrency", "timeout", "cache_dir", "refresh", "replay",
+    "max_tokens", "concurrency", "timeout", "cache", "cache_dir", "refresh", "replay",
     "cassette", "max_calls", "max_cost", "prices", "prompts", "seed",
 )  # fmt: skip
 """The plugin's options that `evalset generate` shares."""
 
 GATEWAY_OPTIONS: Final = (
-    "base_url", "concurrency", "rpm", "tpm", "timeout", "retries", "patience", "cache_dir", "refresh", "replay",
-    "cassette", "record", "record_prompts", "max_calls", "max_cost", "prices",
+    "base_url", "concurrency", "rpm", "tpm", "timeout", "retries", "patience", "cache", "cache_dir", "refresh",
+    "replay", "cassette", "record", "record_prompts", "max_calls", "max_cost", "prices",
 )  # fmt: skip
 """Those that `gateway` shares."""
 
@@ -197,13 +219,18 @@ COMMANDS: Final = (
             (_value("name", "NAME", "describe this score in detail", str, nargs="?"),
              JSON)),
     Command("", "diff", "diff",
-            "compare the scores of two runs, from their JSON reports",
-            "For each score of a test that both runs have: the means, over all questions of a run; the difference over "
-            "the questions that both have, with its 95% interval and the p-value of a paired two-sided test; how many "
-            "questions gained and lost. The p-values are not adjusted for the number of scores.",
+            "compare the scores of two runs, or of two systems, from their JSON reports",
+            "For each score of a test that both have: the means, over all questions of each; the difference over the "
+            "questions that both have, with its 95% interval and the p-value of a paired two-sided test; how many "
+            "questions gained, lost and are the same. The p-values are not adjusted for the number of scores.",
             (_value("before", "BEFORE", "JSON report of the first run (pytest --rageval-report FILE.json)"),
-             _value("after", "AFTER", "JSON report of the second run"),
-             (("-v", "--verbose"), {"action": "store_true", "help": "print the ids of all questions that changed"}),
+             _value("after", "AFTER", "JSON report of the second run", nargs="?"),
+             (("--system",), {"nargs": 2, "metavar": ("A", "B"), "help":
+                "compare these systems of parametrized tests: both of one report; or A of the first with B of the "
+                "second"}),
+             _value("--html", "FILE", "also write a page with every question, what was retrieved and answered in both"),
+             (("-v", "--verbose"), {"action": "store_true", "help":
+                "print all questions that changed, with what was retrieved and answered in both"}),
              JSON),
             "Exit status: 0, also where a score dropped; 2 if a file cannot be used."),
     Command("", "merge", "merge",
@@ -225,26 +252,46 @@ COMMANDS: Final = (
              _switch("--partial", "allow that tests which were collected ran in no shard, as with -k")),
             "Exit status: 0; 1 if a test failed or was in error, or a shard was stopped; 2 if a report is missing, is "
             "there twice or is of another run, or something else cannot be used."),
+    Command("", "history", "history",
+            "show how scores changed from run to run",
+            "Prints for each score its lowest and highest mean, its last two and that of the baseline, and a line of "
+            "bars; with --html writes a page of charts. Runs are sorted by time.",
+            (_value("file", "FILE", "the history (pytest --rageval-history FILE)"),
+             _value("--html", "PAGE", "to write: the page"),
+             _value("--test", "NODEID", "only this test, or those with this in their node ids", str),
+             _value("--score", "NAME", "only this score, or those with this in their names", str),
+             _value("--last", "N", "only the last N runs", RUNS),
+             JSON),
+            "Exit status: 0; 2 if something cannot be used. A damaged line is named."),
+    Command("", "badge", "badge",
+            "write a badge of a run for a README, as JSON for shields.io",
+            "Without --score the badge says how many thresholds failed or passed; with it, the mean.",
+            (_value("file", "FILE", "a JSON report, or a history, of which the last run counts"),
+             _value("--output", "BADGE", "to write: the JSON of the badge", required=True),
+             _value("--test", "NODEID", "only this test, or those with this in their node ids", str),
+             _value("--score", "NAME", "the mean of this score, or of the one with this in its name", str),
+             _value("--label", "TEXT", "the left side (default: rageval, or the name of the score)", str)),
+            "Exit status: 0, also of a failed run; 2 if something cannot be used."),
     Command("cache", "info", "cache_reading",
             "show replies and tokens by model, the number of embeddings, dates and sizes", "",
-            (SAME_CACHE_DIR, JSON)),
+            (*SAME_PLACES, JSON)),
     Command("cache", "export", "cache_reading",
             "write the replies to a cassette",
             "Damaged entries are named and left out, and the exit status is 1.",
-            (SAME_CACHE_DIR,
+            (*SAME_PLACES,
              _value("file", "FILE", "to write; compressed if it ends in .gz"),
              MODELS,
              _switch("--force", "replace FILE if it exists"))),
     Command("cache", "import", "cache_writing",
             "add the replies of cassettes to the cache",
             "Their date is today. The folder is made if it is missing.",
-            (SAME_CACHE_DIR,
+            (*SAME_PLACES,
              _value("files", "FILE", "cassettes; the first reply to a request counts", nargs="+"),
              _switch("--replace", "replace cached replies to the same requests"))),
     Command("cache", "prune", "cache_writing",
             "delete replies, and embeddings by age alone",
             "At least one condition is needed; all that are set must hold. The file is made smaller afterwards.",
-            (SAME_CACHE_DIR,
+            (*SAME_PLACES,
              _value("--older-than", "DAYS", "only what was stored over DAYS days ago, such as 0.5", DAYS),
              MODELS,
              _switch("--cut", "only replies that the token limit ended"),
@@ -253,7 +300,7 @@ COMMANDS: Final = (
     Command("cache", "verify", "cache_writing",
             "look for damage",
             "Repeated requests and lines out of order are reported, but are no damage.",
-            (SAME_CACHE_DIR,
+            (*SAME_PLACES,
              _value("files", "FILE", "cassettes; without any, the cache", nargs="*"),
              _switch("--repair", "delete damaged entries from the cache, but keep whole replies"))),
     Command("evalset", "check", "evalset_check",
@@ -389,7 +436,8 @@ def _parser() -> argparse.ArgumentParser:
             epilog=f"Exit status: 0; 1 if {one}; 2 if something cannot be used.",
         )
         if name == "cache":
-            group.add_argument(*CACHE_DIR[0], **CACHE_DIR[1])
+            for names, words in PLACES:
+                group.add_argument(*names, **words)
         commands[name] = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
         added = commands[command.group].add_parser(
@@ -406,6 +454,19 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(command: Command, options: argparse.Namespace) -> int:
     """Run a command, whose module is imported only now: it may need SQLite, models or NumPy."""
+    if command.group == "cache":
+        _find_cache(options)
     module = import_module(f"pytest_rageval.cli.{command.module}")
     status: int = getattr(module, f"{command.name.replace('-', '_')}_command")(options)
     return status
+
+
+def _find_cache(options: argparse.Namespace) -> None:
+    """Set `cache_dir` to the cache's folder, and `cache` to the URL of a shared store or None."""
+    if options.cache is None and options.cache_dir is not None:
+        return
+    found = named_cache(options.cache, os.environ, Path.cwd())
+    if isinstance(found, Path):
+        options.cache_dir, options.cache = found, None
+    else:
+        options.cache_dir, options.cache = options.cache_dir or CACHE_FOLDER, found

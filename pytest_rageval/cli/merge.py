@@ -12,23 +12,18 @@ from typing import Any
 from pytest_rageval.cli.output import note, say
 from pytest_rageval.config import Settings, is_ci
 from pytest_rageval.errors import InputError
-from pytest_rageval.files import refuse_special, write_whole
+from pytest_rageval.files import refuse_special
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.gate.comparison import Pin
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.plural import counted
-from pytest_rageval.reports import KINDS
-from pytest_rageval.reports.results import report_document, usage_entry, usage_lines
+from pytest_rageval.reports import KINDS, deliver
+from pytest_rageval.reports.results import compared_names, report_document, usage_entry, usage_lines
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines, ratings_entries, ratings_lines
 from pytest_rageval.reports.terminal import headline, table_lines, warning_lines
 from pytest_rageval.session.joining import JoinedRun, RuledTest, Shard
 from pytest_rageval.session.shards import JUDGING
-from pytest_rageval.session.written_files import (
-    compared_names,
-    not_compared,
-    update_baseline,
-    update_cassette,
-)
+from pytest_rageval.session.written_files import not_compared, update_baseline, update_cassette
 
 __all__ = ["merge_command"]
 
@@ -52,11 +47,7 @@ def merge_command(options: argparse.Namespace) -> int:
         note(line)
     status = status or int(bool(missing) and settings.require_baseline)
     for path in options.report:
-        text = KINDS[path.suffix](document)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        parts = [text] if isinstance(text, str) else text
-        write_whole(path, (part.encode(errors="backslashreplace") for part in parts))
-        say(f"report: {path}")
+        say(f"report: {deliver(KINDS[path.suffix], document, path)}")
     _update(run, ruled, settings, options)
     return status
 
@@ -65,9 +56,8 @@ def _check(options: argparse.Namespace) -> None:
     """Refuse options before anything is read or written; InputError."""
     for path in options.report:
         if path.suffix not in KINDS:
-            raise InputError(
-                f"--report is '{path.name}': expected a file name that ends in {', '.join(KINDS)}."
-            )
+            kinds = ", ".join(kind for kind in KINDS if kind.startswith("."))
+            raise InputError(f"--report is '{path.name}': expected a file name that ends in {kinds}.")
     if options.update_baseline not in {None, "", "force"}:
         raise InputError(f"--update-baseline is {options.update_baseline!r}: expected nothing, or force.")
     if options.update_baseline == "" and is_ci(os.environ.get("CI")):

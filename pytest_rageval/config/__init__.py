@@ -1,12 +1,14 @@
 """The options of a run and their precedence.
 
-`options` has the table of options, `models` what else is said of the two models, `settings` the resolved values.
+`options` has the table of options, `models` what else is said of the two models, `destinations` where reports go,
+`settings` the resolved values.
 """
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_rageval.config.destinations import KIND, Address, kind_of
 from pytest_rageval.config.models import (
     KEY_SOURCES,
     LENGTHS,
@@ -23,14 +25,16 @@ from pytest_rageval.config.models import (
 from pytest_rageval.config.options import OPTIONS, Option
 from pytest_rageval.config.settings import EMBEDDED, JUDGE_KEY, PACE, Settings
 from pytest_rageval.errors import InputError
-from pytest_rageval.secret import Secret
+from pytest_rageval.secret import CACHE_URL, Secret, StoreURL, parse_cache
 
 __all__ = [
     "EMBEDDED",
+    "KIND",
     "LENGTHS",
     "OPTIONS",
     "REFUSED",
     "ROLES",
+    "Address",
     "Api",
     "ModelSettings",
     "Option",
@@ -39,11 +43,25 @@ __all__ = [
     "Settings",
     "combined",
     "is_ci",
+    "kind_of",
+    "named_cache",
     "resolve",
 ]
 
 SECRET_SIGNS: Final = frozenset("@?#{")
 """A URL with one of these, or a JSON object, may contain a password or a key."""
+
+RUN_VARIABLE: Final = "RAGEVAL_RUN_ID"
+
+CI_RUNS: Final = (
+    ("GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT"),
+    ("CI_PIPELINE_ID",),  # GitLab
+    ("BUILDKITE_BUILD_ID",),
+    ("CIRCLE_WORKFLOW_ID",),
+    ("BUILD_BUILDID",),  # Azure
+    ("BUILD_TAG",),  # Jenkins
+)
+"""Variables that all machines of a run have in common, on build servers."""
 
 URL_VARIABLES: Final = {"base_url": "OPENAI_BASE_URL", "judge_base_url": "RAGEVAL_JUDGE_BASE_URL"}
 
@@ -77,6 +95,7 @@ def resolve(
         "gguf": environ.get("RAGEVAL_GGUF") or None,
         "ci": is_ci(environ.get("CI")),
         "require_baseline": is_ci(environ.get("CI")),
+        "annotations": environ.get("GITHUB_ACTIONS") == "true",
     }
     tables = read_tables(root)
     for source, texts, base in (("ini", ini, root), ("flag", command_line, invoked_in)):
@@ -86,7 +105,7 @@ def resolve(
                 continue
             where = getattr(option, source)
             parsed = [_parsed(option, where, str(text)) for text in (raw if option.many else [raw])]
-            placed = [base / item if isinstance(item, Path) else item for item in parsed]
+            placed = [_placed(item, base) for item in parsed]
             values[option.name] = tuple(placed) if option.many else placed[0]
             if option.name == "baseline":
                 values["baseline_named"] = True
@@ -95,11 +114,55 @@ def resolve(
         variable = URL_VARIABLES.get(option.name)
         if variable and option.name not in values and (url := environ.get(variable, "").strip()):
             values[option.name] = _parsed(option, variable, url)
+    cache = named_cache(values.get("cache"), environ, invoked_in)
+    # A folder is one, by whichever option.
+    values |= {"cache_dir": cache, "cache": None} if isinstance(cache, Path) else {"cache": cache}
+    values["run"] = _run_of(environ, shared=isinstance(cache, StoreURL))
     values["tables"] = {role: _with_key(table, environ) for role, table in tables.items()}
     settings = Settings(**values)
     for message in _contradictions(settings):
         raise InputError(message)
     return settings
+
+
+def _placed(item: Any, base: Path) -> Any:
+    """Return a value with relative paths in it below a folder."""
+    if isinstance(item, StoreURL):
+        return item.below(base)
+    return base / item if isinstance(item, Path) else item
+
+
+def named_cache(
+    given: Path | StoreURL | None, environ: Mapping[str, str], base: Path
+) -> Path | StoreURL | None:
+    """Return the cache that is given, or else that of the environment, whose URL may have a password.
+
+    Raises:
+        InputError: the environment's cannot be used.
+    """
+    url = environ.get(CACHE_URL, "").strip()
+    if not url:
+        return given
+    try:
+        named = _placed(parse_cache(url), base)
+    except ValueError as error:
+        # It may contain a password.
+        message = f"{CACHE_URL} cannot be used: {error}."
+    else:
+        # An option may name the same store without the password.
+        same = isinstance(given, StoreURL) and isinstance(named, StoreURL) and given.public == named.public
+        return named if given is None or same else given
+    raise InputError(message)
+
+
+def _run_of(environ: Mapping[str, str], *, shared: bool) -> str:
+    """Return the name that the machines of a run share; with a shared cache also that of a build server."""
+    if name := environ.get(RUN_VARIABLE, "").strip():
+        return name
+    for names in CI_RUNS if shared else ():
+        if environ.get(names[0]):
+            return "-".join(environ.get(name, "") for name in names)
+    return ""
 
 
 def _overrule(tables: Tables, name: str, value: Any) -> None:
@@ -188,7 +251,7 @@ def _contradictions_of_shard(settings: Settings) -> Iterator[str]:
             "--rageval-canary compares with the baseline, which --rageval-shard leaves to the merge: leave one out, "
             "and run the canary in a job of its own."
         )
-    if not settings.plan and not any(path.suffix == ".json" for path in settings.report):
+    if not settings.plan and not any(kind_of(each) == ".json" for each in settings.report):
         yield (
             "--rageval-shard needs a JSON report, which rageval merge reads: add --rageval-report shard.json, with "
             "another name for each shard."

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from pytest_rageval.config.destinations import parse_destination
 from pytest_rageval.config.models import AMOUNT, COUNT, POSITIVE, RATE, SECONDS, number, parse_parameters
 from pytest_rageval.config.settings import Settings
-from pytest_rageval.secret import BaseURL
+from pytest_rageval.secret import BaseURL, parse_public_cache
 
 __all__ = ["OPTIONS", "Option"]
 
@@ -129,6 +130,10 @@ OPTIONS: Final = (
            "errors, and the next run asks for the rest"),
     Option("threads", POSITIVE, "N",
            "threads that call a synchronous retriever or generator; 1 is the test's own thread, one call at a time"),
+    Option("cache", parse_public_cache, "PLACE",
+           "folder of the reply cache, or URL of a store that machines share: redis://HOST/0, rediss://HOST/0, "
+           "diskcache:FOLDER; default: RAGEVAL_CACHE_URL, the only place for a URL with a password",
+           private=True),
     Option("cache_dir", Path, "DIR", "folder of the reply cache; in the root directory by default"),
     Option("refresh", _switch, "", "ask again for replies that are in the cache or the cassette"),
     Option("replay", _switch, "", "ask nothing: a reply in neither the cache nor the cassette is an error"),
@@ -183,9 +188,16 @@ OPTIONS: Final = (
            "score the I-th of N parts of the questions of every eval set, chosen by a hash of their ids, and judge "
            "nothing: `rageval merge` judges the JSON reports of all parts as one run; 1/1 is a job with all questions "
            "of some of the tests; only on the command line", permanent=False),
-    Option("report", Path, "FILE",
-           "write results to this file: .md for a pull request, .html for a browser, .json for programs; repeatable",
+    Option("report", parse_destination, "FILE",
+           "write results to this file: .md for a pull request, .html for a browser, .json for programs; or send them: "
+           "otlp:URL to an OpenTelemetry collector, otlp: to that of OTEL_EXPORTER_OTLP_ENDPOINT; repeatable",
            many=True),
+    Option("history", Path, "FILE",
+           "append the scores of this run as one line to this file (.jsonl), which belongs in git; `rageval history` "
+           "shows it, and the .md report has a chart of it"),
+    Option("annotations", _switch, "",
+           "print annotations for GitHub, which show failures and warnings at the lines of the tests; the default "
+           "under GITHUB_ACTIONS=true, which --rageval-annotations=false reverts"),
     Option("seed", COUNT, "N", "seed of bootstrap intervals and of random orders"),
 )
 # fmt: on

@@ -120,7 +120,7 @@ class CompletenessPlugin(_SelectionPlugin):
         if not report.passed:
             self._excused.add(nodeid)
         if results := getattr(report, "rageval", None):
-            from pytest_rageval.session.written_files import compared_names  # noqa: PLC0415 - few runs have results
+            from pytest_rageval.reports.results import compared_names  # noqa: PLC0415 - few runs have results
 
             self._compared[nodeid] = compared_names(results["scores"])
 

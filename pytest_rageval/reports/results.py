@@ -4,7 +4,7 @@ Entries also travel from xdist workers to the controller.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ __all__ = [
     "REPORTED",
     "SCHEMA",
     "Notes",
+    "compared_names",
     "entry_name",
     "error_entry",
     "evalset_entry",
@@ -50,9 +51,12 @@ SCHEMA: Final = 1
 
 REPORTED: Final = (
     *("nodeid", "evalset", "function", "system", "parameters", "own", "served", "warnings", "shard"),
-    *("scores", "retrieval", "agreement", "calibration", "fingerprint", "prompts", "questions"),
+    *("scores", "accept", "retrieval", "agreement", "calibration", "fingerprint", "prompts", "questions"),
 )
 """Keys of a test's results that the reports have."""
+
+COMPARED: Final = ("max_drop", "max_total_drop", "max_lost")
+"""The bounds that compare with the baseline."""
 
 OF_ALL: Final = frozenset({"counts", "beside", "pooled", "cases", "spearman"})
 """The keys of an entry that sum up what was asked."""
@@ -280,6 +284,15 @@ def entry_name(entry: Mapping[str, Any]) -> str:
     """An entry's score, with the keywords that set it apart from others of its spec."""
     by = "".join(f" by {entry[word]}" for word in ("comparator", "label") if word in entry)
     return f"{entry['spec']}{by}{' in random order' if 'order' in entry else ''}"
+
+
+def compared_names(entries: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The scores, of the entries of a test, that are compared with the baseline."""
+    return {
+        entry_name(entry)
+        for entry in entries
+        if any((entry["threshold"] or {}).get(word) is not None for word in COMPARED)
+    }
 
 
 def sliced_name(entry: Mapping[str, Any]) -> str:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, RagevalError
-from pytest_rageval.evalsets.parts import in_sample
 from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.evaluations.registry import Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef
@@ -17,12 +16,16 @@ from pytest_rageval.gate.baseline import WRITE, Baseline
 from pytest_rageval.gate.comparison import BaselineExample, BaselineScore
 from pytest_rageval.gate.ruling import BaselineLookup
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.late import Late
 from pytest_rageval.scores import Outcome, Score
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.stats.drops import ROUNDING
 from pytest_rageval.stats.intervals import UNIT
 
 __all__ = ["Rules"]
+
+# Few runs have a sample.
+in_sample: Final = Late("evalsets.parts", "in_sample")
 
 EMBEDDING_ROUNDING: Final = 1e-6  # how far a score from embeddings may differ from one machine to another
 

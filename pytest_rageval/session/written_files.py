@@ -1,9 +1,9 @@
 """The files that a run updates, baseline and cassette, and what its user should know of that."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.gate.baseline import Baseline, BaselineEntry
@@ -11,15 +11,11 @@ from pytest_rageval.gate.baseline_update import anchors_after, update_of
 from pytest_rageval.gate.comparison import Pin
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.notes import update_text
-from pytest_rageval.reports.results import entry_name
 
 if TYPE_CHECKING:
-    from pytest_rageval.llm.store import Entry
+    from pytest_rageval.llm.port import Entry
 
-__all__ = ["Written", "compared_names", "not_compared", "update_baseline", "update_cassette"]
-
-COMPARED: Final = ("max_drop", "max_total_drop", "max_lost")
-"""The bounds that compare with the baseline."""
+__all__ = ["Written", "not_compared", "update_baseline", "update_cassette"]
 
 KEYS: Final = 3
 """Number of keys of unused replies that are listed, unless all are asked for."""
@@ -76,15 +72,6 @@ def update_baseline(  # noqa: PLR0913 - what an update depends on
         [*map(update_text, update.moved), *held_back, *gone, *dropped],
         bool(held_back or gone or dropped) or any(moved.lowered for moved in update.moved),
     )
-
-
-def compared_names(entries: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The scores, of the entries of a test, that are compared with the baseline."""
-    return {
-        entry_name(entry)
-        for entry in entries
-        if any((entry["threshold"] or {}).get(word) is not None for word in COMPARED)
-    }
 
 
 def not_compared(
