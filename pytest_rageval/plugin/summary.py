@@ -227,6 +227,9 @@ class SummaryPlugin:
         entry = history_entry(document)
         if not entry:
             return {}
+        if self._settings.shard or self._settings.sample < 1:
+            self._notes.append(f"history: {path} is as it was: a part of the questions is no run of it")
+            return {}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             append_run(path, entry)

@@ -205,7 +205,8 @@ def test_a_sample_is_compared_over_its_questions(project: Project) -> None:
     assert again.ret == pytest.ExitCode.USAGE_ERROR
     again.stderr.fnmatch_lines(["*--rageval-update-baseline writes the scores of all questions*"])
     assert (project.path / "rageval_baseline.json").read_bytes() == before
-    names = shards(project, 2, "--rageval-sample=0.3")
+    names = shards(project, 2, "--rageval-sample=0.3", "--rageval-history=history.jsonl")
+    assert not (project.path / "history.jsonl").exists()
     assert merge(project, *names, "--report", "merged.json") == 0
     assert document(project, "merged.json") == document(project, "some.json")
     assert merge(project, *names, "--update-baseline") == 2
