@@ -1,6 +1,6 @@
 """The `rageval` command: `main()` runs it, and each command's own module is imported only when it runs.
 
-`init`, `demo`, `scores`, `diff`, `history`, `badge`, `judge`, `gateway`, `cache_reading` (info, export),
+`init`, `demo`, `scores`, `diff`, `merge`, `history`, `badge`, `judge`, `gateway`, `cache_reading` (info, export),
 `cache_writing` (import, prune, verify), `evalset_check`, `evalset_anchor`, `evalset_generate` and
 `evalset_from_traces` are the commands. They share `evalset_reading`, `quotes` (quotes found in texts) and `output`
 (what is printed); `compared` and `diff_page` are of `diff`, `retriever_name` reads an argument of `init`. A command
@@ -233,6 +233,25 @@ COMMANDS: Final = (
                 "print all questions that changed, with what was retrieved and answered in both"}),
              JSON),
             "Exit status: 0, also where a score dropped; 2 if a file cannot be used."),
+    Command("", "merge", "merge",
+            "judge the reports of a run's shards as one run",
+            "Joins the JSON reports of pytest --rageval-shard, of which none may be missing, and compares the joined "
+            "scores with their bounds and with the baseline, as one run with all questions would.",
+            (_value("files", "FILE", "JSON reports, one of each shard (pytest --rageval-shard I/N --rageval-report "
+                    "FILE.json)", nargs="+"),
+             _value("--report", "FILE", "to write: .md for a pull request, .html for a browser, .json for programs; "
+                    "may be repeated", action="append", default=[]),
+             _value("--baseline", "FILE", "baseline to compare with (default: that of the shards)"),
+             _value("--update-baseline", "force", "write the joined scores to the baseline, and compare them with "
+                    "none; under CI=true refused unless it is --update-baseline=force", str, nargs="?", const=""),
+             _switch("--pin-baseline", "with --update-baseline: pin what it writes as the anchor of max_total_drop"),
+             _switch("--require-baseline", "a bound on a drop without a baseline is an error (default: as in the "
+                     "shards)"),
+             _value("--cassette", "FILE", "to write: the replies that shards with --rageval-record used"),
+             _switch("--drop-unused", "drop replies that no shard used from the cassette"),
+             _switch("--partial", "allow that tests which were collected ran in no shard, as with -k")),
+            "Exit status: 0; 1 if a test failed or was in error, or a shard was stopped; 2 if a report is missing, is "
+            "there twice or is of another run, or something else cannot be used."),
     Command("", "history", "history",
             "show how scores changed from run to run",
             "Prints for each score its lowest and highest mean, its last two and that of the baseline, and a line of "
@@ -397,8 +416,8 @@ def _parser() -> argparse.ArgumentParser:
     """Return the parser of the command line; it sets `run`, the function that executes the command."""
     main = argparse.ArgumentParser(
         prog="rageval",
-        description="Starts a project, lists scores, compares runs, tests a model as a judge, keeps the model calls of "
-        "a command, and maintains caches, cassettes and eval sets.",
+        description="Starts a project, lists scores, compares runs, judges the shards of a run, tests a "
+        "model as a judge, keeps the model calls of a command, and maintains caches, cassettes and eval sets.",
     )
     main.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     main.add_argument(

@@ -68,6 +68,13 @@ def _update(text: str) -> bool | Literal["force"]:
         raise ValueError("expected nothing, or force") from None
 
 
+def _shard(text: str) -> tuple[int, int]:
+    index, _, number = text.partition("/")
+    if index.isdecimal() and number.isdecimal() and 1 <= int(index) <= int(number):
+        return int(index), int(number)
+    raise ValueError("expected I/N with 1 ≤ I ≤ N, such as 2/8")
+
+
 def _choice(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in words:
@@ -173,6 +180,14 @@ OPTIONS: Final = (
     Option("repeat", POSITIVE, "N",
            "ask generator and judge this often, under new sample numbers; a question's score is the mean over these "
            "runs, and how far their means spread is reported"),
+    Option("sample", PART, "SHARE",
+           "score this share of the questions of every eval set: those that a hash of their ids chooses, the same in "
+           "each run; they are compared with the baseline's scores of the same questions; only on the command line",
+           permanent=False),
+    Option("shard", _shard, "I/N",
+           "score the I-th of N parts of the questions of every eval set, chosen by a hash of their ids, and judge "
+           "nothing: `rageval merge` judges the JSON reports of all parts as one run; 1/1 is a job with all questions "
+           "of some of the tests; only on the command line", permanent=False),
     Option("report", parse_destination, "FILE",
            "write results to this file: .md for a pull request, .html for a browser, .json for programs; or send them: "
            "otlp:URL to an OpenTelemetry collector, otlp: to that of OTEL_EXPORTER_OTLP_ENDPOINT; repeatable",

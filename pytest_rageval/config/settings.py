@@ -75,6 +75,8 @@ class Settings:
     early_stop: bool = False
     calibration: Path | None = None
     repeat: int = 1
+    sample: float = 1.0
+    shard: tuple[int, int] | None = None
     report: tuple[Path | Address, ...] = ()
     history: Path | None = None
     annotations: bool = False

@@ -166,7 +166,7 @@ def pytest_configure(config: pytest.Config) -> None:
     else:
         workers = WorkersProgress(config)
         completeness = CompletenessPlugin(config, settings, workers)
-        plugins += [SummaryPlugin(config, settings, workers), completeness]
+        plugins += [SummaryPlugin(config, settings, workers, completeness), completeness]
         if settings.update_baseline:
             plugins.append(BaselineWriterPlugin(config, settings, completeness))
         if settings.record:

@@ -11,7 +11,7 @@ from pytest_rageval.plural import counted, plural
 from pytest_rageval.reports.document import ScoreEntry
 from pytest_rageval.reports.layout import aligned
 from pytest_rageval.reports.notes import TEXTS, anomalies_text, moved_text, slice_warnings
-from pytest_rageval.reports.results import sliced_name
+from pytest_rageval.reports.results import evalset_text, sliced_name
 
 __all__ = [
     "BROKEN",
@@ -146,7 +146,7 @@ def marked(entry: ScoreEntry) -> str:
 def test_name(test: Mapping[str, Any]) -> str:
     """A test with its eval set: "test_a.py::test_support  (support.jsonl, 240)"."""
     evalset = test.get("evalset")
-    return f"{test['nodeid']}  ({evalset['name']}, {evalset['size']})" if evalset else str(test["nodeid"])
+    return f"{test['nodeid']}  ({evalset_text(evalset)})" if evalset else str(test["nodeid"])
 
 
 def table_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:
