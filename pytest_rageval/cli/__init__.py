@@ -125,7 +125,7 @@ EVALSET: Final = (
 
 GENERATE_OPTIONS: Final = (
     "model", "judge_model", "base_url", "judge_base_url", "parameters", "judge_parameters",
-    "max_tokens", "concurrency", "timeout", "cache_dir", "refresh", "replay",
+    "max_tokens", "flex", "concurrency", "timeout", "cache_dir", "refresh", "replay",
     "cassette", "max_calls", "max_cost", "prices", "prompts", "seed",
 )  # fmt: skip
 """The plugin's options that `evalset generate` shares."""

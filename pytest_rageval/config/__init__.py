@@ -47,6 +47,10 @@ SECRET_SIGNS: Final = frozenset("@?#{")
 URL_VARIABLES: Final = {"base_url": "OPENAI_BASE_URL", "judge_base_url": "RAGEVAL_JUDGE_BASE_URL"}
 
 
+FLEX_WAITS: Final = {"timeout": 900.0, "patience": 3600.0}
+"""Defaults with `--rageval-flex`: an answer may take minutes, and a server without resources says 429."""
+
+
 def resolve(
     command_line: Mapping[str, Any],
     ini: Mapping[str, Any],
@@ -94,6 +98,8 @@ def resolve(
         variable = URL_VARIABLES.get(option.name)
         if variable and option.name not in values and (url := environ.get(variable, "").strip()):
             values[option.name] = _parsed(option, variable, url)
+    if values.get("flex"):
+        values = FLEX_WAITS | values
     values["tables"] = {role: _with_key(table, environ) for role, table in tables.items()}
     settings = Settings(**values)
     for message in _contradictions(settings):

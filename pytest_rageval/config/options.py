@@ -122,6 +122,9 @@ OPTIONS: Final = (
            "errors, and the next run asks for the rest"),
     Option("threads", POSITIVE, "N",
            "threads that call a synchronous retriever or generator; 1 is the test's own thread, one call at a time"),
+    Option("flex", _switch, "",
+           "ask servers for the flex tier (service_tier): a lower price, and an answer when there is time; "
+           "--rageval-timeout is then 900 s by default, and --rageval-patience 3600 s"),
     Option("cache_dir", Path, "DIR", "folder of the reply cache; in the root directory by default"),
     Option("refresh", _switch, "", "ask again for replies that are in the cache or the cassette"),
     Option("replay", _switch, "", "ask nothing: a reply in neither the cache nor the cassette is an error"),

@@ -49,6 +49,7 @@ class Settings:
     retries: int = 4
     patience: float = 300.0
     threads: int = 1
+    flex: bool = False
     cache_dir: Path = Path(".rageval_cache")
     refresh: bool = False
     replay: bool = False

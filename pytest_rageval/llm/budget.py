@@ -87,10 +87,15 @@ class Budget:
         self._unsettled: list[tuple[int, float, float]] = []
 
     def cost(self, request: Request, reply: Reply) -> float | None:
-        """Return the cost of a reply in USD, where the price is known; what is not reported counts as reserved."""
+        """Return the cost of a reply in USD, where the price is known; what is not reported counts as reserved.
+
+        A reply that says that its tier was flex costs the price there; where that is not known, the usual one.
+        """
         price = self._prices.of(request.base_url, request.model)
         if price is None:
             return None
+        if reply.tier == "flex":
+            price = price.at("flex") or price
         counted = reply.counts_in
         tokens_in = reply.tokens_in if counted else prompt_tokens(request.messages, request.parameters)
         most = reply.tokens_out if reply.counts_out else most_reply_tokens(request, price)

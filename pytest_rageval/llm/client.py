@@ -255,7 +255,7 @@ class Client:
                 return Reply.of({name: self._redacted(value) for name, value in whole.items()})
             record = self._api.record(_parsed(body))
             kept = Reply.of({name: self._redacted(value) for name, value in record.items()})
-            reply = replace(kept, apart=record["apart"])
+            reply = replace(kept, apart=record["apart"], tier=record["tier"])
         except responses.ReportedError as error:
             raise RetryableError(
                 f"the server reports an error: {self._brief(str(error))}", "failed"

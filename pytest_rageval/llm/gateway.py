@@ -6,7 +6,7 @@ A missing reply comes from a source: a server in a live run, an error in replay,
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from pytest_rageval.llm.rate_limits import Limiter, Wait
 from pytest_rageval.llm.sender import Sender
 from pytest_rageval.llm.servers import Pace, Server
 from pytest_rageval.llm.store import Entry
-from pytest_rageval.llm.usage import Prices, Usage
+from pytest_rageval.llm.usage import Price, Prices, Tier, Usage
 
 __all__ = ["Access", "Gateway", "LiveSource", "PlanSource", "ReplaySource"]
 
@@ -61,6 +61,7 @@ class Access:
     longest_call_s: float = 0.0  # the longest timeout of a server with a pace of its own
     servers: frozenset[str] = frozenset()  # base URLs of different servers, where more than one is in force
     prices: Path | None = None  # a file of prices that override the shipped ones
+    tiers: tuple[Tier, ...] = ()  # a plan counts the cost in these, too
 
 
 class Gateway:
@@ -90,7 +91,7 @@ class Gateway:
     def _make_source(self, prices: Prices) -> "LiveSource | ReplaySource | PlanSource":
         access = self.access
         if access.mode == "plan":
-            return PlanSource(prices, self.usage)
+            return PlanSource(prices, self.usage, access.tiers)
         if access.mode == "replay":
             return ReplaySource(self.cache)
         patience_s = 2 * max(access.pace.timeout_s, access.longest_call_s)
@@ -354,6 +355,8 @@ class LiveSource:
             if not (reply.counts_in and (reply.counts_out or not request.generates)):
                 remark = f"{request.model} reports no tokens: counted as costing the most it can"
                 self.usage.remarks[remark] += 1
+            if route.sender.flex and request.own and reply.tier != "flex":
+                self.usage.remarks[f"{request.model} answered outside the flex tier, at the usual price"] += 1
 
     def _route(self, server: Server) -> _Route:
         """Return the way to a server; two with the same settings share it."""
@@ -362,7 +365,7 @@ class LiveSource:
             most = min(pace.concurrency, server.in_flight or pace.concurrency)
             limiter = Limiter(most, rpm=pace.rpm, tpm=pace.tpm)
             client = server.client(timeout_s=pace.timeout_s)
-            sender = Sender(client, limiter, pace.timeout_s, pace.retries, pace.patience_s)
+            sender = Sender(client, limiter, pace.timeout_s, pace.retries, pace.patience_s, server.flex)
             budget = self._make_budget(server.limits, run=f"{self._access.run} {server.label}")
             self._routes[server] = _Route(sender, asyncio.Semaphore(2 * most), server.label, budget)
         return self._routes[server]
@@ -414,6 +417,7 @@ class PlanSource:
 
     prices: Prices
     usage: Usage
+    tiers: Sequence[Tier] = ()
     _planned: dict[str, int] = field(default_factory=dict)
 
     async def obtain(self, server: Server, request: Request) -> Reply:
@@ -429,9 +433,16 @@ class PlanSource:
         tokens_in += sum(self._planned.get(mark, 0) for mark in marks)
         most = most_reply_tokens(request, price)
         self._planned[mark] = tokens_out = most or 0
-        cost = None if price is None or (most is None and price.output) else price.cost(tokens_in, tokens_out)
+
+        def cost(price: Price | None) -> float | None:
+            unknown = price is None or (most is None and price.output)
+            return None if price is None or unknown else price.cost(tokens_in, tokens_out)
+
+        lower = {tier: cost(price and price.at(tier)) for tier in self.tiers}
         for usage in self.usage.at(server.label):
-            usage.count_live(tokens_in, tokens_out, cost)
+            usage.count_live(tokens_in, tokens_out, cost(price))
+            usage.cost_at.update({tier: usd for tier, usd in lower.items() if usd is not None})
+            usage.unpriced_at.update([tier for tier, usd in lower.items() if usd is None])
             usage.dependent += bool(marks)
             usage.unbounded += most is None
         return reply

@@ -386,6 +386,7 @@ class Session:
             servers=addresses if len(addresses) > 1 else frozenset(),
             longest_call_s=max(server.timeout for server in servers),
             prices=settings.prices,
+            tiers=("flex",) if settings.flex else (),
         )
         return Gateway(access)
 
