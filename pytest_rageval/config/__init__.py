@@ -137,7 +137,22 @@ def _key(environ: Mapping[str, str], name: str) -> Secret | None:
     return Secret(text) if text else None
 
 
+def _not_in_batches(settings: Settings) -> Iterator[str]:
+    for name, why in BATCH_WITHOUT.items():
+        if settings.batch and getattr(settings, name):
+            yield f"--rageval-batch takes several runs, and --rageval-{name} {why}: leave one out."
+
+
+BATCH_WITHOUT: Final = {
+    "refresh": "asks each run anew",
+    "replay": "asks nothing",
+    "canary": "asks each run anew",
+}
+"""Options that a run in batches cannot have, and why."""
+
+
 def _contradictions(settings: Settings) -> Iterator[str]:
+    yield from _not_in_batches(settings)
     if settings.record and settings.cassette is None:
         yield "--rageval-record writes a cassette, but none is named: add --rageval-cassette FILE."
     if (settings.record_prompts or settings.drop_unused) and not settings.record:

@@ -32,6 +32,9 @@ __all__ = [
 
 POLL_S: Final = 0.02
 SETTLING_S: Final = 5.0  # how long another process may take to settle a call after its reply
+NOTHING_SUBMITTED: Final = (
+    "Nothing was submitted: raise the limit, or ask less (--rageval-plan says what is asked)."
+)
 KEPT_S: Final = 7 * 86400.0  # how long the spending of a run is kept
 
 
@@ -101,6 +104,59 @@ class Budget:
         most = reply.tokens_out if reply.counts_out else most_reply_tokens(request, price)
         return None if most is None and price.output else price.cost(tokens_in, most or 0)
 
+    def batch_cost(self, base_url: str, model: str, reply: Reply) -> float | None:
+        """Return the cost in USD of a reply that came in a batch; at the usual price where that of batches is unknown.
+
+        None where no price is known, or the server reports no tokens.
+        """
+        price = self._prices.of(base_url, model)
+        if price is None or not reply.counts_in:
+            return None
+        return (price.at("batch") or price).cost(reply.tokens_in, reply.tokens_out)
+
+    def most_in_batch(self, requests: Sequence[Request]) -> float:
+        """Return the most that requests can cost in a batch, in USD; 0 without a limit of the cost."""
+        limited = self._limits.max_cost is not None
+        return sum(self._most_cost(each, batch=True) for each in requests) if limited else 0.0
+
+    def check_batch(
+        self, database: Database, requests: Sequence[Request], *, open_calls: int = 0, open_cost: float = 0.0
+    ) -> None:
+        """Refuse requests in a batch that could pass a limit.
+
+        `open_calls` and `open_cost` are of batches whose replies have not come.
+
+        Raises:
+            BudgetError: they could.
+        """
+        limits = self._limits
+        if not limits:
+            return
+        most = self.most_in_batch(requests)
+        rows = database.rows("SELECT calls, cost FROM spending WHERE run = ?", (self._run,))
+        calls, cost = rows[0] if rows else (0, 0.0)
+        made = f"{_made(calls)}, and the batches have {counted(open_calls + len(requests), 'request')}"
+        if limits.max_calls is not None and calls + open_calls + len(requests) > limits.max_calls:
+            limit = limits.named("max_calls", str(limits.max_calls))
+            raise BudgetError(f"{limit} would be passed: {made}.\n{NOTHING_SUBMITTED}")
+        if limits.max_cost is not None and cost + open_cost + most > limits.max_cost:
+            limit = limits.named("max_cost", f"{limits.max_cost:g}")
+            raise BudgetError(
+                f"{limit} could be passed: {cost:.4f} USD are spent, and the batches may cost {open_cost + most:.4f}.\n"
+                f"{NOTHING_SUBMITTED}"
+            )
+
+    def count_batch(self, database: Database, calls: int, cost: float) -> None:
+        """Count the replies of a batch, and what they cost in USD."""
+        if not self._limits:
+            return
+        with database.transaction():
+            self._begin(database)
+            database.execute(
+                "UPDATE spending SET calls = calls + ?, cost = cost + ? WHERE run = ?",
+                (calls, cost, self._run),
+            )
+
     @contextlib.asynccontextmanager
     async def purchase(self, database: Database, request: Request) -> AsyncIterator[Purchase]:
         """Reserve one call and the most that it can cost, or raise BudgetError; afterwards count its real cost."""
@@ -163,11 +219,7 @@ class Budget:
             database.execute(
                 "DELETE FROM spending WHERE began < ? AND run != ?", (time.time() - KEPT_S, self._run)
             )
-            database.execute(
-                "INSERT OR IGNORE INTO spending (run, calls, cost, began, open_calls, open_cost) "
-                "VALUES (?, 0, 0, ?, 0, 0)",
-                (self._run, time.time()),
-            )
+            self._begin(database)
             sql = "SELECT calls, cost, open_calls, open_cost FROM spending WHERE run = ?"
             state = _State(*database.rows(sql, (self._run,))[0])
             if not self._fits(state.calls + state.open_calls, state.cost + state.open_cost, most):
@@ -178,6 +230,14 @@ class Budget:
             )
         return None
 
+    def _begin(self, database: Database) -> None:
+        """Make the row of the run if it is missing; call it in a transaction."""
+        database.execute(
+            "INSERT OR IGNORE INTO spending (run, calls, cost, began, open_calls, open_cost) "
+            "VALUES (?, 0, 0, ?, 0, 0)",
+            (self._run, time.time()),
+        )
+
     def _fits(self, calls: int, cost: float, most: float) -> bool:
         """Whether one more call keeps the limits."""
         limits = self._limits
@@ -185,7 +245,7 @@ class Budget:
             limits.max_cost is None or cost + most <= limits.max_cost
         )
 
-    def _most_cost(self, request: Request) -> float:
+    def _most_cost(self, request: Request, *, batch: bool = False) -> float:
         price = self._prices.of(request.base_url, request.model)
         if price is None:
             raise BudgetError(
@@ -201,7 +261,8 @@ class Budget:
                 f"{self._limits.named('max_cost')} cannot be kept.\n"
                 "Set --rageval-max-tokens, or max_output in the file of --rageval-prices."
             )
-        return price.cost(prompt_tokens(request.messages, request.parameters), out)
+        lower = price.at("batch") if batch else None
+        return (lower or price).cost(prompt_tokens(request.messages, request.parameters), out)
 
     def _exhausted(self, state: "_State", most: float) -> str:
         limits = self._limits

@@ -6,13 +6,14 @@ A missing reply comes from a source: a server in a live run, an error in replay,
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
-from pytest_rageval.errors import PLAN_MARK, MissingReplyError, RagevalError, Unscored
+from pytest_rageval.errors import PLAN_MARK, MissingReplyError, RagevalError, ReplyPending, Unscored
+from pytest_rageval.llm.batches import Batch, Batches, Failure
 from pytest_rageval.llm.budget import Budget, Limits, Purchase, most_reply_tokens, prompt_tokens
 from pytest_rageval.llm.cache import Cache
 from pytest_rageval.llm.exchange import Answer, Exchange
@@ -28,11 +29,11 @@ from pytest_rageval.llm.messages import (
 )
 from pytest_rageval.llm.rate_limits import Limiter, Wait
 from pytest_rageval.llm.sender import Sender
-from pytest_rageval.llm.servers import Pace, Server
+from pytest_rageval.llm.servers import Pace, RemoteServer, Server
 from pytest_rageval.llm.store import Entry
 from pytest_rageval.llm.usage import Price, Prices, Tier, Usage
 
-__all__ = ["Access", "Gateway", "LiveSource", "PlanSource", "ReplaySource"]
+__all__ = ["Access", "BatchSource", "Gateway", "LiveSource", "PlanSource", "ReplaySource", "Submission"]
 
 Mode = Literal["live", "replay", "plan"]
 
@@ -62,6 +63,8 @@ class Access:
     servers: frozenset[str] = frozenset()  # base URLs of different servers, where more than one is in force
     prices: Path | None = None  # a file of prices that override the shipped ones
     tiers: tuple[Tier, ...] = ()  # a plan counts the cost in these, too
+    batch: Literal["", "collect", "use"] = ""  # missing replies are to come in batches, or came in them
+    batch_errors: Literal["live", "unscored"] = "live"  # what becomes of requests that failed in one
 
 
 class Gateway:
@@ -96,7 +99,15 @@ class Gateway:
             return ReplaySource(self.cache)
         patience_s = 2 * max(access.pace.timeout_s, access.longest_call_s)
         budget = partial(Budget, prices=prices, patience_s=patience_s, others_active=self.cache.others_active)
-        return LiveSource(self.cache, budget, self.usage, access)
+        source = BatchSource if access.batch else LiveSource
+        return source(self.cache, budget, self.usage, access)
+
+    @property
+    def batches(self) -> "BatchSource":
+        """The batches of a run that has them."""
+        if not isinstance(self._source, BatchSource):
+            raise TypeError("this run has no batches")
+        return self._source
 
     async def ask(self, server: Server, request: Request) -> Reply:
         """Return the reply to a request: from the cache, the cassette or the source.
@@ -180,23 +191,25 @@ class Gateway:
             for future in self._callers.pop(request.key):
                 future.cancel()
             raise
-        except Exception as error:  # noqa: BLE001 - raised to the callers
+        except (Exception, ReplyPending) as error:  # noqa: BLE001 - raised to the callers
             self.usage.failed += isinstance(error, RagevalError | Unscored)
             self._resolve(request, error)
         else:
             self._resolve(request, reply)
 
-    def _resolve(self, request: Request, outcome: Reply | Exception, recorded: Entry | None = None) -> None:
+    def _resolve(
+        self, request: Request, outcome: Reply | BaseException, recorded: Entry | None = None
+    ) -> None:
         """Give the outcome to all callers; `recorded` is the entry at another address that it comes from."""
         for future in self._callers.pop(request.key):
             if future.done():
                 continue
-            if isinstance(outcome, Exception):
+            if isinstance(outcome, BaseException):
                 future.set_exception(outcome)
             else:
                 future.set_result(outcome)
         # Last: the callers have the reply even if remarks or the recording fail.
-        if not isinstance(outcome, Exception):
+        if not isinstance(outcome, BaseException):
             self._remark(request, outcome, recorded)
             self.record(request, outcome, recorded)
 
@@ -369,6 +382,65 @@ class LiveSource:
             budget = self._make_budget(server.limits, run=f"{self._access.run} {server.label}")
             self._routes[server] = _Route(sender, asyncio.Semaphore(2 * most), server.label, budget)
         return self._routes[server]
+
+
+class Submission(NamedTuple):
+    """What was submitted: the new batches, those that have the missing replies, and how many are missing."""
+
+    made: list[Batch]
+    waited_for: list[Batch]
+    missing: int
+
+
+class BatchSource(LiveSource):
+    """Has missing replies come in batches.
+
+    While requests are collected each one raises ReplyPending. Live are asked: requests of the application and of the
+    run alone, servers without a URL, and requests that failed in a batch, unless these are to be unscored.
+    """
+
+    def __init__(self, cache: Cache, make_budget: MakeBudget, usage: Usage, access: Access) -> None:
+        super().__init__(cache, make_budget, usage, access)
+        self._batches = Batches(access.cache_dir / "batches", cache, access.run, self._budgets)
+        self._missing: dict[str, tuple[RemoteServer, Request]] = {}
+
+    async def obtain(self, server: Server, request: Request) -> Reply:
+        """Return the reply of a request that is asked live.
+
+        Raises:
+            ReplyPending: it will come in a batch.
+        """
+        if not isinstance(server, RemoteServer) or not request.own or request.sample >= OF_ONE_RUN:
+            return await super().obtain(server, request)
+        state = self._batches.state(request)
+        if isinstance(state, Failure):
+            if self._access.batch_errors == "unscored":
+                raise Unscored(f"it failed in a batch: {state.reason}")
+        elif self._access.batch == "collect":
+            self._missing[request.key] = server, request
+            raise ReplyPending
+        return await super().obtain(server, request)
+
+    async def submit(self) -> Submission:
+        """Submit the missing requests that are in no open batch; raises as `Batches.submit`."""
+        made = await self._batches.submit(list(self._missing.values()))
+        states = (self._batches.state(request) for _, request in self._missing.values())
+        names = {state.name for state in states if isinstance(state, Batch)}
+        waited_for = [batch for batch in self._batches.all if batch.name in names]
+        return Submission(made, waited_for, len(self._missing))
+
+    async def refresh(self, servers: Iterable[Server]) -> list[Batch]:
+        """Keep the replies of batches that have ended; return all batches. Raises as `Batches.refresh`."""
+        await self._batches.refresh(server for server in servers if isinstance(server, RemoteServer))
+        return self._batches.all
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._batches.close()
+        await super().close()
+
+    def _budgets(self, server: RemoteServer) -> tuple[Budget, Budget]:
+        return self._budget, self._route(server).budget
 
 
 class _LeaseLost(Exception):  # noqa: N818 - control flow, not an error

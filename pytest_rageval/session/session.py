@@ -1,6 +1,5 @@
 """The session: what all tests of one process share, from options to scores."""
 
-import asyncio
 import uuid
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -386,7 +385,9 @@ class Session:
             servers=addresses if len(addresses) > 1 else frozenset(),
             longest_call_s=max(server.timeout for server in servers),
             prices=settings.prices,
-            tiers=("flex",) if settings.flex else (),
+            tiers=settings.tiers,
+            batch="collect" if settings.collects else "use" if settings.batch else "",
+            batch_errors=settings.batch_errors,
         )
         return Gateway(access)
 
@@ -409,7 +410,7 @@ class Session:
                 return error
 
         async def every() -> list[T | RagevalError]:
-            return await asyncio.gather(*map(one, requests))
+            return await gather_all(map(one, requests))
 
         return dict(zip(requests, self.loop.run(every()), strict=True)) if requests else {}
 
@@ -429,7 +430,8 @@ class Session:
         pipeline.comparison(terms.label, "label")
         key = (pipeline, evalset.digest, terms)
         if key not in self._outcomes:
-            if pipeline.untried and score.dependencies and score.separable and not self.settings.plan:
+            tries = not (self.settings.plan or self.settings.collects)
+            if pipeline.untried and score.dependencies and score.separable and tries:
                 # A judge of the user's is called after a model's paid answer: try it before all of these are bought.
                 first = await score.evaluate(pipeline, evalset.examples[:FIRST], terms)
                 self.check_answered()
