@@ -101,6 +101,11 @@ class Batch:
         """Whether the server has it, and its replies have not been kept."""
         return self.status != NEW and not self.collected
 
+    @property
+    def ended(self) -> bool:
+        """Whether the server is done with it."""
+        return self.status in ENDED
+
     def line(self) -> str:
         """Return it as a line for the terminal."""
         what = f"{self.id or self.name} at {self.label}, {self.model}: {self.status}"
@@ -187,24 +192,21 @@ class Batches:
                 made += [await self._made(server, part) for part in _parts(lines)]
             return made
 
-    async def refresh(self, servers: Iterable[RemoteServer]) -> list[Batch]:
-        """Look at the open batches of these servers, and keep the replies of those that have ended; return these.
+    async def refresh(self, servers: Iterable[RemoteServer], *, collect: bool = True) -> None:
+        """Look at the open batches of these servers, and keep the replies of those that have ended.
 
         Raises:
             RetryableError: a server does not answer now.
             ServerError: a server does not know a batch.
         """
         async with self._turn():
-            collected = []
             for server in dict.fromkeys(servers):
                 await self._resolve(server)
                 for batch in [each for each in self.all if each.is_open and _is_at(each, server)]:
                     found = await self._call(server, partial(_retrieve, id=batch.id))
                     self._update(server, batch, found)
-                    if found.status in ENDED:
+                    if collect and batch.ended:
                         await self._collect(server, batch, found)
-                        collected.append(batch)
-            return collected
 
     async def close(self) -> None:
         """Close the connections."""

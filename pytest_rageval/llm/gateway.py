@@ -429,9 +429,10 @@ class BatchSource(LiveSource):
         waited_for = [batch for batch in self._batches.all if batch.name in names]
         return Submission(made, waited_for, len(self._missing))
 
-    async def refresh(self, servers: Iterable[Server]) -> list[Batch]:
-        """Keep the replies of batches that have ended; return all batches. Raises as `Batches.refresh`."""
-        await self._batches.refresh(server for server in servers if isinstance(server, RemoteServer))
+    async def refresh(self, servers: Iterable[Server], *, collect: bool = True) -> list[Batch]:
+        """Look at the batches of these servers, and return all. Raises as `Batches.refresh`."""
+        remote = (server for server in servers if isinstance(server, RemoteServer))
+        await self._batches.refresh(remote, collect=collect)
         return self._batches.all
 
     async def close(self) -> None:

@@ -61,6 +61,9 @@ __all__ = [
 ENVIRONMENT = pytest.StashKey[Mapping[str, str]]()
 """The environment variables of the process, as they were before they led to its own gateway."""
 
+STEPS: Final = ("submit", "status", "collect")
+"""What a run with `--rageval-batch` consists of; `rageval batch` does one of them."""
+
 # Written out: the modules of `Threshold` and `Bounds`, which have the signatures, are for marked tests alone.
 MARKERS: Final = """
 rageval_evalset(path, *, format=None, sample=None, seed=0, stratify=None, **options): the eval set that scores of this \
@@ -163,7 +166,9 @@ def pytest_configure(config: pytest.Config) -> None:
         plugins.append(PlanningPlugin())
     if hasattr(config, "workerinput"):
         plugins.append(WorkerPlugin(config))
-    else:
+    elif settings.batch and not (settings.plan or config.option.collectonly):
+        plugins += _plugins_of_batches(config, settings)
+    if not (hasattr(config, "workerinput") or settings.batch in STEPS):
         workers = WorkersProgress(config)
         completeness = CompletenessPlugin(config, settings, workers)
         plugins += [SummaryPlugin(config, settings, workers), completeness]
@@ -173,6 +178,16 @@ def pytest_configure(config: pytest.Config) -> None:
             plugins.append(CassetteWriterPlugin(config, settings, completeness))
     for plugin in plugins:
         config.pluginmanager.register(plugin, plugin.NAME)
+
+
+def _plugins_of_batches(config: pytest.Config, settings: Settings) -> list[Any]:
+    from pytest_rageval.plugin import batches  # noqa: PLC0415 - few runs have batches
+
+    if settings.batch not in STEPS:
+        return [batches.BatchPlugin(config)]
+    if getattr(config.option, "numprocesses", None):
+        raise pytest.UsageError(f"--rageval-batch={settings.batch} needs no workers: add -n0.")
+    return [batches.BatchCollectPlugin(config) if settings.collects else batches.BatchLookPlugin(config)]
 
 
 def _settings(config: pytest.Config, options: Namespace) -> Settings:
