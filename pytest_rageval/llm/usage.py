@@ -195,7 +195,9 @@ class Usage:
     def plain(self) -> dict[str, Any]:
         """Return it as a JSON object."""
         servers = {name: usage.plain() for name, usage in sorted(self.servers.items())}
-        return {**vars(self), "remarks": self.sorted_remarks, "servers": servers}
+        # Plain dicts: xdist sends no other ones.
+        tiers = {"cost_at": dict(self.cost_at), "unpriced_at": dict(self.unpriced_at)}
+        return {**vars(self), **tiers, "remarks": self.sorted_remarks, "servers": servers}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Usage":

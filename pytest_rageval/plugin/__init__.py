@@ -159,16 +159,14 @@ def pytest_configure(config: pytest.Config) -> None:
         settings = _settings(config, config.option)
     except InputError as error:
         raise pytest.UsageError(str(error)) from None
-    plugins: list[Any] = [GatePlugin(config, settings), MarksPlugin(config)]
-    if settings.plan:
-        if getattr(config.option, "numprocesses", None):
-            raise pytest.UsageError("--rageval-plan asks nothing and needs no workers: add -n0.")
-        plugins.append(PlanningPlugin())
+    plugins: list[Any] = [
+        GatePlugin(config, settings),
+        MarksPlugin(config),
+        *_plugins_of_modes(config, settings),
+    ]
     if hasattr(config, "workerinput"):
         plugins.append(WorkerPlugin(config))
-    elif settings.batch and not (settings.plan or config.option.collectonly):
-        plugins += _plugins_of_batches(config, settings)
-    if not (hasattr(config, "workerinput") or settings.batch in STEPS):
+    elif settings.batch not in STEPS:
         workers = WorkersProgress(config)
         completeness = CompletenessPlugin(config, settings, workers)
         plugins += [SummaryPlugin(config, settings, workers), completeness]
@@ -180,12 +178,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(plugin, plugin.NAME)
 
 
-def _plugins_of_batches(config: pytest.Config, settings: Settings) -> list[Any]:
+def _plugins_of_modes(config: pytest.Config, settings: Settings) -> list[Any]:
+    """The plugins of runs that ask no models, or in batches."""
+    workers = getattr(config.option, "numprocesses", None)
+    if settings.plan:
+        if workers:
+            raise pytest.UsageError("--rageval-plan asks nothing and needs no workers: add -n0.")
+        return [PlanningPlugin()]
+    if not settings.batch or config.option.collectonly or hasattr(config, "workerinput"):
+        return []
     from pytest_rageval.plugin import batches  # noqa: PLC0415 - few runs have batches
 
     if settings.batch not in STEPS:
         return [batches.BatchPlugin(config)]
-    if getattr(config.option, "numprocesses", None):
+    if workers:
         raise pytest.UsageError(f"--rageval-batch={settings.batch} needs no workers: add -n0.")
     return [batches.BatchCollectPlugin(config) if settings.collects else batches.BatchLookPlugin(config)]
 

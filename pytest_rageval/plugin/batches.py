@@ -65,9 +65,9 @@ class BatchPlugin:
                 return
             self._wait(report.waited_for)
         raise InputError(
-            f"After {MOST_STAGES} stages the tests still ask something new: is there a time, a random number or an "
-            "order that changes in their prompts?\nRun them twice without --rageval-batch: the second run asks nothing where "
-            "they are the same."
+            f"After {MOST_STAGES} stages the tests still ask something new: does a time, a random number or an order "
+            "change in their prompts?\nRun them twice without --rageval-batch: where they ask the same, the second run "
+            "asks nothing."
         )
 
     @property

@@ -69,3 +69,172 @@ def test_one_command_has_the_scores_of_a_live_run(suite: Project, server: BatchS
     again, found = _scores(suite)
     assert found == expected
     assert not server.live
+
+
+def test_each_step_is_a_command(suite: Project, server: BatchServer) -> None:
+    """Submit, look, collect, and so on; the tests then ask nothing."""
+
+    def rageval(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pytest_rageval", "batch", *arguments]
+        return subprocess.run(command, cwd=suite.path, capture_output=True, text=True, check=False)
+
+    server.polls = 1
+    assert rageval("status").stdout == "There are no batches.\n"
+    done = rageval("submit", "-q", *suite.arguments, "test_it.py")
+    assert done.stdout.startswith("submitted batch-1 at ")
+    assert "17 replies missing" in done.stderr
+    done = rageval("status", *suite.arguments)
+    assert (done.returncode, "in_progress" in done.stdout) == (1, True)
+    done = rageval("collect", *suite.arguments)
+    assert (done.returncode, "17 of 17 replies kept" in done.stdout) == (0, True)
+    assert "submitted batch-2" in rageval("submit", *suite.arguments).stdout
+    assert rageval("collect", *suite.arguments).returncode == 1
+    assert rageval("collect", *suite.arguments).returncode == 0
+    assert rageval("submit", *suite.arguments).stdout == "no reply is missing\n"
+    suite.run().assert_outcomes(passed=1)
+    assert not server.live
+    done = rageval("submit", "--no-such-option")
+    assert (done.returncode, "unrecognized arguments: --no-such-option" in done.stderr) == (2, True)
+
+
+OWN = """
+def test_in_own_words(rageval, rageval_llm):
+    assert rageval.score("answer.correct@2") >= 0.5
+    assert rageval.score("answer.em@1") >= 0.5
+    assert rageval.answer("What is the code of item-3?", k=1) == "c3x"
+    assert rageval_llm.complete("Which is the code of item-4? item-4 has the code c4x").text == "c4x"
+"""
+
+
+def test_a_test_in_own_words_runs_as_far_as_there_are_replies(suite: Project, server: BatchServer) -> None:
+    """Its scores in one stage; what its own statements ask comes when they are reached."""
+    suite.test(OWN)
+    stages = []
+    for _ in range(6):
+        before = len(server.uploads)
+        suite.run("--rageval-batch=submit").assert_outcomes(skipped=1)
+        stages.append(sum(map(len, server.uploads[before:])))
+        suite.run("--rageval-batch=collect")
+    # The answers of two cut-offs, the verdicts on those from two, and what the test says itself.
+    assert stages[0] == 8
+    assert stages[-1] == 0
+    suite.run().assert_outcomes(passed=1)
+    assert not server.live
+
+
+def test_generator_and_judge_at_two_servers_have_batches_of_their_own(suite: Project) -> None:
+    """Each with its key."""
+    with BatchServer() as judges, BatchServer() as generators:
+        suite.use(generators)  # type: ignore[arg-type]
+        judge = (f"--rageval-judge-base-url={judges.url}", "--rageval-judge-model=m2")
+        for _ in range(4):
+            suite.run("--rageval-batch=submit", *judge)
+            suite.run("--rageval-batch=collect", *judge)
+        suite.run(*judge).assert_outcomes(passed=1)
+        assert {body["model"] for body in generators.asked} == {"m1"}
+        assert {body["model"] for body in judges.asked} == {"m2"}
+        assert not generators.live
+        assert not judges.live
+
+
+def test_a_rating_that_cannot_be_read_is_repaired_in_the_next_stage(
+    suite: Project, server: BatchServer
+) -> None:
+    """As in a live run: the model is asked again, with what is wrong."""
+
+    def model(prompt: str) -> str:
+        if "rating" not in prompt.lower() and "grade" not in prompt.lower():
+            return clerk(prompt)
+        broken = "could not be read" not in prompt and "is not" not in prompt
+        return "well" if broken else '{"explanation": "It is.", "rating": 4}'
+
+    server.model = model
+    suite.test("@pytest.mark.rageval_threshold('judged.correctness@1', min=1)\ndef test_gate(): pass\n")
+    suite.evalset(2, reference="c1x")
+    stages = []
+    for _ in range(4):
+        before = len(server.uploads)
+        suite.run("--rageval-batch=submit")
+        stages.append(sum(map(len, server.uploads[before:])))
+        suite.run("--rageval-batch=collect")
+    assert stages == [2, 2, 2, 0]
+    suite.run()
+    assert not server.live
+
+
+@pytest.mark.parametrize("errors", ["live", "unscored"])
+def test_what_fails_in_a_batch_is_asked_live_or_unscored(
+    suite: Project, server: BatchServer, errors: str
+) -> None:
+    """What depends on it follows in the next stage, or not at all."""
+    server.refuse = lambda body: (
+        (500, {"message": "broken"})
+        if "code of item-3" in str(body) and body not in server.live and "Answer to check" not in str(body)
+        else None
+    )
+    option = f"--rageval-batch-errors={errors}"
+    suite.test("@pytest.mark.rageval_threshold('answer.correct@1', min=0.5)\ndef test_gate(): pass\n")
+    for _ in range(4):
+        suite.run("--rageval-batch=submit", option)
+        suite.run("--rageval-batch=collect", option)
+    asked = len(server.live)
+    run = suite.run("--rageval-batch", option, "--rageval-max-unscored=0.5")
+    run.assert_outcomes(passed=1)
+    assert len(server.live) == asked == (1 if errors == "live" else 0)
+    if errors == "unscored":
+        run.stdout.fnmatch_lines(["  answer.correct@1 * 3 *1 *pass"])
+
+
+def test_the_budget_counts_batches(suite: Project, server: BatchServer) -> None:
+    """Before anything is submitted."""
+    run = suite.run("--rageval-batch=submit", "--rageval-max-calls=5")
+    run.stdout.fnmatch_lines(
+        ["--rageval-max-calls=5 would be passed: 0 calls were made, and the batches have 17 *"]
+    )
+    assert not server.files
+
+
+@pytest.mark.parametrize("option", ["--rageval-refresh", "--rageval-replay", "--rageval-canary=2"])
+def test_what_contradicts_batches_is_refused(suite: Project, option: str) -> None:
+    """A usage error."""
+    run = suite.run("--rageval-batch", option)
+    assert run.ret == pytest.ExitCode.USAGE_ERROR
+    run.stderr.fnmatch_lines(["ERROR: --rageval-batch takes several runs, and --rageval-*: leave one out."])
+
+
+def test_a_plan_has_the_cost_in_batches(suite: Project, server: BatchServer) -> None:
+    """And asks nothing."""
+    text = "[m1]\ninput = 4\noutput = 8\nbatch_input = 2\nbatch_output = 4\n"
+    (suite.path / "prices.toml").write_text(text, encoding="utf-8")
+    options = ("--rageval-prices=prices.toml", "--rageval-max-tokens=20", "--rageval-batch")
+    plan = suite.run("--rageval-plan", *options)
+    plan.stdout.re_match_lines([r" *requests .* USD +USD batch$"])
+    assert not server.events
+
+
+def test_what_a_server_without_batches_says(suite: Project, server: BatchServer) -> None:
+    """The command ends before its tests."""
+    server.without = {"POST /files"}
+    run = suite.run_process("--rageval-batch")
+    assert run.ret == pytest.ExitCode.USAGE_ERROR
+    run.stderr.fnmatch_lines(["ERROR: The server at * has no batches, *", "Run without --rageval-batch*"])
+    assert not server.live
+
+
+def test_a_batch_that_failed_ends_the_command(suite: Project, server: BatchServer) -> None:
+    """With the server's reason; the same command tries again."""
+    server.ends[1] = "failed"
+    run = suite.run_process("--rageval-batch")
+    assert run.ret == pytest.ExitCode.USAGE_ERROR
+    run.stderr.fnmatch_lines(["ERROR: The batch batch-1 *: failed (Enqueued token limit reached)*"])
+    assert not server.live
+    suite.run_process("--rageval-batch").assert_outcomes(passed=1)
+    assert not server.live
+
+
+def test_workers_start_when_the_batches_have_ended(suite: Project, server: BatchServer) -> None:
+    """Each request is in one batch, and none is asked live."""
+    suite.test(GATE, "test_other")
+    suite.run_process("--rageval-batch", "-n2").assert_outcomes(passed=2)
+    assert not server.live
+    assert len(server.asked) == len({json.dumps(body) for body in server.asked}) + 8
