@@ -185,7 +185,7 @@ class Batches:
                 with _final(f"The server at {server.base_url} does not answer"):
                     await self._resolve(server)
             asked = [(server, request) for server, request in asked if self.state(request) is None]
-            self._check_budgets(asked)
+            await self._check_budgets(asked)
             made = []
             for server, requests in _groups(asked):
                 lines = (self._line(server, request) for request in requests)
@@ -258,20 +258,20 @@ class Batches:
                 self._update(server, batch, found)
                 self._read()
 
-    def _check_budgets(self, asked: Sequence[tuple[RemoteServer, Request]]) -> None:
+    async def _check_budgets(self, asked: Sequence[tuple[RemoteServer, Request]]) -> None:
         by_server = defaultdict[RemoteServer, list[Request]](list)
         for server, request in asked:
             by_server[server].append(request)
         mine = [batch for batch in self.all if batch.is_open and batch.run == self._run]
 
-        def check(budget: Budget, requests: Sequence[Request], batches: Sequence[Batch]) -> None:
+        async def check(budget: Budget, requests: Sequence[Request], batches: Sequence[Batch]) -> None:
             calls, cost = sum(each.requests for each in batches), sum(each.most_usd for each in batches)
-            budget.check_batch(self._cache.database, requests, open_calls=calls, open_cost=cost)
+            await budget.check_batch(self._cache.database, requests, open_calls=calls, open_cost=cost)
 
         for server, requests in by_server.items():
             of_run, of_server = self._budgets(server)
-            check(of_run, [request for _, request in asked], mine)
-            check(of_server, requests, [batch for batch in mine if _is_at(batch, server)])
+            await check(of_run, [request for _, request in asked], mine)
+            await check(of_server, requests, [batch for batch in mine if _is_at(batch, server)])
 
     def _adapted(self, request: Request) -> tuple[dict[str, Any], str]:
         """Return the parameters to send, without those that the model has refused, and the names of these."""
@@ -401,7 +401,7 @@ class Batches:
             failures.setdefault(key, Failure(kind, f"its batch is {found.status} and has no line of it"))
         batch.failures = {key: failure._asdict() for key, failure in failures.items()}
         for budget in self._budgets(server):
-            budget.count_batch(self._cache.database, batch.replies, batch.cost_usd)
+            await budget.count_batch(self._cache.database, batch.replies, batch.cost_usd)
         batch.collected = time.time()
         self._write(batch)
         self._read()

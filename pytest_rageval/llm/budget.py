@@ -119,7 +119,7 @@ class Budget:
         limited = self._limits.max_cost is not None
         return sum(self._most_cost(each, batch=True) for each in requests) if limited else 0.0
 
-    def check_batch(
+    async def check_batch(
         self, database: Database, requests: Sequence[Request], *, open_calls: int = 0, open_cost: float = 0.0
     ) -> None:
         """Refuse requests in a batch that could pass a limit.
@@ -146,7 +146,7 @@ class Budget:
                 f"{NOTHING_SUBMITTED}"
             )
 
-    def count_batch(self, database: Database, calls: int, cost: float) -> None:
+    async def count_batch(self, database: Database, calls: int, cost: float) -> None:
         """Count the replies of a batch, and what they cost in USD."""
         if not self._limits:
             return
