@@ -68,11 +68,11 @@ class BatchServer:
     @property
     def asked(self) -> list[dict[str, Any]]:
         """The bodies of the requests of all batches, in order."""
-        return [
-            line["body"]
-            for batch in self.batches.values()
-            for line in map(json.loads, self.files[batch["input_file_id"]].splitlines())
-        ]
+        return [line["body"] for batch in self.batches.values() for line in self.lines(batch)]
+
+    def lines(self, batch: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the lines of a batch's file."""
+        return [json.loads(line) for line in self.files[batch["input_file_id"]].splitlines()]
 
     def reply(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Return status and body of the answer to one request."""
@@ -176,7 +176,7 @@ class BatchServer:
             batch |= {"status": "failed", "errors": {"object": "list", "data": errors}}
             return
         out, err = [], []
-        for line in map(json.loads, self.files[batch["input_file_id"]].splitlines()):
+        for line in self.lines(batch):
             result = {"id": "r", "custom_id": line["custom_id"], "response": None, "error": None}
             if self.expire(line["body"], number) or status == "cancelled":
                 status = status if status == "cancelled" else "expired"

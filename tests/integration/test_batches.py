@@ -1,6 +1,8 @@
 """Runs in batches: the scores of a live run, and no request is asked live."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -240,3 +242,48 @@ def test_workers_start_when_the_batches_have_ended(suite: Project, server: Batch
     suite.run_process("--rageval-batch", "-n2").assert_outcomes(passed=2)
     assert not server.live
     assert len(server.asked) == len({json.dumps(body) for body in server.asked}) + 8
+
+
+KILLED_AT = ("upload", "create", "retrieve", "content", "upload", "create", "retrieve", "content")
+"""What the server is doing when the run is killed, one after the other, over both stages."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_a_run_that_is_killed_anywhere_goes_on(suite: Project, server: BatchServer) -> None:
+    """With all its processes; no request is in two batches, and none is asked live."""
+    _, expected = _scores(suite, "--rageval-cache-dir=live")
+    server.live.clear()
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *suite.arguments,
+        "--rageval-batch",
+        "--rageval-report=report.json",
+    ]
+    left, kills = list(KILLED_AT), 0
+
+    def kill(what: str) -> None:
+        if left and what == left[0]:
+            left.pop(0)
+            os.killpg(process.pid, signal.SIGKILL)
+
+    server.happens = kill
+    while left:
+        before = len(left)
+        with (suite.path / "output.txt").open("wb") as output:
+            process = subprocess.Popen(
+                command, cwd=suite.path, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
+            process.wait(timeout=300)
+        kills += process.returncode == -signal.SIGKILL
+        if len(left) == before:
+            break
+    text = (suite.path / "output.txt").read_text(encoding="utf-8")
+    assert kills == len(KILLED_AT) - len(left) >= 6, text
+    _, found = _scores(suite, "--rageval-batch")
+    assert found == expected
+    lines = [line["custom_id"] for batch in server.batches.values() for line in server.lines(batch)]
+    assert len(lines) == len(set(lines)) == 20
+    assert not server.live
