@@ -3,6 +3,7 @@
 import email
 import json
 import threading
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar, Self
@@ -25,6 +26,7 @@ class BatchServer:
         lost: so many of the next batches are made, and the client is not told.
         without: the methods and paths that it does not have.
         usage: whether replies report their tokens.
+        age_s: how long ago batches seem to have been made.
         happens: called before each answer with what was done: "upload", "create", "retrieve", "list", "content".
         live: the bodies of requests that were asked live.
         uploads: the files' lines, in order.
@@ -40,6 +42,7 @@ class BatchServer:
         self.lost = 0
         self.without: set[str] = set()
         self.usage = True
+        self.age_s = 0
         self.happens: Callable[[str], None] = lambda _: None
         self.live: list[dict[str, Any]] = []
         self.uploads: list[list[dict[str, Any]]] = []
@@ -136,7 +139,7 @@ class BatchServer:
         self.batches[batch_id] = {
             "id": batch_id,
             "object": "batch",
-            "created_at": 1,
+            "created_at": int(time.time()) - self.age_s,
             "status": "validating",
             "request_counts": {"total": total, "completed": 0, "failed": 0},
             **body,

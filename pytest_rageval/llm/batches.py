@@ -53,11 +53,13 @@ MOST_BYTES: Final = 200_000_000
 MOST_ANSWER: Final = 4 * 2**30  # the largest file of replies
 TRANSFER_S: Final = 1800.0  # the longest upload or download
 SEARCHED: Final = 1000  # batches of the account, the newest first, among which a lost one is looked for
+FOUND_S: Final = 2 * 86400.0  # how old it may be
 CHUNK: Final = 500  # replies that are kept at once
 ATTEMPTS: Final = 5  # at each call of the server
 FIRST_DELAY_S: Final = 0.5
 EXPIRED_TWICE: Final = 2  # a request that expired so often has failed
 FAILURES_COUNT_S: Final = 86400.0  # after so long a request that failed is tried in a batch again
+EXPIRY_COUNTS_S: Final = 3 * FAILURES_COUNT_S  # and one that expired, as a batch may take a day
 KEPT_S: Final = 30 * 86400.0  # how long the file of a finished batch is kept
 TURN: Final = "rageval batches"  # what a process claims while it submits or collects
 
@@ -237,15 +239,15 @@ class Batches:
                 if batch.name not in self._keys:
                     self._keys[batch.name] = [asked.key for asked in self._asked(batch)]
                 self._open |= dict.fromkeys(self._keys[batch.name], batch)
-            recent = time.time() - batch.collected < FAILURES_COUNT_S
+            age = time.time() - batch.collected
             for key, plain in batch.failures.items():
                 failure = Failure(**plain)
-                if recent:
+                if age < (EXPIRY_COUNTS_S if failure.kind == "expired" else FAILURES_COUNT_S):
                     self._failures[key].append(failure)
                 answers = self._refusals[batch.base_url, batch.model]
                 if failure.kind == "refused" and failure.answer not in answers:
                     answers.append(failure.answer)
-            if batch.collected and time.time() - batch.collected > KEPT_S:
+            if batch.collected and age > KEPT_S:
                 self._forget(batch)
 
     async def _resolve(self, server: RemoteServer) -> None:
@@ -375,7 +377,8 @@ class Batches:
             async for found in client.batches.list(limit=100):
                 n += 1
                 mine = (found.metadata or {}).get(METADATA) == name and found.id not in known
-                if mine and found.status not in GONE:
+                recent = time.time() - found.created_at < FOUND_S
+                if mine and recent and found.status not in GONE:
                     return found
                 if n == SEARCHED:
                     break

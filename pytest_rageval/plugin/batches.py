@@ -25,6 +25,7 @@ LONGEST_POLL_S: Final = 60.0
 POLL_FACTOR: Final = 1.5
 SHOWN_EVERY_S: Final = 30.0  # how often progress is printed at most
 RECENT_S: Final = 7 * 86400.0  # for how long a collected batch is listed
+NOTING: Final = ("lfplugin", "nfplugin", "stepwiseplugin")  # pytest's names of its own plugins
 SUBMITTING: Final = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED}
 
 
@@ -164,6 +165,11 @@ class BatchCollectPlugin(_StepPlugin):
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave out the tests that ask no models."""
         leave_out_others(config, items)
+
+    def pytest_collection_finish(self) -> None:
+        """Let no plugin note how the tests of this step ended, for `--lf` and the like: that is for the run."""
+        for name in NOTING:
+            self._config.pluginmanager.unregister(name=name)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(

@@ -1,5 +1,6 @@
 """The session: what all tests of one process share, from options to scores."""
 
+import asyncio
 import uuid
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -11,7 +12,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytest_rageval.config import EMBEDDED, Settings
-from pytest_rageval.errors import InputError, RagevalError
+from pytest_rageval.errors import InputError, RagevalError, ReplyPending
 from pytest_rageval.evaluations.context import Asked, Pipeline, ScoreRequest, Terms, gather_all
 from pytest_rageval.evaluations.registry import CUTOFF, Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, error_of_all
@@ -401,16 +402,27 @@ class Session:
     def _each(
         self, requests: Sequence[ScoreRequest], work: Callable[[ScoreRequest], Awaitable[T]]
     ) -> dict[ScoreRequest, T | RagevalError]:
-        """The result of the work, or its error, for each request; all run at once."""
+        """The result of the work, or its error, for each request; all run at once.
+
+        Raises:
+            ReplyPending: one of them waits for a reply, and all have asked what they can.
+        """
+        pending: list[ReplyPending] = []
 
         async def one(request: ScoreRequest) -> T | RagevalError:
             try:
                 return await work(request)
             except RagevalError as error:
                 return error
+            except ReplyPending as error:
+                pending.append(error)
+                return RagevalError("it waits for a reply")
 
         async def every() -> list[T | RagevalError]:
-            return await gather_all(map(one, requests))
+            found = await asyncio.gather(*map(one, requests))
+            for each in pending:
+                raise each
+            return found
 
         return dict(zip(requests, self.loop.run(every()), strict=True)) if requests else {}
 

@@ -184,6 +184,15 @@ def test_a_lost_folder_costs_no_second_batch(runs: Runs, server: BatchServer, tm
     assert _texts(runs.ask(_request("one"))) == ["re: one"]
 
 
+def test_an_old_batch_is_not_taken_for_a_lost_one(runs: Runs, server: BatchServer, tmp_path: Path) -> None:
+    """Whoever removes the cache asks anew."""
+    server.age_s = 3 * 86400
+    runs.submit(_request("one"))
+    runs.folder = tmp_path / "another machine"
+    [batch] = runs.submit(_request("one")).made
+    assert batch.id == "batch-2"
+
+
 def test_each_server_and_model_has_a_batch_of_its_own(runs: Runs, server: BatchServer) -> None:
     """A batch is for one model; a judge elsewhere has its own server."""
     with BatchServer(lambda _: "yes") as judges:
