@@ -4,6 +4,7 @@ Each generator answers in three ways: `generate` gives a short answer, `cite` al
 long answer. `adapt_generator` makes one of the fixture `rageval_generator`.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -62,6 +63,9 @@ class Generator(Protocol):
 
     def identity(self, method: str) -> Mapping[str, Any]:
         """Return what the answers of a method, such as "cite", depend on; the model itself is under the empty name."""
+
+    def template(self, method: str) -> str:
+        """Return the template of a method's prompt, with placeholders in braces; empty where there is none."""
 
 
 def adapt_generator(generator: object, loop: PrivateLoop) -> Generator:
@@ -161,6 +165,12 @@ class LLMGenerator(_ModelGenerator):
     prompts: Prompts = OWN
     parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)  # the user's, in place of these
 
+    def template(self, method: str) -> str:
+        """Return the template of a method's prompt."""
+        return self.prompts.template(
+            {"generate": "answer", "cite": "citing", "explain": "long_answer"}[method]
+        )
+
     def _prompt(self, method: str) -> Prompt:
         prompts = self.prompts
         return {"generate": prompts.answer, "cite": prompts.citing, "explain": prompts.long_answer}[method]
@@ -184,6 +194,12 @@ class EmbeddedGenerator(_ModelGenerator):
     max_tokens: int = 16
     max_tokens_cited: int = 64
     max_tokens_explained: int = 128
+
+    def template(self, method: str) -> str:
+        """Return the template of a method's prompt; the worked examples are a part of it."""
+        prompt = self._prompt(method)("{question}", ["{passages}"])
+        # The list of passages has its own numbers or dashes.
+        return re.sub(r"(?m)^.*\{passages\}$", "{passages}", prompt)
 
     def _prompt(self, method: str) -> Prompt:
         others = {"cite": few_shot_citing_prompt, "explain": few_shot_long_answer_prompt}
@@ -228,6 +244,10 @@ class CallableGenerator(_ByMethod):
     def identity(self, method: str) -> Mapping[str, Any]:
         """Return the name of the function."""
         return {"": self._methods.get(method, self.user).identity}
+
+    def template(self, method: str) -> str:  # noqa: ARG002 - the same for all methods
+        """Return nothing: the prompt, if there is one, is the user's."""
+        return ""
 
 
 def _read_answer(answer: object) -> str:

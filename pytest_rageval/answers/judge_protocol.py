@@ -82,6 +82,9 @@ class Judge(Comparator, Protocol):
     def identity(self, method: str) -> Mapping[str, Any]:
         """Return what a method's verdicts depend on, by name; the judge itself is under the empty name."""
 
+    def template(self, method: str) -> str:
+        """Return the template of a method's prompt, with placeholders in braces; empty where there is none."""
+
 
 _COLLECTED: ContextVar[dict[Hashable, Tally] | None] = ContextVar("_COLLECTED", default=None)
 """The votes behind what is being computed, by verdict."""

@@ -103,6 +103,14 @@ def majority(votes: Sequence[float]) -> float:
     return float(2 * yes > len(votes))
 
 
+PROMPT_OF: Final = {
+    "compare": "same_answer",
+    "grade": "graded_answer",
+    "relevant": "relevance",
+    "prefer": "preference",
+}
+"""The templates of the methods; that of a rating has the name of its criterion."""
+
 LONGEST: Final = 2000
 """Characters of an unreadable reply that are sent back for repair."""
 
@@ -199,6 +207,10 @@ class LLMJudge:
             **described(self.parameters),
             f"prompt to {method}": digest(prompt)[:12],
         }
+
+    def template(self, method: str) -> str:
+        """Return the template of a method's prompt."""
+        return self.prompts.template(PROMPT_OF.get(method) or method.removeprefix("rate "))
 
     async def _verdict(
         self,

@@ -151,6 +151,10 @@ class UserJudge:
         name = method.partition(" ")[0]
         return {"": self._methods[name].identity if name in self._methods else "none"}
 
+    def template(self, method: str) -> str:  # noqa: ARG002 - the same for all methods
+        """Return nothing: the prompt, if there is one, is the user's."""
+        return ""
+
 
 YES_OR_NUMBER: Final = "Return True or False, a number between 0 and 1, or None for no verdict."
 SHARE: Final = (

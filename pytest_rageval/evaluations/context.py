@@ -161,6 +161,10 @@ class Pipeline:
         )
         return replace(ranking, without_history=True) if unseen else ranking
 
+    def known_ranking(self, asked: Asked, k: int) -> Ranking | None:
+        """The ranking if it was retrieved already; None where it was not, or the retriever failed."""
+        return cast("Ranking | None", self._once.known(("ranking", self.retriever.key(asked), k)))
+
     async def _retrieved(self, asked: Asked, k: int) -> Ranking:
         self.rankings += 1
         is_first, cached = self.rankings == 1, self.cached()
@@ -440,6 +444,13 @@ class SingleFlight:
         result, votes = await asyncio.shield(cast("asyncio.Future[tuple[T, Tally]]", self._tasks[key]))
         judges.add_tally(key, votes)
         return result
+
+    def known(self, key: Hashable) -> Any:
+        """The result of work that is done; None where there is none."""
+        task = self._tasks.get(key)
+        if task is None or not task.done() or task.cancelled() or task.exception() is not None:
+            return None
+        return task.result()[0]
 
 
 def _may_be_tried_again(task: "asyncio.Future[Any]") -> bool:

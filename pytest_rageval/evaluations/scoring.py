@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Final
 
-from pytest_rageval.answers.comparators import ASKED_OF_JUDGE, EMBEDDED
+from pytest_rageval.answers.comparators import ASKED_OF_JUDGE, EMBEDDED, Expression
 from pytest_rageval.answers.judge_protocol import with_tally
 from pytest_rageval.errors import CallableError, QueryError, RagevalError, Undefined, Unscored
 from pytest_rageval.evaluations.context import Evaluation, Pipeline, Terms, gather_all
@@ -120,22 +120,43 @@ class ScoreDef:
 
         The version of the package is noted but not compared: `scoring` says whether two versions score alike.
         """
-        asked = self.dependencies
         found: dict[str, Any] = {"package": package, "scoring": SCORING, "match_share": run.match_share}
-        for method in sorted(asked & GENERATOR_METHODS):
+        for method in self._of_generator:
             found |= _prefixed("generator", run.generator.identity(method))
-        measures: frozenset[str] = frozenset()
-        for word, text in self.comparisons(run, terms).items() if "comparator" in self.words else ():
-            comparison = run.comparison(text)
-            found[word] = comparison.text
-            measures |= comparison.names
-        of_comparisons = {ASKED_OF_JUDGE[name] for name in measures & ASKED_OF_JUDGE.keys()}
-        for method in sorted((asked & JUDGE_METHODS) | of_comparisons):
+        comparisons = self._compared(run, terms)
+        found |= {word: comparison.text for word, comparison in comparisons.items()}
+        for method in self._of_judge(comparisons):
             found |= _prefixed("judge", run.judge.identity(method))
-        found |= encoder_used(measures)
-        if "cite" in asked and terms.order == "random":
+        found |= encoder_used(_names(comparisons))
+        if "cite" in self.dependencies and terms.order == "random":
             found["seed"] = run.seed
         return found | dict(self.settings(run, terms))
+
+    def prompts(self, run: Pipeline, terms: Terms) -> dict[str, str]:
+        """Return the templates of what it asks of models, by method; without those of the user's own code."""
+        templates = {method: run.generator.template(method) for method in self._of_generator}
+        for method in self._of_judge(self._compared(run, terms)):
+            templates[method] = run.judge.template(method)
+        return {method: template for method, template in templates.items() if template}
+
+    @property
+    def _of_generator(self) -> list[str]:
+        return sorted(self.dependencies & GENERATOR_METHODS)
+
+    def _of_judge(self, comparisons: Mapping[str, Expression]) -> list[str]:
+        by_comparators = {ASKED_OF_JUDGE[name] for name in _names(comparisons) & ASKED_OF_JUDGE.keys()}
+        return sorted((self.dependencies & JUDGE_METHODS) | by_comparators)
+
+    def _compared(self, run: Pipeline, terms: Terms) -> dict[str, Expression]:
+        """How it compares answers, by keyword."""
+        compares = "comparator" in self.words
+        texts = self.comparisons(run, terms) if compares else {}
+        return {word: run.comparison(text) for word, text in texts.items()}
+
+
+def _names(comparisons: Mapping[str, Expression]) -> frozenset[str]:
+    """The comparators that expressions are made of."""
+    return frozenset[str]().union(*(each.names for each in comparisons.values()))
 
 
 def encoder_used(measures: AbstractSet[str]) -> dict[str, str]:

@@ -97,6 +97,11 @@ class GoldMatch:
         """Whether each gold passage is found, by position in `gold`; False for those of grade 0."""
         return [found.rank is not None for found in self._found]
 
+    @property
+    def ranks(self) -> list[int | None]:
+        """The rank, from 1, at which each gold passage is found, by position in `gold`; None where it is not."""
+        return [None if found.rank is None else found.rank + 1 for found in self._found]
+
     @cached_property
     def counts(self) -> dict[str, int]:
         """The numbers of passages found by overlap of spans or texts, or by the end of a path.
@@ -190,9 +195,7 @@ def overlap(document: Document, passage: Gold, files: Collection[str] | None = N
         return Overlap(WHOLE if document.id == passage.id else (), "id")
     if passage.text is None or not words(passage.text):
         return None
-    if words(document.text) == words(passage.text):
-        return Overlap(WHOLE, "same text")
-    return Overlap(_by_text(document.text, passage.text), "text")
+    return _by_text(document.text, passage.text)
 
 
 def files_named(source: str, among: Iterable[str]) -> frozenset[str]:
@@ -258,10 +261,14 @@ def _by_span(span: Span, wanted: Span) -> tuple[Part, ...]:
     return (((start - wanted.start) / length, (end - wanted.start) / length),)
 
 
-def _by_text(document: str, passage: str) -> tuple[Part, ...]:
+@lru_cache(maxsize=2**17)  # some 300 bytes each; several scores, and the report, compare the same texts
+def _by_text(document: str, passage: str) -> Overlap:
     wanted = words(passage)
+    if words(document) == wanted:
+        return Overlap(WHOLE, "same text")
     run = min(RUN, len(wanted) // 2 + 1)
     known = runs(document, run)
     letters = [0, *accumulate(map(len, wanted))]
     starts = [at for at in range(len(wanted) - run + 1) if wanted[at : at + run] in known]
-    return tuple(_union((letters[at] / letters[-1], letters[at + run] / letters[-1]) for at in starts))
+    found = _union((letters[at] / letters[-1], letters[at + run] / letters[-1]) for at in starts)
+    return Overlap(tuple(found), "text")

@@ -1,8 +1,9 @@
 """The files of a run: the cassette and the baseline that it writes, and tests that are missing from a full run."""
 
+import json
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -32,9 +33,6 @@ SELECTING: Final = ("lf", "stepwise", "ignore", "ignore_glob", "setuponly", "set
 
 COMPARED: Final = ("max_drop", "max_total_drop", "max_lost")
 """The bounds that compare with the baseline."""
-
-GIT_TIMEOUT_S: Final = 10
-"""Git is asked for the commit at most this long."""
 
 KEYS: Final = 3
 """Number of keys of unused replies that are listed; -v lists all."""
@@ -70,6 +68,17 @@ class WorkerPlugin(_SelectionPlugin):
         output["rageval_recorded"] = GatePlugin.of(self._config).recorded()
         output["rageval_deselected"] = self._deselected
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_to_serializable(self) -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:
+        """Send a test's results as JSON in ASCII.
+
+        xdist takes long for many objects, and sends no half of a surrogate pair.
+        """
+        data = yield
+        if data and "rageval" in data:
+            data["rageval"] = json.dumps(data["rageval"])
+        return data
+
 
 class CompletenessPlugin(_SelectionPlugin):
     """In the process that writes files, the only one or xdist's controller: what this run left out.
@@ -95,6 +104,12 @@ class CompletenessPlugin(_SelectionPlugin):
         node.workerinput["rageval_run"] = GatePlugin.of(self._config).run
         node.workerinput["rageval_width"] = terminal_width()
         self._progress.connect(node)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_from_serializable(self, data: dict[str, Any]) -> None:
+        """Read a test's results as a worker sends them."""
+        if isinstance(results := data.get("rageval"), str):
+            data["rageval"] = json.loads(results)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a test that may not have asked for all that it uses; note the scores that a test compares."""
@@ -368,18 +383,9 @@ class BaselineWriterPlugin(_FilePlugin):
 
 def _pin(root: Path) -> "Pin":
     """Today, and the commit of git, where there is one."""
-    import subprocess  # noqa: PLC0415 - rare
     from datetime import UTC, datetime  # noqa: PLC0415 - rare
 
     from pytest_rageval.gate.comparison import Pin  # noqa: PLC0415 - rare
+    from pytest_rageval.revision import head_commit  # noqa: PLC0415 - rare
 
-    git = ("git", "rev-parse", "--verify", "--quiet", "HEAD")
-    try:
-        found = subprocess.run(  # noqa: S603 - a fixed command
-            git, cwd=root, capture_output=True, text=True, check=True, timeout=GIT_TIMEOUT_S
-        )
-    except (OSError, ValueError, subprocess.SubprocessError):
-        commit = None
-    else:
-        commit = found.stdout.strip() or None
-    return Pin(commit, datetime.now(UTC).date().isoformat())
+    return Pin(head_commit(root), datetime.now(UTC).date().isoformat())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import pytest
 
-from pytest_rageval.config import ROLES, Settings
+from pytest_rageval.config import ROLES, Settings, kind_of
 from pytest_rageval.errors import RagevalError, Unscored, places
 from pytest_rageval.plugin.progress import EvaluationProgress, Work
 from pytest_rageval.plugin.terminal import (
@@ -66,6 +66,9 @@ MARKERS: Final = ("rageval_threshold", "rageval_calibration")
 
 OURS: Final = frozenset({"rageval", "rageval_gateway", "rageval_llm"})
 """Fixtures through which tests ask models."""
+
+BRIEF: Final = frozenset({".md"})
+"""Reports that show no more of questions than those that explain a verdict."""
 
 LIMITS: Final = {0: 10, 1: 25}
 """Number of lost questions that a failure shows, by verbosity: 3 below, all above."""
@@ -351,7 +354,7 @@ class GatePlugin:
         test = self._tests.pop(item.nodeid, None)
         if not ours and asked == Usage():
             return None
-        found = {} if test is None else {**parametrization(item), **test.results(describe=self._describes)}
+        found = {} if test is None else {**parametrization(item), **self._results_of(test)}
         nodeid = plain_nodeid(item.nodeid)
         return {"nodeid": nodeid, "evalset": None, "scores": [], **found, "llm": asked.plain()}
 
@@ -360,10 +363,14 @@ class GatePlugin:
         ours = isinstance(error, RagevalError | Unscored) or hasattr(error, "rageval_summary")
         return ours or (self._explained and isinstance(error, AssertionError))
 
-    @property
-    def _describes(self) -> bool:
-        """Whether the run shows what retrievals take: counting the tokens of all passages takes time itself."""
-        return bool(self.settings.report) or self.config.get_verbosity() > 0
+    def _results_of(self, test: "EvaluatedTest") -> dict[str, Any]:
+        """The results with what this run shows: counting the tokens of all passages takes time, texts take memory."""
+        reports = set(map(kind_of, self.settings.report))
+        return test.results(
+            describe=bool(reports) or self.config.get_verbosity() > 0,
+            # A plugin may replace a built-in report.
+            explain=any(kind not in BRIEF or kind in self.reports for kind in reports),
+        )
 
     @property
     def _limit(self) -> int | None:

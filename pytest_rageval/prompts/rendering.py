@@ -75,6 +75,15 @@ class Prompts:
         """Return the prompts without fences and what explains them: only to measure their effect on injections."""
         return Prompts({name: UNFENCED.sub("", text) for name, text in self._templates.items()}, fences=False)
 
+    def template(self, name: str) -> str:
+        """The template of a prompt, with the lines around quoted texts; `{mark}` is a placeholder of these lines."""
+
+        def placed(found: re.Match[str]) -> str:
+            quoted = self._fences and found[1] not in {"question", MARK}
+            return fenced(found[1], found[0], f"{{{MARK}}}") if quoted else found[0]
+
+        return PLACEHOLDER.sub(placed, self._templates[name])
+
     def answer(self, question: str, passages: Sequence[str]) -> str:
         """Ask an instruction-tuned model for a short answer from passages, with the question before and after them.
 

@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 __all__ = [
     "ComparisonEntry",
     "EarlyStopEntry",
+    "EvaluatedQuestion",
     "ExampleEntry",
     "QuestionEntry",
     "QuestionsEntry",
@@ -65,6 +66,34 @@ class ExampleEntry(TypedDict, total=False):
     judge_votes: dict[str, int]
     beside: dict[str, float]
     places: dict[str, float | None]
+    k: int
+    retrieved: list[str]
+    answer: str
+    expected: dict[str, Any]
+    remark: str
+    alone: list[str]
+    before: float | None
+    before_retrieved: list[str]
+    before_answer: str
+
+
+class EvaluatedQuestion(TypedDict, total=False):
+    """A question of a test, with all that was retrieved for it; its scores are examples of the test's scores."""
+
+    id: str
+    question: str
+    tags: dict[str, Any]
+    history: list[str]
+    filters: dict[str, Any]
+    references: list[list[str]]
+    reference: str
+    gold: list[str]
+    gold_texts: dict[str, str]
+    gold_ranks: dict[str, int | None]
+    retrieved: list[dict[str, Any]]
+    steps: list[dict[str, Any]]
+    seconds: float
+    context_tokens: int
 
 
 class QuestionEntry(TypedDict, total=False):
@@ -164,3 +193,5 @@ class ScoreEntry(TypedDict, total=False):
     questions: QuestionsEntry
     corrected: dict[str, Any]
     canary: dict[str, Any]
+    fingerprint: dict[str, Any]
+    prompts: list[str]

@@ -1,237 +1,268 @@
-"""The HTML report: one page with all scores and every lost question. All text is escaped."""
+"""The HTML report: one page with an overview, the tests, and every question. All text is escaped."""
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.resources import files
+from dataclasses import dataclass
+from hashlib import sha256
+from math import inf
 from typing import Any, Final
-from xml.etree.ElementTree import Element, SubElement, tostring  # nosec B405 # writes, and parses nothing
 
-from pytest_rageval.reports.document import ExampleEntry, ScoreEntry
-from pytest_rageval.reports.questions import NOTHING, expected_text, lost_by_text, questions_text, score_text
-from pytest_rageval.reports.results import models_text, sliced_name, usage_lines
-from pytest_rageval.reports.systems import matrix_lines, ratings_lines
+from markupsafe import Markup
+
+from pytest_rageval.reports.page import environment, render
+from pytest_rageval.reports.question_rows import QuestionRow, question_rows
+from pytest_rageval.reports.results import models_text, usage_lines
+from pytest_rageval.reports.score_views import HeatCell, ScoreView, mean_of
+from pytest_rageval.reports.systems import system_names
 from pytest_rageval.reports.terminal import (
     BROKEN,
-    NUMERIC,
-    WIDE_HEAD,
     by_urgency,
     headline,
-    marked,
     notes,
     test_name,
     warning_lines,
-    wide_cells,
 )
 
-__all__ = ["Element", "Node", "element", "html_report", "page"]
+__all__ = ["Fact", "html_page", "html_report"]
 
-Node = Element | str
+LARGEST: Final = 10_000_000
+"""Bytes of all questions: what does not fit is left out, and counted."""
 
-UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
-"""Characters that HTML does not have."""
+NEARLY_ALL: Final = 0.99  # of these bytes: when they are used, no more questions are written in full
+
+MOST_VALUES: Final = 40  # of a tag: one with more, such as an id of each question, is no slice and no filter
+
+MOST_COLUMNS: Final = 4  # scores that a row of a question has side by side
+
+LINK: Final = re.compile(r"https?://")
 
 
 def html_report(document: Mapping[str, Any]) -> str:
-    """The document as a single page: no script, nothing from the network."""
-    style = files("pytest_rageval.reports").joinpath("page.css").read_text(encoding="utf-8")
-    return page(headline(document), style, _body(document))
-
-
-def _body(document: Mapping[str, Any]) -> Iterator[Node]:
-    yield element("h1", headline(document))
-    yield element(
-        "p",
-        f"{document['started']}, {document['duration_s']:.1f} s, pytest-rageval {document['package']}; "
-        f"{models_text(document)}",
-        class_="about",
-    )
-    yield from (element("p", line, class_="warning") for line in warning_lines(document["tests"]))
-    for test in by_urgency(document["tests"]):
-        yield from _test(test)
-    for title, lines in (
-        ("Systems", matrix_lines(document["matrix"])),
-        ("Ratings", ratings_lines(document["ratings"])),
-    ):
-        if lines:
-            yield element("section", element("h2", title), element("pre", "\n".join(lines)))
-    yield from (element("p", line, class_="about") for line in usage_lines(document["llm"]))
-
-
-def _test(test: Mapping[str, Any]) -> Iterator[Node]:
-    yield element(
-        "h2", element("span", test["outcome"], class_=f"verdict {test['outcome']}"), test_name(test)
-    )
-    if test["scores"]:
-        yield _table(WIDE_HEAD, map(_row, test["scores"]))
-    lines = [line.strip() for line in notes(test)]
-    if lines:
-        yield element("ul", (element("li", line) for line in lines), class_="notes")
-    for entry in test["scores"]:
-        yield from _score(entry)
-    if test.get("message"):
-        failed = any(entry["verdict"] in BROKEN for entry in test["scores"])
-        # A failed score says why the test failed; otherwise only the message does.
-        yield _folded("as pytest says it", element("pre", test["message"]), unfolded=not failed)
-
-
-def _table(head: Sequence[str], rows: Iterable[Element]) -> Element:
-    """A table that scrolls in a narrow window."""
-    names = (element("th", name, scope="col", class_=_side(name)) for name in head)
-    table = element("table", element("thead", element("tr", names)), element("tbody", rows))
-    return element("div", table, class_="wide")
-
-
-def _row(entry: ScoreEntry) -> Element:
-    *texts, verdict = wide_cells(entry)
-    return element(
-        "tr",
-        (element("td", text, class_=_side(name)) for name, text in zip(WIDE_HEAD, texts, strict=False)),
-        element("td", element("span", verdict, class_=f"verdict {entry['verdict'] or ''}")),
+    """The document as a single page, which loads nothing."""
+    return html_page(
+        document,
+        title=headline(document),
+        overall=_overall(document["tests"]),
+        facts=list(_facts(document)),
+        warnings=warning_lines(document["tests"]),
     )
 
 
-def _side(name: str) -> str:
-    return "number" if name in NUMERIC else "text"
-
-
-def _score(entry: ScoreEntry) -> Iterator[Node]:
-    """The reason of a verdict with its questions, and all examples."""
-    name = sliced_name(entry)
-    questions = entry.get("questions")
-    if questions is not None:
-        lost_by = f"; lost by: {lost_by_text(questions)}" if questions["lost_by"] else ""
-        yield _folded(
-            f"{marked(entry)} {name}: {questions_text(questions)}{lost_by}",
-            element("p", entry["reason"] or ""),
-            *map(_question, questions["listed"]),
-            unfolded=entry["verdict"] in BROKEN,
-        )
-    elif entry["verdict"] not in {None, "pass"}:
-        yield element("p", f"{marked(entry)} {name}: {entry['reason']}", class_="reason")
-    if entry["examples"]:
-        yield _folded(f"{name}: all examples ({len(entry['examples'])})", _examples(entry["examples"]))
-
-
-def _question(question: Mapping[str, Any]) -> Element:
-    before = question.get("before", {})
-    moved = f"{score_text(before['score'])} → " if before else ""
-    return element(
-        "article",
-        element("h3", element("code", question["id"]), f" {moved}{score_text(question['score'])}"),
-        element("p", question["question"], class_="question"),
-        element(
-            "dl",
-            (
-                part
-                for name, value in _fields(question, before)
-                for part in (element("dt", name), element("dd", value))
-            ),
-        ),
+def html_page(
+    document: Mapping[str, Any], *, title: str, overall: str, facts: Sequence["Fact"], warnings: Sequence[str]
+) -> str:
+    """A page of tests and their questions: `overall` is the verdict beside the title, and `facts` identify them."""
+    tests = by_urgency(document["tests"])
+    filters = Filters()
+    groups = [Group(test, question_rows(test), filters) for test in tests]
+    left_out = _write(groups)
+    return render(
+        "report.html",
+        styles=("report.css",),
+        scripts=("report.js",),
+        document=document,
+        headline=title,
+        overall=overall,
+        facts=facts,
+        usage=usage_lines(document["llm"]),
+        warnings=warnings,
+        groups=groups,
+        filters=filters,
+        left_out=left_out,
+        matrices=[_matrix(each) for each in document["matrix"]],
+        ratings=[_ratings(each) for each in document["ratings"]],
     )
 
 
-def _fields(question: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[Node]]]:
-    """The fields of a question, each as its name and a line of nodes."""
-    gold = question.get("gold", [])
-    if "history" in question:
-        yield "after", [" / ".join(question["history"])]
-    if "filters" in question:
-        yield "filters", [json.dumps(question["filters"], ensure_ascii=False)]
-    if gold:
-        yield "gold", _names(gold, gold)
-    for name, show in (("retrieved", lambda labels: _names(labels, gold)), ("answer", lambda text: [text])):
-        then, now = before.get(name), question.get(name)
-        changed = None not in (then, now) and then != now
-        if changed:
-            yield f"{name} before", show(then)
-        if now is not None:
-            yield f"{name} now" if changed else name, show(now)
-    for number, step in enumerate(question.get("steps", ()), 1):
-        yield f"step {number}", [f"{step['query']}: ", *_names(step["retrieved"], gold)]
-    for passage in question.get("passages", ()):
-        answer = f": {passage['answer']}" if "answer" in passage else ""
-        yield "label", [f"{passage['label']:.2g} ", element("code", passage["document"]), answer]
-    if "expected" in question:
-        yield question["expected"]["as"], [expected_text(question["expected"])]
-    named = {"unscored": "unscored", "judge": "judge", "why": "remark", "lost by": "lost_by", "case": "case"}
-    yield from ((name, [question[key]]) for name, key in named.items() if key in question)
+def _overall(tests: Sequence[Mapping[str, Any]]) -> str:
+    """The verdict on the run: the worst of its tests."""
+    if any(test["outcome"] in {"failed", "error"} for test in tests):
+        return "fail"
+    verdicts = {entry["verdict"] for test in tests for entry in test["scores"]}
+    return "inconclusive" if "inconclusive" in verdicts else "pass"
 
 
-def _names(labels: Sequence[str], gold: Sequence[str]) -> list[Node]:
-    """Documents in their order, the gold ones marked."""
-    if not labels:
-        return [NOTHING]
-    named = [element("mark" if label in gold else "code", label) for label in labels]
-    return [node for label in named for node in (label, " ")][:-1]
+@dataclass(frozen=True)
+class Fact:
+    """A name and a value; with an address it is a link."""
+
+    name: str
+    text: str
+    url: str = ""
 
 
-def _examples(examples: Sequence[ExampleEntry]) -> Element:
-    """The table of all examples, with a column for cases where there are any."""
-    cases = any(example.get("case") for example in examples)
-    return _table(
-        ("example", "score", "case") if cases else ("example", "score"),
-        (
-            element(
-                "tr",
-                element("td", element("code", example["id"])),
-                element("td", _value(example)),
-                [element("td", example.get("case") or "")] if cases else [],
-            )
-            for example in examples
-        ),
-    )
+def _facts(document: Mapping[str, Any]) -> Iterator[Fact]:
+    """What identifies the run and its baseline."""
+    run = document.get("run", {})
+    yield Fact("Started", document["started"].replace("T", " "))
+    yield Fact("Duration", f"{document['duration_s']:.1f} s")
+    if commit := run.get("commit"):
+        dirty = ", with changes that are not committed" if run.get("dirty") else ""
+        title = f" {run['title']}" if run.get("title") else ""
+        yield Fact("Commit", f"{commit[:12]}{title}{dirty}")
+    if branch := run.get("branch"):
+        yield Fact("Branch", branch)
+    if url := run.get("url"):
+        yield Fact("Run", url, url if LINK.match(url) else "")
+    if baseline := run.get("baseline"):
+        known = [baseline.get("path"), (baseline.get("commit") or "")[:12], baseline.get("date")]
+        yield Fact("Baseline", ", ".join(filter(None, known)))
+    yield Fact("Models", models_text(document))
+    yield Fact("Written by", f"pytest-rageval {document['package']}")
 
 
-def _value(example: ExampleEntry) -> str:
-    if example["score"] is not None:
-        return f"{example['score']:.3f}"
-    if example.get("early_stop") == "not asked":
-        return "not asked"
-    unscored = example["unscored"]
-    return f"unscored: {unscored}" if unscored is not None else f"undefined: {example.get('undefined')}"
+class Filters:
+    """What the questions can be filtered by: each value of a case, a cause or a tag, with a short token."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[tuple[str, str], str] = {}
+
+    def token(self, kind: str, value: str) -> str:
+        """The token of a value, as questions carry it."""
+        return self._tokens.setdefault((kind, value), f"f{len(self._tokens)}")
+
+    def options(self, kind: str) -> list[tuple[str, str]]:
+        """The values of a kind in order, each as its token and its text."""
+        found = [(value, token) for (of, value), token in self._tokens.items() if of == kind]
+        return [(token, value) for value, token in sorted(found)]
+
+    @property
+    def tags(self) -> list[str]:
+        """The kinds that are tags, without their prefix, by which they are set apart from "case" and "lost by"."""
+        return sorted({of.removeprefix("tag ") for of, _ in self._tokens if of.startswith("tag ")})
 
 
-def _folded(summary: str, *children: Node, unfolded: bool = False) -> Element:
-    return element("details", element("summary", summary), *children, **({"open": ""} if unfolded else {}))
+class Group:
+    """A test with its questions and its scores, for the templates."""
+
+    def __init__(self, test: Mapping[str, Any], rows: Sequence[QuestionRow], filters: Filters) -> None:
+        self.test = test
+        self.rows = rows
+        self.name = test_name(test)
+        self.anchor = f"t-{sha256(test['nodeid'].encode(errors='replace')).hexdigest()[:10]}"
+        self.notes = [line.strip() for line in notes(test)]
+        self.questions: list[Markup] = []
+        self.columns = list(dict.fromkeys(cell.name for row in rows for cell in row.cells))
+        self._tags = _tags(rows)
+        self._filters = filters
+        self.scores = [ScoreView(entry) for entry in test["scores"]]
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the scores of a question fit into columns."""
+        return len(self.columns) <= MOST_COLUMNS
+
+    @property
+    def failed_otherwise(self) -> bool:
+        """Whether the message alone says why it failed."""
+        return not any(entry["verdict"] in BROKEN for entry in self.test["scores"])
+
+    def tokens(self, row: QuestionRow) -> str:
+        """What a question is filtered by."""
+        found = [state or "same" for state in sorted(row.states or {""})]
+        for kind, key in (("case", "case"), ("lost by", "lost_by")):
+            found += [self._filters.token(kind, value) for value in row.known(key)]
+        found += [self._filters.token(f"tag {name}", value) for name, value in row.tags if name in self._tags]
+        return " ".join(found)
+
+    @property
+    def heat(self) -> Iterator[tuple[str, list[tuple[str, int, list["HeatCell | None"]]]]]:
+        """For each tag its values, with how many questions have one and the mean of each score over these."""
+        overall = [mean_of(self.rows, name) for name in self.columns]
+        for tag in self._tags if self.columns else ():
+            rows_of: dict[str, list[QuestionRow]] = {}
+            for row in self.rows:
+                for name, value in row.tags:
+                    if name == tag:
+                        rows_of.setdefault(value, []).append(row)
+            table = [
+                (
+                    value,
+                    len(rows),
+                    [HeatCell.of(rows, name, all_) for name, all_ in zip(self.columns, overall, strict=True)],
+                )
+                for value, rows in rows_of.items()
+            ]
+            yield tag, sorted(table, key=_lowest)
 
 
-def element(tag: str, *children: Node | Iterable[Node], **attributes: str) -> Element:
-    """An element with these children; an attribute loses its trailing underscore (`class_`).
-
-    >>> tostring(element("p", "a < b ", element("b", "&"), class_="x"), encoding="unicode")
-    '<p class="x">a &lt; b <b>&amp;</b></p>'
-    """
-    made = Element(tag, {name.rstrip("_").replace("_", "-"): _text(it) for name, it in attributes.items()})
-    for child in children:
-        for node in [child] if isinstance(child, str | Element) else child:
-            _append(made, node)
-    return made
+def _lowest(line: tuple[str, int, list[HeatCell | None]]) -> tuple[float, str]:
+    """The order of slices: the lowest first, those without a score last."""
+    means = [cell.mean for cell in line[2] if cell is not None]
+    return min(means, default=inf), line[0]
 
 
-def page(title: str, style: str, body: Iterable[Node]) -> str:
-    """A page without scripts that loads nothing."""
-    html = element("html", lang="en")
-    head = SubElement(html, "head")
-    head.append(element("meta", charset="utf-8"))
-    # A second defence: should a text become markup, it can load and run nothing.
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
-    head.append(element("meta", http_equiv="Content-Security-Policy", content=policy))
-    head.append(element("meta", name="viewport", content="width=device-width, initial-scale=1"))
-    head.append(element("title", title))
-    head.append(element("style", style))
-    html.append(element("body", body))
-    return f"<!doctype html>\n{tostring(html, encoding='unicode', method='html')}\n"
+def _tags(rows: Iterable[QuestionRow]) -> list[str]:
+    """The tags that make slices: with several values, but not as many as questions."""
+    values: dict[str, set[str]] = {}
+    for row in rows:
+        for name, value in row.tags:
+            values.setdefault(name, set()).add(value)
+    return sorted(name for name, found in values.items() if len(found) <= MOST_VALUES)
 
 
-def _append(parent: Element, node: Node) -> None:
-    if isinstance(node, Element):
-        parent.append(node)
-    elif len(parent):
-        parent[-1].tail = (parent[-1].tail or "") + _text(node)
-    else:
-        parent.text = (parent.text or "") + _text(node)
+@dataclass(frozen=True)
+class LeftOut:
+    """How many questions of `of` are without their passages, and how many are not there at all."""
+
+    passages: int
+    questions: int
+    of: int
 
 
-def _text(text: str) -> str:
-    return UNPRINTABLE.sub("\ufffd", text)
+def _write(groups: Sequence[Group]) -> LeftOut:
+    """Write the questions of all groups into them, the worst in full, as far as `LARGEST` allows."""
+    template = environment().get_template("question.html")
+    rows = [(group, row) for group in groups for row in group.rows]
+    brief: dict[int, Markup] = {}
+    total = 0
+    order = sorted(range(len(rows)), key=lambda at: rows[at][1].order)
+
+    def written(at: int, *, full: bool) -> Markup:
+        group, row = rows[at]
+        values = {"q": row, "tokens": group.tokens(row), "full": full}
+        return Markup(template.render(values))  # noqa: S704 - of a template
+
+    for at in order:
+        text = written(at, full=False)
+        size = _size(text)
+        if total + size > LARGEST:
+            break
+        brief[at] = text
+        total += size
+    full = 0
+    for at in order[: len(brief)]:
+        if total > NEARLY_ALL * LARGEST:
+            break
+        # Passages of a known length beyond the room need not be written.
+        known = sum(len(each.get("text") or "") for each in rows[at][1].entry.get("retrieved", ()))
+        if total + known <= LARGEST:
+            text = written(at, full=True)
+            size = _size(text) - _size(brief[at])
+            if total + size <= LARGEST:
+                brief[at] = text
+                total += size
+                full += 1
+    for at in sorted(brief):
+        rows[at][0].questions.append(brief[at])
+    return LeftOut(len(brief) - full, len(rows) - len(brief), len(rows))
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+def _matrix(matrix: Mapping[str, Any]) -> dict[str, Any]:
+    """A matrix for its template: the columns of systems, and for each score the largest mean of its column."""
+    cells = zip(*(row["cells"] for row in matrix["rows"]), strict=True)
+    return {
+        **matrix,
+        "systems": system_names(matrix["rows"]),
+        "most": [max((cell["mean"] for cell in column if cell is not None), default=0.0) for column in cells],
+    }
+
+
+def _ratings(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table of ratings for its template: with the ends of the axis of its intervals."""
+    ends = [end for row in table["systems"] for end in row["ci95"]]
+    return {**table, "low": min(ends, default=0.0), "high": max(ends, default=1.0)}

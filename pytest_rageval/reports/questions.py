@@ -8,14 +8,17 @@ from pytest_rageval.conversation import conversation_text
 from pytest_rageval.gate.baseline import LONGEST
 from pytest_rageval.gate.comparison import Change, Comparison
 from pytest_rageval.gate.ruling import Ruling
-from pytest_rageval.model import Ranking
+from pytest_rageval.model import Example, Ranking
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.document import QuestionEntry, QuestionsEntry
 from pytest_rageval.reports.layout import field_lines, width, wrapped
 from pytest_rageval.reports.notes import losses
-from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.scores import Evidence, Outcome, Score
 
 __all__ = [
+    "answer_before",
+    "context_entry",
+    "expected_entry",
     "expected_text",
     "explain",
     "failure_lines",
@@ -27,6 +30,8 @@ __all__ = [
     "ranking_lines",
     "score_line",
     "score_text",
+    "single_question_lines",
+    "steps_entry",
     "worse_entry",
 ]
 
@@ -119,15 +124,12 @@ def _question(outcome: Outcome, before: dict[str, Any]) -> QuestionEntry:
     """One question; keys without a value are left out, such as the answer of a ranking measure."""
     example, evidence = outcome.example, outcome.evidence
     ranking = evidence.ranking
-    expected = {"as": evidence.expected_as, "texts": list(evidence.expected)} if evidence.expected else {}
-    steps = () if ranking is None else ranking.steps or ()
     optional = {
-        "history": conversation_text(example.history).splitlines(),
-        "filters": dict(example.filters),
-        "steps": [{"query": step.query, "retrieved": [each.label for each in step]} for step in steps],
+        **context_entry(example),
+        "steps": steps_entry(ranking),
         "gold": [gold.label for gold in example.relevant],
         "passages": _passages(outcome),
-        "expected": expected,
+        "expected": expected_entry(evidence),
         "judge": evidence.explanation,
         "remark": evidence.remark if outcome.value is None or outcome.value < 1 else "",
         "unscored": outcome.unscored,
@@ -146,6 +148,25 @@ def _question(outcome: Outcome, before: dict[str, Any]) -> QuestionEntry:
     return cast("QuestionEntry", question)
 
 
+def context_entry(example: Example) -> dict[str, Any]:
+    """The conversation before a question, a message a text, and its filters."""
+    return {
+        "history": conversation_text(example.history).splitlines(),
+        "filters": dict(example.filters),
+    }
+
+
+def steps_entry(ranking: Ranking | None) -> list[dict[str, Any]]:
+    """The searches behind a ranking; empty where the retriever names none."""
+    steps = () if ranking is None else ranking.steps or ()
+    return [{"query": step.query, "retrieved": [each.label for each in step]} for step in steps]
+
+
+def expected_entry(evidence: Evidence) -> dict[str, Any]:
+    """What an answer was compared with; empty where nothing was."""
+    return {"as": evidence.expected_as, "texts": list(evidence.expected)} if evidence.expected else {}
+
+
 def _passages(outcome: Outcome) -> list[dict[str, Any]]:
     """The labelled passages: the label of each, and the answer from it alone."""
     evidence = outcome.evidence
@@ -158,18 +179,19 @@ def _passages(outcome: Outcome) -> list[dict[str, Any]]:
 
 
 def _before(change: Change) -> dict[str, Any]:
-    now, kept = change.outcome, change.answer
-    answer = now.evidence.answer
-    # The baseline keeps the beginning of an answer.
-    if answer is not None and kept == " ".join(answer.split())[:LONGEST]:
-        kept = answer
-    elif kept is not None and len(kept) == LONGEST:
-        kept = f"{kept}…"
+    now, kept = change.outcome, answer_before(change.answer, change.outcome.evidence.answer)
     return {
         "score": (now.value or 0.0) + change.drop,
         **({} if change.ranking is None else {"retrieved": list(change.ranking)}),
         **({} if kept is None else {"answer": kept}),
     }
+
+
+def answer_before(kept: str | None, now: str | None) -> str | None:
+    """The answer in the baseline, which keeps its beginning; the answer now where that is the same."""
+    if now is not None and kept == " ".join(now.split())[:LONGEST]:
+        return now
+    return f"{kept}…" if kept is not None and len(kept) == LONGEST else kept
 
 
 def questions_text(entry: QuestionsEntry) -> str:
@@ -283,7 +305,7 @@ def question_lines(
     if questions["lost_by"]:
         lines.extend(wrapped(f"  lost by: {lost_by_text(questions)}", 4))
     for question in shown:
-        lines.extend(_question_lines(question))
+        lines.extend(single_question_lines(question))
     rest = [question["id"] for question in listed[len(shown) :]]
     if rest:
         named = ", ".join(rest[:NAMED]) + (", …" if len(rest) > NAMED else "")
@@ -296,7 +318,8 @@ def score_text(value: float) -> str:
     return f"{value:.2f}" if abs(value) >= 0.1 or not value else f"{value:.2g}"  # noqa: PLR2004 - two decimals suffice
 
 
-def _question_lines(question: QuestionEntry) -> Iterator[str]:
+def single_question_lines(question: QuestionEntry) -> Iterator[str]:
+    """A question with its gold, what was retrieved and answered, now and before."""
     before = question.get("before", {})
     moved = f"{score_text(before['score'])} → " if before else ""
     yield from wrapped(

@@ -64,6 +64,7 @@ def report_document(  # noqa: PLR0913 - what a report is made of
     started: str,
     duration_s: float,
     stopped: bool = False,
+    run: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """All results of a run.
 
@@ -77,6 +78,7 @@ def report_document(  # noqa: PLR0913 - what a report is made of
         started: date and time in ISO 8601, with the offset.
         duration_s: of the whole test run, in seconds.
         stopped: whether it was stopped before its end, so that tests may be missing.
+        run: the revision that was tested, and that of the baseline; None where it is not known.
     """
     return {
         "schema": SCHEMA,
@@ -84,6 +86,7 @@ def report_document(  # noqa: PLR0913 - what a report is made of
         "started": started,
         "duration_s": round(duration_s, 3),
         "stopped": stopped,
+        **({"run": dict(run)} if run else {}),
         "settings": dict(settings),
         "llm": dict(llm),
         "tests": [dict(test) for test in tests],

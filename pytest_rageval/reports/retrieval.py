@@ -1,8 +1,8 @@
 """What the retrievals of a test took, in time, tokens, calls and money: a by-product of its scores."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_rageval.llm.budget import count_tokens
 from pytest_rageval.model import Ranking
@@ -11,31 +11,53 @@ from pytest_rageval.reports.document import RetrievalEntry
 from pytest_rageval.scores import Score
 from pytest_rageval.stats.intervals import Quantile
 
-__all__ = ["retrieval_entry", "retrieval_lines"]
+__all__ = ["Retrieved", "retrieval_entry", "retrieval_lines", "retrieved", "with_tokens"]
 
 
-def retrieval_entry(scores: Sequence[Score]) -> RetrievalEntry | None:
-    """The costs of the rankings behind these scores, of the largest cut-off; None where there are no rankings.
+class Retrieved(NamedTuple):
+    """A ranking, and the estimated tokens of its documents in a prompt; None where one of them has no text."""
+
+    ranking: Ranking
+    tokens: int | None
+
+
+def retrieved(scores: Iterable[Score]) -> dict[str, Retrieved]:
+    """What was retrieved for each example of these scores, by its id, at the largest cut-off."""
+    found: dict[str, Ranking] = {}
+    for score in scores:
+        for outcome in score.outcomes:
+            ranking, known = outcome.evidence.ranking, found.get(outcome.example.id)
+            # A score of latency asks again where the first call has no time; the other scores do not.
+            if ranking is not None and (known is None or _worth(ranking) > _worth(known)):
+                found[outcome.example.id] = ranking
+    return {name: with_tokens(ranking) for name, ranking in found.items()}
+
+
+def _worth(ranking: Ranking) -> tuple[int, bool]:
+    return ranking.k, ranking.seconds is not None
+
+
+def with_tokens(ranking: Ranking) -> Retrieved:
+    """The ranking, with its tokens counted."""
+    if ranking.textless:
+        return Retrieved(ranking, None)
+    texts = [document.text for document in ranking]
+    return Retrieved(ranking, count_tokens(numbered(texts)) if texts else 0)
+
+
+def retrieval_entry(found: Collection[Retrieved]) -> RetrievalEntry | None:
+    """The costs of the rankings of the largest cut-off; None where there are no rankings.
 
     Times are of the questions at which no other retrieval ran meanwhile; None without any.
     """
-    found: dict[int, dict[str, Ranking]] = {}
-    for score in scores:
-        for outcome in score.outcomes:
-            ranking = outcome.evidence.ranking
-            if ranking is not None:
-                known = found.setdefault(ranking.k, {})
-                # A score of latency asks again where the first call has no time; the other scores do not.
-                if ranking.seconds is not None or outcome.example.id not in known:
-                    known[outcome.example.id] = ranking
     if not found:
         return None
-    k = max(found)
-    rankings = list(found[k].values())
+    k = max(each.ranking.k for each in found)
+    longest = [each for each in found if each.ranking.k == k]
+    rankings = [each.ranking for each in longest]
+    tokens = [each.tokens for each in longest if each.tokens is not None]
     seconds = _known(rankings, lambda ranking: ranking.seconds)
     costs = _known(rankings, lambda ranking: ranking.cost)
-    texts = [[document.text for document in ranking] for ranking in rankings if not ranking.textless]
-    tokens = [count_tokens(numbered(each)) if each else 0 for each in texts]
     return {
         "k": k,
         "questions": len(rankings),

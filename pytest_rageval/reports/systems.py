@@ -9,7 +9,7 @@ from pytest_rageval.reports.layout import WIDTH, aligned
 from pytest_rageval.reports.results import sliced_name
 from pytest_rageval.stats.systems import Battle, UnratableError, against_best, bradley_terry
 
-__all__ = ["matrix_entries", "matrix_lines", "ratings_entries", "ratings_lines"]
+__all__ = ["matrix_entries", "matrix_lines", "ratings_entries", "ratings_lines", "system_names"]
 
 ALPHA: Final = 0.05  # above this, a p-value leaves a system as good as the best
 
@@ -113,7 +113,7 @@ def _block(matrix: Entry) -> list[str]:
     evalset = matrix["evalset"]
     parameters = "".join(f", {name} = {value}" for name, value in matrix["parameters"].items())
     size = f"  ({evalset['name']}, {evalset['size']})" if evalset else ""
-    systems = _systems(matrix["rows"])
+    systems = system_names(matrix["rows"])
     # The head ends where the numbers do.
     columns = [
         [f"{name} ", *(_cell(row["cells"][place]) for row in matrix["rows"])]
@@ -131,8 +131,8 @@ def _block(matrix: Entry) -> list[str]:
     return lines + [note for note in notes if note]
 
 
-def _systems(rows: Sequence[Entry]) -> list[list[str]]:
-    """The columns that name the systems, one for each parametrized fixture."""
+def system_names(rows: Sequence[Entry]) -> list[list[str]]:
+    """The columns that name the systems, one for each parametrized fixture, with its name first."""
     return [
         [name.replace(PREFIX, ""), *(row["system"].get(name, "-") for row in rows)]
         for name in dict.fromkeys(name for row in rows for name in row["system"])

@@ -4,11 +4,11 @@ In a plan the same path counts what would be asked, and ends with stubs in place
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_rageval.errors import InputError, Planned, RagevalError, ReplyPending, StaleBaselineError
 from pytest_rageval.evaluations.context import Asked, ScoreRequest
@@ -18,7 +18,9 @@ from pytest_rageval.gate.comparison import fingerprint_changes
 from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, broken_parts, rule
 from pytest_rageval.gate.threshold import BOUNDS, Threshold
 from pytest_rageval.late import Late
-from pytest_rageval.model import EvalSet, Ranking
+from pytest_rageval.model import EvalSet, Example, Ranking
+from pytest_rageval.printable import printable
+from pytest_rageval.reports.next_steps import accept_entry, accept_lines
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
 from pytest_rageval.scores import Score
@@ -28,7 +30,9 @@ from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
     from pytest_rageval.evaluations.label_agreement import Agreement, AgreementRequest
+    from pytest_rageval.gate.comparison import Comparison
     from pytest_rageval.gate.ruling import EarlyStopped
+    from pytest_rageval.reports.retrieval import Retrieved
     from pytest_rageval.session.calibration_gate import CalibrationGate
     from pytest_rageval.session.canary import Canary
     from pytest_rageval.session.early_stop import Found, Watched
@@ -45,7 +49,12 @@ planned_agreement: Final = Late("session.plan_stubs", "planned_agreement")
 planned_ranking: Final = Late("session.plan_stubs", "planned_ranking")
 planned_score: Final = Late("session.plan_stubs", "planned_score")
 score_until_clear: Final = Late("session.early_stop", "score_until_clear")
+common_items: Final = Late("reports.evidence", "common_items")
+evaluated_questions: Final = Late("reports.evidence", "evaluated_questions")
+explained_examples: Final = Late("reports.evidence", "explained_examples")
 retrieval_entry: Final = Late("reports.retrieval", "retrieval_entry")
+retrieved: Final = Late("reports.retrieval", "retrieved")
+with_tokens: Final = Late("reports.retrieval", "with_tokens")
 watched_threshold: Final = Late("session.early_stop", "Watched")
 
 
@@ -55,6 +64,14 @@ class OutOfBoundsError(RagevalError):
     def __init__(self, text: str, summary: str) -> None:
         super().__init__(text)
         self.summary = summary
+
+
+class _Evidence(NamedTuple):
+    """What is behind an entry for the report."""
+
+    score: Score
+    comparison: "Comparison | None"
+    request: ScoreRequest
 
 
 class EvaluatedTest:
@@ -88,6 +105,7 @@ class EvaluatedTest:
         self._scores: list[Score] = []
         self._rulings: list[Ruling] = []
         self._entries: dict[str, Mapping[str, Any]] = {}
+        self._evidence: dict[str, _Evidence] = {}
         self._agreements: list[Mapping[str, Any]] = []
         self._baseline_scores: dict[str, tuple[Score, Mapping[str, Any]]] = {}
         self._canaries: dict[ScoreRequest, Canary | None] = {}
@@ -183,10 +201,10 @@ class EvaluatedTest:
         except Planned as planned:
             return PlannedText(planned)
 
-    def results(self, *, describe: bool = False) -> dict[str, Any]:
+    def results(self, *, describe: bool = False, explain: bool = False) -> dict[str, Any]:
         """The test's entry for the report, without its outcome; in an update, with its baseline.
 
-        With `describe` it says what the retrievals took.
+        With `describe` it says what the retrievals took; with `explain` it has all that is known of every question.
         """
         results: dict[str, Any] = {"evalset": self._evalset_entry()}
         if own := self._components.own:
@@ -196,8 +214,12 @@ class EvaluatedTest:
         if warnings := list(self._warnings(served)):
             results["warnings"] = warnings
         results["scores"] = list(self._entries.values())
-        if describe and (found := retrieval_entry(self._scores)):
-            results["retrieval"] = found
+        results |= _accept_entry(self._failed)
+        found = retrieved(self._scores) if describe or explain else {}
+        if describe and (entry := retrieval_entry(found.values())):
+            results["retrieval"] = entry
+        if explain:
+            results |= self._explained(found)
         results |= self._calibration.results() if self._calibration else {}
         if self._agreements:
             results["agreement"] = self._agreements
@@ -213,6 +235,53 @@ class EvaluatedTest:
                 results["baseline"]["served"] = renamed
             results["out_of_bounds"] = sorted({ruling.threshold.name for ruling in self._failed})
         return results
+
+    def _explained(self, found: "Mapping[str, Retrieved]") -> dict[str, Any]:
+        """The questions of the scores, with all that was retrieved, and the scores with their evidence."""
+        scores: list[Mapping[str, Any]] = []
+        prompts: dict[str, str] = {}
+        for key, entry in self._entries.items():
+            if key not in self._evidence:
+                scores.append(entry)
+                continue
+            score, comparison, request = self._evidence[key]
+            examples = explained_examples(entry["examples"], score, comparison, found)
+            fingerprint, templates = self._dependencies(request)
+            prompts |= templates
+            depends = {"fingerprint": fingerprint, "prompts": list(templates)}
+            scores.append(
+                {**entry, "examples": examples, **{name: value for name, value in depends.items() if value}}
+            )
+        evaluated = {outcome.example.id for score in self._scores for outcome in score.outcomes}
+        asked = [each for each in self.evalset if each.id in evaluated] if evaluated else []
+        questions = evaluated_questions(
+            asked, {**self._unscored(asked, found), **found}, match_share=self._session.settings.match_share
+        )
+        fingerprint = common_items(entry["fingerprint"] for entry in scores if "fingerprint" in entry)
+        optional = {"questions": questions, "prompts": prompts, "fingerprint": fingerprint}
+        return {"scores": scores, **{name: value for name, value in optional.items() if value}}
+
+    def _unscored(
+        self, examples: Iterable[Example], found: "Mapping[str, Retrieved]"
+    ) -> "dict[str, Retrieved]":
+        """What was retrieved for examples that are unscored, as where the judge had no verdict."""
+        pipeline = self._session.pipelines.of(self._components)
+        longest = max((each.ranking.k for each in found.values()), default=0)
+        rankings = (
+            (each.id, pipeline.known_ranking(each, longest)) for each in examples if each.id not in found
+        )
+        return {name: with_tokens(ranking) for name, ranking in rankings if ranking is not None}
+
+    def _dependencies(self, request: ScoreRequest) -> tuple[dict[str, Any], dict[str, str]]:
+        """The fingerprint of a score and its prompts; empty where it names a model that is not there.
+
+        What a plugin's score asks is not known, so that it may be none of what it names.
+        """
+        try:
+            fingerprint = self._session.fingerprint(self._components, request)
+            return fingerprint, self._session.prompts(self._components, request)
+        except RagevalError:
+            return {}, {}
 
     def _evaluate_markers(self) -> list[str]:
         thresholds, mistakes = [], []
@@ -340,9 +409,12 @@ class EvaluatedTest:
             return self._stub(spec, threshold)
         if not threshold.bounds:
             asked = _slice(score, threshold)
-            self._scores.append(asked)
+            self._add(asked, threshold)
             notes = self._definition(threshold).notes
-            self._record({**score_entry(asked, threshold, None, notes), **self._corrected(asked, threshold)})
+            self._record(
+                {**score_entry(asked, threshold, None, notes), **self._corrected(asked, threshold)},
+                _Evidence(asked, None, request),
+            )
             return asked
         case = self._case(score, threshold)
         [ruling] = rule([case])
@@ -411,14 +483,15 @@ class EvaluatedTest:
         verdict = ruling.verdict
         verdict = replace(verdict, warnings=(*verdict.warnings, *threshold.doubts(definition.scale)))
         ruling = replace(ruling, verdict=verdict)
-        self._scores.append(score)
+        self._add(score, threshold)
         canary = self._canaries.get(_request(threshold))
         self._record(
             {
                 **ruling_entry(ruling, definition.notes),
                 **({} if ruling.stopped_early else self._corrected(ruling.score, threshold)),
                 **({} if canary is None else {"canary": asdict(canary)}),
-            }
+            },
+            None if ruling.score is None else _Evidence(ruling.score, ruling.comparison, _request(threshold)),
         )
         self._rulings.append(ruling)
         if threshold.compares and self._session.settings.update_baseline:
@@ -434,13 +507,20 @@ class EvaluatedTest:
     def _definition(self, threshold: Threshold) -> ScoreDef:
         return self._session.definition(_request(threshold))
 
-    def _record(self, entry: Mapping[str, Any]) -> None:
+    def _add(self, score: Score, threshold: Threshold) -> None:
+        """Note a score; those whose rankings are in another order than the retriever's come last."""
+        self._scores.insert(len(self._scores) if threshold.order == "random" else 0, score)
+
+    def _record(self, entry: Mapping[str, Any], evidence: "_Evidence | None" = None) -> None:
         name = f"{entry_name(entry)}{''.join(f' {tag}={value}' for tag, value in entry['where'].items())}"
         # With `by` the worst slice stands for all: it is another threshold than one on that slice.
         key = f"{name} {entry['threshold']} {entry.get('by', {}).get('tag')}"
         if key not in self._entries and entry["mean"] is not None:
-            self._test.record_property(f"rageval {name}", entry["mean"])
+            # xdist sends no half of a surrogate pair, and XML has no control characters.
+            self._test.record_property(printable(f"rageval {name}"), entry["mean"])
         self._entries[key] = entry
+        if evidence is not None:
+            self._evidence[key] = evidence
 
     @property
     def _failed(self) -> list[Ruling]:
@@ -448,16 +528,8 @@ class EvaluatedTest:
 
     def _next_steps(self, failed: Sequence[Ruling]) -> list[str]:
         """How to accept a drop below the baseline, where there is one."""
-        parts = [(ruling.threshold.name, broken_parts(ruling)) for ruling in failed]
-        dropped = {name for name, broken in parts if "baseline" in broken}
-        # An update keeps the old baseline of a score that is out of other bounds.
-        kept = {name for name, broken in parts if "bounds" in broken}
-        if not dropped:
-            return []
-        command = f"pytest --rageval-update-baseline {self._test.argument or self._test.nodeid}"
-        if dropped <= kept:
-            return [f"accept this drop: change min or max in the test, then\n  {command}"]
-        return [f"accept this drop: {command}"]
+        accept = _accept_entry(failed).get("accept")
+        return accept_lines(accept, self._test.argument or self._test.nodeid)
 
     def _failure(self, ruling: Ruling) -> str:
         return "\n".join(failure_lines(ruling, limit=self._limit))
@@ -546,6 +618,10 @@ def _slice(score: Score | RagevalError, threshold: Threshold) -> Score:
 def _summary(ruling: Ruling) -> str:
     name = ruling.threshold.name if ruling.score is None else ruling.score.name
     return f"{name} {ruling.verdict.brief or ruling.verdict.reason}"
+
+
+def _accept_entry(failed: Iterable[Ruling]) -> dict[str, str]:
+    return accept_entry([(ruling.threshold.name, broken_parts(ruling)) for ruling in failed])
 
 
 def _failed(ruling: Ruling) -> Ruling | None:

@@ -202,6 +202,10 @@ class DefaultGenerator:
         """What the replies of a method depend on, by name."""
         return self._generator.identity(method)
 
+    def template(self, method: str) -> str:
+        """The template of a method's prompt."""
+        return self._generator.template(method)
+
     @property
     def _generator(self) -> "EmbeddedGenerator | LLMGenerator":
         generator = self.models.generator
@@ -256,6 +260,11 @@ class DefaultJudge:
         if isinstance(self._judge, CanonicalComparator):
             return {"": "canonical comparison"}
         return self._judge.identity(method)
+
+    def template(self, method: str) -> str:
+        """The template of a method's prompt; empty where no model judges."""
+        judge = self._judge
+        return "" if isinstance(judge, CanonicalComparator) else judge.template(method)
 
     @property
     def _judge(self) -> "LLMJudge | CanonicalComparator":

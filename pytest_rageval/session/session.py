@@ -232,6 +232,11 @@ class Session:
         terms, score = resolve(request, self.registry.scores)
         return score.fingerprint(self.pipelines.of(components), terms, package=version("pytest-rageval"))
 
+    def prompts(self, components: Components, request: ScoreRequest) -> dict[str, str]:
+        """The templates of what a score asks of models, by method; InputError as for the score."""
+        terms, score = resolve(request, self.registry.scores)
+        return score.prompts(self.pipelines.of(components), terms)
+
     def score(
         self,
         components: Components,

@@ -57,8 +57,7 @@ from pytest_rageval.model import Document, Gold, Ranking, excerpt
 from pytest_rageval.prompts import rendering as continuing
 from pytest_rageval.prompts.rendering import OWN
 from pytest_rageval.prompts.templates import fenced, mark_for
-from pytest_rageval.reports import html as markup
-from pytest_rageval.reports import layout
+from pytest_rageval.reports import layout, page, question_rows
 from pytest_rageval.reports import markdown as markdown_report
 from pytest_rageval.retrievers import bm25
 from pytest_rageval.retrievers import bm25 as search_words
@@ -251,7 +250,8 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "candidates, a question": candidates.PASSAGE_MENTION.search,
     "show.plain": show.plain,
     "layout.wrapped": lambda said: layout.wrapped(said, 6),
-    "markup.page": lambda said: markup.page("t", "", [markup.element("p", said)]),
+    "page.UNPRINTABLE": lambda said: page.UNPRINTABLE.sub("", said),
+    "question_rows.taken": lambda said: question_rows.taken(said, f"{ANSWER} {said[:400]}", said[:40]),
     "markdown_report": lambda said: (markdown_report._code(said), markdown_report._cell(said)),
     "model.excerpt": excerpt,
     "cells.listed": _quietly(lambda said: cells.listed(f"['{said}']", "a cell")),

@@ -5,7 +5,9 @@ import random
 import pytest
 
 from pytest_rageval.config import Settings
+from pytest_rageval.measures import gold_matching
 from pytest_rageval.measures.gold_matching import SHARE, GoldMatch, ideal_labels
+from pytest_rageval.measures.near_duplicates import runs
 from pytest_rageval.model import Document, Gold, Ranking, Span
 
 
@@ -201,3 +203,29 @@ def test_an_ambiguous_file_does_not_matter_elsewhere() -> None:
     """Nor where neither of the two has the characters."""
     documents = [Document(f"{n}", span=Span(f"{n}/a.md", 0, 90)) for n in range(2)]
     assert not _match(documents, Gold(source="a.md", start=100, end=150)).counts
+
+
+def test_texts_are_compared_once_for_all_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By several scores and by the report, also with far more texts than the runs of words are kept of."""
+    compared = []
+
+    def counted(text: str, length: int) -> frozenset[tuple[str, ...]]:
+        compared.append(text)
+        return runs(text, length)
+
+    monkeypatch.setattr(gold_matching, "runs", counted)
+    passages = [
+        (f"The passage number {n} has the words {n} and {n + 1}.", Gold(text=f"Gold {n}."))
+        for n in range(3000)
+    ]
+    for _ in range(2):
+        for text, gold in passages:
+            assert GoldMatch(Ranking("q", (Document(text),)), [gold]).labels == [0]
+    assert len(compared) == len(passages)
+
+
+def test_the_rank_of_each_gold_passage() -> None:
+    """From 1; None for one that is not found, and for one that is judged and not relevant."""
+    ranking = Ranking("q", (Document("a", "d1"), Document("b", "d2")))
+    gold = [Gold("d2"), Gold("d3"), Gold("d1", grade=0)]
+    assert GoldMatch(ranking, gold).ranks == [2, None, None]

@@ -1,5 +1,8 @@
-"""The report for a browser: one page, whatever the texts hold."""
+"""The report for a browser: one page with every question, whatever the texts hold."""
 
+import re
+from base64 import b64encode
+from hashlib import sha256
 from html.parser import HTMLParser
 from typing import Any
 
@@ -9,15 +12,16 @@ from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.ruling import BaselineLookup
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.model import Document, Example, Gold, Ranking
+from pytest_rageval.reports import html
 from pytest_rageval.reports.html import html_report
 from pytest_rageval.reports.results import report_document
 from pytest_rageval.scores import Evidence, Outcome, Score
 from tests.unit.gate.scored import rule_on
 from tests.unit.reports.entries import ruling_entry
+from tests.unit.reports.whole_document import LLM, SETTINGS, planted, whole_document
 
-SETTINGS = {"generator": None, "judge": "canonical", "comparator": "judge"}
-LLM = {"requests": 0, "cached": 0, "live": 0, "failed": 0, "cut": 0, "remarks": {}}
-VOID = {"meta"}
+VOID = {"meta", "input", "br"}
+SHOWN = re.compile(r"\s+")
 
 
 class Page(HTMLParser):
@@ -25,27 +29,274 @@ class Page(HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.open: list[str] = []
-        self.found: list[tuple[str, str]] = []
+        self.open: list[tuple[str, list[str]]] = []
+        self.found: list[tuple[str, dict[str, str | None], str]] = []
+        self.tags: list[tuple[str, list[str]]] = []
+        self._attributes: list[dict[str, str | None]] = []
         self.feed(text)
+        assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Open an element."""
-        assert not any(name.startswith("on") or name in {"src", "href"} for name, _ in attrs)
-        if tag not in VOID:
-            self.open.append(tag)
+        self.tags.append((tag, sorted(name for name, _ in attrs)))
+        for name, value in attrs:
+            assert not name.startswith("on"), (tag, name)
+            assert name not in {"src", "style", "srcdoc", "action"}, (tag, name)
+            assert name != "href" or (value or "").startswith(("#", "https://", "http://")), value
+        if tag in VOID:
+            self.found.append((tag, dict(attrs), ""))
+        else:
+            self.open.append((tag, []))
+            self._attributes.append(dict(attrs))
 
     def handle_endtag(self, tag: str) -> None:
-        """Close the innermost."""
-        assert self.open.pop() == tag
+        """Close the innermost, whose text goes to the one around it too."""
+        opened, texts = self.open.pop()
+        assert opened == tag
+        text = "".join(texts)
+        self.found.append((tag, self._attributes.pop(), text))
+        if self.open:
+            self.open[-1][1].append(text if tag == "em" else f" {text} ")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """As in SVG."""
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.handle_endtag(tag)
 
     def handle_data(self, data: str) -> None:
         """Text of the innermost."""
-        self.found.append((self.open[-1] if self.open else "", data))
+        if self.open:
+            self.open[-1][1].append(data)
 
-    def texts(self, tag: str) -> list[str]:
-        """What stands directly in elements of a kind."""
-        return [text for element, text in self.found if element == tag]
+    def texts(self, tag: str, class_: str | None = None) -> list[str]:
+        """The texts of all elements of a kind, with single spaces."""
+        return [
+            SHOWN.sub(" ", text).strip()
+            for found, attributes, text in self.found
+            if found == tag and (class_ is None or class_ in (attributes.get("class") or "").split())
+        ]
+
+    def attributes(self, tag: str) -> list[dict[str, str | None]]:
+        """The attributes of all elements of a kind."""
+        return [attributes for found, attributes, _ in self.found if found == tag]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "\"><svg onload='alert(1)'>",
+        "'><a href=javascript:alert(1)>",
+        "javascript:alert(1)",
+        "</td></table></details></script></style>-->&amp; \"'",
+        "{{ 7 * 7 }} {% raw %} {# x #}",
+        "\x00\x1b[31m\ud83d",
+        "ÄÖ 東京 🙂",
+    ],
+)
+def test_a_text_stays_text_in_every_field(text: str) -> None:
+    """It makes no element and no attribute: the page has those that it has with a harmless text."""
+    written = html_report(planted(whole_document(), text))
+    written.encode("utf-8")
+    page, harmless = Page(written), Page(html_report(planted(whole_document(), "harmless")))
+    assert page.tags == harmless.tags
+    shown = text.translate({0: 0xFFFD, 0x1B: 0xFFFD, 0xD83D: 0xFFFD})
+    said = "".join(text for tag, _, text in page.found if tag == "body")
+    assert said.count(shown) > 60
+
+
+def test_only_addresses_of_the_web_are_links() -> None:
+    """The address of a run comes from the environment."""
+    document = whole_document(run={"url": "javascript:alert(1)"})
+    page = Page(html_report(document))
+    assert "javascript:alert(1)" in page.texts("dd")
+    assert {"href": "https://ci.example/1", "rel": "noreferrer"} in Page(
+        html_report(whole_document())
+    ).attributes("a")
+
+
+def test_the_policy_allows_this_style_and_this_script_alone() -> None:
+    """By the hashes that a browser computes; one file, as an artefact of a build is kept."""
+    written = html_report(whole_document())
+    policy = next(each["content"] for each in Page(written).attributes("meta") if "http-equiv" in each)
+    (style,) = re.findall(r"<style>(.*?)</style>", written, re.DOTALL)
+    (script,) = re.findall(r"<script>(.*?)</script>", written, re.DOTALL)
+
+    def hash_of(text: str) -> str:
+        return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+    assert policy == (
+        f"default-src 'none'; style-src {hash_of(style)}; script-src {hash_of(script)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    assert not re.search(r"url\(|@import", style)
+
+
+def test_each_question_is_there_once_with_its_scores_beside_each_other() -> None:
+    """Also those that got better, the worst first."""
+    page = Page(html_report(whole_document()))
+    assert page.texts("summary")[-3:] == [
+        "lost q1 How many days 1? answer.correct@2 1.00 → 0.00 recall@2 1.00",
+        "unscored q2 How many days 2? answer.correct@2 unscored recall@2 1.00",
+        "gained q0 How many days 0? answer.correct@2 0.00 → 1.00 recall@2 1.00",
+    ]
+    assert [each["class"] for each in page.attributes("details") if "class" in each][-3:] == [
+        *("q lost", "q unscored", "q gained"),
+    ]
+
+
+def test_a_question_shows_what_was_retrieved_and_answered_now_and_before() -> None:
+    """Its passages with their texts, the gold ones marked, and the words that the answer took from one."""
+    written = html_report(whole_document())
+    page = Page(
+        written[written.index('<details class="q lost"') : written.index('<details class="q unscored"')]
+    )
+    fields = dict(zip(page.texts("dt"), page.texts("dd"), strict=True))
+    assert fields == {
+        "after": "User: Hello",
+        "filters": "year = 2026",
+        "answer before": "five days",
+        "answer": "thirteen weeks",
+        "reference": "five days",
+        "judge": "It says weeks.",
+        "why": "cited nothing",
+        "lost by": "retriever",
+        "case": "C",
+        "long reference": "Five days, and six.",
+        "gold": "kb-1 rank 2 kb-9 not retrieved",
+        "step 1": "days of returns → kb-1",
+        "retrieved before": "kb-1 kb-3",
+        "retrieved now": "kb-7 kb-1 kb-8",
+    }
+    assert page.texts("blockquote") == [
+        *("It takes thirteen weeks.", "Returns take five days.", "It takes thirteen weeks too."),
+        "Gold text nine.",
+    ]
+    assert page.texts("li", "gold") == [
+        "kb-1 gold was 1 label 1 answer from it alone: five Returns take five days."
+    ]
+    # The third passage is beyond k: no model was given it.
+    assert page.texts("em") == ["thirteen weeks"]
+    assert page.texts("p", "about") == [
+        "Link to q1 topic: returns lang: en lang: de 0.250 s 77 tokens of context"
+    ]
+
+
+def test_links_to_questions_are_the_same_in_every_run() -> None:
+    """They are made of the test and the question alone."""
+    document = whole_document()
+    ids = _anchors(document)
+    changed = whole_document(started="2027-01-01T00:00:00+00:00")
+    changed["tests"][0]["scores"] = changed["tests"][0]["scores"][:1]
+    assert ids == _anchors(changed)
+    assert len(set(ids)) == 3
+    changed["tests"][0]["nodeid"] = "test_b.py::test_gate"
+    assert not set(ids) & set(_anchors(changed))
+
+
+def _anchors(document: dict[str, Any]) -> list[str | None]:
+    page = Page(html_report(document))
+    return [each["id"] for each in page.attributes("div") if each.get("class") == "body"]
+
+
+def test_the_overview_has_each_score_with_its_interval_and_its_change() -> None:
+    """In numbers and as charts, with words for those who do not see them."""
+    page = Page(html_report(whole_document()))
+    row = "answer.correct@2 ✕ fail 0.500 answer.correct@2 0.500, 0.100 to 0.900 0.100 to 0.900 "
+    assert (
+        f"{row}±0 −0.100 to +0.100, p = 0.4 1 lost, 1 gained, 1 unscored 1 lost, 1 gained, 1 unscored ≥ 0.6 ↓ 0.02"
+        in (page.texts("tr"))
+    )
+    labels = [each["aria-label"] for each in page.attributes("svg") if each.get("role") == "img"]
+    assert "differences of 2 questions: 1 lower, 1 higher" in labels
+    assert "scores of 2 questions, from 0 to 1" in labels
+
+
+def test_the_page_says_which_run_it_is_of() -> None:
+    """And of which baseline."""
+    page = Page(html_report(whole_document()))
+    facts = dict(zip(page.texts("dt"), page.texts("dd"), strict=True))
+    assert facts["Commit"] == "0123456789ab, with changes that are not committed"
+    assert facts["Branch"] == "main"
+    assert facts["Baseline"] == "baseline.json, fedcba987654, 2026-01-01"
+    assert facts["Models"] == "generator none named, judge canonical, compared by judge"
+    assert facts["generator"] == "m1"
+
+
+def test_slices_are_a_table_of_tag_values_and_scores() -> None:
+    """The lowest first, with the change from the baseline, and coloured by the distance from the mean of all."""
+    page = Page(html_report(whole_document()))
+    rows = page.texts("tr")
+    at = rows.index("topic Questions answer.correct@2 recall@2")
+    assert rows[at + 1 : at + 3] == [
+        "returns 2 0.000 −1.000 n = 1 1.000",
+        "plans 1 1.000 +1.000 1.000",
+    ]
+    assert len(page.texts("td", "below-3")) == len(page.texts("td", "above-3")) == 1
+    assert rows[at - 3 : at] == [
+        "lang Questions answer.correct@2 recall@2",
+        *(f"{lang} 3 0.500 n = 2 1.000" for lang in ("de", "en")),
+    ]
+
+
+def test_systems_ratings_and_disagreements_with_people_are_tables() -> None:
+    """Their cells say in words what the Markdown report says with signs."""
+    page = Page(html_report(whole_document()))
+    rows = page.texts("tr")
+    assert "bm25 0.900 best, n = 3" in rows
+    assert "dense 0.300 lower (p < 0.0001), n = 3, 2 compared" in rows
+    assert "none -" in rows
+    assert "bm25@5 1100 1050 to 1150 1050 to 1150 20" in rows
+    assert "item-3 1.000 0.000" in rows
+    assert any("judge against people (people.csv" in line for line in page.texts("li"))
+
+
+def test_without_script_everything_is_there_but_the_filters() -> None:
+    """The script shows these; the template of a prompt is there once, to be filled by it."""
+    written = html_report(whole_document())
+    assert '<form class="filters" id="filters" hidden>' in written
+    page = Page(written)
+    assert page.texts("pre") == ["as pytest said it", "Answer {question} from {passages}."]
+    options = [(each.get("value"), text) for tag, each, text in page.found if tag == "option"]
+    assert {text for _, text in options} >= {"C", "retriever", "returns", "plans", "en", "de"}
+    tokens = {text: value for value, text in options}
+    lost = next(each for each in page.attributes("details") if each.get("class") == "q lost")
+    assert (lost["data-f"] or "").split() == [
+        "lost",
+        *(tokens[text] for text in ("C", "retriever", "returns", "en", "de")),
+    ]
+
+
+def test_what_does_not_fit_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worst questions are shown in full, then passages are left out, then questions."""
+    document = whole_document()
+    whole = len(html_report(document))
+    for entry in document["tests"][0]["questions"]:
+        entry["retrieved"][0]["text"] = "weeks " * 500
+    monkeypatch.setattr(html, "LARGEST", 12_000)
+    written = html_report(document)
+    assert len(written) < whole + 12_000
+    page = Page(written)
+    assert page.texts("p", "warning")[-1] == (
+        "The passages of 1 question are left out, and their answers are cut: the worst questions are shown in full. "
+        "The JSON report has them."
+    )
+    gained = written[written.index('<details class="q gained"') :]
+    assert "weeks weeks" not in gained
+    assert "retrieved: kb-7, kb-1, kb-8" in gained
+    monkeypatch.setattr(html, "LARGEST", 900)
+    page = Page(html_report(document))
+    assert page.texts("p", "warning")[-1] == (
+        "2 of 3 questions are left out: the worst are shown. The JSON report has them."
+    )
+    assert [
+        each["class"] for each in page.attributes("details") if "q" in (each.get("class") or "").split()
+    ] == ["q lost"]
+
+
+# Reports of earlier versions have no questions of their own, and no texts of passages.
 
 
 def _outcome(name: str, value: float | None, text: str = "Why?", **evidence: Any) -> Outcome:
@@ -65,12 +316,15 @@ def _page(outcomes: list[Outcome], message: str = "", **bounds: Any) -> str:
         BaselineLookup({}, before),
         alpha=0.05,
     )
+    entry = ruling_entry(ruling)
+    known = {"id", "score", "unscored", "undefined", "case", "lost_by", "explanation", "labels"}
+    entry["examples"] = [{name: each[name] for name in each if name in known} for each in entry["examples"]]
     test = {
         "nodeid": "test_a.py::test_gate",
         "outcome": "failed" if message else "passed",
         "message": message,
         "evalset": {"name": "s.jsonl", "size": len(outcomes)},
-        "scores": [ruling_entry(ruling)],
+        "scores": [entry],
     }
     document = report_document(
         [test], settings=SETTINGS, llm=LLM, package="0.1.0", started="2026-01-01", duration_s=1.0
@@ -78,74 +332,38 @@ def _page(outcomes: list[Outcome], message: str = "", **bounds: Any) -> str:
     return html_report(document)
 
 
-def test_each_question_that_got_worse_has_its_then_and_now() -> None:
-    """All of them, with what was retrieved, the gold passages marked, and what was said."""
-    outcomes = [_outcome(f"q{n}", 0.0) for n in range(30)] + [_outcome("q30", None)]
+def test_a_report_of_an_earlier_version_has_its_questions() -> None:
+    """All examples, and of those that got worse what was retrieved and answered."""
+    outcomes = [_outcome(f"q{n}", 0.0) for n in range(30)] + [_outcome("q30", None), _outcome("q31", 1.0)]
     page = Page(_page(outcomes, "as pytest\nsaid it", max_drop=0.1))
-    assert page.open == []
     assert page.texts("h1") == ["rageval: 1 of 1 threshold failed"]
-    assert page.texts("h2") == ["test_a.py::test_gate  (s.jsonl, 31)"]
-    assert page.texts("h3") == [" 1.00 → 0.00"] * 30
-    assert page.texts("dt")[:8] == [
-        *("gold", "retrieved before", "retrieved now", "answer before", "answer now"),
-        *("reference", "lost by", "gold"),
-    ]
-    assert page.texts("mark")[:3] == ["kb-9", "kb-9", "kb-9"]
-    assert page.texts("dd")[:6] == ["(nothing)", " ", "a month", "Why?", "five days | a week", "retriever"]
-    assert page.texts("pre") == ["as pytest\nsaid it"]
-    assert "unscored: the judge was silent" in page.texts("td")
-    assert "❌ answer.em@2: 30 of 30 questions got worse, 0 better; lost by: retriever 30" in page.texts(
-        "summary"
-    )
+    questions = [text for text in page.texts("summary") if "answer.em@2" in text]
+    assert len(questions) == 32
+    assert questions[0] == "lost q0 Why? answer.em@2 1.00 → 0.00"
+    assert questions[30:] == ["unscored q30 answer.em@2 unscored", "q31 answer.em@2 1.00"]
+    fields = page.texts("dt")
+    at = fields.index("answer before")
+    assert fields[at : at + 5] == ["answer before", "answer", "reference", "lost by", "gold"]
+    assert page.texts("dd")[at : at + 4] == ["a month", "Why?", "five days | a week", "retriever"]
+    assert page.texts("pre") == ["as pytest said it"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<script>alert(1)</script>",
-        "</td></table>&amp; \"'",
-        "--></style>",
-        "\x00\x1b[31m\ud83d",
-        "ÄÖ 東京 🙂",
-    ],
-)
-def test_a_text_stays_text(text: str) -> None:
-    """Whatever it holds, it opens no element; characters that HTML does not have are replaced."""
-    written = _page([_outcome(text, 0.0, text, explanation=text)], text, max_drop=0.1)
-    written.encode("utf-8")
-    page = Page(written)
-    assert page.open == []
-    shown = text.translate({0: 0xFFFD, 0x1B: 0xFFFD, 0xD83D: 0xFFFD})
-    for tag in ("p", "dd", "pre", "code"):
-        assert shown in page.texts(tag), tag
-
-
-def test_it_asks_for_nothing_and_runs_nothing() -> None:
-    """One file, as an artefact of a build is kept."""
-    written = _page([_outcome("q", 0.0)], max_drop=0.1)
-    assert "default-src 'none'" in written
-    assert "<script" not in written
-    assert "http://" not in written.replace("http-equiv", "")
-
-
-def test_where_all_is_well_there_is_the_table_and_the_examples() -> None:
-    """No question is to be told of."""
+def test_where_all_is_well_the_questions_are_there_too() -> None:
+    """A passing run has its questions as well."""
     page = Page(_page([_outcome("q0", 1.0)], max_drop=0.1))
     assert page.texts("h1") == ["rageval: 1 of 1 threshold passed"]
-    assert page.texts("h3") == []
-    assert page.texts("summary") == ["answer.em@2: all examples (1)"]
+    assert [text for text in page.texts("summary") if "answer.em@2" in text] == ["q0 answer.em@2 1.00"]
 
 
 def test_the_columns_of_tables_are_named_for_screen_readers() -> None:
-    """Each head says that it heads a column; cases have one only where there are cases."""
-    written = _page([_outcome("q0", 1.0)], max_drop=0.1)
-    assert written.count("<th ") == written.count('scope="col"') == 10
-    assert written.count("<thead>") == written.count("<tbody>") == 2
-    assert "case" not in Page(written).texts("th")
+    """Each head of a table says what it heads."""
+    heads = Page(html_report(whole_document())).attributes("th")
+    assert len(heads) > 20
+    assert all(each["scope"] in {"col", "row", "rowgroup"} for each in heads)
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(1.0, '<details open=""><summary>as'), (0.0, "<details><summary>as")]
+    ("value", "shown"), [(1.0, "<details open><summary>As"), (0.0, "<details><summary>As")]
 )
 def test_why_a_test_failed_is_not_folded(value: float, shown: str) -> None:
     """Where no score says it, pytest's words do."""

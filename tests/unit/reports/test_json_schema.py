@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from pytest_rageval.reports import json_report
 from pytest_rageval.reports.results import report_document
 from pytest_rageval.scores import Score
@@ -30,7 +32,7 @@ def _report(score: Score) -> str:
         started=started,
         duration_s=1.23456,
     )
-    return json_report(document)
+    return "".join(json_report(document))
 
 
 def test_the_report_has_the_keys_of_schema_1(score: Score) -> None:
@@ -73,5 +75,21 @@ def test_the_report_is_readable_text(score: Score) -> None:
 def test_a_run_without_scores_has_an_empty_list() -> None:
     """The report is written all the same."""
     document = report_document([], settings=SETTINGS, llm=LLM, package="0", started="", duration_s=0.0)
-    report = json.loads(json_report(document))
+    report = json.loads("".join(json_report(document)))
     assert report["tests"] == []
+
+
+def test_a_large_report_comes_in_parts_of_the_same_bytes() -> None:
+    """No string holds the whole; the parts are what `json.dumps` gives."""
+    document = {"texts": [f"Ümlaut \x00\x1b\u2028\ud800 {n}" for n in range(20_000)], "empty": [{}, [], ""]}
+    parts = list(json_report(document))
+    assert len(parts) > 3
+    assert "".join(parts) == json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+    encoded = "".join(parts).encode(errors="backslashreplace")
+    assert json.loads(encoded) == document
+
+
+def test_a_number_that_json_does_not_have_is_an_error() -> None:
+    """No report that other programs cannot read."""
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        list(json_report({"mean": float("nan")}))

@@ -255,3 +255,31 @@ def test_rankings_and_answers(session: Session, tmp_path: Path) -> None:
     assert [document.id for document in test.retrieve("question 1", 3)] == ["other"]
     assert test.answer("question 2", 1) == "answer to question 2"
     assert not test.has_stubs
+
+
+class _Undecided:
+    """Has no verdict on the first question."""
+
+    def compare(self, question: str, _references: object, _prediction: str) -> bool | None:
+        """None is no verdict."""
+        return None if question == "question 0" else True
+
+
+def test_an_unscored_question_has_its_passages_too(session: Session, tmp_path: Path) -> None:
+    """They were retrieved before the judge had no verdict; and it has a place in the order of the set."""
+    marks = [
+        Mark("rageval_evalset", (evalset_of(3, answers=("a",)),)),
+        threshold("answer.correct@1", min=0.1),
+    ]
+    parts = replace(components(), judge=_Undecided())
+    session.settings = replace(session.settings, max_unscored=0.5)
+    test = EvaluatedTest(session, parts, marked(tmp_path, marks))
+    assert test.evaluate_markers() == []
+    results = test.results(explain=True)
+    questions = results["questions"]
+    assert [each["id"] for each in questions] == ["q0", "q1", "q2"]
+    assert [each["retrieved"][0]["document"] for each in questions] == ["d0", "d1", "d2"]
+    (entry,) = results["scores"]
+    assert entry["examples"][0]["score"] is None
+    assert entry["fingerprint"] == results["fingerprint"]
+    assert "questions" not in test.results(describe=True)

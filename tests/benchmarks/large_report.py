@@ -1,0 +1,78 @@
+"""The JSON report of many questions: `python tests/benchmarks/large_report.py [QUESTIONS]`.
+
+Ten passages of 500 characters each, two scores; by default 10,000 questions. Prints the seconds of each step and the
+peak memory so far: what a test's results take, their way from an xdist worker, and the file.
+"""
+
+import json
+import random
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from pytest_rageval.files import write_whole
+from pytest_rageval.model import Document, Example, Gold, Ranking
+from pytest_rageval.reports import json_report
+from pytest_rageval.reports.evidence import evaluated_questions, explained_examples
+from pytest_rageval.reports.results import score_entry
+from pytest_rageval.reports.retrieval import retrieved
+from pytest_rageval.scores import Evidence, Outcome, Score
+
+T = TypeVar("T")
+
+PASSAGES, CHARACTERS, WORDS = 10, 500, 5000
+
+
+def _timed(step: str, work: Callable[[], T]) -> T:
+    began = time.perf_counter()
+    result = work()
+    seconds, peak = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"{step:40} {seconds:6.2f} s, peak memory {peak / 1024:.0f} MB")  # noqa: T201
+    return result
+
+
+def main(questions: int) -> None:
+    """Build, send and write the report."""
+    drawn = random.Random(1)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    vocabulary = ["".join(drawn.choices(letters, k=drawn.randint(2, 9))) for _ in range(WORDS)]
+
+    def outcome(n: int) -> Outcome:
+        texts = (" ".join(drawn.choices(vocabulary, k=CHARACTERS // 4))[:CHARACTERS] for _ in range(PASSAGES))
+        documents = [Document(text, f"doc-{n}-{rank}") for rank, text in enumerate(texts)]
+        example = Example(f"q{n}", f"question {n}?", answers=("yes",), gold=(Gold(documents[3].id),))
+        evidence = Evidence(Ranking.of(example.question, documents, PASSAGES), "yes", ("yes",))
+        return Outcome(example, 1.0, evidence=evidence)
+
+    outcomes = _timed("made up", lambda: [outcome(n) for n in range(questions)])
+    scores = [Score("recall@10", outcomes), Score("answer.em@10", outcomes)]
+    entries = _timed(
+        "scores, as for every report", lambda: [score_entry(each, None, None) for each in scores]
+    )
+    found = _timed("tokens counted, as for every report", lambda: retrieved(scores))
+    examples = (each.example for each in outcomes)
+    asked = _timed("questions", lambda: evaluated_questions(examples, found, match_share=0.5))
+    explained = _timed(
+        "examples",
+        lambda: [
+            {**entry, "examples": explained_examples(entry["examples"], score, None, found)}
+            for entry, score in zip(entries, scores, strict=True)
+        ],
+    )
+    document = {"tests": [{"scores": explained, "questions": asked}]}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "report.json"
+        _timed("written", lambda: write_whole(path, (part.encode() for part in json_report(document))))
+        print(f"{path.stat().st_size / 1e6:.1f} MB")  # noqa: T201
+    sent = _timed("packed by a worker", lambda: json.dumps(document))
+    _timed("read by the controller", lambda: json.loads(sent))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
