@@ -155,7 +155,7 @@ class Settings:
     @property
     def collects(self) -> bool:
         """Whether this run collects what it would ask, for a batch."""
-        return self.batch == "submit"
+        return self.batch == "submit" and not self.plan
 
     @property
     def tiers(self) -> tuple[Literal["flex", "batch"], ...]:

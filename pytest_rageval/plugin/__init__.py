@@ -2,7 +2,7 @@
 
 pytest imports it in every run of every project that has it installed: heavy imports wait for a marked test.
 `fixtures` has the fixtures, `runner` the hooks of tests, `rageval_fixture` the object that tests receive,
-`artifacts` the files of a run, `summary` its table and reports.
+`batches` the hooks of runs in batches, `artifacts` the files of a run, `summary` its table and reports.
 """
 
 import os

@@ -43,6 +43,7 @@ class BatchPlugin:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        self._collected: list[Batch] = []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
@@ -50,12 +51,26 @@ class BatchPlugin:
         gate = GatePlugin.of(self._config)
         try:
             self._run(gate.run)
-        except RagevalError as error:
+        except BaseException as error:
+            gate.pytest_sessionfinish()
+            if not isinstance(error, RagevalError):
+                raise
             text = str(error)
         else:
             return
-        gate.pytest_sessionfinish()
         raise pytest.UsageError(text)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say what came in batches; the table of the run counts these replies as cached."""
+        if not (found := self._collected):
+            return
+        replies, tokens_in, tokens_out, unpriced = (
+            sum(getattr(batch, name) for batch in found)
+            for name in ("replies", "tokens_in", "tokens_out", "unpriced")
+        )
+        cost = "price not known" if unpriced else f"{sum(batch.cost_usd for batch in found):.4f} USD"
+        came = f"{counted(replies, 'reply')} came in {len(found)} {'batch' if len(found) == 1 else 'batches'}"
+        print_lines(terminalreporter, [f"rageval: {came}: {tokens_in} tokens in, {tokens_out} out, {cost}"])
 
     def _run(self, run: str) -> None:
         for number in range(1, MOST_STAGES + 1):
@@ -78,7 +93,7 @@ class BatchPlugin:
 
     def _wait(self, names: Sequence[str]) -> None:
         """Wait until these batches have ended, and their replies are kept."""
-        delay, shown_at, before = FIRST_POLL_S, 0.0, ""
+        delay, shown_at, before = FIRST_POLL_S, -SHOWN_EVERY_S, ""
         answered_at = time.monotonic()
         while True:
             try:
@@ -98,6 +113,7 @@ class BatchPlugin:
                     break
             time.sleep(delay)
             delay = min(delay * POLL_FACTOR, LONGEST_POLL_S)
+        self._collected += batches
         for batch in batches:
             self._say(f"collected {batch.line()}")
             if batch.status in {"failed", "cancelled"}:

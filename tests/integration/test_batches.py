@@ -64,6 +64,7 @@ def test_one_command_has_the_scores_of_a_live_run(suite: Project, server: BatchS
             "rageval: stage 2: submitted batch-2 *",
             "rageval: stage *: no reply is missing",
             "20 replies: 20 cached, 0 live",
+            "rageval: 20 replies came in 2 batches: 200 tokens in, 40 out, price not known",
         ]
     )
     _, found = _scores(suite)
