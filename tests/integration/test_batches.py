@@ -63,8 +63,8 @@ def test_one_command_has_the_scores_of_a_live_run(suite: Project, server: BatchS
             "rageval: collected batch-1 at *, m1: completed, 17 of 17 replies kept, price not known",
             "rageval: stage 2: submitted batch-2 *",
             "rageval: stage *: no reply is missing",
-            "20 replies: 20 cached, 0 live",
             "rageval: 20 replies came in 2 batches: 200 tokens in, 40 out, price not known",
+            "20 replies: 20 cached, 0 live",
         ]
     )
     _, found = _scores(suite)
