@@ -301,3 +301,56 @@ def test_a_step_leaves_the_last_failures_as_they_are(suite: Project, server: Bat
     suite.test("def test_other(): pass\n", "test_other")
     assert "test_other" not in str(suite.run("--lf", "--collect-only", "-q").stdout)
     assert not server.live
+
+
+REWRITING = """
+@pytest.fixture(scope="session")
+def rageval_retriever(rageval_llm):
+    def rewritten(query, k):
+        try:
+            text = rageval_llm.complete("Repeat: " + query).text
+        except Exception:
+            text = "the request failed"
+        return search(text, k)
+    return rewritten
+"""
+
+JUDGE = """
+@pytest.fixture(scope="session")
+def rageval_judge():
+    class Judge:
+        def compare(self, question, references, prediction):
+            return float(prediction in references)
+    return Judge()
+"""
+
+
+def _stages(project: Project, server: BatchServer, most: int) -> list[int]:
+    """How many requests are submitted in each stage."""
+    stages = []
+    for _ in range(most):
+        before = len(server.uploads)
+        project.run("--rageval-batch=submit")
+        stages.append(sum(map(len, server.uploads[before:])))
+        project.run("--rageval-batch=collect")
+    return stages
+
+
+def test_what_the_retriever_asks_is_one_stage(suite: Project, server: BatchServer) -> None:
+    """Sync code of the user's waits for a reply too, and does not take that for a failure of its request."""
+    conftest = (suite.path / "conftest.py").read_text(encoding="utf-8")
+    suite.pytester.makeconftest(conftest + REWRITING)
+    server.model = lambda prompt: prompt.removeprefix("Repeat: ") if "Repeat" in prompt else clerk(prompt)
+    suite.test("@pytest.mark.rageval_threshold('answer.em@1', min=0.5)\ndef test_gate(): pass\n")
+    assert _stages(suite, server, 3) == [4, 4, 0]
+    suite.run().assert_outcomes(passed=1)
+    assert not server.live
+
+
+def test_with_a_judge_of_the_users_all_answers_are_one_stage(suite: Project, server: BatchServer) -> None:
+    """A live run tries it on the first five answers; in batches that would be a stage of its own."""
+    conftest = (suite.path / "conftest.py").read_text(encoding="utf-8")
+    suite.pytester.makeconftest(conftest + JUDGE)
+    suite.evalset(9)
+    suite.test("@pytest.mark.rageval_threshold('answer.correct@1', min=0.5)\ndef test_gate(): pass\n")
+    assert _stages(suite, server, 2) == [9, 0]
