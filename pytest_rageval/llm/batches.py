@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from pytest_rageval.config import Api
 from pytest_rageval.errors import RagevalError, ServerError, StoreError, Unscored
-from pytest_rageval.files import make_cache_folder, make_private_file, write_whole
+from pytest_rageval.files import make_cache_folder, make_private_file, refuse_special, write_whole
 from pytest_rageval.llm import completions, responses
 from pytest_rageval.llm.budget import Budget
 from pytest_rageval.llm.cache import Cache
@@ -523,6 +523,7 @@ BLANK: Final = Batch("", "", "", "chat", "", 0, 0.0, "")
 def _batch_in(file: Path) -> Batch:
     """Return the batch that a file describes."""
     try:
+        refuse_special(file)
         plain = json.loads(file.read_text(encoding="utf-8"))
         batch = Batch(**plain)
         odd = [name for name, value in vars(BLANK).items() if type(plain.get(name, value)) is not type(value)]
@@ -618,8 +619,14 @@ async def _download(client: "AsyncOpenAI", file_id: str, target: Path) -> None:
 
 def _lines(file: Path) -> Iterator[bytes]:
     """Yield the lines of a file; none where it is missing."""
-    with contextlib.suppress(FileNotFoundError), file.open("rb") as content:
-        yield from content
+    try:
+        refuse_special(file)
+        with file.open("rb") as content:
+            yield from content
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreError(f"{file} cannot be read: {error}.") from None
 
 
 def _object(line: bytes | str) -> dict[str, Any]:

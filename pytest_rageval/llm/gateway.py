@@ -43,6 +43,8 @@ OVERRULED: Final = (
 )
 
 
+NEW_REQUEST: Final = "no stage asked for it, so that it was in no batch (does it change from run to run?)"
+
 EXPLAINED: Final = 50  # missing replies that are explained; further ones mostly have the same cause
 
 
@@ -413,13 +415,16 @@ class BatchSource(LiveSource):
         if not isinstance(server, RemoteServer) or not request.own or request.sample >= OF_ONE_RUN:
             return await super().obtain(server, request)
         state = self._batches.state(request)
-        if isinstance(state, Failure):
-            if self._access.batch_errors == "unscored":
-                raise Unscored(f"it failed in a batch: {state.reason}")
-        elif self._access.batch == "collect":
+        if self._access.batch == "collect" and not isinstance(state, Failure):
             self._missing[request.key] = server, request
             raise ReplyPending
-        return await super().obtain(server, request)
+        why = f"it failed in a batch: {state.reason}" if isinstance(state, Failure) else NEW_REQUEST
+        if self._access.batch_errors == "unscored":
+            raise Unscored(why)
+        reply = await super().obtain(server, request)
+        if not isinstance(state, Failure):
+            self.usage.remarks[f"{request.model} asked live: {NEW_REQUEST}"] += 1
+        return reply
 
     async def submit(self) -> Submission:
         """Submit the missing requests that are in no open batch; raises as `Batches.submit`."""

@@ -137,7 +137,7 @@ class _StepPlugin:
         """Do the work of the step, and leave the report."""
         try:
             work()
-        except RagevalError as error:
+        except (RagevalError, pytest.fail.Exception) as error:
             self._report.error = str(error)
         except RetryableError as error:
             self._report.error = f"The server of a batch does not answer: {error.reason}."

@@ -199,6 +199,18 @@ def test_the_budget_counts_batches(suite: Project, server: BatchServer) -> None:
     assert not server.files
 
 
+@pytest.mark.parametrize("step", ["submit", "collect"])
+def test_a_file_that_cannot_be_used_is_the_error_of_the_step(
+    suite: Project, server: BatchServer, step: str
+) -> None:
+    """In one line, as in a run."""
+    run = suite.run(f"--rageval-batch={step}", "--rageval-prices=none.toml")
+    assert run.ret == pytest.ExitCode.TESTS_FAILED
+    assert "INTERNALERROR" not in str(run.stdout)
+    run.stdout.fnmatch_lines(["*none.toml*"])
+    assert not server.files
+
+
 @pytest.mark.parametrize("option", ["--rageval-refresh", "--rageval-replay", "--rageval-canary=2"])
 def test_what_contradicts_batches_is_refused(suite: Project, option: str) -> None:
     """A usage error."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -251,6 +252,26 @@ def test_a_request_that_failed_is_asked_live_or_left_unscored(
     assert runs.submit(one, two, batch_errors=errors).missing == 0
 
 
+@pytest.mark.parametrize("errors", ["live", "unscored"])
+def test_what_no_stage_asked_for_is_asked_live_or_left_unscored(
+    runs: Runs, server: BatchServer, errors: Any
+) -> None:
+    """As the option says of those that failed; the run says so."""
+
+    async def work(gateway: Gateway) -> Any:
+        asking = asyncio.gather(gateway.ask(runs.remote, _request("new")), return_exceptions=True)
+        return (await asking)[0], dict(gateway.usage.remarks)
+
+    outcome, remarks = runs.of(work, batch="use", batch_errors=errors)
+    if errors == "live":
+        assert outcome.text == "re: new"
+        [remark] = remarks
+        assert remark.startswith("m asked live: no stage asked for it")
+    else:
+        assert "no stage asked for it" in str(outcome)
+        assert not server.live
+
+
 def test_a_failure_is_forgotten_after_a_day(
     runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -453,6 +474,18 @@ def test_a_damaged_note_is_an_error_that_names_it(runs: Runs, tmp_path: Path) ->
         file.write_text(content, encoding="utf-8")
         with pytest.raises(StoreError, match="Delete it"):
             runs.ask(_request("one"))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
+@pytest.mark.parametrize("suffix", ["json", "lines"])
+def test_a_pipe_in_place_of_a_note_holds_nothing_up(runs: Runs, tmp_path: Path, suffix: str) -> None:
+    """It is an error."""
+    runs.submit(_request("one"))
+    [file] = (tmp_path / "cache" / "batches").glob(f"*.{suffix}")
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(StoreError):
+        runs.ask(_request("one"))
 
 
 def test_the_key_is_in_no_file_and_no_reason(runs: Runs, server: BatchServer, tmp_path: Path) -> None:
