@@ -3,6 +3,7 @@
 `session` holds the resources and scores eval sets. `evaluated_test` takes one test from its thresholds to its
 entry for the report; `calibration_gate` does so for bounds on the judge. `pipelines` reads eval sets and shares
 pipelines among tests, `models` builds the default generator and judge, `plan_stubs` replaces results in a plan.
+`batch_steps` runs pytest for the steps of a run in batches.
 """
 
 from pytest_rageval.session.pipelines import Components

@@ -4,12 +4,13 @@ In a plan the same path counts what would be asked, and ends with stubs in place
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pytest_rageval.errors import InputError, Planned, RagevalError, StaleBaselineError
+from pytest_rageval.errors import InputError, Planned, RagevalError, ReplyPending, StaleBaselineError
 from pytest_rageval.evaluations.context import Asked, ScoreRequest
 from pytest_rageval.evaluations.scoring import ScoreDef, uniform_judge
 from pytest_rageval.gate.baseline import baseline_entry
@@ -173,7 +174,13 @@ class EvaluatedTest:
             self.has_stubs = True
             stub: Agreement = planned_agreement(request, len(self.evalset))
             return stub
-        agreement = request.agreement(self._session.score(self._components, self.evalset, request.wanted))
+        try:
+            scores = self._session.score(self._components, self.evalset, request.wanted)
+        except ReplyPending:
+            self.has_stubs = True
+            waiting: Agreement = planned_agreement(request, len(self.evalset))
+            return waiting
+        agreement = request.agreement(scores)
         self._agreements.append(agreement.entry())
         return agreement
 
@@ -287,6 +294,8 @@ class EvaluatedTest:
         if mistakes:
             # Ask nothing: the test ends as an error whatever its other scores are.
             return mistakes
+        if self._session.settings.collects:
+            return self._collect(thresholds)
         problems = self._calibration.evaluate() if self._calibration else []
         if not thresholds:
             return problems
@@ -303,6 +312,28 @@ class EvaluatedTest:
                 self._record(
                     error_entry(threshold.spec, threshold, str(ruling), self._definition(threshold).notes)
                 )
+        return problems
+
+    def _collect(self, thresholds: Sequence[Threshold]) -> list[str]:
+        """Ask for all that the markers need; what waits for a reply does not hold up the rest.
+
+        Raises:
+            ReplyPending: replies are missing.
+        """
+        requests = list(dict.fromkeys(map(_request, thresholds)))
+        asking: list[Callable[[], object]] = [lambda: self._scored(thresholds, requests)]
+        problems: list[str] = []
+        if calibration := self._calibration:
+            asking.append(lambda: problems.extend(calibration.evaluate()))
+            asking += [partial(calibration.by_option, each) for each in thresholds]
+        pending: ReplyPending | None = None
+        for ask in asking:
+            try:
+                ask()
+            except ReplyPending as error:
+                pending = error
+        if pending is not None:
+            raise pending
         return problems
 
     def _cases(self, thresholds: Sequence[Threshold]) -> tuple[list[Case | RagevalError], int, int]:
@@ -370,10 +401,12 @@ class EvaluatedTest:
         if self._session.settings.plan:
             for error in self._plan([threshold]):
                 raise error
-            self.has_stubs = True
-            scale, repeats = self._definition(threshold).scale or UNIT, self._session.settings.repeat - 1
-            return _slice(planned_score(self.evalset.examples, spec, repeats, scale), threshold)
-        score = self._scored([threshold], [request])[_key(threshold)]
+            return self._stub(spec, threshold)
+        try:
+            score = self._scored([threshold], [request])[_key(threshold)]
+        except ReplyPending:
+            # A stub lets the test run on to what it asks next.
+            return self._stub(spec, threshold)
         if not threshold.bounds:
             asked = _slice(score, threshold)
             self._add(asked, threshold)
@@ -396,6 +429,11 @@ class EvaluatedTest:
             texts = [self._failure(ruling), *self._next_steps([ruling])]
             raise OutOfBoundsError("\n\n".join(texts), _summary(ruling))
         return _slice(score, threshold)
+
+    def _stub(self, spec: str, threshold: Threshold) -> Score:
+        self.has_stubs = True
+        scale, repeats = self._definition(threshold).scale or UNIT, self._session.settings.repeat - 1
+        return _slice(planned_score(self.evalset.examples, spec, repeats, scale), threshold)
 
     def _threshold(
         self, args: tuple[Any, ...], words: Mapping[str, Any], *, optional: bool = False
