@@ -33,9 +33,9 @@ from pytest_rageval.llm.messages import (
     request_summary,
     well_formed,
 )
+from pytest_rageval.llm.port import Entry
 from pytest_rageval.llm.sender import UnsupportedParams
 from pytest_rageval.llm.servers import RemoteServer
-from pytest_rageval.llm.store import Entry
 from pytest_rageval.plural import counted
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ class Batches:
 
         async def check(budget: Budget, requests: Sequence[Request], batches: Sequence[Batch]) -> None:
             calls, cost = sum(each.requests for each in batches), sum(each.most_usd for each in batches)
-            await budget.check_batch(self._cache.database, requests, open_calls=calls, open_cost=cost)
+            await budget.check_batch(self._cache, requests, open_calls=calls, open_cost=cost)
 
         for server, requests in by_server.items():
             of_run, of_server = self._budgets(server)
@@ -404,7 +404,7 @@ class Batches:
             failures.setdefault(key, Failure(kind, f"its batch is {found.status} and has no line of it"))
         batch.failures = {key: failure._asdict() for key, failure in failures.items()}
         for budget in self._budgets(server):
-            await budget.count_batch(self._cache.database, batch.replies, batch.cost_usd)
+            await budget.count_batch(self._cache, batch.replies, batch.cost_usd)
         batch.collected = time.time()
         self._write(batch)
         self._read()

@@ -9,19 +9,22 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from functools import partial, reduce
+from math import inf
+from typing import Any, Final, Protocol, TypedDict
 
 from pytest_rageval.config import LENGTHS
 from pytest_rageval.errors import BudgetError, StoreError
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.store import Database
+from pytest_rageval.llm.port import Spending
 from pytest_rageval.llm.usage import Price, Prices
 from pytest_rageval.plural import counted
 
 __all__ = [
     "Budget",
+    "Ledger",
     "Limits",
     "Purchase",
     "count_tokens",
@@ -35,7 +38,6 @@ SETTLING_S: Final = 5.0  # how long another process may take to settle a call af
 NOTHING_SUBMITTED: Final = (
     "Nothing was submitted: raise the limit, or ask less (--rageval-plan says what is asked)."
 )
-KEPT_S: Final = 7 * 86400.0  # how long the spending of a run is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,20 @@ class Purchase:
     billed: bool = False
 
 
+class Ledger(Protocol):
+    """Where the processes of a run count what they spend."""
+
+    async def spend(
+        self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
+    ) -> Spending | None:
+        """As `ReplyStore.spend`; it is done as well where the caller is cancelled."""
+        ...
+
+    async def others_active(self) -> bool:
+        """Whether another living process requests anything."""
+        ...
+
+
 class Budget:
     """One process's access to the budget of its run, or of a server in it; processes share it by its name `run`.
 
@@ -71,23 +87,15 @@ class Budget:
     lasts; where no other process is active, `SETTLING_S` is enough.
     """
 
-    def __init__(
-        self,
-        limits: Limits,
-        prices: Prices,
-        run: str,
-        *,
-        patience_s: float = 60.0,
-        others_active: Callable[[], bool] = lambda: True,
-    ) -> None:
+    def __init__(self, limits: Limits, prices: Prices, run: str, *, patience_s: float = 60.0) -> None:
         self._limits = limits
         self._prices = prices
         self._run = run
         self._patience_s = patience_s
-        self._others_active = others_active
         self._open = 0
         self._given_up = False
-        self._unsettled: list[tuple[int, float, float]] = []
+        self._giving_back: asyncio.Future[None] | None = None
+        self._unsettled: list[Spending] = []
 
     def cost(self, request: Request, reply: Reply) -> float | None:
         """Return the cost of a reply in USD, where the price is known; what is not reported counts as reserved.
@@ -120,7 +128,7 @@ class Budget:
         return sum(self._most_cost(each, batch=True) for each in requests) if limited else 0.0
 
     async def check_batch(
-        self, database: Database, requests: Sequence[Request], *, open_calls: int = 0, open_cost: float = 0.0
+        self, ledger: Ledger, requests: Sequence[Request], *, open_calls: int = 0, open_cost: float = 0.0
     ) -> None:
         """Refuse requests in a batch that could pass a limit.
 
@@ -132,33 +140,29 @@ class Budget:
         limits = self._limits
         if not limits:
             return
-        most = self.most_in_batch(requests)
-        rows = database.rows("SELECT calls, cost FROM spending WHERE run = ?", (self._run,))
-        calls, cost = rows[0] if rows else (0, 0.0)
-        made = f"{_made(calls)}, and the batches have {counted(open_calls + len(requests), 'request')}"
-        if limits.max_calls is not None and calls + open_calls + len(requests) > limits.max_calls:
-            limit = limits.named("max_calls", str(limits.max_calls))
-            raise BudgetError(f"{limit} would be passed: {made}.\n{NOTHING_SUBMITTED}")
-        if limits.max_cost is not None and cost + open_cost + most > limits.max_cost:
-            limit = limits.named("max_cost", f"{limits.max_cost:g}")
-            raise BudgetError(
-                f"{limit} could be passed: {cost:.4f} USD are spent, and the batches may cost {open_cost + most:.4f}.\n"
-                f"{NOTHING_SUBMITTED}"
-            )
-
-    async def count_batch(self, database: Database, calls: int, cost: float) -> None:
-        """Count the replies of a batch, and what they cost in USD."""
-        if not self._limits:
+        calls, most = open_calls + len(requests), open_cost + self.most_in_batch(requests)
+        state = await ledger.spend(self._run, Spending(calls, most), **self._bounds)
+        if state is None:
+            # It is counted when the replies have come.
+            await ledger.spend(self._run, Spending(-calls, -most))
             return
-        with database.transaction():
-            self._begin(database)
-            database.execute(
-                "UPDATE spending SET calls = calls + ?, cost = cost + ? WHERE run = ?",
-                (calls, cost, self._run),
-            )
+        if limits.max_calls is not None and state.calls + calls > limits.max_calls:
+            limit = limits.named("max_calls", str(limits.max_calls))
+            made = f"{_made(state.calls)}, and the batches have {counted(calls, 'request')}"
+            raise BudgetError(f"{limit} would be passed: {made}.\n{NOTHING_SUBMITTED}")
+        limit = limits.named("max_cost", f"{limits.max_cost:g}")
+        raise BudgetError(
+            f"{limit} could be passed: {state.cost:.4f} USD are spent, and the batches may cost {most:.4f}.\n"
+            f"{NOTHING_SUBMITTED}"
+        )
+
+    async def count_batch(self, ledger: Ledger, calls: int, cost: float) -> None:
+        """Count the replies of a batch, and what they cost in USD."""
+        if self._limits:
+            await ledger.spend(self._run, Spending(calls, cost))
 
     @contextlib.asynccontextmanager
-    async def purchase(self, database: Database, request: Request) -> AsyncIterator[Purchase]:
+    async def purchase(self, ledger: Ledger, request: Request) -> AsyncIterator[Purchase]:
         """Reserve one call and the most that it can cost, or raise BudgetError; afterwards count its real cost."""
         purchase = Purchase()
         # Reads the file of prices before anything is paid: later it might fail.
@@ -167,7 +171,7 @@ class Budget:
             yield purchase
             return
         most = self._most_cost(request) if self._limits.max_cost is not None else 0.0
-        await self._reserve(database, most)
+        await self._reserve(ledger, most)
         self._open += 1
         try:
             yield purchase
@@ -175,75 +179,77 @@ class Budget:
             self._open -= 1
             reply, billed = purchase.reply, purchase.billed
             spent = most * billed if reply is None else self.cost(request, reply) or 0.0
-            self._unsettled.append((int(billed or reply is not None), spent, most))
+            self._unsettled.append(Spending(int(billed or reply is not None), spent, -1, -most))
             # A reply must not be lost because it cannot be counted now: it is counted before the next call.
             with contextlib.suppress(StoreError):
-                self._settle(database)
+                await self._settle(ledger)
 
-    def _settle(self, database: Database) -> None:
+    async def _settle(self, ledger: Ledger) -> None:
         """Count the finished calls."""
-        with database.transaction():
-            for calls, spent, most in self._unsettled:
-                database.execute(
-                    # Without open calls the open cost is exactly 0, despite rounding.
-                    "UPDATE spending SET calls = calls + ?, cost = cost + ?, open_calls = open_calls - 1, "
-                    "open_cost = CASE open_calls WHEN 1 THEN 0 ELSE open_cost - ? END WHERE run = ?",
-                    (calls, spent, most, self._run),
-                )
-        self._unsettled.clear()
+        finished, self._unsettled = self._unsettled, []
+        if not finished:
+            return
+        counting = asyncio.ensure_future(
+            ledger.spend(self._run, reduce(Spending.changed, finished, Spending()))
+        )
+        # Also where this caller is cancelled.
+        counting.add_done_callback(lambda done: self._count_again(finished, done))
+        await asyncio.shield(counting)
 
-    async def _reserve(self, database: Database, most: float) -> None:
+    def _count_again(self, finished: Sequence[Spending], counting: "asyncio.Future[Spending | None]") -> None:
+        if not counting.cancelled() and counting.exception() is not None:
+            self._unsettled += finished
+
+    async def _reserve(self, ledger: Ledger, most: float) -> None:
         """Reserve a call; wait while open calls, which may cost less than reserved, leave no room for it."""
         before, since = None, time.monotonic()
         while True:
-            state = self._try_reserve(database, most)
+            state = await self._try_reserve(ledger, most)
             if state is None:
                 return
             if state != before:
                 before, since = state, time.monotonic()
-            if not self._fits(state.calls, state.cost, most) or not state.open_calls:
+            if not self._fits(Spending(state.calls, state.cost), most) or not state.open_calls:
                 raise BudgetError(self._exhausted(state, most))
             # Calls of this process end by themselves; another process may be dead.
             if not self._open:
-                patience = self._patience_s if self._others_active() else min(SETTLING_S, self._patience_s)
+                active = await ledger.others_active()
+                patience = self._patience_s if active else min(SETTLING_S, self._patience_s)
                 self._given_up = self._given_up or time.monotonic() - since > patience
                 if self._given_up:
                     raise BudgetError(self._exhausted(state, most))
             await asyncio.sleep(POLL_S)
 
-    def _try_reserve(self, database: Database, most: float) -> "_State | None":
+    async def _try_reserve(self, ledger: Ledger, most: float) -> Spending | None:
         """Reserve a call if that keeps the limits; else return the state that prevents it."""
-        if self._unsettled:
-            self._settle(database)
-        with database.transaction():
-            database.execute(
-                "DELETE FROM spending WHERE began < ? AND run != ?", (time.time() - KEPT_S, self._run)
-            )
-            self._begin(database)
-            sql = "SELECT calls, cost, open_calls, open_cost FROM spending WHERE run = ?"
-            state = _State(*database.rows(sql, (self._run,))[0])
-            if not self._fits(state.calls + state.open_calls, state.cost + state.open_cost, most):
-                return state
-            database.execute(
-                "UPDATE spending SET open_calls = open_calls + 1, open_cost = open_cost + ? WHERE run = ?",
-                (most, self._run),
-            )
-        return None
+        await self._settle(ledger)
+        call = Spending(open_calls=1, open_cost=most)
+        reserving = asyncio.ensure_future(ledger.spend(self._run, call, **self._bounds))
+        try:
+            return await asyncio.shield(reserving)
+        except asyncio.CancelledError:
+            # It is reserved all the same, and nobody is left who would give it back.
+            reserving.add_done_callback(partial(self._give_back, ledger, most))
+            raise
 
-    def _begin(self, database: Database) -> None:
-        """Make the row of the run if it is missing; call it in a transaction."""
-        database.execute(
-            "INSERT OR IGNORE INTO spending (run, calls, cost, began, open_calls, open_cost) "
-            "VALUES (?, 0, 0, ?, 0, 0)",
-            (self._run, time.time()),
-        )
+    def _give_back(self, ledger: Ledger, most: float, reserved: "asyncio.Future[Spending | None]") -> None:
+        if not reserved.cancelled() and reserved.exception() is None and reserved.result() is None:
+            self._unsettled.append(Spending(open_calls=-1, open_cost=-most))
+            self._giving_back = asyncio.ensure_future(self._settled(ledger))
 
-    def _fits(self, calls: int, cost: float, most: float) -> bool:
+    async def _settled(self, ledger: Ledger) -> None:
+        with contextlib.suppress(StoreError):
+            await self._settle(ledger)
+
+    def _fits(self, state: Spending, most: float) -> bool:
         """Whether one more call keeps the limits."""
-        limits = self._limits
-        return (limits.max_calls is None or calls < limits.max_calls) and (
-            limits.max_cost is None or cost + most <= limits.max_cost
-        )
+        return state.fits(Spending(open_calls=1, open_cost=most), **self._bounds)
+
+    @property
+    def _bounds(self) -> "_Bounds":
+        """The limits as arguments of the ledger."""
+        calls, cost = self._limits.max_calls, self._limits.max_cost
+        return {"max_calls": inf if calls is None else calls, "max_cost": inf if cost is None else cost}
 
     def _most_cost(self, request: Request, *, batch: bool = False) -> float:
         price = self._prices.of(request.base_url, request.model)
@@ -264,7 +270,7 @@ class Budget:
         lower = price.at("batch") if batch else None
         return (lower or price).cost(prompt_tokens(request.messages, request.parameters), out)
 
-    def _exhausted(self, state: "_State", most: float) -> str:
+    def _exhausted(self, state: Spending, most: float) -> str:
         limits = self._limits
         if limits.max_calls is not None and state.calls >= limits.max_calls:
             limit = limits.named("max_calls", str(limits.max_calls))
@@ -282,13 +288,9 @@ class Budget:
         return f"{found}.\nWhat was paid is in the cache: a run with a higher limit goes on from there."
 
 
-class _State(NamedTuple):
-    """What a run has spent, and what is reserved for its open calls."""
-
-    calls: int
-    cost: float
-    open_calls: int
-    open_cost: float
+class _Bounds(TypedDict):
+    max_calls: float
+    max_cost: float
 
 
 def most_reply_tokens(request: Request, price: Price | None) -> int | None:
