@@ -1,10 +1,10 @@
 """The `rageval` command: `main()` runs it, and each command's own module is imported only when it runs.
 
-`init`, `demo`, `scores`, `diff`, `merge`, `history`, `badge`, `judge`, `gateway`, `cache_reading` (info, export),
-`cache_writing` (import, prune, verify), `evalset_check`, `evalset_anchor`, `evalset_generate` and
-`evalset_from_traces` are the commands. They share `evalset_reading`, `quotes` (quotes found in texts) and `output`
-(what is printed); `compared` and `diff_page` are of `diff`, `retriever_name` reads an argument of `init`. A command
-returns the exit status, and raises `RagevalError` for input that cannot be used.
+`init`, `demo`, `scores`, `diff`, `merge`, `history`, `badge`, `judge`, `gateway`, `batch` (submit, status, collect),
+`cache_reading` (info, export), `cache_writing` (import, prune, verify), `evalset_check`, `evalset_anchor`,
+`evalset_generate` and `evalset_from_traces` are the commands. They share `evalset_reading`, `quotes` (quotes found in
+texts) and `output` (what is printed); `compared` and `diff_page` are of `diff`, `retriever_name` reads an argument of
+`init`. A command returns the exit status, and raises `RagevalError` for input that cannot be used.
 """
 
 import argparse
@@ -45,7 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     try:
-        options = _parser().parse_args(arguments)
+        parser = _parser()
+        options, rest = parser.parse_known_args(arguments)
+        if rest and "arguments" not in options:
+            parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        if "arguments" in options:
+            # Of pytest's arguments, those before the first that is no option are in the rest.
+            options.arguments = [*rest, *options.arguments]
         status: int = options.run(options)
         sys.stdout.flush()
     except RagevalError as error:
@@ -146,9 +152,18 @@ EVALSET: Final = (
            "may be repeated", str, action="append"),
 )  # fmt: skip
 
+PYTEST: Final[Argument] = (
+    ("arguments",),
+    {
+        "metavar": "ARGUMENT",
+        "nargs": argparse.REMAINDER,
+        "help": "arguments of pytest: options, files, tests",
+    },
+)
+
 GENERATE_OPTIONS: Final = (
     "model", "judge_model", "base_url", "judge_base_url", "parameters", "judge_parameters",
-    "max_tokens", "concurrency", "timeout", "cache", "cache_dir", "refresh", "replay",
+    "max_tokens", "flex", "concurrency", "timeout", "cache", "cache_dir", "refresh", "replay",
     "cassette", "max_calls", "max_cost", "prices", "prompts", "seed",
 )  # fmt: skip
 """The plugin's options that `evalset generate` shares."""
@@ -183,6 +198,10 @@ class Command(NamedTuple):
 
 # fmt: off
 GROUPS: Final = (
+    ("batch", "send what a run asks in batches of the server, at their lower price",
+     ("Does what `pytest --rageval-batch` does, a step at a time: submit, collect when the batches have ended, submit "
+      "what depends on these replies, until none is missing. The arguments are those of pytest for the run."),
+     "a batch has not ended"),
     ("cache", "maintain the cache of replies and embeddings",
      "Maintains the cache of replies and embeddings, and cassettes of replies.", "damage was found"),
     ("evalset", "check an eval set, anchor its gold in files, generate one, or make one of traces",
@@ -192,6 +211,17 @@ GROUPS: Final = (
 """Each with its name, summary, description, and what the exit status 1 means."""
 
 COMMANDS: Final = (
+    Command("batch", "submit", "batch",
+            "submit what the tests would ask and no reply is there for",
+            "The tests run as far as there are replies. Requests that are in a batch already are not submitted again.",
+            (PYTEST,),
+            "Exit status: 0; 2 if something cannot be used, or a server does not take a batch."),
+    Command("batch", "status", "batch",
+            "show the batches and how far they are", "No test runs.",
+            (PYTEST,)),
+    Command("batch", "collect", "batch",
+            "put the replies of batches that have ended into the cache", "No test runs.",
+            (PYTEST,)),
     Command("", "init", "init",
             "write a first test of a retriever, which passes at once",
             "Writes conftest.py, test_retrieval.py, an eval set, pytest.ini, .gitattributes and a workflow for GitHub "

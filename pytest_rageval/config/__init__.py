@@ -66,6 +66,10 @@ CI_RUNS: Final = (
 URL_VARIABLES: Final = {"base_url": "OPENAI_BASE_URL", "judge_base_url": "RAGEVAL_JUDGE_BASE_URL"}
 
 
+FLEX_WAITS: Final = {"timeout": 900.0, "patience": 3600.0}
+"""Defaults with `--rageval-flex`: an answer may take minutes, and a server without resources says 429."""
+
+
 def resolve(
     command_line: Mapping[str, Any],
     ini: Mapping[str, Any],
@@ -114,6 +118,8 @@ def resolve(
         variable = URL_VARIABLES.get(option.name)
         if variable and option.name not in values and (url := environ.get(variable, "").strip()):
             values[option.name] = _parsed(option, variable, url)
+    if values.get("flex"):
+        values = FLEX_WAITS | values
     cache = named_cache(values.get("cache"), environ, invoked_in)
     # A folder is one, by whichever option.
     values |= {"cache_dir": cache, "cache": None} if isinstance(cache, Path) else {"cache": cache}
@@ -195,7 +201,22 @@ def _key(environ: Mapping[str, str], name: str) -> Secret | None:
     return Secret(text) if text else None
 
 
+def _not_in_batches(settings: Settings) -> Iterator[str]:
+    for name, why in BATCH_WITHOUT.items():
+        if settings.batch and getattr(settings, name):
+            yield f"--rageval-batch takes several runs, and --rageval-{name} {why}: leave one out."
+
+
+BATCH_WITHOUT: Final = {
+    "refresh": "asks each run anew",
+    "replay": "asks nothing",
+    "canary": "asks each run anew",
+}
+"""Options that a run in batches cannot have, and why."""
+
+
 def _contradictions(settings: Settings) -> Iterator[str]:
+    yield from _not_in_batches(settings)
     if settings.record and settings.cassette is None:
         yield "--rageval-record writes a cassette, but none is named: add --rageval-cassette FILE."
     if (settings.record_prompts or settings.drop_unused) and not settings.record:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import uuid
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -95,13 +94,12 @@ class CompletenessPlugin(_SelectionPlugin):
         self._compared: dict[str, set[str]] = {}
         self._excused: set[str] = set()
         self._lines: list[str] = []
-        self._run = uuid.uuid4().hex
         self._progress = workers
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Send an xdist worker the run's name, which its processes share, the terminal's width, and a channel."""
-        node.workerinput["rageval_run"] = self._run
+        node.workerinput["rageval_run"] = GatePlugin.of(self._config).run
         node.workerinput["rageval_width"] = terminal_width()
         self._progress.connect(node)
 

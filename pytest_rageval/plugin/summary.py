@@ -278,7 +278,7 @@ class SummaryPlugin:
         from pytest_rageval.reports.terminal import plan_lines, table_lines  # noqa: PLC0415
 
         if self._settings.plan:
-            lines = plan_lines(sorted(self._usage_of.items()))
+            lines = plan_lines(sorted(self._usage_of.items()), self._settings.tiers)
             if self._settings.early_stop:
                 lines.append("--rageval-early-stop may ask about fewer questions: the plan counts all.")
             return lines

@@ -5,6 +5,7 @@ entry for the report; `calibration_gate` does so for bounds on the judge. `rules
 `shards` keeps what a shard knows of a test, `joining` rules on the shards of a run together, by `plain_data` from
 their reports. `written_files` updates baseline and cassette. `pipelines` reads eval sets and shares
 pipelines among tests, `models` builds the default generator and judge, `plan_stubs` replaces results in a plan.
+`batch_steps` runs pytest for the steps of a run in batches.
 """
 
 from pytest_rageval.session.pipelines import Components

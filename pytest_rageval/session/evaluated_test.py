@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
-from pytest_rageval.errors import InputError, Planned, RagevalError, StaleBaselineError
+from pytest_rageval.errors import InputError, Planned, RagevalError, ReplyPending, StaleBaselineError
 from pytest_rageval.evaluations.context import Asked, ScoreRequest
 from pytest_rageval.evaluations.scoring import ScoreDef, uniform_judge
 from pytest_rageval.gate.baseline import baseline_entry
@@ -186,7 +186,13 @@ class EvaluatedTest:
             self.has_stubs = True
             stub: Agreement = planned_agreement(request, len(self.evalset))
             return stub
-        agreement = request.agreement(self._session.score(self._components, self.evalset, request.wanted))
+        try:
+            scores = self._session.score(self._components, self.evalset, request.wanted)
+        except ReplyPending:
+            self.has_stubs = True
+            waiting: Agreement = planned_agreement(request, len(self.evalset))
+            return waiting
+        agreement = request.agreement(scores)
         self._agreements.append(agreement.entry())
         return agreement
 
@@ -300,6 +306,8 @@ class EvaluatedTest:
         if mistakes:
             # Ask nothing: the test ends as an error whatever its other scores are.
             return mistakes
+        if self._session.settings.collects:
+            return self._collect(thresholds)
         if self._session.settings.shard and not self._session.settings.plan:
             return self._record_shard(thresholds)
         problems = self._calibration.evaluate() if self._calibration else []
@@ -318,6 +326,28 @@ class EvaluatedTest:
                 self._record(
                     error_entry(threshold.spec, threshold, str(ruling), self._definition(threshold).notes)
                 )
+        return problems
+
+    def _collect(self, thresholds: Sequence[Threshold]) -> list[str]:
+        """Ask for all that the markers need; what waits for a reply does not hold up the rest.
+
+        Raises:
+            ReplyPending: replies are missing.
+        """
+        requests = list(dict.fromkeys(map(_request, thresholds)))
+        asking: list[Callable[[], object]] = [lambda: self._scored(thresholds, requests)]
+        problems: list[str] = []
+        if calibration := self._calibration:
+            asking.append(lambda: problems.extend(calibration.evaluate()))
+            asking += [partial(calibration.by_option, each) for each in thresholds]
+        pending: ReplyPending | None = None
+        for ask in asking:
+            try:
+                ask()
+            except ReplyPending as error:
+                pending = error
+        if pending is not None:
+            raise pending
         return problems
 
     def _record_shard(self, thresholds: Sequence[Threshold]) -> list[str]:
@@ -429,16 +459,18 @@ class EvaluatedTest:
         if self._session.settings.plan:
             for error in self._plan([threshold]):
                 raise error
-            self.has_stubs = True
-            scale, repeats = self._definition(threshold).scale or UNIT, self._session.settings.repeat - 1
-            return _slice(planned_score(self.evalset.examples, spec, repeats, scale), threshold)
-        if self._session.settings.shard:
+            return self._stub(spec, threshold)
+        if self._session.settings.shard and not self._session.settings.collects:
             # Of all questions: see `_refuse_in_shard`.
             record = self._shard_record()
             [(key, runs)] = self._by_request([threshold], self._session.outcomes).items()
             record.score(request, runs, compared=key[1])
             record.call(spec, words)
-        score = self._scored([threshold], [request])[_key(threshold)]
+        try:
+            score = self._scored([threshold], [request])[_key(threshold)]
+        except ReplyPending:
+            # A stub lets the test run on to what it asks next.
+            return self._stub(spec, threshold)
         if not threshold.bounds:
             asked = _slice(score, threshold)
             self._add(asked, threshold)
@@ -461,6 +493,11 @@ class EvaluatedTest:
             texts = [self._failure(ruling), *self._next_steps([ruling])]
             raise OutOfBoundsError("\n\n".join(texts), _summary(ruling))
         return _slice(score, threshold)
+
+    def _stub(self, spec: str, threshold: Threshold) -> Score:
+        self.has_stubs = True
+        scale, repeats = self._definition(threshold).scale or UNIT, self._session.settings.repeat - 1
+        return _slice(planned_score(self.evalset.examples, spec, repeats, scale), threshold)
 
     def _threshold(
         self, args: tuple[Any, ...], words: Mapping[str, Any], *, optional: bool = False

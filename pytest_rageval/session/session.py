@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_rageval.config import EMBEDDED, Settings
-from pytest_rageval.errors import InputError, RagevalError
+from pytest_rageval.errors import InputError, RagevalError, ReplyPending
 from pytest_rageval.evaluations.context import Asked, Pipeline, ScoreRequest, Terms, gather_all
 from pytest_rageval.evaluations.registry import CUTOFF, Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, error_of_all
@@ -342,6 +342,9 @@ class Session(Rules):
             servers=addresses if len(addresses) > 1 else frozenset(),
             longest_call_s=max(server.timeout for server in servers),
             prices=settings.prices,
+            tiers=settings.tiers,
+            batch="collect" if settings.collects else "use" if settings.batch else "",
+            batch_errors=settings.batch_errors,
         )
         return Gateway(access)
 
@@ -355,16 +358,27 @@ class Session(Rules):
     def _each(
         self, requests: Sequence[ScoreRequest], work: Callable[[ScoreRequest], Awaitable[T]]
     ) -> dict[ScoreRequest, T | RagevalError]:
-        """The result of the work, or its error, for each request; all run at once."""
+        """The result of the work, or its error, for each request; all run at once.
+
+        Raises:
+            ReplyPending: one of them waits for a reply, and all have asked what they can.
+        """
+        pending: list[ReplyPending] = []
 
         async def one(request: ScoreRequest) -> T | RagevalError:
             try:
                 return await work(request)
             except RagevalError as error:
                 return error
+            except ReplyPending as error:
+                pending.append(error)
+                return RagevalError("it waits for a reply")
 
         async def every() -> list[T | RagevalError]:
-            return await asyncio.gather(*map(one, requests))
+            found = await asyncio.gather(*map(one, requests))
+            for each in pending:
+                raise each
+            return found
 
         return dict(zip(requests, self.loop.run(every()), strict=True)) if requests else {}
 
@@ -395,7 +409,8 @@ class Session(Rules):
         self._check_joinable(evalset, terms, score)
         key = (pipeline, evalset.digest, terms)
         if key not in self._outcomes:
-            if pipeline.untried and score.dependencies and score.separable and not self.settings.plan:
+            tries = not (self.settings.plan or self.settings.collects)
+            if pipeline.untried and score.dependencies and score.separable and tries:
                 # A judge of the user's is called after a model's paid answer: try it before all of these are bought.
                 first = await score.evaluate(pipeline, evalset.examples[:FIRST], terms)
                 self.check_answered()
