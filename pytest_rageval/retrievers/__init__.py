@@ -6,19 +6,19 @@ and `llm_baselines` are baselines; `trec_run` replays a recorded run.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import inf
 from typing import Any, Final
 
 from pytest_rageval.errors import CallableError, Cause, InputError, RagevalError
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.fingerprint import digest
-from pytest_rageval.model import CONTEXT, Document, Example, Ranking, Retrieval, Step
+from pytest_rageval.model import CONTEXT, Example, Ranking, Retrieval
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.retrievers.adapters.callables import Search, context_of, required
-from pytest_rageval.retrievers.documents import document_from, is_list
-from pytest_rageval.user_code import Unusable, UserCallable, as_number, is_cached
+from pytest_rageval.retrievers.documents import retrieval_from
+from pytest_rageval.retrievers.factory import RetrieverFactory
+from pytest_rageval.user_code import UserCallable, is_cached
 
-__all__ = ["Retriever", "adapt_retriever"]
+__all__ = ["Retriever", "adapt_retriever", "search_of"]
 
 NAME: Final = "rageval_retriever"
 
@@ -33,13 +33,19 @@ FORMS: Final = {
 class Retriever:
     """A search, as `UserCallable` calls it: with the query, k, and the context that it takes."""
 
-    def __init__(self, search: Search, loop: PrivateLoop, *, name: str = NAME, replays: bool = False) -> None:
+    def __init__(
+        self,
+        search: Search,
+        loop: PrivateLoop,
+        *,
+        name: str = NAME,
+        replays: bool = False,
+        read: Callable[[Any], Retrieval] = retrieval_from,
+    ) -> None:
         self._search = search
         self._name = name
         self._replays = replays
-        # A question at which another retriever fails is not lost by the one under test.
-        cause: Cause = "retriever" if name == NAME else "run"
-        self._user = UserCallable(name, search.ask, loop, cause=cause, read=_retrieval)
+        self._user = UserCallable(name, search.ask, loop, cause=_cause(name), read=read)
 
     @property
     def replays(self) -> bool:
@@ -112,14 +118,35 @@ def _example(asked: Example | str) -> Example:
 
 
 def adapt_retriever(
-    retriever: object, loop: PrivateLoop, adapters: Sequence[Adapter] = ADAPTERS, *, name: str = NAME
+    retriever: object,
+    loop: PrivateLoop,
+    adapters: Sequence[Adapter] = ADAPTERS,
+    *,
+    name: str = NAME,
+    executor: object = None,
 ) -> Retriever:
     """Return the object of a fixture, by default `rageval_retriever`, as a `Retriever`.
 
-    It is adapted by the first adapter that recognises it.
+    It is adapted by the first adapter that recognises it. With an executor it runs there, unless it replays recorded
+    rankings.
 
-    CallableError if none does, the adapter cannot use it, or a plugin's raised or returned what cannot be called.
+    CallableError if none does, the adapter cannot use it, or a plugin's raised or returned what cannot be called; or
+    where it cannot be made in a process of the executor. InputError if it is none for an executor.
     """
+    replays = is_cached(retriever) or getattr(retriever, "replays", False) is True
+    if executor is not None and not replays:
+        from pytest_rageval.retrievers.executor import in_executor, read_reply  # noqa: PLC0415 - few runs have an executor
+
+        cause = _cause(name)
+        search = in_executor(retriever, executor, loop, adapters=adapters, name=name, cause=cause)
+        return Retriever(search, loop, name=name, read=read_reply)
+    return Retriever(search_of(retriever, adapters, name), loop, name=name, replays=replays)
+
+
+def search_of(retriever: object, adapters: Sequence[Adapter], name: str) -> Search:
+    """Return the search of a retriever, or of what its factory makes; CallableError as `adapt_retriever`."""
+    if isinstance(retriever, RetrieverFactory):
+        retriever = retriever.made()
     adapt = next((adapt for recognises, adapt in adapters if _call(recognises, retriever)), None)
     if adapt is None:
         raise CallableError(
@@ -136,8 +163,12 @@ def adapt_retriever(
     if not isinstance(search, Search):
         context = context_of(search)
         search = Search(search, required({name: each for name, each in context.items() if each.name == name}))
-    replays = is_cached(retriever) or getattr(retriever, "replays", False) is True
-    return Retriever(search, loop, name=name, replays=replays)
+    return search
+
+
+def _cause(name: str) -> Cause:
+    # A question at which another retriever fails is not lost by the one under test.
+    return "retriever" if name == NAME else "run"
 
 
 def _call(part: Callable[[Any], Any], retriever: object) -> Any:
@@ -153,48 +184,3 @@ def _call(part: Callable[[Any], Any], retriever: object) -> Any:
 def _name(part: Callable[[Any], Any]) -> str:
     named = part if hasattr(part, "__qualname__") else type(part)
     return f"The retriever adapter {named.__module__}.{named.__qualname__}"
-
-
-def _retrieval(found: object) -> Retrieval:
-    """What a retriever returned, with all documents read."""
-    if not isinstance(found, Retrieval):
-        return Retrieval(_documents(found, ""))
-    steps = None
-    if found.steps is not None:
-        if not is_list(found.steps):
-            raise _not_steps(f"{type(found.steps).__name__} as steps")
-        steps = [_step(step, number) for number, step in enumerate(found.steps, 1)]
-    for name in ("tokens", "cost", "seconds"):
-        value = getattr(found, name)
-        number = 0.0 if value is None else as_number(value)
-        if number is None or not 0 <= number < inf:
-            what = f"returned {name}={value!r:.40}"
-            raise Unusable(what, f"{what} for {{question}}.\nGive a number, or None where it is not known.")
-    return replace(found, documents=_documents(found.documents, ""), steps=steps)
-
-
-def _step(step: object, number: int) -> Step:
-    if not isinstance(step, Step) or not isinstance(step.query, str):
-        raise _not_steps(f"{type(step).__name__} as step {number}")
-    return Step(step.query, _documents(step.documents, f" in step {number}"))
-
-
-def _not_steps(found: str) -> Unusable:
-    return Unusable(
-        f"returned {found}", f"returned {found} for {{question}}.\nGive steps=[Step(query, documents), …]."
-    )
-
-
-def _documents(found: object, where: str) -> list[Document]:
-    if not is_list(found):
-        what = f"returned {type(found).__name__}{where}"
-        advice = "Return a list of documents, best first: strings, dicts or Documents."
-        raise Unusable(what, f"{what} for {{question}}.\n{advice}")
-    documents = []
-    for rank, item in enumerate(found, 1):
-        try:
-            documents.append(document_from(item))
-        except CallableError as error:
-            message = f"returned for {{question}}{where}, at rank {rank}, a document that {error}"
-            raise Unusable("returned a document that has neither text nor id", message) from None
-    return documents
