@@ -39,7 +39,8 @@ def _span(item: object, text: str) -> Span | None:
     a file into pages count offsets from the page, which says nothing about the file.
     """
     node = _get(item, "node")
-    places = [item, node, *(_get(place, name) for place in (item, node) for name in METADATA)]
+    all_places = [item, node, *(_get(place, name) for place in (item, node) for name in METADATA)]
+    places = [place for place in all_places if place is not None]
     files = (_first_value(places, name) for name in SOURCE)
     source = next((str(file) for file in files if isinstance(file, str | PurePath) and str(file)), None)
     if source is None:

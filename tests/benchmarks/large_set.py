@@ -7,6 +7,7 @@ of the files that it wrote.
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -73,18 +74,23 @@ def write(path: Path, questions: int) -> None:
             file.write(json.dumps(record) + "\n")
 
 
-def measured(folder: Path, *arguments: str, lost: float) -> tuple[float, float, int]:
-    """Seconds, the peak of resident memory in MB of the largest process, and the exit status of a run."""
+def measured(folder: Path, *arguments: str, lost: float) -> tuple[float, float, float, int]:
+    """Seconds, those of the processor, the peak of resident memory in MB, and the exit status of a run."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     environ = {**os.environ, "LOST": str(lost)}
-    began = time.monotonic()
+    began, used = time.monotonic(), _processor_s()
     with (folder / "out.txt").open("wb") as out:
         process = subprocess.Popen(command, cwd=folder, env=environ, stdout=out, stderr=out)
         peak = 0.0
         while process.poll() is None:
             peak = max(peak, _resident(process.pid))
             time.sleep(0.02)
-    return time.monotonic() - began, peak, process.returncode
+    return time.monotonic() - began, _processor_s() - used, peak, process.returncode
+
+
+def _processor_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _resident(pid: int) -> float:
@@ -101,7 +107,7 @@ def _resident(pid: int) -> float:
 
 def main(sizes: list[int], names: list[str]) -> None:
     """Every run at every size."""
-    print(f"{'questions':>9}  {'run':24} {'seconds':>8} {'peak MB':>8} {'exit':>4}  files")  # noqa: T201
+    print(f"{'questions':>9}  {'run':24} {'seconds':>8} {'processor':>9} {'peak MB':>8} {'exit':>4}  files")  # noqa: T201
     for questions in sizes:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
@@ -112,7 +118,7 @@ def main(sizes: list[int], names: list[str]) -> None:
             for run in names:
                 arguments = RUNS[run]
                 lost = 0.0 if "--rageval-update-baseline" in arguments else 0.1
-                seconds, peak, status = measured(folder, *arguments, lost=lost)
+                seconds, processor_s, peak, status = measured(folder, *arguments, lost=lost)
                 files = [
                     *folder.glob("report.*"),
                     *folder.glob("workers.*"),
@@ -120,7 +126,7 @@ def main(sizes: list[int], names: list[str]) -> None:
                 ]
                 sizes_of = ", ".join(f"{each.name} {each.stat().st_size / 1e6:.1f} MB" for each in files)
                 print(  # noqa: T201
-                    f"{questions:>9,}  {run:24} {seconds:8.1f} {peak:8.0f} {status:4}  {sizes_of}", flush=True
+                    f"{questions:>9,}  {run:24} {seconds:8.1f} {processor_s:9.1f} {peak:8.0f} {status:4}  {sizes_of}", flush=True
                 )
                 for each in (*folder.glob("report.*"), *folder.glob("workers.*")):
                     each.unlink()
