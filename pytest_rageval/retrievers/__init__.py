@@ -11,7 +11,7 @@ from typing import Any, Final
 from pytest_rageval.errors import CallableError, Cause, InputError, RagevalError
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.fingerprint import digest
-from pytest_rageval.model import CONTEXT, Example, Ranking, Retrieval
+from pytest_rageval.model import CONTEXT, Document, Example, Ranking, Retrieval
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.retrievers.adapters.callables import Search, context_of, required
 from pytest_rageval.retrievers.documents import retrieval_from
@@ -46,6 +46,8 @@ class Retriever:
         self._name = name
         self._replays = replays
         self._user = UserCallable(name, search.ask, loop, cause=_cause(name), read=read)
+        # A passage that is found for many questions is kept once.
+        self._texts: dict[str, str] = {}
 
     @property
     def replays(self) -> bool:
@@ -78,7 +80,7 @@ class Retriever:
         found, seconds = await self._user.timed(example.question, of_call, **self._given(example))
         if found.seconds is not None or self._replays:
             seconds = found.seconds
-        ranking = Ranking.of(example.question, found.documents, k)
+        ranking = Ranking.of(example.question, [self._shared(each) for each in found.documents], k)
         steps = found.steps
         return replace(
             ranking,
@@ -88,6 +90,10 @@ class Retriever:
             cost=found.cost,
             seconds=seconds,
         )
+
+    def _shared(self, document: Document) -> Document:
+        text = self._texts.setdefault(document.text, document.text)
+        return document if text is document.text else replace(document, text=text)
 
     def _given(self, example: Example) -> dict[str, Any]:
         """The context of an example that the retriever takes; a required part also where it is empty."""

@@ -1,8 +1,8 @@
-"""A retriever that keeps a processor busy, here and in two processes: `python tests/benchmarks/executor.py [QUESTIONS]`.
+"""A retriever of much computing, here and in two processes: `python tests/benchmarks/executor.py [QUESTIONS]`.
 
-BM25 in plain Python over so many passages that a question takes about 20 ms. The rankings of all questions are timed in
-the test's thread, in a `ProcessPoolExecutor` of two and with Dask's two workers, in turns; printed is the best ratio of
-two runs that followed each other, which says most on a machine that does other work.
+BM25 in plain Python over so many passages that a question takes about 20 ms. The rankings of all questions are timed
+in the test's thread, in a `ProcessPoolExecutor` of two and with Dask's two workers, in turns; printed is the best ratio
+of two runs that followed each other, which says most on a machine that does other work.
 """
 
 import asyncio
@@ -14,8 +14,7 @@ from collections import Counter, defaultdict
 from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval import RetrieverFactory
 from pytest_rageval.event_loop import PrivateLoop

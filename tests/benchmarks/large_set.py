@@ -126,7 +126,8 @@ def main(sizes: list[int], names: list[str]) -> None:
                 ]
                 sizes_of = ", ".join(f"{each.name} {each.stat().st_size / 1e6:.1f} MB" for each in files)
                 print(  # noqa: T201
-                    f"{questions:>9,}  {run:24} {seconds:8.1f} {processor_s:9.1f} {peak:8.0f} {status:4}  {sizes_of}", flush=True
+                    f"{questions:>9,}  {run:24} {seconds:8.1f} {processor_s:9.1f} {peak:8.0f} {status:4}  {sizes_of}",
+                    flush=True,
                 )
                 for each in (*folder.glob("report.*"), *folder.glob("workers.*")):
                     each.unlink()

@@ -72,7 +72,7 @@ class Index:
         self.prefix = prefix
         self.client = {"session": threading.Lock() if lock else None}
 
-    def __call__(self, query: str, k: int) -> list[str]:
+    def __call__(self, _query: str, k: int) -> list[str]:
         """How often it was built in this process."""
         return [f"{self.prefix} {os.getpid()} {len(built)}"] * k
 
@@ -85,7 +85,7 @@ class Large:
 
     def __call__(self, query: str, k: int) -> list[str]:
         """The query."""
-        return [query] * k
+        return [f"{query} {len(self.index)}"] * k
 
 
 def no_index(path: str) -> Index:

@@ -34,6 +34,7 @@ class Here(Executor):
         self.held: list[tuple[Future[Any], Any]] | None = None
 
     def submit(self, fn: Any, /, *args: Any, **named: Any) -> Future[Any]:
+        """Run it, or hold it."""
         if len(args) > 1:
             if self.fails:
                 raise self.fails
@@ -231,3 +232,33 @@ def test_a_cancelled_run_leaves_nothing_in_the_executor(loops: Any) -> None:
     assert len(held) <= MOST_CHUNKS
     assert isinstance(_ask(loop, retriever, ["next"])[0], Ranking)
     assert all(future.cancelled() for future, _ in held)
+
+
+def test_a_passage_of_many_questions_is_kept_once(loop: PrivateLoop) -> None:
+    retriever = adapt_retriever(lambda query, _k: [f"{query} passage".removeprefix(query), query], loop)
+    one, other = _ask(loop, retriever, ["one", "other"])
+    assert isinstance(one, Ranking)
+    assert isinstance(other, Ranking)
+    assert one.documents[0].text is other.documents[0].text
+
+
+@pytest.mark.slow
+def test_two_workers_of_dask(loop: PrivateLoop) -> None:
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        retriever = adapt_retriever(
+            RetrieverFactory(executed.Index, "index", lock=True), loop, executor=client.get_executor()
+        )
+        found = [each for _ in range(3) for each in _ask(loop, retriever, [f"q{n}" for n in range(200)])]
+        failing = adapt_retriever(executed.faulty, loop, executor=client.get_executor())
+        here = _plain(_ask(loop, adapt_retriever(executed.faulty, loop), ["fine", "raise", "none"]))
+        assert _plain(_ask(loop, failing, ["fine", "raise", "none"])) == here
+    texts = {each.documents[0].text for each in found if isinstance(each, Ranking)}
+    assert len(found) == 600
+    assert {text.split()[2] for text in texts} == {"1"}
+    assert str(os.getpid()) not in {text.split()[1] for text in texts}
