@@ -7,7 +7,6 @@ of the files that it wrote.
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -75,34 +74,15 @@ def write(path: Path, questions: int) -> None:
 
 
 def measured(folder: Path, *arguments: str, lost: float) -> tuple[float, float, float, int]:
-    """Seconds, those of the processor, the peak of resident memory in MB, and the exit status of a run."""
+    """Seconds, those of the processor, the memory of the largest process in MB, and the exit status of a run."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     environ = {**os.environ, "LOST": str(lost)}
-    began, used = time.monotonic(), _processor_s()
+    began = time.monotonic()
     with (folder / "out.txt").open("wb") as out:
         process = subprocess.Popen(command, cwd=folder, env=environ, stdout=out, stderr=out)
-        peak = 0.0
-        while process.poll() is None:
-            peak = max(peak, _resident(process.pid))
-            time.sleep(0.02)
-    return time.monotonic() - began, _processor_s() - used, peak, process.returncode
-
-
-def _processor_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def _resident(pid: int) -> float:
-    """The resident memory of a process and those that it started, in MB."""
-    total = 0.0
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-        total += next((int(line.split()[1]) for line in lines if line.startswith("VmRSS")), 0) / 1024
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
-    except OSError:
-        return total
-    return total + sum(_resident(int(child)) for child in children)
+        _, status, used = os.wait4(process.pid, 0)
+    processor_s, peak = used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    return time.monotonic() - began, processor_s, peak, os.waitstatus_to_exitcode(status)
 
 
 def main(sizes: list[int], names: list[str]) -> None:
