@@ -20,7 +20,7 @@ from pytest_rageval import RetrieverFactory
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.retrievers import adapt_retriever
 
-PASSAGES, WORDS, VOCABULARY, TERMS, ROUNDS, WORKERS = 6_000, 60, 400, 12, 5, 2
+PASSAGES, WORDS, VOCABULARY, TERMS, ROUNDS, WORKERS = 18_000, 60, 400, 12, 5, 2
 
 
 class PlainBM25:
