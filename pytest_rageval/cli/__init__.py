@@ -3,8 +3,8 @@
 `init`, `demo`, `scores`, `diff`, `history`, `badge`, `judge`, `gateway`, `cache_reading` (info, export),
 `cache_writing` (import, prune, verify), `evalset_check`, `evalset_anchor`, `evalset_generate` and
 `evalset_from_traces` are the commands. They share `evalset_reading`, `quotes` (quotes found in texts) and `output`
-(what is printed); `retriever_name` reads an argument of `init`. A command returns the exit status, and raises
-`RagevalError` for input that cannot be used.
+(what is printed); `compared` and `diff_page` are of `diff`, `retriever_name` reads an argument of `init`. A command
+returns the exit status, and raises `RagevalError` for input that cannot be used.
 """
 
 import argparse

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pytest_rageval.cli.diff import Difference, Report
+from pytest_rageval.cli.compared import Difference, Report
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.html import Fact, html_page
 

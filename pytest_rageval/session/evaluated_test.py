@@ -18,6 +18,7 @@ from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, broken_part
 from pytest_rageval.gate.threshold import BOUNDS, Threshold
 from pytest_rageval.late import Late
 from pytest_rageval.model import EvalSet, Example, Ranking
+from pytest_rageval.printable import printable
 from pytest_rageval.reports.next_steps import accept_entry, accept_lines
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
@@ -477,7 +478,8 @@ class EvaluatedTest:
         # With `by` the worst slice stands for all: it is another threshold than one on that slice.
         key = f"{name} {entry['threshold']} {entry.get('by', {}).get('tag')}"
         if key not in self._entries and entry["mean"] is not None:
-            self._test.record_property(f"rageval {name}", entry["mean"])
+            # xdist sends no half of a surrogate pair, and XML has no control characters.
+            self._test.record_property(printable(f"rageval {name}"), entry["mean"])
         self._entries[key] = entry
         if evidence is not None:
             self._evidence[key] = evidence
