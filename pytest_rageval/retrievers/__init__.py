@@ -8,17 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from pytest_rageval.errors import CallableError, Cause, InputError, RagevalError
+from pytest_rageval.errors import Cause, InputError
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import CONTEXT, Document, Example, Ranking, Retrieval
-from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
-from pytest_rageval.retrievers.adapters.callables import Search, context_of, required
+from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter, search_of
+from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
-from pytest_rageval.retrievers.factory import RetrieverFactory
 from pytest_rageval.user_code import UserCallable, is_cached
 
-__all__ = ["Retriever", "adapt_retriever", "search_of"]
+__all__ = ["Retriever", "adapt_retriever"]
 
 NAME: Final = "rageval_retriever"
 
@@ -149,44 +148,6 @@ def adapt_retriever(
     return Retriever(search_of(retriever, adapters, name), loop, name=name, replays=replays)
 
 
-def search_of(retriever: object, adapters: Sequence[Adapter], name: str) -> Search:
-    """Return the search of a retriever, or of what its factory makes; CallableError as `adapt_retriever`."""
-    if isinstance(retriever, RetrieverFactory):
-        retriever = retriever.made()
-    adapt = next((adapt for recognises, adapt in adapters if _call(recognises, retriever)), None)
-    if adapt is None:
-        raise CallableError(
-            f"{name} is {type(retriever).__name__}, which cannot be called.\n"
-            "Return a function (query, k) -> documents from the fixture, sync or async, or an object with "
-            "invoke (LangChain), retrieve (LlamaIndex), run (Haystack) or similarity_search."
-        )
-    search = _call(adapt, retriever)
-    if not callable(search):
-        raise CallableError(
-            f"{_name(adapt)} gave {type(search).__name__} for {type(retriever).__name__}.\n"
-            "It gives a function (query, k) -> documents, sync or async."
-        )
-    if not isinstance(search, Search):
-        context = context_of(search)
-        search = Search(search, required({name: each for name, each in context.items() if each.name == name}))
-    return search
-
-
 def _cause(name: str) -> Cause:
     # A question at which another retriever fails is not lost by the one under test.
     return "retriever" if name == NAME else "run"
-
-
-def _call(part: Callable[[Any], Any], retriever: object) -> Any:
-    try:
-        return part(retriever)
-    except RagevalError:
-        raise
-    except Exception as error:
-        what = f"{_name(part)} raised for {type(retriever).__name__}"
-        raise CallableError.raised(what, error) from error
-
-
-def _name(part: Callable[[Any], Any]) -> str:
-    named = part if hasattr(part, "__qualname__") else type(part)
-    return f"The retriever adapter {named.__module__}.{named.__qualname__}"

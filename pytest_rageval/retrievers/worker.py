@@ -8,8 +8,7 @@ from time import perf_counter
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.errors import CallableError, Cause, RagevalError, Unscored, raised_here
-from pytest_rageval.retrievers import search_of
-from pytest_rageval.retrievers.adapters import ADAPTERS
+from pytest_rageval.retrievers.adapters import ADAPTERS, search_of
 from pytest_rageval.retrievers.adapters.callables import Search
 from pytest_rageval.retrievers.documents import retrieval_from
 from pytest_rageval.user_code import Elsewhere, Unusable, is_async, raised_in, read_to_end

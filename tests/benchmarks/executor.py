@@ -75,7 +75,11 @@ def main(number: int) -> None:
     ratios: defaultdict[str, list[float]] = defaultdict(list)
     with (
         LocalCluster(
-            n_workers=WORKERS, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+            n_workers=WORKERS,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
+            host="127.0.0.1",
         ) as cluster,
         Client(cluster) as client,
         ProcessPoolExecutor(WORKERS) as pool,
