@@ -45,7 +45,12 @@ class PrivateLoop:
         self._process = os.getpid()
         self._starting = threading.Lock()
         self._jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
+        self._on_cancel: list[Callable[[], None]] = []
         self.runs = 0
+
+    def on_cancel(self, drop: Callable[[], None]) -> None:
+        """Call a function in the loop's thread where a run is cancelled."""
+        self._on_cancel.append(drop)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to completion; sync calls that it makes through `call` run in this thread.
@@ -66,6 +71,10 @@ class PrivateLoop:
                 self._tick()
         except BaseException:
             future.cancel()
+            loop = self._loop
+            if loop is not None:
+                for drop in self._on_cancel:
+                    loop.call_soon_threadsafe(drop)
             self._drop_calls()
             raise
         return future.result()

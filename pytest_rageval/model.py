@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple, overload
 
@@ -366,5 +366,5 @@ def _plain(example: Example) -> dict[str, Any]:
 
 
 def _plain_gold(gold: Gold) -> list[Any]:
-    *others, group = astuple(gold)
-    return others if group is None else [*others, group]
+    others = [gold.id, gold.text, gold.source, gold.start, gold.end, gold.grade]
+    return others if gold.group is None else [*others, gold.group]

@@ -27,6 +27,7 @@ from pytest_rageval.event_loop import PrivateLoop
 __all__ = [
     "CACHED",
     "FIRST",
+    "Elsewhere",
     "PlanStub",
     "Timed",
     "Unusable",
@@ -37,6 +38,8 @@ __all__ = [
     "is_async",
     "is_cached",
     "is_ours",
+    "raised_in",
+    "read_to_end",
     "takes",
     "underlying",
 ]
@@ -54,10 +57,19 @@ class Unusable(Exception):  # noqa: N818 - turned into a QueryError by `UserCall
 
     found: str  # what it returned, in one line and without the question
     message: str  # the full text after the callable's name; `{question}` stands for the question
+    kind: str = "returned"  # failures of one kind at all of the first questions end the calls
 
 
 class Timed(NamedTuple):
     """A converted result, and the seconds that the call took; None where other calls ran meanwhile."""
+
+    value: Any
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What a call in another process gave, and the seconds that it took there; None where that says nothing."""
 
     value: Any
     seconds: float | None
@@ -168,15 +180,16 @@ class UserCallable:
         self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any], watch: "_Stopwatch"
     ) -> Timed:
         """Convert a result; recorded at once, before other calls may fail."""
-        lazy = isinstance(result, Iterable) and not isinstance(result, str | bytes | Mapping | list | tuple)
         try:
             # A lazy iterable is read to its end here, in the thread where the user's code may run.
-            whole = list(result) if lazy and not inspect.isawaitable(result) else result
+            whole = read_to_end(result)
             seconds = watch.seconds
+            if isinstance(result, Elsewhere):
+                seconds = result.seconds if watch.alone else None
             value = self._read(whole)
         except Unusable as unusable:
             message = unusable.message.replace("{question}", repr(args[self._question]))
-            raise self._failed("returned", args, named, f"{self.name} {message}", unusable.found) from None
+            raise self._failed(unusable.kind, args, named, f"{self.name} {message}", unusable.found) from None
         except Unscored:
             self._current.answered = True
             raise
@@ -306,6 +319,20 @@ class PlanStub:
         """Count a call; always raises `Planned`."""
         self._count(self._remark)
         raise Planned("not called in a plan")
+
+
+def raised_in(error: BaseException) -> Unusable:
+    """What an exception in the user's code is to its caller, who may be in another process."""
+    message = str(CallableError.raised("raised for {question}", error))
+    return Unusable(f"raised {summary_line(error)}", message, type(error).__name__)
+
+
+def read_to_end(result: Any) -> Any:
+    """Return a lazy iterable as a list; anything else as it is."""
+    whole = (str, bytes, Mapping, list, tuple)
+    if isinstance(result, whole) or not isinstance(result, Iterable) or inspect.isawaitable(result):
+        return result
+    return list(result)
 
 
 def _identity(function: Any) -> str:

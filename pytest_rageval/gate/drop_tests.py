@@ -137,10 +137,10 @@ def drop_tests(parts: Sequence[Compared], *, tests: int = 1, apart: int = 0) -> 
 def _jointly(parts: Sequence[Compared], cluster: str | None, levels: Sequence[float]) -> list[DropTest]:
     examples = {each.id: each for part in parts for each in part.comparison.examples}
     clusters = None if cluster is None else question_clusters(examples.values(), cluster)
-    columns = [
-        Drops([part.comparison.drop_of.get(name, nan) for name in examples], part.beyond, part.largest)
-        for part in parts
-    ]
+    columns = []
+    for part in parts:
+        drop_of = part.comparison.drop_of
+        columns.append(Drops([drop_of.get(name, nan) for name in examples], part.beyond, part.largest))
     shared = _shared_gold(examples.values()) if clusters is None else clusters
     cluster_of = dict(zip(examples, shared, strict=True))
     # Thresholds of one test nearly always have one alpha. A p-value does not depend on the alpha of others.

@@ -22,6 +22,7 @@ __all__ = [
     "rageval",
     "rageval_client",
     "rageval_encoder",
+    "rageval_executor",
     "rageval_gateway",
     "rageval_generator",
     "rageval_judge",
@@ -72,6 +73,12 @@ There is no fixture rageval_reference_retriever, which max_ratio compares times 
 def rageval_reference_retriever() -> object:
     """The retriever that max_ratio times the one under test beside: like rageval_retriever. Override it."""
     raise failure(NO_REFERENCE)
+
+
+@pytest.fixture(scope="session")
+def rageval_executor() -> object:
+    """A concurrent.futures.Executor in whose processes a sync retriever runs, in chunks. Default: none."""
+    return None
 
 
 @pytest.fixture(scope="session")
@@ -129,12 +136,13 @@ def rageval_encoder(pytestconfig: pytest.Config) -> "CachedEncoder":
 
 
 @pytest.fixture
-def rageval(
+def rageval(  # noqa: PLR0913, PLR0917 - fixtures
     request: pytest.FixtureRequest,
     rageval_retriever: object,
     rageval_prompts: object,
     rageval_generator: object,
     rageval_judge: object,
+    rageval_executor: object,
 ) -> "Rageval":
     """Scores of the retriever under test: score(spec), retrieve(query, k), answer(question, k), examples."""
     # Checked also where generator and judge are the user's own, and send no prompts.
@@ -143,7 +151,12 @@ def rageval(
     # Few tests need it, and making it may take long.
     reference = partial(request.getfixturevalue, "rageval_reference_retriever")
     return gate.evaluate(
-        request.node, rageval_retriever, rageval_generator, rageval_judge, reference=reference
+        request.node,
+        rageval_retriever,
+        rageval_generator,
+        rageval_judge,
+        executor=rageval_executor,
+        reference=reference,
     )
 
 

@@ -165,18 +165,19 @@ class GatePlugin:
         except pytest.fail.Exception:
             return {}
 
-    def evaluate(
+    def evaluate(  # noqa: PLR0913 - the values of fixtures
         self,
         item: pytest.Item,
         retriever: object,
         generator: object,
         judge: object,
         *,
+        executor: object,
         reference: Callable[[], object],
     ) -> "Rageval":
         """Evaluate the markers of a test, and return the object that the test receives.
 
-        `reference` returns the retriever that others are timed beside.
+        `executor` is where the retriever runs, or None; `reference` returns the retriever that others are timed beside.
         """
         from pytest_rageval.plugin.rageval_fixture import Rageval, marked_test  # noqa: PLC0415 - see session
         from pytest_rageval.session import Components  # noqa: PLC0415
@@ -184,7 +185,7 @@ class GatePlugin:
 
         test = EvaluatedTest(
             self.session,
-            Components(retriever, generator, judge),
+            Components(retriever, generator, judge, executor=executor),
             marked_test(item, reference),
             sharing=self._sharing,
             limit=self._limit,

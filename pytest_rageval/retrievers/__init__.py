@@ -6,17 +6,16 @@ and `llm_baselines` are baselines; `trec_run` replays a recorded run.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import inf
 from typing import Any, Final
 
-from pytest_rageval.errors import CallableError, Cause, InputError, RagevalError
+from pytest_rageval.errors import Cause, InputError
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.fingerprint import digest
-from pytest_rageval.model import CONTEXT, Document, Example, Ranking, Retrieval, Step
-from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
-from pytest_rageval.retrievers.adapters.callables import Search, context_of, required
-from pytest_rageval.retrievers.documents import document_from, is_list
-from pytest_rageval.user_code import Unusable, UserCallable, as_number, is_cached
+from pytest_rageval.model import CONTEXT, Document, Example, Ranking, Retrieval
+from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter, search_of
+from pytest_rageval.retrievers.adapters.callables import Search
+from pytest_rageval.retrievers.documents import retrieval_from
+from pytest_rageval.user_code import UserCallable, is_cached
 
 __all__ = ["Retriever", "adapt_retriever"]
 
@@ -33,13 +32,21 @@ FORMS: Final = {
 class Retriever:
     """A search, as `UserCallable` calls it: with the query, k, and the context that it takes."""
 
-    def __init__(self, search: Search, loop: PrivateLoop, *, name: str = NAME, replays: bool = False) -> None:
+    def __init__(
+        self,
+        search: Search,
+        loop: PrivateLoop,
+        *,
+        name: str = NAME,
+        replays: bool = False,
+        read: Callable[[Any], Retrieval] = retrieval_from,
+    ) -> None:
         self._search = search
         self._name = name
         self._replays = replays
-        # A question at which another retriever fails is not lost by the one under test.
-        cause: Cause = "retriever" if name == NAME else "run"
-        self._user = UserCallable(name, search.ask, loop, cause=cause, read=_retrieval)
+        self._user = UserCallable(name, search.ask, loop, cause=_cause(name), read=read)
+        # A passage that is found for many questions is kept once.
+        self._texts: dict[str, str] = {}
 
     @property
     def replays(self) -> bool:
@@ -72,7 +79,7 @@ class Retriever:
         found, seconds = await self._user.timed(example.question, of_call, **self._given(example))
         if found.seconds is not None or self._replays:
             seconds = found.seconds
-        ranking = Ranking.of(example.question, found.documents, k)
+        ranking = Ranking.of(example.question, [self._shared(each) for each in found.documents], k)
         steps = found.steps
         return replace(
             ranking,
@@ -82,6 +89,10 @@ class Retriever:
             cost=found.cost,
             seconds=seconds,
         )
+
+    def _shared(self, document: Document) -> Document:
+        text = self._texts.setdefault(document.text, document.text)
+        return document if text is document.text else replace(document, text=text)
 
     def _given(self, example: Example) -> dict[str, Any]:
         """The context of an example that the retriever takes; a required part also where it is empty."""
@@ -112,89 +123,31 @@ def _example(asked: Example | str) -> Example:
 
 
 def adapt_retriever(
-    retriever: object, loop: PrivateLoop, adapters: Sequence[Adapter] = ADAPTERS, *, name: str = NAME
+    retriever: object,
+    loop: PrivateLoop,
+    adapters: Sequence[Adapter] = ADAPTERS,
+    *,
+    name: str = NAME,
+    executor: object = None,
 ) -> Retriever:
     """Return the object of a fixture, by default `rageval_retriever`, as a `Retriever`.
 
-    It is adapted by the first adapter that recognises it.
+    It is adapted by the first adapter that recognises it. With an executor it runs there, unless it replays recorded
+    rankings.
 
-    CallableError if none does, the adapter cannot use it, or a plugin's raised or returned what cannot be called.
+    CallableError if none does, the adapter cannot use it, or a plugin's raised or returned what cannot be called; or
+    where it cannot be made in a process of the executor. InputError if it is none for an executor.
     """
-    adapt = next((adapt for recognises, adapt in adapters if _call(recognises, retriever)), None)
-    if adapt is None:
-        raise CallableError(
-            f"{name} is {type(retriever).__name__}, which cannot be called.\n"
-            "Return a function (query, k) -> documents from the fixture, sync or async, or an object with "
-            "invoke (LangChain), retrieve (LlamaIndex), run (Haystack) or similarity_search."
-        )
-    search = _call(adapt, retriever)
-    if not callable(search):
-        raise CallableError(
-            f"{_name(adapt)} gave {type(search).__name__} for {type(retriever).__name__}.\n"
-            "It gives a function (query, k) -> documents, sync or async."
-        )
-    if not isinstance(search, Search):
-        context = context_of(search)
-        search = Search(search, required({name: each for name, each in context.items() if each.name == name}))
     replays = is_cached(retriever) or getattr(retriever, "replays", False) is True
-    return Retriever(search, loop, name=name, replays=replays)
+    if executor is not None and not replays:
+        from pytest_rageval.retrievers.executor import in_executor, read_reply  # noqa: PLC0415 - few runs have an executor
+
+        cause = _cause(name)
+        search = in_executor(retriever, executor, loop, adapters=adapters, name=name, cause=cause)
+        return Retriever(search, loop, name=name, read=read_reply)
+    return Retriever(search_of(retriever, adapters, name), loop, name=name, replays=replays)
 
 
-def _call(part: Callable[[Any], Any], retriever: object) -> Any:
-    try:
-        return part(retriever)
-    except RagevalError:
-        raise
-    except Exception as error:
-        what = f"{_name(part)} raised for {type(retriever).__name__}"
-        raise CallableError.raised(what, error) from error
-
-
-def _name(part: Callable[[Any], Any]) -> str:
-    named = part if hasattr(part, "__qualname__") else type(part)
-    return f"The retriever adapter {named.__module__}.{named.__qualname__}"
-
-
-def _retrieval(found: object) -> Retrieval:
-    """What a retriever returned, with all documents read."""
-    if not isinstance(found, Retrieval):
-        return Retrieval(_documents(found, ""))
-    steps = None
-    if found.steps is not None:
-        if not is_list(found.steps):
-            raise _not_steps(f"{type(found.steps).__name__} as steps")
-        steps = [_step(step, number) for number, step in enumerate(found.steps, 1)]
-    for name in ("tokens", "cost", "seconds"):
-        value = getattr(found, name)
-        number = 0.0 if value is None else as_number(value)
-        if number is None or not 0 <= number < inf:
-            what = f"returned {name}={value!r:.40}"
-            raise Unusable(what, f"{what} for {{question}}.\nGive a number, or None where it is not known.")
-    return replace(found, documents=_documents(found.documents, ""), steps=steps)
-
-
-def _step(step: object, number: int) -> Step:
-    if not isinstance(step, Step) or not isinstance(step.query, str):
-        raise _not_steps(f"{type(step).__name__} as step {number}")
-    return Step(step.query, _documents(step.documents, f" in step {number}"))
-
-
-def _not_steps(found: str) -> Unusable:
-    return Unusable(
-        f"returned {found}", f"returned {found} for {{question}}.\nGive steps=[Step(query, documents), …]."
-    )
-
-
-def _documents(found: object, where: str) -> list[Document]:
-    if not is_list(found):
-        what = f"returned {type(found).__name__}{where}"
-        advice = "Return a list of documents, best first: strings, dicts or Documents."
-        raise Unusable(what, f"{what} for {{question}}.\n{advice}")
-    documents = []
-    for rank, item in enumerate(found, 1):
-        try:
-            documents.append(document_from(item))
-        except CallableError as error:
-            message = f"returned for {{question}}{where}, at rank {rank}, a document that {error}"
-            raise Unusable("returned a document that has neither text nor id", message) from None
-    return documents
+def _cause(name: str) -> Cause:
+    # A question at which another retriever fails is not lost by the one under test.
+    return "retriever" if name == NAME else "run"

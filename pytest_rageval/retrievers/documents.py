@@ -3,14 +3,15 @@
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from math import inf
 from pathlib import PurePath
 from typing import Any, Final, TypeGuard
 
 from pytest_rageval.errors import CallableError, InputError
-from pytest_rageval.model import Document, Span
-from pytest_rageval.user_code import as_number
+from pytest_rageval.model import Document, Retrieval, Span, Step
+from pytest_rageval.user_code import Unusable, as_number
 
-__all__ = ["corpus_from", "document_from", "is_list", "listed"]
+__all__ = ["corpus_from", "document_from", "is_list", "listed", "retrieval_from"]
 
 SOURCE: Final = ("source", "file_path", "file_name", "source_id", "ref_doc_id")
 PAGE: Final = ("page", "page_label", "page_number")
@@ -38,7 +39,8 @@ def _span(item: object, text: str) -> Span | None:
     a file into pages count offsets from the page, which says nothing about the file.
     """
     node = _get(item, "node")
-    places = [item, node, *(_get(place, name) for place in (item, node) for name in METADATA)]
+    all_places = [item, node, *(_get(place, name) for place in (item, node) for name in METADATA)]
+    places = [place for place in all_places if place is not None]
     files = (_first_value(places, name) for name in SOURCE)
     source = next((str(file) for file in files if isinstance(file, str | PurePath) and str(file)), None)
     if source is None:
@@ -149,3 +151,48 @@ def _scored(item: object) -> tuple[object, float | None] | None:
 def _first(item: object, names: tuple[str, ...]) -> Any:
     values = (_get(item, name) for name in names)
     return next((value for value in values if value is not None and not callable(value)), None)
+
+
+def retrieval_from(found: object) -> Retrieval:
+    """Return what a retriever returned, with all documents read; Unusable where it cannot be."""
+    if not isinstance(found, Retrieval):
+        return Retrieval(_documents(found, ""))
+    steps = None
+    if found.steps is not None:
+        if not is_list(found.steps):
+            raise _not_steps(f"{type(found.steps).__name__} as steps")
+        steps = [_step(step, number) for number, step in enumerate(found.steps, 1)]
+    for name in ("tokens", "cost", "seconds"):
+        value = getattr(found, name)
+        number = 0.0 if value is None else as_number(value)
+        if number is None or not 0 <= number < inf:
+            what = f"returned {name}={value!r:.40}"
+            raise Unusable(what, f"{what} for {{question}}.\nGive a number, or None where it is not known.")
+    return replace(found, documents=_documents(found.documents, ""), steps=steps)
+
+
+def _step(step: object, number: int) -> Step:
+    if not isinstance(step, Step) or not isinstance(step.query, str):
+        raise _not_steps(f"{type(step).__name__} as step {number}")
+    return Step(step.query, _documents(step.documents, f" in step {number}"))
+
+
+def _not_steps(found: str) -> Unusable:
+    return Unusable(
+        f"returned {found}", f"returned {found} for {{question}}.\nGive steps=[Step(query, documents), …]."
+    )
+
+
+def _documents(found: object, where: str) -> list[Document]:
+    if not is_list(found):
+        what = f"returned {type(found).__name__}{where}"
+        advice = "Return a list of documents, best first: strings, dicts or Documents."
+        raise Unusable(what, f"{what} for {{question}}.\n{advice}")
+    documents = []
+    for rank, item in enumerate(found, 1):
+        try:
+            documents.append(document_from(item))
+        except CallableError as error:
+            message = f"returned for {{question}}{where}, at rank {rank}, a document that {error}"
+            raise Unusable("returned a document that has neither text nor id", message) from None
+    return documents

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from zlib import crc32
@@ -131,12 +132,16 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """The retriever, generator and judge of the user's fixtures; and a retriever to time beside theirs, or None."""
+    """The retriever, generator and judge of the user's fixtures.
+
+    And what they may leave out: a retriever to time beside theirs, and the executor in which both run.
+    """
 
     retriever: object
     generator: object
     judge: object
     reference: object = None
+    executor: object = None
 
     @property
     def own(self) -> list[str]:
@@ -173,8 +178,7 @@ class Pipelines:
 
     def repeated(self, components: Components) -> list[Pipeline]:
         """The pipeline, then those that ask generator and judge again."""
-        parts = (components.retriever, components.generator, components.judge, components.reference)
-        key = tuple(map(id, parts))
+        key = tuple(id(getattr(components, each.name)) for each in fields(components))
         if key not in self._pipelines:
             first = self._pipeline(components)
             repeats = [first.again(n) for n in range(1, self._settings.repeat)]
@@ -204,8 +208,11 @@ class Pipelines:
 
     def _pipeline(self, components: Components) -> Pipeline:
         settings, registry, reference = self._settings, self._registry, components.reference
+        adapted = partial(
+            adapt_retriever, loop=self._loop, adapters=registry.adapters, executor=components.executor
+        )
         return Pipeline(
-            adapt_retriever(components.retriever, self._loop, registry.adapters),
+            adapted(components.retriever),
             self._generator(components.generator),
             self._judge(components.judge),
             comparator=settings.comparator,
@@ -221,11 +228,7 @@ class Pipelines:
                 or registry.comparators
                 or registry.measures.keys() - MEASURES.keys()
             ),
-            reference=None
-            if reference is None
-            else adapt_retriever(
-                reference, self._loop, registry.adapters, name="rageval_reference_retriever"
-            ),
+            reference=None if reference is None else adapted(reference, name="rageval_reference_retriever"),
             cached=self._cached,
         )
 

@@ -6,8 +6,7 @@ different lengths raise ValueError.
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import astuple, dataclass
-from operator import add
+from dataclasses import dataclass
 from typing import TypeVar
 
 from pytest_rageval.stats.intervals import Estimate, share
@@ -171,7 +170,13 @@ class Tally:
     unread: int = 0
 
     def __add__(self, other: "Tally") -> "Tally":
-        return Tally(*map(add, astuple(self), astuple(other)))
+        return Tally(
+            self.verdicts + other.verdicts,
+            self.split + other.split,
+            self.votes + other.votes,
+            self.minority + other.minority,
+            self.unread + other.unread,
+        )
 
     @property
     def flip_rate(self) -> float:

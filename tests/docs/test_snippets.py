@@ -15,6 +15,7 @@ SLOW = {
     *("docs/how-to/langchain.md", "docs/how-to/llamaindex.md", "docs/how-to/haystack.md"),
     *("docs/how-to/mlflow.md",),
     *("docs/how-to/other-plugins.md", "docs/how-to/vector-stores.md", "docs/how-to/own-code.md"),
+    *("docs/how-to/large-sets.md",),
     *("docs/how-to/baseline.md", "docs/how-to/compare-systems.md", "docs/reference/terminal-table.md"),
 }
 """Pages that start pytest often, or import a framework."""

@@ -3,10 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from pytest_rageval.errors import CallableError, RagevalError
 from pytest_rageval.late import Late
 from pytest_rageval.retrievers.adapters import callables
+from pytest_rageval.retrievers.adapters.callables import Search
+from pytest_rageval.retrievers.factory import RetrieverFactory
 
-__all__ = ["ADAPTERS", "Adapter"]
+__all__ = ["ADAPTERS", "Adapter", "search_of"]
 
 Adapter = tuple[Callable[[Any], bool], Callable[[Any], Callable[..., Any]]]
 """A function that recognises a retriever, and one that makes a `Search` of it, or a function `(query, k)`."""
@@ -27,3 +30,46 @@ ADAPTERS: Final[Sequence[Adapter]] = (
     (_has("similarity_search"), Late("retrievers.adapters.langchain", "adapt_store")),
 )
 """In the order in which they are tried."""
+
+
+def search_of(retriever: object, adapters: Sequence[Adapter], name: str) -> Search:
+    """Return the search of a retriever, or of what its factory makes, by the first adapter that recognises it.
+
+    CallableError if none does, the adapter cannot use it, or a plugin's raised or returned what cannot be called.
+    """
+    if isinstance(retriever, RetrieverFactory):
+        retriever = retriever.made()
+    adapt = next((adapt for recognises, adapt in adapters if _call(recognises, retriever)), None)
+    if adapt is None:
+        raise CallableError(
+            f"{name} is {type(retriever).__name__}, which cannot be called.\n"
+            "Return a function (query, k) -> documents from the fixture, sync or async, or an object with "
+            "invoke (LangChain), retrieve (LlamaIndex), run (Haystack) or similarity_search."
+        )
+    search = _call(adapt, retriever)
+    if not callable(search):
+        raise CallableError(
+            f"{_name(adapt)} gave {type(search).__name__} for {type(retriever).__name__}.\n"
+            "It gives a function (query, k) -> documents, sync or async."
+        )
+    if not isinstance(search, Search):
+        context = callables.context_of(search)
+        search = Search(
+            search, callables.required({name: each for name, each in context.items() if each.name == name})
+        )
+    return search
+
+
+def _call(part: Callable[[Any], Any], retriever: object) -> Any:
+    try:
+        return part(retriever)
+    except RagevalError:
+        raise
+    except Exception as error:
+        what = f"{_name(part)} raised for {type(retriever).__name__}"
+        raise CallableError.raised(what, error) from error
+
+
+def _name(part: Callable[[Any], Any]) -> str:
+    named = part if hasattr(part, "__qualname__") else type(part)
+    return f"The retriever adapter {named.__module__}.{named.__qualname__}"

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.gate.baseline import baseline_entry
-from pytest_rageval.gate.comparison import BaselineScore, compare
+from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
 from pytest_rageval.gate.drop_tests import Compared, DropTest, drop_tests, question_clusters
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.model import Example, Gold
@@ -123,3 +123,16 @@ def test_questions_that_share_gold_passages_have_a_design_effect() -> None:
         (found,) = drop_tests([Compared(Threshold("recall@5", max_drop=0.02), comparison)])
         assert found.design_effect == pytest.approx(effect)
         assert found.clusters is None
+
+
+def test_the_drops_of_a_score_are_gathered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for each question they would take hours at 100,000 questions."""
+    gathered: list[int] = []
+
+    def drop_of(comparison: Comparison) -> dict[str, float]:
+        gathered.append(len(comparison.changes))
+        return {change.outcome.example.id: change.drop for change in comparison.changes}
+
+    monkeypatch.setattr(Comparison, "drop_of", property(drop_of))
+    drop_tests([_part(LOST)] * 3)
+    assert len(gathered) <= 2 * 3

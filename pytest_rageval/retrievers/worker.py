@@ -1,0 +1,145 @@
+"""What runs in the processes of `rageval_executor`: a retriever, loaded once in each, and chunks of questions."""
+
+import inspect
+import pickle
+import threading
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import Any, Final, NamedTuple
+
+from pytest_rageval.errors import CallableError, Cause, RagevalError, Unscored, raised_here
+from pytest_rageval.retrievers.adapters import ADAPTERS, search_of
+from pytest_rageval.retrievers.adapters.callables import Search
+from pytest_rageval.retrievers.documents import retrieval_from
+from pytest_rageval.user_code import Elsewhere, Unusable, is_async, raised_in, read_to_end
+
+__all__ = ["Answers", "Call", "Description", "Parcel", "answer_chunk", "describe"]
+
+Call = tuple[str, int | None, Mapping[str, Any]]
+"""Query, k and context."""
+
+
+class Parcel(NamedTuple):
+    """A retriever on its way to a process.
+
+    Attributes:
+        token: identifies it.
+        pickled: the retriever or its factory, and the adapters of other plugins.
+        name: of its fixture.
+        cause: of questions at which it fails.
+    """
+
+    token: str
+    pickled: bytes
+    name: str
+    cause: Cause
+
+
+class Description(NamedTuple):
+    """How a retriever is asked: see `Search`."""
+
+    context: Mapping[str, bool]
+    own_k: int | None
+    asynchronous: bool
+
+
+class Answers(NamedTuple):
+    """The pickled `Elsewhere` of each call, and the mean of their seconds; None where that is not known."""
+
+    replies: list[bytes]
+    seconds: float | None
+
+
+_loaded: Final[dict[str, Search]] = {}
+_called: Final[set[str]] = set()
+_loading: Final = threading.Lock()
+
+
+def describe(parcel: Parcel) -> Description | str:
+    """Load a retriever and return how it is asked, or why it cannot be loaded."""
+    try:
+        search = _search(parcel)
+    except CallableError as error:
+        return str(error)
+    return Description(dict(search.context), search.own_k, is_async(search.ask))
+
+
+def answer_chunk(parcel: Parcel, calls: Sequence[Call], number: int, *, alone: bool) -> Answers | str:  # noqa: ARG001
+    """Return the answers to the calls, or why the retriever cannot be loaded.
+
+    The first call of a process opens connections and loads models: it has no time. A call that is `alone` may be one
+    that is timed, and is made twice there. `number` differs from chunk to chunk, so that no cluster takes two for
+    the same.
+    """
+    try:
+        search = _search(parcel)
+    except CallableError as error:
+        return str(error)
+    replies: list[bytes] = []
+    times: list[float] = []
+    for call in calls:
+        first = parcel.token not in _called
+        _called.add(parcel.token)
+        reply = _reply(search, parcel, call)
+        if first and alone and not isinstance(reply.value, Exception):
+            reply = _reply(search, parcel, call)
+        elif first:
+            reply = Elsewhere(reply.value, None)
+        replies.append(_pickled(reply))
+        times += [] if reply.seconds is None else [reply.seconds]
+    return Answers(replies, sum(times) / len(times) if times else None)
+
+
+def _search(parcel: Parcel) -> Search:
+    with _loading:
+        if parcel.token not in _loaded:
+            try:
+                retriever, adapters = pickle.loads(parcel.pickled)  # noqa: S301 - of the process that runs the tests
+                _loaded[parcel.token] = search_of(retriever, [*adapters, *ADAPTERS], parcel.name)
+            except RagevalError as error:
+                raise CallableError(str(error)) from None
+            except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+                what = f"{parcel.name} could not be made in a process of rageval_executor"
+                message = f"{CallableError.raised(what, error)}{_advice(error)}"
+                raise CallableError(message) from None
+        return _loaded[parcel.token]
+
+
+def _advice(error: Exception) -> str:
+    if not isinstance(error, ImportError | AttributeError):
+        return ""
+    return (
+        "\nThe processes import it by its name: define it in a module of your package that they can import."
+    )
+
+
+def _reply(search: Search, parcel: Parcel, call: Call) -> Elsewhere:
+    query, k, context = call
+    began = perf_counter()
+    seconds = None
+    value: Any
+    try:
+        found = read_to_end(search(query, k, **context))
+        seconds = perf_counter() - began
+        if inspect.iscoroutine(found):
+            found.close()
+        value = retrieval_from(found)
+    except Unusable as unusable:
+        value = unusable
+    except (RagevalError, Unscored) as error:
+        if isinstance(error, Unscored) and not raised_here(error):
+            error.cause = parcel.cause
+        value = error.with_traceback(None)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the error of this question
+        value = raised_in(error)
+    return Elsewhere(value, seconds)
+
+
+def _pickled(reply: Elsewhere) -> bytes:
+    try:
+        return pickle.dumps(reply)
+    except Exception as error:  # noqa: BLE001 - the user's classes may raise anything
+        found = "returned what cannot be pickled"
+        message = f"returned for {{question}} what cannot be pickled: {type(error).__name__}: {error}"
+        advice = "Return texts and plain metadata: they are sent from a process of rageval_executor."
+        return pickle.dumps(Elsewhere(Unusable(found, f"{message}\n{advice}"), None))

@@ -1,0 +1,268 @@
+"""A sync retriever in the processes of an executor answers, and fails, as it does in the test's thread."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from typing import Any
+
+import pytest
+
+from pytest_rageval import RetrieverFactory
+from pytest_rageval.errors import CallableError, InputError, QueryError, Unscored
+from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.model import Example, Ranking
+from pytest_rageval.retrievers import Retriever, adapt_retriever
+from pytest_rageval.retrievers.executor import MOST_CHUNKS
+from tests.unit.retrievers import executed
+
+Found = list[Ranking | BaseException]
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Executor]:
+    with ProcessPoolExecutor(2) as made:
+        yield made
+
+
+class Here(Executor):
+    """Runs at once, in this process, and keeps what was submitted."""
+
+    def __init__(self, *, fails: Exception | None = None) -> None:
+        self.fails = fails
+        self.chunks: list[int] = []
+        self.held: list[tuple[Future[Any], Any]] | None = None
+
+    def submit(self, fn: Any, /, *args: Any, **named: Any) -> Future[Any]:
+        """Run it, or hold it."""
+        if len(args) > 1:
+            if self.fails:
+                raise self.fails
+            self.chunks.append(len(args[1]))
+        future: Future[Any] = Future()
+        if self.held is not None and len(args) > 1:
+            self.held.append((future, None))
+            return future
+        future.set_result(fn(*args, **named))
+        return future
+
+
+def _ask(loop: PrivateLoop, retriever: Retriever, asked: Sequence[Example | str], k: int = 2) -> Found:
+    async def every() -> Found:
+        return await asyncio.gather(*(retriever.retrieve(each, k) for each in asked), return_exceptions=True)
+
+    return loop.run(every())
+
+
+def _plain(found: Found) -> list[object]:
+    """What must be equal wherever the retriever runs: all but times."""
+    plain: list[object] = []
+    for each in found:
+        if isinstance(each, Ranking):
+            plain.append((each.query, each.documents, each.steps, each.tokens, each.cost, each.own_k))
+        else:
+            reason = getattr(each, "reason", None)
+            plain.append((type(each), str(each), reason, getattr(each, "cause", None)))
+    return plain
+
+
+CONTEXT = Example(
+    "q",
+    "why?",
+    history=({"role": "user", "content": "hello"},),
+    filters={"tenant": "acme"},
+    metadata={"source": "chat"},
+)
+
+
+@pytest.mark.parametrize(
+    ("retriever", "asked"),
+    [
+        (executed.with_context, [CONTEXT, "plain"]),
+        (executed.stepped, ["one", "two"]),
+        (executed.lazily, ["one", "two"]),
+        (executed.faulty, ["fine", "raise", "unscored", "none", "empty", "exit", "fine too"]),
+        (executed.faulty, ["fine", "input"]),
+        (executed.faulty, ["raise", "raise", "raise"]),
+    ],
+)
+def test_answers_and_errors_are_those_of_a_thread(
+    loop: PrivateLoop, pool: Executor, retriever: Any, asked: list[Example | str]
+) -> None:
+    here = _plain(_ask(loop, adapt_retriever(retriever, loop), asked))
+    there = _plain(_ask(loop, adapt_retriever(retriever, loop, executor=pool), asked))
+    assert there == here
+
+
+def test_it_runs_in_other_processes(loop: PrivateLoop, pool: Executor) -> None:
+    found = _ask(loop, adapt_retriever(executed.where, loop, executor=pool), [f"q{n}" for n in range(40)])
+    processes = {each.documents[0].text.split()[1] for each in found if isinstance(each, Ranking)}
+    assert len(found) == 40
+    assert str(os.getpid()) not in processes
+
+
+def test_a_factory_builds_once_in_each_process(loop: PrivateLoop) -> None:
+    factory = RetrieverFactory(executed.Index, "index", lock=True)
+    with ProcessPoolExecutor(2) as pool:
+        retriever = adapt_retriever(factory, loop, executor=pool)
+        found = [each for _ in range(3) for each in _ask(loop, retriever, [f"q{n}" for n in range(60)])]
+    texts = {each.documents[0].text for each in found if isinstance(each, Ranking)}
+    assert {text.split()[2] for text in texts} == {"1"}  # built once, wherever it answered
+    assert not executed.built
+
+
+def test_without_an_executor_a_factory_builds_here(loop: PrivateLoop) -> None:
+    try:
+        (found,) = _ask(loop, adapt_retriever(RetrieverFactory(executed.Index, "index"), loop), ["q"])
+    finally:
+        built = [*executed.built]
+        executed.built.clear()
+    assert isinstance(found, Ranking)
+    assert built == [os.getpid()]
+
+
+def test_what_cannot_be_pickled_is_named(loop: PrivateLoop, pool: Executor) -> None:
+    try:
+        index = executed.Index("index", lock=True)
+    finally:
+        executed.built.clear()
+    with pytest.raises(
+        InputError, match=r"rageval_retriever\.client\['session'\] \(_thread\.lock\) cannot be pi"
+    ) as r:
+        adapt_retriever(index, loop, executor=pool)
+    assert "RetrieverFactory" in str(r.value)
+    with pytest.raises(InputError, match=r"rageval_retriever \(.*<lambda>\) cannot be pickled"):
+        adapt_retriever(lambda query, k: [query] * k, loop, executor=pool)
+
+
+def test_a_large_retriever_is_not_sent_with_each_chunk(loop: PrivateLoop, pool: Executor) -> None:
+    with pytest.raises(InputError, match="is 10 MB when it is pickled"):
+        adapt_retriever(executed.Large(), loop, executor=pool)
+
+
+@pytest.mark.parametrize(
+    ("retriever", "executor", "message"),
+    [
+        (executed.where, object(), "rageval_executor is object, which is no concurrent.futures.Executor"),
+        (executed.asynchronous, Here(), "rageval_retriever is async"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(
+    loop: PrivateLoop, retriever: object, executor: object, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        adapt_retriever(retriever, loop, executor=executor)
+
+
+def test_a_factory_that_fails_is_an_error_with_its_line(loop: PrivateLoop, pool: Executor) -> None:
+    with pytest.raises(CallableError, match="FileNotFoundError: no index at /none") as raised:
+        adapt_retriever(RetrieverFactory(executed.no_index, "/none"), loop, executor=pool)
+    assert "executed.py" in str(raised.value)
+
+
+def test_a_result_that_cannot_be_pickled_is_the_error_of_its_question(
+    loop: PrivateLoop, pool: Executor
+) -> None:
+    found = _ask(loop, adapt_retriever(executed.faulty, loop, executor=pool), ["fine", "lock"])
+    assert isinstance(found[0], Ranking)
+    assert isinstance(found[1], QueryError)
+    assert "returned for 'lock' what cannot be pickled" in str(found[1])
+
+
+def test_a_killed_process_is_a_clear_error(loop: PrivateLoop) -> None:
+    with ProcessPoolExecutor(1) as pool:
+        retriever = adapt_retriever(executed.faulty, loop, executor=pool)
+        assert isinstance(_ask(loop, retriever, ["fine"])[0], Ranking)
+        found = _ask(loop, retriever, ["kill", "other", "third"])
+    assert all(isinstance(each, CallableError) and not isinstance(each, Unscored) for each in found)
+    assert "rageval_executor, ProcessPoolExecutor, failed while rageval_retriever ran for 'kill'" in str(
+        found[0]
+    )
+
+
+def test_a_failing_executor_is_asked_no_more_in_that_run(loop: PrivateLoop) -> None:
+    here = Here()
+    retriever = adapt_retriever(executed.where, loop, executor=here)
+    _ask(loop, retriever, ["first"])
+    here.fails = RuntimeError("no connection")
+    found = _ask(loop, retriever, [f"q{n}" for n in range(1000)])
+    assert all("no connection" in str(each) for each in found)
+    here.fails = None
+    assert isinstance(_ask(loop, retriever, ["later"])[0], Ranking)
+
+
+def test_questions_go_in_chunks(loop: PrivateLoop) -> None:
+    here = Here()
+    retriever = adapt_retriever(executed.where, loop, executor=here)
+    assert len(_ask(loop, retriever, [f"q{n}" for n in range(2000)])) == 2000
+    assert sum(here.chunks) == 2000
+    assert len(here.chunks) < 50
+    assert here.chunks[0] == 5  # until one has answered
+
+
+def test_a_question_alone_has_the_time_of_its_process(loop: PrivateLoop) -> None:
+    retriever = adapt_retriever(executed.where, loop, executor=Here())
+    (first,) = _ask(loop, retriever, ["first"])
+    assert isinstance(first, Ranking)
+    assert first.seconds is not None
+    together = _ask(loop, retriever, ["a", "b"])
+    assert [each.seconds for each in together if isinstance(each, Ranking)] == [None, None]
+    own = adapt_retriever(executed.stepped, loop, executor=Here())
+    assert [each.seconds for each in _ask(loop, own, ["a", "b"]) if isinstance(each, Ranking)] == [0.25, 0.25]
+
+
+def test_a_cancelled_run_leaves_nothing_in_the_executor(loops: Any) -> None:
+    here = Here()
+    interrupt: list[bool] = []
+
+    def tick() -> None:
+        if interrupt and here.held:
+            raise KeyboardInterrupt
+
+    loop = loops(tick=tick)
+    retriever = adapt_retriever(executed.where, loop, executor=here)
+    _ask(loop, retriever, ["first"])
+    here.held, here.chunks = [], []
+    interrupt.append(True)
+    with pytest.raises(KeyboardInterrupt):
+        _ask(loop, retriever, [f"q{n}" for n in range(1000)])
+    interrupt.clear()
+    held, here.held = here.held, None
+    assert held
+    assert len(held) <= MOST_CHUNKS
+    assert isinstance(_ask(loop, retriever, ["next"])[0], Ranking)
+    assert all(future.cancelled() for future, _ in held)
+
+
+def test_a_passage_of_many_questions_is_kept_once(loop: PrivateLoop) -> None:
+    retriever = adapt_retriever(lambda query, _k: [f"{query} passage".removeprefix(query), query], loop)
+    one, other = _ask(loop, retriever, ["one", "other"])
+    assert isinstance(one, Ranking)
+    assert isinstance(other, Ranking)
+    assert one.documents[0].text is other.documents[0].text
+
+
+@pytest.mark.slow
+def test_two_workers_of_dask(loop: PrivateLoop) -> None:
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
+            host="127.0.0.1",
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        retriever = adapt_retriever(
+            RetrieverFactory(executed.Index, "index", lock=True), loop, executor=client.get_executor()
+        )
+        found = [each for _ in range(3) for each in _ask(loop, retriever, [f"q{n}" for n in range(200)])]
+        failing = adapt_retriever(executed.faulty, loop, executor=client.get_executor())
+        here = _plain(_ask(loop, adapt_retriever(executed.faulty, loop), ["fine", "raise", "none"]))
+        assert _plain(_ask(loop, failing, ["fine", "raise", "none"])) == here
+    texts = {each.documents[0].text for each in found if isinstance(each, Ranking)}
+    assert len(found) == 600
+    assert {text.split()[2] for text in texts} == {"1"}
+    assert str(os.getpid()) not in {text.split()[1] for text in texts}
