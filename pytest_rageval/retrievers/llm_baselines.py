@@ -202,8 +202,12 @@ def _read(found: Any) -> Awaitable[object] | list[Document]:
 def _read_queries(reply: str, n: int) -> list[str]:
     if is_plan_mark(reply):
         return []
-    lines = [_BULLET.sub("", line, count=1).strip().strip("\"'“”") for line in reply.splitlines()]
-    queries = [line for line in lines if any(map(str.isalnum, line))][:n]
+    lines = [line.strip() for line in reply.splitlines() if any(map(str.isalnum, line))]
+    items = [line for line in lines if _BULLET.match(line)]
+    # A line before the queries introduces them, and one after them is a remark; without a list, a colon shows the first.
+    if not items:
+        items = lines[1:] if lines and lines[0].rstrip("*").endswith(":") else lines
+    queries = [_BULLET.sub("", item, count=1).strip().strip("\"'“”") for item in items][:n]
     if not queries:
         raise Unscored(f"the model wrote no query to search with: {reply[:80]!r}")
     return queries

@@ -346,3 +346,31 @@ def test_a_table_with_a_header_is_no_file_of_topics(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text("id2\tquestion\n1\tWho?\n", encoding="utf-8")
     (example,) = load(tmp_path / "t.tsv", LoadOptions.parse({"format": "trec"}))
     assert (example.id, example.question) == ("1", "Who?")
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("key", ["results", "data"])
+def test_records_under_a_key_of_one_object_are_read(tmp_path: Path, indent: int | None, key: str) -> None:
+    """As some tools save a list, with facts about it before and after; native and of another format."""
+    native = {"id": "q1", "question": "Where?", "answers": ["Tulsa"]}
+    foreign = {"id": "k1", "input": "Where?", "output": [{"answer": "Tulsa"}]}
+    for name, record in (("native.json", native), ("kilt.json", foreign)):
+        document = {"version": {"n": [1]}, "tags": [], key: [record], "count": 1}
+        (tmp_path / name).write_text(json.dumps(document, indent=indent), encoding="utf-8")
+        (example,) = load(tmp_path / name).examples
+        assert (example.question, example.answers) == ("Where?", ("Tulsa",))
+
+
+def test_a_record_with_a_list_of_objects_is_one_record(tmp_path: Path) -> None:
+    """One native example on one line of a .json file, with other data."""
+    record = {"id": "q1", "question": "Where?", "answers": ["Tulsa"], "results": [{"id": "d1"}]}
+    (tmp_path / "one.json").write_text(json.dumps(record), encoding="utf-8")
+    (example,) = load(tmp_path / "one.json").examples
+    assert (example.id, example.extra["results"]) == ("q1", [{"id": "d1"}])
+
+
+def test_one_object_over_several_lines_is_named_as_that(tmp_path: Path) -> None:
+    """It is JSON, and no list of records."""
+    (tmp_path / "one.json").write_text(json.dumps({"a": 1, "b": [2]}, indent=1), encoding="utf-8")
+    with pytest.raises(InputError, match=r"one\.json is one JSON object, with a, b\.\nGive one object a line"):
+        load(tmp_path / "one.json")
