@@ -274,7 +274,9 @@ class _Document:
         return self._reading.line + 1 + self._text.count("\n", 0, self._at)
 
     def fail(self, found: str) -> NoReturn:
-        raise InputError(f"{self._name} line {self.line} is not JSON as expected: {found}.\nIs the file whole?")
+        raise InputError(
+            f"{self._name} line {self.line} is not JSON as expected: {found}.\nIs the file whole?"
+        )
 
     def _take(self, character: str) -> None:
         found = self.peek()

@@ -28,6 +28,16 @@ def test_documents_are_ordered_by_score_and_then_by_id(tmp_path: Path) -> None:
     assert search("hubble?", 9) == []
 
 
+def test_a_run_as_json(tmp_path: Path) -> None:
+    """Scores by document by topic, as ranx saves them, in the order of a run in lines."""
+    run = _run(tmp_path, '{"301": {"a": 0.5, "c": 0.50000000001, "b": 1}, "302": {}}')
+    search = TrecRun(str(run), EXAMPLES)
+    assert [document.id for document in search("crime?", 9)] == ["b", "c", "a"]
+    assert search("polio?", 9) == []
+    with pytest.raises(InputError, match=r"a\.run topic 301 has a score that is beyond single precision"):
+        TrecRun(_run(tmp_path, '{"301": {"a": 1e99}}'), EXAMPLES)
+
+
 def test_a_question_of_no_example_is_an_error(tmp_path: Path) -> None:
     """The run cannot answer it."""
     search = TrecRun(_run(tmp_path, "301 Q0 a 1 0.5 me\n"), EXAMPLES)
