@@ -138,7 +138,8 @@ class _Reading:
         annotators = len(self.items[0].human) if self.items else len(item.human)
         if len(item.human) != annotators:
             check.fail(
-                f"the number of labels is {len(item.human)}, and in {next(iter(self.places.values()))} it is {annotators}",
+                f"the number of labels is {len(item.human)}, and in {next(iter(self.places.values()))} it is "
+                f"{annotators}",
                 "Write one label for each annotator in every line, in one order, and null without a label.",
             )
         self.places[item.example.id] = self._labelled[_labelled(item)] = check.place
