@@ -51,6 +51,7 @@ _REACH = 12
 _PARENTHESIS = re.compile(r"\s*\(([^()]*)\)\s*")
 _REGION = re.compile(r"^([^,]+),(?!.*\b(?:and|or)\b)", re.IGNORECASE)
 _ALTERNATIVE = re.compile(r"\s+/\s+|\s*;\s*or\s+")
+_CAPITALS = re.compile(r"[A-Z]{2,7}")
 _JOINING = ARTICLES | frozenset("-'\".#")
 
 # A negation reaches over three content words within its clause.
@@ -122,7 +123,8 @@ def states(prediction: str, reference: str, *, question: str = "") -> bool:
         return False
     asked = ask(_beginning(question))
     tokens = parse(_beginning(prediction))[:MOST_SAID]
-    return any(_version_stated(tokens, version, asked) for version in _versions(reference, place=asked.place))
+    versions = _versions(reference, place=asked.place, given=frozenset() if asked.choice else asked.stems)
+    return any(_version_stated(tokens, version, asked) for version in versions)
 
 
 def _beginning(text: str) -> str:
@@ -196,6 +198,7 @@ def _phrase(tokens: tuple[Token, ...], run: list[int], given: frozenset[str]) ->
         negated=_is_negated(tokens, run[0], run[-1] + 1),
         article=form_at(tokens, run[0] - 1) in ARTICLES,
         companions=frozenset(token.stem for token in tokens if isinstance(token, Word)),
+        uncut=tuple(words),
     )
 
 
@@ -278,9 +281,9 @@ def _shortened(phrase: Phrase) -> Iterator[Phrase]:
     words = phrase.words
     for missing in range(1, min(len(words), _MOST_MISSING + 1)):
         if not _distinguishes(words[-missing:]):
-            yield replace(phrase, words=words[:-missing], cut_right=True)
+            yield replace(phrase, words=words[:-missing], cut_right=True, uncut=())
         if not _distinguishes(words[:missing]):
-            yield replace(phrase, words=words[missing:], cut_left=True)
+            yield replace(phrase, words=words[missing:], cut_left=True, uncut=())
 
 
 def _miscounts(tokens: Sequence[Token], demand: Demand, question: Question) -> bool:
@@ -297,10 +300,10 @@ def _miscounts(tokens: Sequence[Token], demand: Demand, question: Question) -> b
 
 
 @lru_cache(maxsize=8192)
-def _versions(reference: str, *, place: bool = False) -> tuple[str, ...]:
+def _versions(reference: str, *, place: bool = False, given: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """Return the forms of a reference, any one of which is enough.
 
-    A parenthesis may be left out; it is a form of its own where it abbreviates the rest. A slash between spaces
+    A parenthesis may be left out; it is a form of its own where it abbreviates the rest, and is not `given`. A slash between spaces
     separates alternatives. Where a place is asked for, the region after its comma may be left out.
 
     >>> _versions("Tulsa (Oklahoma)"), _versions("International Border (IB)"), _versions("soccer / football")
@@ -318,8 +321,24 @@ def _versions(reference: str, *, place: bool = False) -> tuple[str, ...]:
         if region:
             found.append(region[1])
         words = [token for token in parse(outside) if isinstance(token, Word)]
-        found.extend(text for text in inside if fold(text) in initialisms(words))
+        short = initialisms(words)
+        found.extend(
+            text
+            for text in inside
+            if (fold(text) in short or _abbreviates(text, outside)) and word_of(fold(text)).stem not in given
+        )
     return tuple(dict.fromkeys(found))
+
+
+def _abbreviates(short: str, text: str) -> bool:
+    """Whether capitals are letters of a text in its order, its first one included ("ADP", "adenosine diphosphate")."""
+    letters = iter(fold(text))
+    capitals = fold(short)
+    return (
+        _CAPITALS.fullmatch(short) is not None
+        and fold(text)[:1] == capitals[:1]
+        and all(letter in letters for letter in capitals)
+    )
 
 
 def _is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:

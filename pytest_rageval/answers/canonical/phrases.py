@@ -52,7 +52,7 @@ class Phrase:
 
     `cut_left` and `cut_right` say that words which the question gives away were taken off at that side; `negated`
     that the reference denies the phrase; `article` that it has an article and so is no bare name. `companions` are
-    the stems of all words of the reference.
+    the stems of all words of the reference, and `uncut` the words before any were taken off.
     """
 
     words: tuple[Word, ...]
@@ -61,6 +61,7 @@ class Phrase:
     negated: bool = False
     article: bool = False
     companions: frozenset[str] = frozenset()
+    uncut: tuple[Word, ...] = ()
 
 
 def phrase_spans(tokens: Sequence[Token], phrase: Phrase, question: Question) -> Iterator[Span]:
@@ -98,7 +99,7 @@ def _candidates(tokens: Sequence[Token], phrase: Phrase, question: Question) -> 
         yield from _inverted(tokens, whole, question)
     if not whole[0].glyph:
         yield from _joined(tokens, whole)
-        yield from _abbreviated(tokens, whole)
+        yield from _abbreviated(tokens, phrase.uncut or whole, question)
 
 
 def _sequence(tokens: Sequence[Token], words: tuple[Word, ...], question: Question) -> Iterator[Span]:
@@ -125,7 +126,7 @@ def _sequence(tokens: Sequence[Token], words: tuple[Word, ...], question: Questi
 
 
 def _next_match(tokens: Sequence[Token], at: int, matches: Callable[[Word], bool], spare: int) -> Span | None:
-    """Find a word after a place, over fillers and at most `spare` other words.
+    """Find a word after a place, over fillers and at most `spare` other words, one of which may follow an "and".
 
     Returns the place after it and how many other words are still allowed.
     """
@@ -133,6 +134,12 @@ def _next_match(tokens: Sequence[Token], at: int, matches: Callable[[Word], bool
         token = tokens[place]
         if isinstance(token, Word) and matches(token):
             return place + 1, spare
+        if form_at(tokens, place) == "and" and spare:
+            # "Maud and Petra Hollis" names Maud Hollis, and "Maud and Hollis" does not.
+            other = content_at(tokens, place + 1)
+            if other is None or matches(other):
+                return None
+            return _next_match(tokens, place + 2, matches, spare - 1)
         if form_at(tokens, place) not in _FILLERS:
             if not spare or content_at(tokens, place) is None:
                 return None
@@ -161,7 +168,7 @@ def _replaced(tokens: Sequence[Token], span: Span, phrase: Phrase, question: Que
 
 
 def _inverted(tokens: Sequence[Token], words: tuple[Word, ...], question: Question) -> Iterator[Span]:
-    """The places of "director of finance" for "finance director", of adverbs ("rained heavily") and "Shelley, Mary"."""
+    """The places of "director of finance" for "finance director", of adverbs and of "Shelley, Mary" or "Shelley Mary"."""
     for cut in range(1, len(words)):
         for start, middle in _sequence(tokens, words[cut:], question):
             at = middle
@@ -171,6 +178,9 @@ def _inverted(tokens: Sequence[Token], words: tuple[Word, ...], question: Questi
             follows = form_at(tokens, at)
             if question.person and follows == ",":
                 at, moved = at + 1, True
+            # Family names come first in some languages, and in lists.
+            elif question.person and at == middle and len(words) == _FULL_NAME:
+                moved = True
             if moved or follows.endswith("ly"):
                 places = _sequence(tokens, words[:cut], question)
                 yield from ((start, end) for begin, end in places if begin == at)
@@ -195,16 +205,19 @@ def _joined(tokens: Sequence[Token], words: tuple[Word, ...]) -> Iterator[Span]:
             yield start, at
 
 
-def _abbreviated(tokens: Sequence[Token], words: tuple[Word, ...]) -> Iterator[Span]:
-    """The places of an initialism of the words, or of the words after one."""
+def _abbreviated(tokens: Sequence[Token], words: tuple[Word, ...], question: Question) -> Iterator[Span]:
+    """The places of an initialism of the words, or of the words after one.
+
+    An initialism of the question says nothing: it is what the words of the answer are for, and many words have it.
+    """
     content = [(at, word) for at in range(len(tokens)) if (word := content_at(tokens, at))]
     if len(words) > 1:
-        short = initialisms(words)
+        short = {form for form in initialisms(words) if question.choice or stem(form) not in question.stems}
         for at, word in content:
             # Two letters are too easily something else inside a sentence.
             if (len(word.form) >= _LEAST_INITIALISM or len(content) == 1) and word.form in short:
                 yield at, at + 1
-    elif len(words[0].form) >= _LEAST_INITIALISM:
+    elif len(words[0].form) >= _LEAST_INITIALISM and (question.choice or words[0].stem not in question.stems):
         size = len(words[0].form)
         for first in range(len(content) - size + 1):
             run = content[first : first + size]

@@ -1,0 +1,54 @@
+"""What published data and answers to it show: initialisms of the question, shared names, glued text, coarser facts."""
+
+import pytest
+
+from pytest_rageval.answers.canonical import states
+
+PDF = "What does PDF stand for?"
+FOUNDERS = "Who founded it?"
+
+
+@pytest.mark.parametrize(
+    ("prediction", "reference"),
+    [
+        ("Public Data File", "Portable Document Format (PDF)"),
+        ("Public Data File", "PDF"),
+        ("PDF", "Portable Document Format"),
+        ("It stands for PDF.", "Portable Document Format (PDF)"),
+    ],
+)
+def test_an_initialism_of_the_question_says_nothing(prediction: str, reference: str) -> None:
+    """Many words have it."""
+    assert not states(prediction, reference, question=PDF)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "reference", "question"),
+    [
+        ("Portable Document Format", "Portable Document Format (PDF)", PDF),
+        ("PDF", "PDF", PDF),
+        ("PDF", "Portable Document Format", "Which format is it?"),
+        ("the NHS", "National Health Service", "Is it the NHS or a charity?"),
+        ("ADP", "adenosine diphosphate (ADP)", "What is left of ATP?"),
+    ],
+)
+def test_an_initialism_of_the_answer_states_it(prediction: str, reference: str, question: str) -> None:
+    """Where the question does not have it, or offers it as a choice."""
+    assert states(prediction, reference, question=question)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "reference", "stated"),
+    [
+        ("Maud and Petra Hollis", "Petra and Maud Hollis", True),
+        ("Petra Hollis and Maud Hollis", "Petra and Maud Hollis", True),
+        ("Maud Hollis", "Petra and Maud Hollis", False),
+        ("Petra and Maud Lloyd", "Petra and Maud Hollis", False),
+        ("Hollis Petra", "Petra Hollis", True),
+        ("Hollis, Petra", "Petra Hollis", True),
+        ("Lloyd Petra", "Petra Hollis", False),
+    ],
+)
+def test_names_in_another_order(prediction: str, reference: str, *, stated: bool) -> None:
+    """A family name that two share, and one that stands first."""
+    assert states(prediction, reference, question=FOUNDERS) is stated
