@@ -51,6 +51,8 @@ _REACH = 12
 _PARENTHESIS = re.compile(r"\s*\(([^()]*)\)\s*")
 _REGION = re.compile(r"^([^,]+),(?!.*\b(?:and|or)\b)", re.IGNORECASE)
 _ALTERNATIVE = re.compile(r"\s+/\s+|\s*;\s*or\s+")
+# The number of a footnote that data has kept ("Lloyd1"); a prediction with another number there is another ("Apollo12").
+_GLUED_NOTE = re.compile(r"(?<=[^\W\d_]{3})\d{1,2}(?!\w)")
 _CAPITALS = re.compile(r"[A-Z]{2,7}")
 _JOINING = ARTICLES | frozenset("-'\".#")
 
@@ -124,7 +126,25 @@ def states(prediction: str, reference: str, *, question: str = "") -> bool:
     asked = ask(_beginning(question))
     tokens = parse(_beginning(prediction))[:MOST_SAID]
     versions = _versions(reference, place=asked.place, given=frozenset() if asked.choice else asked.stems)
-    return any(_version_stated(tokens, version, asked) for version in versions)
+    return not _numbered_otherwise(tokens, reference) and any(
+        _version_stated(tokens, version, asked) for version in versions
+    )
+
+
+def _numbered_otherwise(tokens: Sequence[Token], reference: str) -> bool:
+    """Whether a prediction has another number after a word of a reference that is glued to one ("Apollo11")."""
+    if not _GLUED_NOTE.search(reference):
+        return False
+    numbered = {
+        (form_at(pair, 0), pair[1]) for pair in pairwise(parse(reference)) if isinstance(pair[1], Figure)
+    }
+    words = {word for word, _ in numbered}
+    said = {
+        (form_at(tokens, at), following)
+        for at, following in enumerate(tokens[1:])
+        if isinstance(following, Figure) and form_at(tokens, at) in words
+    }
+    return bool(said) and said.isdisjoint(numbered)
 
 
 def _beginning(text: str) -> str:
@@ -303,8 +323,8 @@ def _miscounts(tokens: Sequence[Token], demand: Demand, question: Question) -> b
 def _versions(reference: str, *, place: bool = False, given: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """Return the forms of a reference, any one of which is enough.
 
-    A parenthesis may be left out; it is a form of its own where it abbreviates the rest, and is not `given`. A slash between spaces
-    separates alternatives. Where a place is asked for, the region after its comma may be left out.
+    A parenthesis may be left out; it is a form of its own where it abbreviates the rest, and is not `given`. A slash
+    between spaces separates alternatives. Where a place is asked for, the region after its comma may be left out.
 
     >>> _versions("Tulsa (Oklahoma)"), _versions("International Border (IB)"), _versions("soccer / football")
     (('Tulsa',), ('International Border', 'IB'), ('soccer', 'football'))
@@ -317,6 +337,8 @@ def _versions(reference: str, *, place: bool = False, given: frozenset[str] = fr
             found.append(part.strip())
             continue
         found.append(outside)
+        if _GLUED_NOTE.search(outside):
+            found.append(_GLUED_NOTE.sub("", outside))
         region = _REGION.match(outside) if place else None
         if region:
             found.append(region[1])

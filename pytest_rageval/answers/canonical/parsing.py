@@ -88,6 +88,8 @@ _QUALIFIERS: dict[tuple[str, ...], dict[str, Any]] = {
     )
     for phrase in phrases.split(", ")
 }
+_NOTE = re.compile(r"\[\d{1,3}\]")
+_GLUED_NUMBER = re.compile(r"(?<=[^\W\d_]{3})(?=\d+(?!\w))")
 _LONGEST_QUALIFIER = 3
 _MOST_QUALIFIERS = 6
 _LINKS = frozenset({"of", "in", "the", "a", "-"})
@@ -172,7 +174,7 @@ def parse(text: str) -> tuple[Token, ...]:
     >>> [type(token).__name__ for token in parse("Founded in 1974, by Maud")]
     ['Word', 'Word', 'Figure', 'Mark', 'Word', 'Word']
     """
-    pieces = lexemes(_written_out(fold(text)))
+    pieces = lexemes(_written_out(_unglued(fold(text))))
     tokens: list[Token] = []
     at = 0
     while at < len(pieces):
@@ -180,6 +182,16 @@ def parse(text: str) -> tuple[Token, ...]:
         tokens.extend(found)
     _mark_ranges(tokens)
     return tuple(tokens)
+
+
+def _unglued(text: str) -> str:
+    """Take notes in brackets from a folded text, unless nothing else is left, and part a word from a number at its end.
+
+    >>> _unglued("lloyd1 [2]"), _unglued("may2016"), _unglued("mp3 and h2o"), _unglued("[2]")
+    ('lloyd 1 ', 'may 2016', 'mp3 and h2o', '[2]')
+    """
+    without = _NOTE.sub("", text)
+    return _GLUED_NUMBER.sub(" ", without if without.strip() else text)
 
 
 def _written_out(text: str) -> str:

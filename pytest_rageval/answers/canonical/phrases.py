@@ -168,7 +168,7 @@ def _replaced(tokens: Sequence[Token], span: Span, phrase: Phrase, question: Que
 
 
 def _inverted(tokens: Sequence[Token], words: tuple[Word, ...], question: Question) -> Iterator[Span]:
-    """The places of "director of finance" for "finance director", of adverbs and of "Shelley, Mary" or "Shelley Mary"."""
+    """The places of "director of finance" for "finance director", of adverbs ("rained heavily") and "Shelley, Mary"."""
     for cut in range(1, len(words)):
         for start, middle in _sequence(tokens, words[cut:], question):
             at = middle
@@ -178,9 +178,6 @@ def _inverted(tokens: Sequence[Token], words: tuple[Word, ...], question: Questi
             follows = form_at(tokens, at)
             if question.person and follows == ",":
                 at, moved = at + 1, True
-            # Family names come first in some languages, and in lists.
-            elif question.person and at == middle and len(words) == _FULL_NAME:
-                moved = True
             if moved or follows.endswith("ly"):
                 places = _sequence(tokens, words[:cut], question)
                 yield from ((start, end) for begin, end in places if begin == at)
