@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
-from pytest_rageval.answers.canonical.dates import Date
+from pytest_rageval.answers.canonical.dates import Date, date_states, dates_agree
 from pytest_rageval.answers.canonical.parsing import (
     Figure,
     Mark,
@@ -36,7 +36,7 @@ from pytest_rageval.answers.canonical.words import (
     word_of,
 )
 
-__all__ = ["is_long", "states"]
+__all__ = ["is_long", "states", "states_any"]
 
 LEAST_SHARE = Fraction(2, 3)
 _LEAST_WORDS = 3
@@ -51,7 +51,7 @@ _REACH = 12
 _PARENTHESIS = re.compile(r"\s*\(([^()]*)\)\s*")
 _REGION = re.compile(r"^([^,]+),(?!.*\b(?:and|or)\b)", re.IGNORECASE)
 _ALTERNATIVE = re.compile(r"\s+/\s+|\s*;\s*or\s+")
-# The number of a footnote that data has kept ("Lloyd1"); a prediction with another number there is another ("Apollo12").
+# The number of a footnote that data has kept ("Lloyd1"); with another number there it is another ("Apollo12").
 _GLUED_NOTE = re.compile(r"(?<=[^\W\d_]{3})\d{1,2}(?!\w)")
 _CAPITALS = re.compile(r"[A-Z]{2,7}")
 _JOINING = ARTICLES | frozenset("-'\".#")
@@ -145,6 +145,49 @@ def _numbered_otherwise(tokens: Sequence[Token], reference: str) -> bool:
         if isinstance(following, Figure) and form_at(tokens, at) in words
     }
     return bool(said) and said.isdisjoint(numbered)
+
+
+def states_any(prediction: str, references: Sequence[str], *, question: str = "") -> bool:
+    """Tell whether a prediction states any of several references to one answer.
+
+    Of two that are dates, the more exact one counts where the prediction is exact too: "12 March 1990" does not state
+    "1990" where "14 June 1990" is a reference as well.
+
+    >>> [states_any(date, ["1990", "14 June 1990"]) for date in ("12 March 1990", "14 June 1990", "1990")]
+    [False, True, True]
+    """
+    dates = {reference: date for reference in references if (date := _date_alone(reference)) is not None}
+    said = [
+        token.value
+        for token in (parse(_beginning(prediction)) if len(dates) > 1 else ())
+        if isinstance(token, Figure) and isinstance(token.value, Date)
+    ]
+
+    def belied(reference: str) -> bool:
+        date = dates.get(reference)
+        if date is None:
+            return False
+        finer = [
+            other for other in dates.values() if other.exactness > date.exactness and date_states(date, other)
+        ]
+        stating = [each for each in said if date_states(date, each)]
+        exact = bool(stating) and all(each.exactness > date.exactness for each in stating)
+        return (
+            exact and bool(finer) and not any(dates_agree(each, other) for each in stating for other in finer)
+        )
+
+    return any(
+        states(prediction, reference, question=question) and not belied(reference) for reference in references
+    )
+
+
+def _date_alone(reference: str) -> Date | None:
+    """The date that a reference is, but for a word such as "in"."""
+    tokens = parse(reference) if not is_long(reference) else ()
+    figures = [token for token in tokens if isinstance(token, Figure)]
+    words = any(content_at(tokens, at) for at in range(len(tokens)))
+    value = figures[0].value if len(figures) == 1 and not words else None
+    return value if isinstance(value, Date) else None
 
 
 def _beginning(text: str) -> str:
@@ -247,8 +290,24 @@ def _asserted(tokens: Sequence[Token], spans: Iterable[Span], question: Question
 def _figure_spans(tokens: Sequence[Token], figure: Figure, question: Question) -> Iterator[Span]:
     wanted = _as_asked(figure, question)
     for at, token in enumerate(tokens):
-        if isinstance(token, Figure) and figure_states(wanted, token, question.understood):
+        if isinstance(token, Figure) and (
+            figure_states(wanted, token, question.understood) or _coarser(wanted, token, question)
+        ):
             yield at, at + 1
+
+
+def _coarser(wanted: Figure, said: Figure, question: Question) -> bool:
+    """Whether a question that asks "when" is answered by the year, or year and month, of the wanted date."""
+    want, have = wanted.value, said.value
+    return (
+        question.when
+        and isinstance(want, Date)
+        and isinstance(have, Date)
+        and have.year is not None
+        and have.span == 1
+        and said not in question.figures
+        and date_states(have, want)
+    )
 
 
 def _as_asked(figure: Figure, question: Question) -> Figure:

@@ -106,6 +106,7 @@ _POLAR = listed(
     "is are was were do does did can could will would should shall may might must has have had am"
 )
 _PRICES = listed("cost costs price fee salary budget worth pay paid earn allowance value money bonus fine")
+_EXACT = listed("exactly exact date day month precise precisely time")
 _SHARES = listed("percentage percent share proportion fraction")
 
 
@@ -140,7 +141,7 @@ class Question:
     """A question as far as it matters for comparing answers.
 
     `stems` are the words it repeats and `figures` the figures it names; `understood` the dimensions that a bare
-    number in an answer stands for; `counted` the unit after "how many".
+    number in an answer stands for; `counted` the unit after "how many"; `when` that it asks so, for no exact date.
     """
 
     stems: frozenset[str] = frozenset()
@@ -151,6 +152,7 @@ class Question:
     choice: bool = False
     year: bool = False
     place: bool = False
+    when: bool = False
     understood: frozenset[str] = frozenset()
     counted: tuple[Unit, ...] = ()
 
@@ -366,6 +368,7 @@ def ask(text: str) -> Question:
         choice="or" in forms,
         year=("what", "year") in pairs or ("which", "year") in pairs,
         place=first in {"where", "wheres"},
+        when=first in {"when", "whens"} and _EXACT.isdisjoint(forms),
         understood=frozenset(understood),
         counted=unit_named(form_at(tokens, how_many + 2)),
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.answers.canonical import states
+from pytest_rageval.answers.canonical import states, states_any
 
 PDF = "What does PDF stand for?"
 FOUNDERS = "Who founded it?"
@@ -77,3 +77,44 @@ def test_names_in_another_order(prediction: str, reference: str, *, stated: bool
 def test_glued_text_is_parted(prediction: str, reference: str, *, stated: bool) -> None:
     """Numbers of footnotes are no part of an answer; a number that another answer has in this place is."""
     assert states(prediction, reference) is stated
+
+
+OPENED = "When did it open?"
+
+
+@pytest.mark.parametrize(
+    ("prediction", "reference", "question", "stated"),
+    [
+        ("1974", "May 4, 1974", OPENED, True),
+        ("May 1974", "May 4, 1974", OPENED, True),
+        ("1975", "May 4, 1974", OPENED, False),
+        ("June 1974", "May 4, 1974", OPENED, False),
+        ("the 1970s", "May 4, 1974", OPENED, False),
+        ("May 4", "May 4, 1974", OPENED, False),
+        ("1974", "May 4, 1974", "When exactly did it open?", False),
+        ("1974", "May 4, 1974", "On which day did it open?", False),
+        ("The 1974 fair was on May 9.", "May 4, 1974", "When was the 1974 fair?", False),
+        ("1974", "May 4, 1974", "", False),
+    ],
+)
+def test_a_coarser_date_answers_when(prediction: str, reference: str, question: str, *, stated: bool) -> None:
+    """The year, or year and month, as people accept; not where the question asks for the day or has the year."""
+    assert states(prediction, reference, question=question) is stated
+
+
+@pytest.mark.parametrize(
+    ("prediction", "stated"),
+    [
+        ("12 March 1990", False),
+        ("March 1990", False),
+        ("14 June 1990", True),
+        ("June 1990", True),
+        ("1990", True),
+        ("1990, on 14 June 1990", True),
+        ("1990, and again on 12 March 1990", True),
+        ("1991", False),
+    ],
+)
+def test_an_exact_date_is_held_against_the_exact_reference(prediction: str, *, stated: bool) -> None:
+    """A bare year among the references does not accept a wrong day of it."""
+    assert states_any(prediction, ["1990", "14 June 1990"], question=OPENED) is stated
