@@ -20,6 +20,7 @@ from pytest_rageval.answers.overlap import (
     rouge2,
     rouge_l,
     token_f1,
+    token_recall,
 )
 from pytest_rageval.errors import InputError, Planned, Unscored, did_you_mean, is_plan_mark
 from pytest_rageval.late import Late
@@ -83,6 +84,7 @@ AnswerMeasure = Callable[[str, Sequence[str]], float]
 MEASURES: Final[Mapping[str, AnswerMeasure]] = {
     "em": exact_match,
     "f1": token_f1,
+    "token_recall": token_recall,
     "containment": containment,
     "rouge1": rouge1,
     "rouge2": rouge2,
