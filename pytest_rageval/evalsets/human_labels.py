@@ -104,10 +104,10 @@ def load_labels(path: Path) -> HumanLabels:
     pairs = tuple(item for item in items if isinstance(item, LabelledPair))
     answers = tuple(item for item in items if isinstance(item, LabelledAnswer))
     if pairs and answers:
-        few = min(pairs, answers, key=len)
+        few = pairs[0] if len(pairs) < len(answers) else answers[0]
         raise InputError(
-            f"{path.name}: labelled answers and labelled pairs are mixed, as {reading.places[few[0].example.id]} "
-            "shows.\nPut them in two files."
+            f"{path.name}: labelled answers and labelled pairs are mixed, as {reading.places[few.example.id]} shows.\n"
+            "Put them in two files."
         )
     labels = {label for answer in answers for label in answer.human if label is not None}
     scale: Scale = "pairwise" if pairs else "yes/no" if labels <= {0.0, 1.0} else "graded"

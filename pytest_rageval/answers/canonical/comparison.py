@@ -50,6 +50,7 @@ MOST_WANTED = 300  # those of a reference that has more than so many are not com
 _REACH = 12
 _PARENTHESIS = re.compile(r"\s*\(([^()]*)\)\s*")
 _REGION = re.compile(r"^([^,]+),(?!.*\b(?:and|or)\b)", re.IGNORECASE)
+_PLACE_AROUND = re.compile(r"[^,]+? in ([^,]+)(?:,.*)?", re.IGNORECASE)
 _ALTERNATIVE = re.compile(r"\s+/\s+|\s*;\s*or\s+")
 # The number of a footnote that data has kept ("Lloyd1"); with another number there it is another ("Apollo12").
 _GLUED_NOTE = re.compile(r"(?<=[^\W\d_]{3})\d{1,2}(?!\w)")
@@ -126,9 +127,9 @@ def states(prediction: str, reference: str, *, question: str = "") -> bool:
     asked = ask(_beginning(question))
     tokens = parse(_beginning(prediction))[:MOST_SAID]
     versions = _versions(reference, place=asked.place, given=frozenset() if asked.choice else asked.stems)
-    return not _numbered_otherwise(tokens, reference) and any(
-        _version_stated(tokens, version, asked) for version in versions
-    )
+    if any(_version_stated(tokens, version, asked) for version in versions):
+        return not _numbered_otherwise(tokens, reference)
+    return asked.place and _place_around_stated(tokens, reference, asked)
 
 
 def _numbered_otherwise(tokens: Sequence[Token], reference: str) -> bool:
@@ -188,6 +189,28 @@ def _date_alone(reference: str) -> Date | None:
     words = any(content_at(tokens, at) for at in range(len(tokens)))
     value = figures[0].value if len(figures) == 1 and not words else None
     return value if isinstance(value, Date) else None
+
+
+def _place_around_stated(tokens: Sequence[Token], reference: str, question: Question) -> bool:
+    """Whether a prediction states what the place of a reference is in, and no other place in it.
+
+    "Orlando, Florida" does of "the stadium in Orlando", and "the harbour in Orlando" does not. Before the place it may
+    have words of the question alone.
+    """
+    found = _PLACE_AROUND.fullmatch(reference)
+    words = (
+        tuple(token for token in parse(found[1]) if isinstance(token, Word) and token.content)
+        if found
+        else ()
+    )
+    if not words or all(word.stem in question.stems for word in words):
+        return False
+    spans = phrase_spans(tokens, Phrase(words), question)
+    return any(
+        all((word := content_at(tokens, at)) is None or word.stem in question.stems for at in range(start))
+        and not _is_negated(tokens, start, end)
+        for start, end in spans
+    )
 
 
 def _beginning(text: str) -> str:

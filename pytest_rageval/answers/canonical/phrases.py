@@ -31,6 +31,11 @@ _FILLERS = ARTICLES | PARTICLES | PREPOSITIONS | _JOINING_MARKS
 # The last word of an office or a body is no family name, in either number.
 _NO_FAMILY = frozenset(map(stem, ROLES)) | {"jr", "sr", "junior", "senior", "esq"}
 _SUFFIXES = listed("jr sr junior senior esq inc ltd llc plc corp corporation company gmbh fc afc")
+_RELATIONS = listed(
+    "husband wife widow widower son daughter father mother parent brother sister sibling cousin nephew niece uncle "
+    "aunt grandson granddaughter grandfather grandmother stepson stepdaughter fiancee mistress friend student pupil "
+    "disciple assistant successor predecessor rival descendant heir"
+)
 _SHORTEST_CLIPPING = 3
 _FULL_NAME = 2
 _SHORT_FORMS = (
@@ -39,7 +44,9 @@ _SHORT_FORMS = (
     "chuck, henry harry hank, thomas tom tommy, michael mike mick mickey, joseph joe joey, anthony tony, "
     "andrew andy drew, lawrence larry, margaret maggie meg peggy, elizabeth liz lizzie beth betty eliza, "
     "katherine kate katie kathy, catherine kate cathy, rebecca becky, dorothy dolly dot, stephen steve, "
-    "steven steve, francis frank, franklin frank"
+    "steven steve, francis frank, franklin frank, david dave davy, daniel danny, samuel sammy, benjamin benny, "
+    "nicholas nicky, matthew matty, gerald jerry, leonard lenny, ronald ronnie, kenneth kenny, donald donnie, "
+    "patricia patty, susan sue susie, barbara barb, jennifer jenny, deborah debbie"
 )
 _SHORT_NAMES = frozenset(
     (short, names[0]) for names in map(str.split, _SHORT_FORMS.split(",")) for short in names[1:]
@@ -72,13 +79,24 @@ def phrase_spans(tokens: Sequence[Token], phrase: Phrase, question: Question) ->
 
 
 def _of_something_else(tokens: Sequence[Token], span: Span, phrase: Phrase, question: Question) -> bool:
-    """Whether the word before a place makes it the name of something else."""
+    """Whether the words before a place make it the name of something else, or say who somebody else is by it."""
+    if question.person and _is_relation(tokens, span[0], question.stems | phrase.companions):
+        return True
     before = content_at(tokens, span[0] - 1)
     if before is None or before.form not in DISTINGUISHING:
         return False
     unspecific = phrase.article or form_at(tokens, span[0] - 2) in {"a", "an"}
     known = before.stem in question.stems | phrase.companions
     return not known and not (before.form == "new" and unspecific)
+
+
+def _is_relation(tokens: Sequence[Token], at: int, known: frozenset[str]) -> bool:
+    """Whether a name at a place says whose relative or the like someone is ("the husband of"), or who it is not."""
+    while form_at(tokens, at - 1) in TITLES | ROLES | ARTICLES:
+        at -= 1
+    last, link = content_at(tokens, at - 2), form_at(tokens, at - 1)
+    related = link in {"of", "to"} and last is not None and last.form in _RELATIONS and last.stem not in known
+    return related or link == "unlike"
 
 
 def _candidates(tokens: Sequence[Token], phrase: Phrase, question: Question) -> Iterator[Span]:

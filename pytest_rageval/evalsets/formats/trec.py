@@ -162,13 +162,13 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     """
     judged: dict[str, dict[str, int]] = {}
     if is_by_topic(Shape(path).head):
-        for place, topic, documents in numbers_by_topic(path):
-            whole = {document: number for document, number in documents.items() if number == int(number)}
-            if len(whole) < len(documents):
-                found = next(document for document in documents if document not in whole)
-                raise InputError(f"{place}: the grade of {found[:80]} is {documents[found]}, no integer.")
+        for place, topic, numbers in numbers_by_topic(path):
+            whole = {document: number for document, number in numbers.items() if number == int(number)}
+            if len(whole) < len(numbers):
+                found = next(document for document in numbers if document not in whole)
+                raise InputError(f"{place}: the grade of {found[:80]} is {numbers[found]}, no integer.")
             # The order of keys is no content, and that of the gold passages is.
-            judged[topic] = {document: max(int(documents[document]), 0) for document in sorted(documents)}
+            judged[topic] = {document: max(int(numbers[document]), 0) for document in sorted(numbers)}
         return judged
     for number, line in lines(path):
         cells = line.split()

@@ -118,3 +118,37 @@ def test_a_coarser_date_answers_when(prediction: str, reference: str, question: 
 def test_an_exact_date_is_held_against_the_exact_reference(prediction: str, *, stated: bool) -> None:
     """A bare year among the references does not accept a wrong day of it."""
     assert states_any(prediction, ["1990", "14 June 1990"], question=OPENED) is stated
+
+
+@pytest.mark.parametrize(
+    ("prediction", "question", "stated"),
+    [
+        ("Orlando, Florida", "Where is the bowl held?", True),
+        ("The bowl is held in Orlando.", "Where is the bowl held?", True),
+        ("the harbour in Orlando", "Where is the bowl held?", False),
+        ("Allegiant Stadium, Orlando", "Where is the bowl held?", False),
+        ("not in Orlando", "Where is the bowl held?", False),
+        ("Orlando", "Where in Orlando is the bowl held?", False),
+        ("Orlando", "Which stadium has the bowl?", False),
+    ],
+)
+def test_the_place_around_answers_where(prediction: str, question: str, *, stated: bool) -> None:
+    """The town of a building, as people accept; not with another building, nor where the question has the town."""
+    assert states(prediction, "Camping World Stadium in Orlando", question=question) is stated
+    assert not states("Florida", "Orlando, Florida", question="Where is the bowl held?")
+
+
+@pytest.mark.parametrize(
+    ("prediction", "question", "stated"),
+    [
+        ("Prince Albert, the husband of Queen Victoria", "Who brought it to England?", False),
+        ("Leopold, an uncle of Victoria", "Who brought it to England?", False),
+        ("Unlike Queen Victoria, Albert did.", "Who brought it to England?", False),
+        ("Queen Victoria, the wife of Albert", "Who brought it to England?", True),
+        ("the husband of Queen Victoria was Albert; it was Victoria", "Who brought it to England?", True),
+        ("He was the husband of Queen Victoria.", "Who was Albert the husband of?", True),
+    ],
+)
+def test_a_name_that_is_only_mentioned_is_not_stated(prediction: str, question: str, *, stated: bool) -> None:
+    """It says who somebody else is, unless the question asks for this."""
+    assert states(prediction, "Queen Victoria", question=question) is stated
