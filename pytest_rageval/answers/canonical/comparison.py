@@ -50,7 +50,7 @@ MOST_WANTED = 300  # those of a reference that has more than so many are not com
 _REACH = 12
 _PARENTHESIS = re.compile(r"\s*\(([^()]*)\)\s*")
 _REGION = re.compile(r"^([^,]+),(?!.*\b(?:and|or)\b)", re.IGNORECASE)
-_PLACE_AROUND = re.compile(r"[^,]+? in ([^,]+)(?:,.*)?", re.IGNORECASE)
+_PLACE_AROUND = re.compile(r"[^,]+? in ([^,]+)(?:,.*)?", re.IGNORECASE | re.DOTALL)
 _ALTERNATIVE = re.compile(r"\s+/\s+|\s*;\s*or\s+")
 # The number of a footnote that data has kept ("Lloyd1"); with another number there it is another ("Apollo12").
 _GLUED_NOTE = re.compile(r"(?<=[^\W\d_]{3})\d{1,2}(?!\w)")
