@@ -71,10 +71,11 @@ def test_ms_marco_answers_take_their_questions_from_elsewhere(tmp_path: Path) ->
 
 
 def test_kilt(tmp_path: Path) -> None:
-    """Pages are gold, each once; answers each once; the provenance is kept."""
+    """Pages are gold, each once; answers each once; the provenance is kept, and the sets of pages by output."""
     first, second = _examples("kilt", "nq-dev.jsonl", tmp_path)
     assert (first.question, first.answers, first.gold) == ("Where?", ("Tulsa",), (Gold("77"), Gold("78")))
     assert len(first.extra["provenance"]) == 4
+    assert first.extra["evidence_sets"] == [["77"], ["77", "78"], ["78"]]
     assert second == Example("k2", "Who?")
 
 
