@@ -152,3 +152,21 @@ def test_the_place_around_answers_where(prediction: str, question: str, *, state
 def test_a_name_that_is_only_mentioned_is_not_stated(prediction: str, question: str, *, stated: bool) -> None:
     """It says who somebody else is, unless the question asks for this."""
     assert states(prediction, "Queen Victoria", question=question) is stated
+
+
+@pytest.mark.parametrize(
+    ("prediction", "reference", "stated"),
+    [
+        ("Andrew Harrison", "Andrew and Aaron Harrison", False),
+        ("Aaron and Andrew Harrison", "Andrew and Aaron Harrison", True),
+        ("Spanish", "Spanish and Portuguese", False),
+        ("Spanish, French", "Spanish, Portuguese, French", False),
+        ("Portuguese, French and Spanish", "Spanish, Portuguese, French", True),
+        ("1914", "1914 and 1918", False),
+    ],
+)
+def test_one_of_several_that_are_wanted_is_not_enough(
+    prediction: str, reference: str, *, stated: bool
+) -> None:
+    """Each item of a list is wanted, in any order."""
+    assert states(prediction, reference, question="Which were they?") is stated
