@@ -13,7 +13,7 @@ from pytest_rageval.late import Late
 from pytest_rageval.reports import KINDS
 from pytest_rageval.retrievers.adapters import ADAPTERS
 
-HEAVY = {"numpy", "scipy", "openai", "sqlite3", "torch"}
+HEAVY = {"numpy", "scipy", "openai", "sqlite3", "torch", "jinja2"}
 
 RUN = """
 import sys, pytest

@@ -60,7 +60,6 @@ def html_page(
         "report.html",
         styles=("report.css",),
         scripts=("report.js",),
-        document=document,
         headline=title,
         overall=overall,
         facts=facts,
@@ -193,7 +192,7 @@ def _lowest(line: tuple[str, int, list[HeatCell | None]]) -> tuple[float, str]:
 
 
 def _tags(rows: Iterable[QuestionRow]) -> list[str]:
-    """The tags that make slices: with several values, but not as many as questions."""
+    """The tags whose values make slices; one with many values, such as a number of each question, makes none."""
     values: dict[str, set[str]] = {}
     for row in rows:
         for name, value in row.tags:
@@ -220,7 +219,7 @@ def _write(groups: Sequence[Group]) -> LeftOut:
 
     def written(at: int, *, full: bool) -> Markup:
         group, row = rows[at]
-        values = {"q": row, "tokens": group.tokens(row), "full": full}
+        values = {"q": row, "columns": group.columns, "tokens": group.tokens(row), "full": full}
         return Markup(template.render(values))  # noqa: S704 - of a template
 
     for at in order:

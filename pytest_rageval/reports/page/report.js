@@ -119,7 +119,11 @@
     clearTimeout(waiting);
     waiting = setTimeout(choose, 120);
   });
-  form.addEventListener("reset", () => setTimeout(choose));
+  let isOpening = false;
+  form.addEventListener("reset", () => {
+    // The form is empty after this event.
+    if (!isOpening) setTimeout(choose);
+  });
 
   // A link to a question opens it, also where a filter or the length of the list has hidden it.
   const bodies = new Map(
@@ -132,7 +136,9 @@
     if (!found) return;
     const { element, group, at } = found;
     if (!element.isConnected) {
+      isOpening = true;
       form.reset();
+      isOpening = false;
       group.limit = Math.max(group.limit, at + 1);
       show();
     }
