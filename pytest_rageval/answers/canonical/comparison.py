@@ -367,7 +367,10 @@ def _mostly_stated(tokens: Sequence[Token], demand: Demand, stated: Callable[[Ph
         return False
     covered = 0
     for phrase in demand.phrases:
-        found = next((part for part in (phrase, *_shortened(phrase)) if stated(part)), None)
+        # Beside a part of an item, a word of another item makes it that other one.
+        known = frozenset(word.stem for word in phrase.words) if demand.itemised else phrase.companions
+        shortened = _shortened(replace(phrase, companions=known))
+        found = next((part for part in (phrase, *shortened) if stated(part)), None)
         if found is None and (demand.itemised or _distinguishes(phrase.words)):
             return False
         covered += len(found.words) if found else 0
