@@ -103,7 +103,8 @@ def states(prediction: str, reference: str, *, question: str = "") -> bool:
     It does when it gives every figure of the reference (number, date, time; units converted where that is exact) and
     its content words, as phrases in order, neither denied nor as one of several choices. More information is allowed.
     Of three or more content words two thirds suffice. Words of the question need not be repeated; a question for a
-    person accepts the family name alone.
+    person accepts the family name alone, one that begins with "when" the year of a date, one with "where" the town of
+    a building. An initialism of the question says nothing, nor does a name that says whose relative someone is.
 
     Case, spaces, accents and the spelling of numbers never matter. A blank prediction states nothing. A reference of
     signs only ("?!") is compared unchanged, and so is one that is long (`is_long`); of a prediction the first 4,000
@@ -117,6 +118,10 @@ def states(prediction: str, reference: str, *, question: str = "") -> bool:
     >>> states("Shelley", "Mary Shelley", question="Who wrote Frankenstein?")
     True
     """
+    return _states(prediction, reference, ask(_beginning(question)))
+
+
+def _states(prediction: str, reference: str, asked: Question) -> bool:
     if not prediction.strip():
         return False
     said, wanted = fold(prediction), fold(reference)
@@ -124,7 +129,6 @@ def states(prediction: str, reference: str, *, question: str = "") -> bool:
         return bool(said) or prediction.strip().casefold() == reference.strip().casefold()
     if is_long(reference) or not parse(reference):
         return False
-    asked = ask(_beginning(question))
     tokens = parse(_beginning(prediction))[:MOST_SAID]
     versions = _versions(reference, place=asked.place, given=frozenset() if asked.choice else asked.stems)
     if any(_version_stated(tokens, version, asked) for version in versions):
@@ -152,7 +156,8 @@ def states_any(prediction: str, references: Sequence[str], *, question: str = ""
     """Tell whether a prediction states any of several references to one answer.
 
     Of two that are dates, the more exact one counts where the prediction is exact too: "12 March 1990" does not state
-    "1990" where "14 June 1990" is a reference as well.
+    "1990" where "14 June 1990" is a reference as well. Where exact dates of several years are right, a year alone does
+    not tell which is meant.
 
     >>> [states_any(date, ["1990", "14 June 1990"]) for date in ("12 March 1990", "14 June 1990", "1990")]
     [False, True, True]
@@ -177,9 +182,11 @@ def states_any(prediction: str, references: Sequence[str], *, question: str = ""
             exact and bool(finer) and not any(dates_agree(each, other) for each in stating for other in finer)
         )
 
-    return any(
-        states(prediction, reference, question=question) and not belied(reference) for reference in references
-    )
+    years = {date.year for date in dates.values() if date.month is not None}
+    asked = ask(_beginning(question))
+    if len(years) > 1:
+        asked = replace(asked, when=False)
+    return any(_states(prediction, each, asked) and not belied(each) for each in references)
 
 
 def _date_alone(reference: str) -> Date | None:

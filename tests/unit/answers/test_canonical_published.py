@@ -170,3 +170,11 @@ def test_one_of_several_that_are_wanted_is_not_enough(
 ) -> None:
     """Each item of a list is wanted, in any order."""
     assert states(prediction, reference, question="Which were they?") is stated
+
+
+def test_a_year_alone_does_not_choose_among_exact_dates() -> None:
+    """Of several years; the exact date does."""
+    dates = ["8 March 2008", "24 February 2018"]
+    assert not states_any("2018", dates, question=OPENED)
+    assert states_any("24 February 2018", dates, question=OPENED)
+    assert states_any("2018", dates[1:], question=OPENED)

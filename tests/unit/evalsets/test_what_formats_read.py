@@ -439,3 +439,9 @@ def test_judgements_as_json_that_do_not_fit(tmp_path: Path, written: str, said: 
     (tmp_path / "qrels.json").write_text(written, encoding="utf-8")
     with pytest.raises(InputError, match=said):
         load(tmp_path / "qrels.json", topics="ids")
+
+
+def test_nq_open_of_google(tmp_path: Path) -> None:
+    """Two keys a line, known by their shape; each answer once."""
+    (tmp_path / "NQ-open.dev.jsonl").write_bytes(jsonl({"question": "where", "answer": ["Tulsa", "Tulsa"]}))
+    assert load(tmp_path / "NQ-open.dev.jsonl").examples == (Example("1", "where", answers=("Tulsa",)),)
