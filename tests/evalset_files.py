@@ -412,6 +412,50 @@ FILES = [
         ("1",),
     ),
     Files(
+        "retrievalqa",
+        {
+            "retrievalqa.jsonl": jsonl(
+                {
+                    "data_source": "realtimeqa",
+                    "question_id": "realtimeqa_1",
+                    "question": "What share?",
+                    "ground_truth": ["15%", "15 percent", "15%"],
+                    "context": [{"title": "Sleep", "text": "15% sleep."}],
+                    "param_knowledge_answerable": 0,
+                }
+            )
+        },
+        "retrievalqa.jsonl",
+        ("realtimeqa_1",),
+    ),
+    Files(
+        "nq_open",
+        {
+            "NQ-open.efficientqa.test.1.1.jsonl": jsonl(
+                {
+                    "question": "on the 6th day of christmas",
+                    "answer": ["6 geese"],
+                    "def_correct_predictions": ["six geese"],
+                    "poss_correct_predictions": ["gifts"],
+                    "def_incorrect_predictions": ["epiphany"],
+                    "answer_and_def_correct_predictions": ["6 geese", "six geese"],
+                }
+            )
+        },
+        "NQ-open.efficientqa.test.1.1.jsonl",
+        ("1",),
+    ),
+    Files(
+        "trec",
+        {
+            "topics.txt": TOPICS.encode(),
+            "qrels.json": json.dumps({"301": {"d1": 2, "d2": 0}, "302": {"d3": 1}}, indent=2).encode(),
+        },
+        "qrels.json",
+        ("301", "302"),
+        {"topics": "topics.txt"},
+    ),
+    Files(
         "hotpotqa",
         {
             "hotpot_dev_distractor_v1.json": json.dumps(

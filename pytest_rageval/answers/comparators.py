@@ -20,6 +20,7 @@ from pytest_rageval.answers.overlap import (
     rouge2,
     rouge_l,
     token_f1,
+    token_recall,
 )
 from pytest_rageval.errors import InputError, Planned, Unscored, did_you_mean, is_plan_mark
 from pytest_rageval.late import Late
@@ -83,6 +84,7 @@ AnswerMeasure = Callable[[str, Sequence[str]], float]
 MEASURES: Final[Mapping[str, AnswerMeasure]] = {
     "em": exact_match,
     "f1": token_f1,
+    "token_recall": token_recall,
     "containment": containment,
     "rouge1": rouge1,
     "rouge2": rouge2,
@@ -127,9 +129,9 @@ class CanonicalComparator:
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
         """Compare by rule; unscored where a reference is too long for the rules."""
-        from pytest_rageval.answers.canonical import is_long, states  # noqa: PLC0415 - compiles many rules
+        from pytest_rageval.answers.canonical import is_long, states_any  # noqa: PLC0415 - compiles many rules
 
-        if any(states(prediction, reference, question=question) for reference in references):
+        if states_any(prediction, references, question=question):
             return 1.0
         if any(map(is_long, references)):
             raise Unscored("a reference is longer than 300 words, which canonical comparison does not read")

@@ -1,12 +1,12 @@
-"""Overlap measures of one answer against its references: exact match, token F1, containment, ROUGE, BLEU and METEOR.
+"""Overlap of an answer with its references: exact match, token F1 and recall, containment, ROUGE, BLEU and METEOR.
 
 All take `(prediction, references)`: an answer, and one or more alternatives. They return the best score over the
 references, in [0, 1], and 0.0 where no word is shared, a text has no words, or there are no references.
 
-Exact match, F1 and containment are as SQuAD defines them, in any script. ROUGE, BLEU and METEOR are by the packages
-that define them, and raise InputError where the extra `overlap` is not installed. ROUGE and METEOR compare letters and
-digits of any script in lower case, without punctuation; a character is a word in scripts without spaces. On ASCII text
-these are the tokens of the package rouge-score, whose own tokenizer drops every letter outside ASCII.
+Exact match, F1, recall and containment are of SQuAD's tokens, in any script. ROUGE, BLEU and METEOR are by the
+packages that define them, and raise InputError where the extra `overlap` is not installed. ROUGE and METEOR compare
+letters and digits of any script in lower case, without punctuation; a character is a word in scripts without spaces. On
+ASCII text these are the tokens of the package rouge-score, whose own tokenizer drops every letter outside ASCII.
 
 Source: Rajpurkar et al. (2016), SQuAD, the official evaluation script; those named at each measure.
 """
@@ -33,6 +33,7 @@ __all__ = [
     "rouge2",
     "rouge_l",
     "token_f1",
+    "token_recall",
 ]
 
 EXTRA: Final = "overlap"
@@ -67,6 +68,23 @@ def token_f1(prediction: str, references: Sequence[str]) -> float:
     0.8
     """
     return max((_f1(prediction, reference) for reference in references), default=0.0)
+
+
+def token_recall(prediction: str, references: Sequence[str]) -> float:
+    """The share of a reference's tokens that the prediction has too, in [0, 1], with tokens as for `token_f1`.
+
+    `R = shared / |reference|`, so that a longer answer loses nothing: a whole sentence is compared with a short answer.
+    What else it says does not count, not even a negation.
+
+    Source: Adlakha et al. (2024), "Evaluating correctness and faithfulness of instruction-following models for
+    question answering", where it is the lexical measure nearest to people for long answers.
+
+    >>> token_recall("It takes about eleven minutes.", ["eleven minutes", "660 seconds"])
+    1.0
+    >>> token_recall("eleven hours", ["eleven minutes"])
+    0.5
+    """
+    return max((_recall(prediction, reference) for reference in references), default=0.0)
 
 
 def containment(prediction: str, references: Sequence[str]) -> float:
@@ -149,11 +167,21 @@ _WITHIN_A_WORD: Final = re.compile(rf"(?<=\w)[{_OPENING}{_CLOSING}](?=\w)")
 
 
 def _f1(prediction: str, reference: str) -> float:
+    shared, own, wanted = _shared(prediction, reference)
+    return 2 * shared / (own + wanted) if shared else 0.0
+
+
+def _recall(prediction: str, reference: str) -> float:
+    shared, _, wanted = _shared(prediction, reference)
+    return shared / wanted if shared else 0.0
+
+
+def _shared(prediction: str, reference: str) -> tuple[int, int, int]:
+    """The numbers of tokens that both have, of the prediction's, and of the reference's."""
     texts = normalize(prediction), normalize(reference)
     by_character = all(map(has_unspaced, texts))
     own, wanted = (Counter(set_apart(text, by_character=by_character).split()) for text in texts)
-    shared = (own & wanted).total()
-    return 2 * shared / (own.total() + wanted.total()) if shared else 0.0
+    return (own & wanted).total(), own.total(), wanted.total()
 
 
 def _padded(answer: str) -> str:

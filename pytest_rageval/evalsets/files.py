@@ -4,6 +4,7 @@ import codecs
 import gzip
 import json
 import math
+import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from typing import IO, Any, Final, NoReturn, cast
 from pytest_rageval.errors import InputError, require
 from pytest_rageval.files import refuse_special
 
-__all__ = ["json_elements", "json_records", "lines", "not_utf8", "opened", "parse"]
+__all__ = ["json_elements", "json_members", "json_records", "lines", "not_utf8", "opened", "parse", "wrapper"]
 
 MAX_LINE: Final = 64 * 2**20  # bytes; a longer line is no record, and would fill the memory
 CHUNK: Final = 2**16  # bytes read from a JSON document at once
@@ -24,17 +25,23 @@ NEAR: Final = 16  # a JSON error this near to the end of a chunk may be caused b
 GZIP: Final = b"\x1f\x8b"
 ZSTD: Final = b"\x28\xb5\x2f\xfd"
 JSON_SPACE: Final = " \t\r\n"
+WRAPPERS: Final = ("results", "data", "examples", "records", "questions", "items")
+RECORD_KEYS: Final = ("id", "question", "query", "input")
+ARRAY_OF_OBJECTS: Final = re.compile(r"\[\s*\{")
 LINES_REMEDY: Final = "Each line is one whole JSON object; strings are in double quotes."
 
 
 def json_records(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the values of a file of JSON lines, or of a `.json` file that is one array, with their places.
+    """Yield the values of a file of JSON lines, or of the array in a `.json` file, with their places.
 
-    Blank lines do not count. InputError if the file cannot be read, or a value is not JSON.
+    The array is the whole document or, in an object, under one of the keys `WRAPPERS`. Blank lines do not count.
+    InputError if the file cannot be read, or a value is not JSON.
     """
-    if _is_array(path):
-        yield from json_elements(path)
-        return
+    if ".json" in path.suffixes[-2:]:
+        key = wrapper(path)
+        if key is not None or _is_array(path):
+            yield from json_elements(path, key)
+            return
     for number, line in lines(path):
         if line and not line.isspace():
             place = f"{path.name} line {number}"
@@ -42,10 +49,41 @@ def json_records(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _is_array(path: Path) -> bool:
-    if ".json" not in path.suffixes[-2:]:
-        return False
     with opened(path) as reading:
         return reading.stream.read(CHUNK).removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"["
+
+
+def wrapper(path: Path) -> str | None:
+    """Return the key of the array of records in a file that is one JSON object; None for another file.
+
+    It is the first of `WRAPPERS` with an array of objects, if no key before it is a record's own.
+
+    Raises:
+        InputError: the file begins with an object over several lines, and that has no such key.
+    """
+    keys: list[str] = []
+    with opened(path) as reading:
+        document = _Document(path.name, reading)
+        if document.peek() != "{":
+            return None
+        first = document.line
+        try:
+            for name in document.names():
+                if name in RECORD_KEYS:
+                    return None
+                if name in WRAPPERS and document.at_objects():
+                    return str(name)
+                keys.append(str(name)[:40])
+                document.skip()
+        except InputError:
+            # The reader of the lines says what is wrong with them.
+            return None
+        if document.line == first:
+            return None
+    raise InputError(
+        f"{path.name} is one JSON object, with {', '.join(keys[:12]) or 'no key'}.\n"
+        f"Give one object a line, an array of objects, or an array under {' or '.join(WRAPPERS)}."
+    )
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -155,6 +193,15 @@ def json_elements(path: Path, key: str | None = None) -> Iterator[tuple[str, Any
             document.fail("more follows after its end")
 
 
+def json_members(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the keys and values of the object that a file is, as they come; InputError as for `json_elements`."""
+    with opened(path) as reading:
+        document = _Document(path.name, reading)
+        yield from document.members()
+        if document.peek():
+            document.fail("more follows after its end")
+
+
 class _Document:
     """A JSON document that is parsed chunk by chunk."""
 
@@ -171,17 +218,22 @@ class _Document:
         for number in self._items("]"):
             yield f"{self._name} record {number}", self._value()
 
-    def member(self, key: str) -> Iterator[tuple[str, Any]]:
+    def names(self) -> Iterator[str]:
+        """Yield the keys of an object; after each, the caller reads its value."""
         self._take("{")
-        found = False
         for _ in self._items("}"):
             name = self._value() if self.peek() == '"' else self.fail("a key in double quotes is missing")
             self._take(":")
+            yield name
+
+    def member(self, key: str) -> Iterator[tuple[str, Any]]:
+        found = False
+        for name in self.names():
             if name == key and not found:
                 found = True
                 yield from self.array()
             else:
-                self._value()
+                self.skip()
         if not found:
             self.fail(f'its object has no key "{key}"')
 
@@ -203,9 +255,28 @@ class _Document:
             if self._at < len(self._text) or not self._read_more():
                 return self._text[self._at : self._at + 1]
 
+    def members(self) -> Iterator[tuple[str, Any]]:
+        for name in self.names():
+            yield name, self._value()
+
+    def skip(self) -> None:
+        self._value()
+
+    def at_objects(self) -> bool:
+        """Whether an array follows, whose first item is an object."""
+        if self.peek() and len(self._text) - self._at < NEAR:
+            self._read_more()
+        return ARRAY_OF_OBJECTS.match(self._text, self._at) is not None
+
+    @property
+    def line(self) -> int:
+        """The number of the line that is read."""
+        return self._reading.line + 1 + self._text.count("\n", 0, self._at)
+
     def fail(self, found: str) -> NoReturn:
-        line = self._reading.line + 1 + self._text.count("\n", 0, self._at)
-        raise InputError(f"{self._name} line {line} is not JSON as expected: {found}.\nIs the file whole?")
+        raise InputError(
+            f"{self._name} line {self.line} is not JSON as expected: {found}.\nIs the file whole?"
+        )
 
     def _take(self, character: str) -> None:
         found = self.peek()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.files import json_elements, opened, parse
+from pytest_rageval.evalsets.files import json_elements, opened, parse, wrapper
 from pytest_rageval.evalsets.records import EXPORT_KEYS, EXPORT_REMEDY, Records
 
 __all__ = ["COMPRESSED", "Format", "Shape", "format_of"]
@@ -62,10 +62,11 @@ class Shape:
 
     @cached_property
     def record(self) -> Mapping[str, Any]:
-        """The first record of JSON lines or of a JSON array; empty if there is none."""
+        """The first record of JSON lines or of a JSON array, also under a key; empty if there is none."""
         try:
-            if self.head.lstrip()[:1] == "[":
-                first = next(json_elements(self.path), ("", None))[1]
+            key = wrapper(self.path) if self.suffix == ".json" and self.is_json else None
+            if key is not None or self.head.lstrip()[:1] == "[":
+                first = next(json_elements(self.path, key), ("", None))[1]
             else:
                 first = parse(self.line, self.path.name)
         except InputError:

@@ -20,6 +20,8 @@ FORM: Final = (
     'or one pair of answers: {"question": "…", "first": "…", "second": "…", "human": 1}'
 )
 
+MOST_UNUSABLE: Final = 0.1  # of the items; a file with more is refused
+
 PREFERENCES: Final[Mapping[float, float]] = {1: 1.0, 2: -1.0, 0: 0.0}
 """The score of each label of a pair: 1 if the first answer is better, -1 if the second is, 0 if neither."""
 
@@ -46,12 +48,16 @@ class LabelledPair:
 
 @dataclass(frozen=True, slots=True)
 class HumanLabels:
-    """The labels of a file: of answers ("yes/no" if every label is 0 or 1, else "graded"), or of pairs ("pairwise")."""
+    """The labels of a file: of answers ("yes/no" if every label is 0 or 1, else "graded"), or of pairs ("pairwise").
+
+    `unusable` says of each item that was left out what is wrong with it.
+    """
 
     name: str
     scale: Scale
     answers: tuple[LabelledAnswer, ...] = ()
     pairs: tuple[LabelledPair, ...] = ()
+    unusable: tuple[str, ...] = ()
 
     @property
     def items(self) -> Sequence[LabelledAnswer | LabelledPair]:
@@ -69,45 +75,75 @@ def load_labels(path: Path) -> HumanLabels:
     of an answer is true, false or a number from 0 to 1; of a pair, 1 (the first is better), 2 (the second) or 0
     (neither). An item without `id` is named by its line.
 
-    An item (question, references and answer, or question and two answers in either order) has one line:
-    intervals resample items, and one that counted twice would make them too narrow.
+    An item (question, references and answer, or question and two answers in either order) counts once: intervals
+    resample items, and one that counted twice would make them too narrow.
+
+    An item that cannot be used is left out and told in `unusable`, with an id or an item that came before: up to a
+    tenth of all, since beyond that the file is hardly what it is taken for.
 
     Raises:
-        InputError: the file or a line cannot be used, two lines have one id, one item or different numbers of
-            annotators, or answers and pairs are mixed.
+        InputError: the file or a line cannot be read, more than a tenth of the items cannot be used, or answers and
+            pairs are mixed.
     """
-    items: list[LabelledAnswer | LabelledPair] = []
-    places: dict[str, str] = {}
-    labelled: dict[Hashable, str] = {}
+    reading = _Reading()
+    unusable: list[InputError] = []
     for place, record in json_records(path):
         check = Check(place)
-        item = _item(record, check, default_id=place.removeprefix(f"{path.name} "))
-        first_place = places.setdefault(item.example.id, place)
-        if first_place != place:
+        try:
+            reading.add(_item(record, check, default_id=place.removeprefix(f"{path.name} ")), check)
+        except InputError as error:
+            unusable.append(error)
+    items = reading.items
+    if not (items or unusable):
+        raise InputError(f"{path.name} holds no labels.\n{FORM}.")
+    if len(unusable) > MOST_UNUSABLE * (len(items) + len(unusable)):
+        if len(unusable) == 1:
+            raise unusable[0]
+        share = f"{len(unusable)} of {len(items) + len(unusable)} items cannot be used"
+        raise InputError(f"{unusable[0]}\n{share}, and this is the first; at most a tenth is left out.")
+    pairs = tuple(item for item in items if isinstance(item, LabelledPair))
+    answers = tuple(item for item in items if isinstance(item, LabelledAnswer))
+    if pairs and answers:
+        few = pairs[0] if len(pairs) < len(answers) else answers[0]
+        raise InputError(
+            f"{path.name}: labelled answers and labelled pairs are mixed, as {reading.places[few.example.id]} shows.\n"
+            "Put them in two files."
+        )
+    labels = {label for answer in answers for label in answer.human if label is not None}
+    scale: Scale = "pairwise" if pairs else "yes/no" if labels <= {0.0, 1.0} else "graded"
+    told = tuple(str(error).partition("\n")[0] for error in unusable)
+    return HumanLabels(path.name, scale, answers, pairs, told)
+
+
+class _Reading:
+    """The items of a file so far, each once."""
+
+    def __init__(self) -> None:
+        self.items: list[LabelledAnswer | LabelledPair] = []
+        self.places: dict[str, str] = {}
+        self._labelled: dict[Hashable, str] = {}
+
+    def add(self, item: LabelledAnswer | LabelledPair, check: Check) -> None:
+        """Keep an item; InputError where its id or itself is there already, or others have other annotators."""
+        first_place = self.places.get(item.example.id)
+        if first_place is not None:
             check.fail(f'the id "{item.example.id}" is already that of {first_place}', "Make one another.")
-        first_place = labelled.setdefault(_labelled(item), place)
-        if first_place != place:
+        first_place = self._labelled.get(_labelled(item))
+        if first_place is not None:
             what = "pair" if isinstance(item, LabelledPair) else "answer"
             check.fail(
                 f"the same {what} to the same question is already labelled in {first_place}",
                 'Take one of them out; labels of several people go into one line: "human": [1, 0], in one order.',
             )
-        items.append(item)
-        annotators = len(items[0].human)
+        annotators = len(self.items[0].human) if self.items else len(item.human)
         if len(item.human) != annotators:
             check.fail(
-                f"the number of labels is {len(item.human)}, and in {next(iter(places.values()))} it is {annotators}",
+                f"the number of labels is {len(item.human)}, and in {next(iter(self.places.values()))} it is "
+                f"{annotators}",
                 "Write one label for each annotator in every line, in one order, and null without a label.",
             )
-        if type(item) is not type(items[0]):
-            check.fail("labelled answers and labelled pairs are mixed", "Put them in two files.")
-    if not items:
-        raise InputError(f"{path.name} holds no labels.\n{FORM}.")
-    pairs = tuple(item for item in items if isinstance(item, LabelledPair))
-    answers = tuple(item for item in items if isinstance(item, LabelledAnswer))
-    labels = {label for answer in answers for label in answer.human if label is not None}
-    scale: Scale = "pairwise" if pairs else "yes/no" if labels <= {0.0, 1.0} else "graded"
-    return HumanLabels(path.name, scale, answers, pairs)
+        self.places[item.example.id] = self._labelled[_labelled(item)] = check.place
+        self.items.append(item)
 
 
 def _labelled(item: LabelledAnswer | LabelledPair) -> Hashable:

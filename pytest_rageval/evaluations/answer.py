@@ -59,6 +59,7 @@ FAMILY: Final = "Answers against references"
 DEFINITIONS: Final = {
     "em": "Exact match: 1 where the answer equals a reference.",
     "f1": "The harmonic mean of the shares of the answer's and of the reference's words that both have.",
+    "token_recall": "The share of the reference's words that the answer has too.",
     "containment": "1 where the words of a reference occur in the answer side by side.",
     "rouge1": "ROUGE-1: F1 of the words that both have.",
     "rouge2": "ROUGE-2: F1 of the pairs of neighbouring words that both have.",

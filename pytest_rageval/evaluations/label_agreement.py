@@ -25,8 +25,9 @@ ANNOTATORS: Final = ("erag", "contains", "gold", "relevance")
 MEASURES: Final = PARTS
 """The measures of a ranking by its labels."""
 
-OF_GOLD: Final = {"p": "precision"}
-"""Where the measure has another name against gold passages."""
+OF_GOLD: Final = {"p": "precision", "recall": "hit"}
+"""Where the measure has another name against gold passages. Labels are known of the retrieved passages alone, as in the
+paper, of which all the relevant ones are among the first k: recall is 1 where there is any."""
 
 DOWNSTREAM: Final = "answer.correct"
 """The score of the answers."""

@@ -155,7 +155,7 @@ def lost_by(
     """
     if yes:
         return None
-    if case in {"D", "E", "F"}:
+    if checks.correct or case in {"D", "E", "F"}:
         return "judge"
     if recall < 1:
         return "retriever"
@@ -248,15 +248,23 @@ def _any(values: Iterable[bool | None]) -> bool | None:
 def triage_notes(score: Score | None) -> dict[str, Any]:
     """The counts of the cases, and Spearman's rho of verdicts and Recall@k, as the keys `cases` and `spearman`.
 
-    "refined" leaves out the questions where recall erred: those of case A, B and C.
+    "refined" leaves out the questions where recall erred: those of case A, B and C. It is None where verdict and recall
+    disagree on questions, and of none of these the case is known.
     """
     outcomes = () if score is None else score.outcomes
     cases = Counter(outcome.case for outcome in outcomes if outcome.case is not None)
-    refined = [outcome for outcome in outcomes if outcome.case not in RECALL_ERRED]
+    known = bool(cases) or not any(map(_disagrees, outcomes))
+    refined = [outcome for outcome in outcomes if known and outcome.case not in RECALL_ERRED]
     return {
         "cases": dict(sorted(cases.items())),
         "spearman": {"all": _spearman(outcomes), "refined": _spearman(refined)},
     }
+
+
+def _disagrees(outcome: Outcome) -> bool:
+    """Whether the verdict is yes without a gold passage, or no with one."""
+    recall = outcome.evidence.recall
+    return outcome.value is not None and recall is not None and (outcome.value >= YES) != (recall > 0)
 
 
 def _spearman(outcomes: Sequence[Outcome]) -> float | None:

@@ -66,6 +66,7 @@ def agreement_with_people(calibration: Calibration) -> dict[str, Any]:
     """The agreement of the judge with people, that of people among themselves, and each disagreement."""
     people = calibration.people
     comparator = {} if calibration.comparator is None else {"comparator": calibration.comparator}
+    unusable = calibration.labels.unusable
     return {
         "labels": calibration.labels.name,
         "scale": calibration.labels.scale,
@@ -73,6 +74,7 @@ def agreement_with_people(calibration: Calibration) -> dict[str, Any]:
         "n": len(calibration.compared),
         "unscored": calibration.unscored,
         "undecided": calibration.undecided,
+        **({"unusable": list(unusable)} if unusable else {}),
         "agreement": {
             name: estimate and {"value": estimate.value, "ci95": [estimate.low, estimate.high]}
             for name, estimate in calibration.measured.items()
@@ -95,6 +97,8 @@ def calibration_lines(entry: Mapping[str, Any]) -> list[str]:
     """The agreement with its bounds, and that of people among themselves."""
     by = f", compared by {entry['comparator']}" if "comparator" in entry else ""
     without = "".join(f", {entry[word]} {word}" for word in ("unscored", "undecided") if entry[word])
+    unusable = entry.get("unusable", [])
+    without += f", {len(unusable)} unusable" if unusable else ""
     bounds = entry.get("threshold") or {}
     measured = []
     for name, found in entry["agreement"].items():
@@ -110,6 +114,9 @@ def calibration_lines(entry: Mapping[str, Any]) -> list[str]:
             f"people among themselves: {measure} {_number(people['among'])}, the judge with each of them "
             f"{_number(people['judge'])} ({people['annotators']} annotators, n = {people['n']})"
         )
+    if unusable:
+        more = f"; and {len(unusable) - 1} more" if len(unusable) > 1 else ""
+        lines.append(f"left out: {unusable[0].rstrip('.')}{more}")
     return lines
 
 

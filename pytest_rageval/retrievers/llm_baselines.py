@@ -29,7 +29,8 @@ SEPARATOR: Final = " [SEP] "  # encoders of BERT's kind read it as the end of a 
 RRF_K: Final = 60  # as in Cormack et al.; the larger, the less a first rank stands out
 DEPTH: Final = 100  # documents of each search; with k, the first three of five would differ from three
 TEMPERATURE: Final = 0.7  # of the queries: at 0 a small model repeats the question four times
-_BULLET: Final = re.compile(r"\s*(?:\d+[.):](?!\d)|[-*•])?\s*")
+_BULLET: Final = re.compile(r"\s*(?:\*{0,2}\d+[.):](?!\d)\*{0,2}|[-*•])?\s*")
+_FIRST: Final = re.compile(r"\*{0,2}1[.):](?!\d)")
 
 
 class _LLMRetriever:
@@ -202,8 +203,14 @@ def _read(found: Any) -> Awaitable[object] | list[Document]:
 def _read_queries(reply: str, n: int) -> list[str]:
     if is_plan_mark(reply):
         return []
-    lines = [_BULLET.sub("", line, count=1).strip().strip("\"'“”") for line in reply.splitlines()]
-    queries = [line for line in lines if any(map(str.isalnum, line))][:n]
+    lines = [line.strip() for line in reply.splitlines() if any(map(str.isalnum, line))]
+    # The prompt ends in "1.", so that the first line is the first query; a model that numbers it again, or ends a line
+    # with a colon, introduces the queries.
+    first = next((at for at, line in enumerate(lines) if _FIRST.match(line)), None)
+    if first is None:
+        first = int(len(lines) > 1 and lines[0].rstrip("* ").endswith(":"))
+    texts = (_BULLET.sub("", line, count=1).strip().strip("\"'“”") for line in lines[first:])
+    queries = [text for text in texts if any(map(str.isalnum, text))][:n]
     if not queries:
         raise Unscored(f"the model wrote no query to search with: {reply[:80]!r}")
     return queries

@@ -9,6 +9,8 @@ from typing import Any, Final
 from pytest_rageval.conversation import Message
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.files import lines
+from pytest_rageval.evalsets.format import Shape
+from pytest_rageval.evalsets.formats.trec import is_by_topic, numbers_by_topic
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import Document, Example
 
@@ -18,7 +20,7 @@ COLUMNS: Final = 6
 
 
 class TrecRun:
-    """The rankings of a run file: lines of `topic Q0 document rank score tag`.
+    """The rankings of a run file: lines of `topic Q0 document rank score tag`, or JSON `{topic: {document: score}}`.
 
     As in trec_eval, documents are ordered by score in single precision, of equal scores the greater id first (compared
     as UTF-8); the column `rank` is not read. A question that the run lacks retrieves nothing.
@@ -93,6 +95,27 @@ def _key(question: str, history: Iterable[Message], filters: Mapping[str, Any]) 
 
 
 def _rankings(path: Path) -> dict[str, list[tuple[float, str]]]:
+    scores = _scores_of_json(path) if is_by_topic(Shape(path).head) else _scores_of_lines(path)
+    return {
+        topic: sorted(
+            ((score, document) for document, score in documents.items()),
+            key=lambda pair: (pair[0], pair[1].encode()),
+            reverse=True,
+        )
+        for topic, documents in scores.items()
+    }
+
+
+def _scores_of_json(path: Path) -> dict[str, dict[str, float]]:
+    scores = {}
+    for place, topic, documents in numbers_by_topic(path):
+        scores[topic] = {document: _score(str(number)) for document, number in documents.items()}
+        if not all(map(math.isfinite, scores[topic].values())):
+            raise InputError(f"{place} has a score that is beyond single precision.")
+    return scores
+
+
+def _scores_of_lines(path: Path) -> dict[str, dict[str, float]]:
     scores: dict[str, dict[str, float]] = {}
     for number, line in lines(path):
         cells = line.split()
@@ -110,14 +133,7 @@ def _rankings(path: Path) -> dict[str, list[tuple[float, str]]]:
                 f"{path.name} line {number}: {cells[2][:80]} comes twice for topic {cells[0][:80]}."
             )
         documents[cells[2]] = score
-    return {
-        topic: sorted(
-            ((score, document) for document, score in documents.items()),
-            key=lambda pair: (pair[0], pair[1].encode()),
-            reverse=True,
-        )
-        for topic, documents in scores.items()
-    }
+    return scores
 
 
 def _score(cell: str) -> float:

@@ -168,6 +168,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "overlap.normalize": overlap.normalize,
     "overlap.exact_match": lambda said: overlap.exact_match(said, [ANSWER]),
     "overlap.token_f1": lambda said: overlap.token_f1(said, [f"{said} x"]),
+    "overlap.token_recall": lambda said: overlap.token_recall(said, [f"{said} x"]),
     "overlap.containment": lambda said: overlap.containment(said, [f"{said[: LENGTH // 3]}b", ANSWER]),
     "overlap.containment, of a reference": lambda said: overlap.containment(ANSWER, [said]),
     "tokenize.fold": tokenize.fold,

@@ -1,10 +1,11 @@
 """Canonical comparison of short answers by rule, where no model judges: numbers, units, dates and names.
 
-`states` is the entry point. `words` folds and cuts a text, `parsing` makes words and figures (`numbers`,
-`quantities`, `dates`) of it and reads questions, `phrases` finds words of a reference in a prediction, and
-`comparison` decides, negation included.
+`states` and, for several references, `states_any` are the entry points.
+
+`words` folds and cuts a text, `parsing` makes words and figures (`numbers`, `quantities`, `dates`) of it and reads
+questions, `phrases` finds words of a reference in a prediction, and `comparison` decides, negation included.
 """
 
-from pytest_rageval.answers.canonical.comparison import is_long, states
+from pytest_rageval.answers.canonical.comparison import is_long, states, states_any
 
-__all__ = ["is_long", "states"]
+__all__ = ["is_long", "states", "states_any"]

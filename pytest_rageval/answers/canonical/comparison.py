@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
-from pytest_rageval.answers.canonical.dates import Date
+from pytest_rageval.answers.canonical.dates import Date, date_states, dates_agree
 from pytest_rageval.answers.canonical.parsing import (
     Figure,
     Mark,
@@ -36,7 +36,7 @@ from pytest_rageval.answers.canonical.words import (
     word_of,
 )
 
-__all__ = ["is_long", "states"]
+__all__ = ["is_long", "states", "states_any"]
 
 LEAST_SHARE = Fraction(2, 3)
 _LEAST_WORDS = 3
@@ -50,7 +50,11 @@ MOST_WANTED = 300  # those of a reference that has more than so many are not com
 _REACH = 12
 _PARENTHESIS = re.compile(r"\s*\(([^()]*)\)\s*")
 _REGION = re.compile(r"^([^,]+),(?!.*\b(?:and|or)\b)", re.IGNORECASE)
+_PLACE_AROUND = re.compile(r"[^,]+? in ([^,]+)(?:,.*)?", re.IGNORECASE | re.DOTALL)
 _ALTERNATIVE = re.compile(r"\s+/\s+|\s*;\s*or\s+")
+# The number of a footnote that data has kept ("Lloyd1"); with another number there it is another ("Apollo12").
+_GLUED_NOTE = re.compile(r"(?<=[^\W\d_]{3})\d{1,2}(?!\w)")
+_CAPITALS = re.compile(r"[A-Z]{2,7}")
 _JOINING = ARTICLES | frozenset("-'\".#")
 
 # A negation reaches over three content words within its clause.
@@ -99,7 +103,8 @@ def states(prediction: str, reference: str, *, question: str = "") -> bool:
     It does when it gives every figure of the reference (number, date, time; units converted where that is exact) and
     its content words, as phrases in order, neither denied nor as one of several choices. More information is allowed.
     Of three or more content words two thirds suffice. Words of the question need not be repeated; a question for a
-    person accepts the family name alone.
+    person accepts the family name alone, one that begins with "when" the year of a date, one with "where" the town of
+    a building. An initialism of the question says nothing, nor does a name that says whose relative someone is.
 
     Case, spaces, accents and the spelling of numbers never matter. A blank prediction states nothing. A reference of
     signs only ("?!") is compared unchanged, and so is one that is long (`is_long`); of a prediction the first 4,000
@@ -113,6 +118,10 @@ def states(prediction: str, reference: str, *, question: str = "") -> bool:
     >>> states("Shelley", "Mary Shelley", question="Who wrote Frankenstein?")
     True
     """
+    return _states(prediction, reference, ask(_beginning(question)))
+
+
+def _states(prediction: str, reference: str, asked: Question) -> bool:
     if not prediction.strip():
         return False
     said, wanted = fold(prediction), fold(reference)
@@ -120,9 +129,95 @@ def states(prediction: str, reference: str, *, question: str = "") -> bool:
         return bool(said) or prediction.strip().casefold() == reference.strip().casefold()
     if is_long(reference) or not parse(reference):
         return False
-    asked = ask(_beginning(question))
     tokens = parse(_beginning(prediction))[:MOST_SAID]
-    return any(_version_stated(tokens, version, asked) for version in _versions(reference, place=asked.place))
+    versions = _versions(reference, place=asked.place, given=frozenset() if asked.choice else asked.stems)
+    if any(_version_stated(tokens, version, asked) for version in versions):
+        return not _numbered_otherwise(tokens, reference)
+    return asked.place and _place_around_stated(tokens, reference, asked)
+
+
+def _numbered_otherwise(tokens: Sequence[Token], reference: str) -> bool:
+    """Whether a prediction has another number after a word of a reference that is glued to one ("Apollo11")."""
+    if not _GLUED_NOTE.search(reference):
+        return False
+    numbered = {
+        (form_at(pair, 0), pair[1]) for pair in pairwise(parse(reference)) if isinstance(pair[1], Figure)
+    }
+    words = {word for word, _ in numbered}
+    said = {
+        (form_at(tokens, at), following)
+        for at, following in enumerate(tokens[1:])
+        if isinstance(following, Figure) and form_at(tokens, at) in words
+    }
+    return bool(said) and said.isdisjoint(numbered)
+
+
+def states_any(prediction: str, references: Sequence[str], *, question: str = "") -> bool:
+    """Tell whether a prediction states any of several references to one answer.
+
+    Of two that are dates, the more exact one counts where the prediction is exact too: "12 March 1990" does not state
+    "1990" where "14 June 1990" is a reference as well. Where exact dates of several years are right, a year alone does
+    not tell which is meant.
+
+    >>> [states_any(date, ["1990", "14 June 1990"]) for date in ("12 March 1990", "14 June 1990", "1990")]
+    [False, True, True]
+    """
+    dates = {reference: date for reference in references if (date := _date_alone(reference)) is not None}
+    said = [
+        token.value
+        for token in (parse(_beginning(prediction)) if len(dates) > 1 else ())
+        if isinstance(token, Figure) and isinstance(token.value, Date)
+    ]
+
+    def belied(reference: str) -> bool:
+        date = dates.get(reference)
+        if date is None:
+            return False
+        finer = [
+            other for other in dates.values() if other.exactness > date.exactness and date_states(date, other)
+        ]
+        stating = [each for each in said if date_states(date, each)]
+        exact = bool(stating) and all(each.exactness > date.exactness for each in stating)
+        return (
+            exact and bool(finer) and not any(dates_agree(each, other) for each in stating for other in finer)
+        )
+
+    years = {date.year for date in dates.values() if date.month is not None}
+    asked = ask(_beginning(question))
+    if len(years) > 1:
+        asked = replace(asked, when=False)
+    return any(_states(prediction, each, asked) and not belied(each) for each in references)
+
+
+def _date_alone(reference: str) -> Date | None:
+    """The date that a reference is, but for a word such as "in"."""
+    tokens = parse(reference) if not is_long(reference) else ()
+    figures = [token for token in tokens if isinstance(token, Figure)]
+    words = any(content_at(tokens, at) for at in range(len(tokens)))
+    value = figures[0].value if len(figures) == 1 and not words else None
+    return value if isinstance(value, Date) else None
+
+
+def _place_around_stated(tokens: Sequence[Token], reference: str, question: Question) -> bool:
+    """Whether a prediction states what the place of a reference is in, and no other place in it.
+
+    "Orlando, Florida" does of "the stadium in Orlando", and "the harbour in Orlando" does not. Before the place it may
+    have words of the question alone.
+    """
+    found = _PLACE_AROUND.fullmatch(reference)
+    words = (
+        tuple(token for token in parse(found[1]) if isinstance(token, Word) and token.content)
+        if found
+        else ()
+    )
+    if not words or all(word.stem in question.stems for word in words):
+        return False
+    spans = phrase_spans(tokens, Phrase(words), question)
+    return any(
+        all((word := content_at(tokens, at)) is None or word.stem in question.stems for at in range(start))
+        and not _is_negated(tokens, start, end)
+        for start, end in spans
+    )
 
 
 def _beginning(text: str) -> str:
@@ -196,6 +291,7 @@ def _phrase(tokens: tuple[Token, ...], run: list[int], given: frozenset[str]) ->
         negated=_is_negated(tokens, run[0], run[-1] + 1),
         article=form_at(tokens, run[0] - 1) in ARTICLES,
         companions=frozenset(token.stem for token in tokens if isinstance(token, Word)),
+        uncut=tuple(words),
     )
 
 
@@ -224,8 +320,24 @@ def _asserted(tokens: Sequence[Token], spans: Iterable[Span], question: Question
 def _figure_spans(tokens: Sequence[Token], figure: Figure, question: Question) -> Iterator[Span]:
     wanted = _as_asked(figure, question)
     for at, token in enumerate(tokens):
-        if isinstance(token, Figure) and figure_states(wanted, token, question.understood):
+        if isinstance(token, Figure) and (
+            figure_states(wanted, token, question.understood) or _coarser(wanted, token, question)
+        ):
             yield at, at + 1
+
+
+def _coarser(wanted: Figure, said: Figure, question: Question) -> bool:
+    """Whether a question that asks "when" is answered by the year, or year and month, of the wanted date."""
+    want, have = wanted.value, said.value
+    return (
+        question.when
+        and isinstance(want, Date)
+        and isinstance(have, Date)
+        and have.year is not None
+        and have.span == 1
+        and said not in question.figures
+        and date_states(have, want)
+    )
 
 
 def _as_asked(figure: Figure, question: Question) -> Figure:
@@ -262,7 +374,10 @@ def _mostly_stated(tokens: Sequence[Token], demand: Demand, stated: Callable[[Ph
         return False
     covered = 0
     for phrase in demand.phrases:
-        found = next((part for part in (phrase, *_shortened(phrase)) if stated(part)), None)
+        # Beside a part of an item, a word of another item makes it that other one.
+        known = frozenset(word.stem for word in phrase.words) if demand.itemised else phrase.companions
+        shortened = _shortened(replace(phrase, companions=known))
+        found = next((part for part in (phrase, *shortened) if stated(part)), None)
         if found is None and (demand.itemised or _distinguishes(phrase.words)):
             return False
         covered += len(found.words) if found else 0
@@ -278,9 +393,9 @@ def _shortened(phrase: Phrase) -> Iterator[Phrase]:
     words = phrase.words
     for missing in range(1, min(len(words), _MOST_MISSING + 1)):
         if not _distinguishes(words[-missing:]):
-            yield replace(phrase, words=words[:-missing], cut_right=True)
+            yield replace(phrase, words=words[:-missing], cut_right=True, uncut=())
         if not _distinguishes(words[:missing]):
-            yield replace(phrase, words=words[missing:], cut_left=True)
+            yield replace(phrase, words=words[missing:], cut_left=True, uncut=())
 
 
 def _miscounts(tokens: Sequence[Token], demand: Demand, question: Question) -> bool:
@@ -297,11 +412,11 @@ def _miscounts(tokens: Sequence[Token], demand: Demand, question: Question) -> b
 
 
 @lru_cache(maxsize=8192)
-def _versions(reference: str, *, place: bool = False) -> tuple[str, ...]:
+def _versions(reference: str, *, place: bool = False, given: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """Return the forms of a reference, any one of which is enough.
 
-    A parenthesis may be left out; it is a form of its own where it abbreviates the rest. A slash between spaces
-    separates alternatives. Where a place is asked for, the region after its comma may be left out.
+    A parenthesis may be left out; it is a form of its own where it abbreviates the rest, and is not `given`. A slash
+    between spaces separates alternatives. Where a place is asked for, the region after its comma may be left out.
 
     >>> _versions("Tulsa (Oklahoma)"), _versions("International Border (IB)"), _versions("soccer / football")
     (('Tulsa',), ('International Border', 'IB'), ('soccer', 'football'))
@@ -314,12 +429,30 @@ def _versions(reference: str, *, place: bool = False) -> tuple[str, ...]:
             found.append(part.strip())
             continue
         found.append(outside)
+        if _GLUED_NOTE.search(outside):
+            found.append(_GLUED_NOTE.sub("", outside))
         region = _REGION.match(outside) if place else None
         if region:
             found.append(region[1])
         words = [token for token in parse(outside) if isinstance(token, Word)]
-        found.extend(text for text in inside if fold(text) in initialisms(words))
+        short = initialisms(words)
+        found.extend(
+            text
+            for text in inside
+            if (fold(text) in short or _abbreviates(text, outside)) and word_of(fold(text)).stem not in given
+        )
     return tuple(dict.fromkeys(found))
+
+
+def _abbreviates(short: str, text: str) -> bool:
+    """Whether capitals are letters of a text in its order, its first one included ("ADP", "adenosine diphosphate")."""
+    letters = iter(fold(text))
+    capitals = fold(short)
+    return (
+        _CAPITALS.fullmatch(short) is not None
+        and fold(text)[:1] == capitals[:1]
+        and all(letter in letters for letter in capitals)
+    )
 
 
 def _is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pytest_rageval.answers.canonical.numbers import read_number
 from pytest_rageval.answers.canonical.words import Lexeme, listed, numbered, pairs, skip, text_at
 
-__all__ = ["ClockTime", "Date", "date_states", "read_clock_time", "read_dates", "read_rate"]
+__all__ = ["ClockTime", "Date", "date_states", "dates_agree", "read_clock_time", "read_dates", "read_rate"]
 
 _MONTHS = numbered(
     "january february march april may june july august september october november december", start=1
@@ -52,6 +52,11 @@ class Date:
     day: int | None = None
     span: int = 1
     swapped: "Date | None" = None
+
+    @property
+    def exactness(self) -> int:
+        """How many of its parts are given; a decade or a century gives none."""
+        return sum(part is not None for part in (self.year, self.month, self.day)) - (self.span > 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,22 @@ def date_states(wanted: Date, said: Date) -> bool:
     """
     readings = [date for date in (said, said.swapped) if date]
     return any(_inside(want, have) for want in (wanted, wanted.swapped) if want for have in readings)
+
+
+def dates_agree(one: Date, other: Date) -> bool:
+    """Return whether two dates may be one day: the parts that both give are equal.
+
+    >>> dates_agree(Date(1974), Date(1974, 5)), dates_agree(Date(1974, 5), Date(1974, 6))
+    (True, False)
+    """
+    readings = [(a, b) for a in (one, one.swapped) if a for b in (other, other.swapped) if b]
+    return any(
+        all(
+            None in pair or len(set(pair)) == 1
+            for pair in ((a.year, b.year), (a.month, b.month), (a.day, b.day))
+        )
+        for a, b in readings
+    )
 
 
 def _inside(wanted: Date, said: Date) -> bool:

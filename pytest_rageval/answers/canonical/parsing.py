@@ -88,6 +88,8 @@ _QUALIFIERS: dict[tuple[str, ...], dict[str, Any]] = {
     )
     for phrase in phrases.split(", ")
 }
+_NOTE = re.compile(r"\[\d{1,3}\]")
+_GLUED_NUMBER = re.compile(r"(?<=[^\W\d_]{3})(?=\d+(?!\w))")
 _LONGEST_QUALIFIER = 3
 _MOST_QUALIFIERS = 6
 _LINKS = frozenset({"of", "in", "the", "a", "-"})
@@ -104,6 +106,7 @@ _POLAR = listed(
     "is are was were do does did can could will would should shall may might must has have had am"
 )
 _PRICES = listed("cost costs price fee salary budget worth pay paid earn allowance value money bonus fine")
+_EXACT = listed("exactly exact date day month precise precisely time")
 _SHARES = listed("percentage percent share proportion fraction")
 
 
@@ -138,7 +141,7 @@ class Question:
     """A question as far as it matters for comparing answers.
 
     `stems` are the words it repeats and `figures` the figures it names; `understood` the dimensions that a bare
-    number in an answer stands for; `counted` the unit after "how many".
+    number in an answer stands for; `counted` the unit after "how many"; `when` that it asks so, for no exact date.
     """
 
     stems: frozenset[str] = frozenset()
@@ -149,6 +152,7 @@ class Question:
     choice: bool = False
     year: bool = False
     place: bool = False
+    when: bool = False
     understood: frozenset[str] = frozenset()
     counted: tuple[Unit, ...] = ()
 
@@ -172,7 +176,7 @@ def parse(text: str) -> tuple[Token, ...]:
     >>> [type(token).__name__ for token in parse("Founded in 1974, by Maud")]
     ['Word', 'Word', 'Figure', 'Mark', 'Word', 'Word']
     """
-    pieces = lexemes(_written_out(fold(text)))
+    pieces = lexemes(_written_out(_unglued(fold(text))))
     tokens: list[Token] = []
     at = 0
     while at < len(pieces):
@@ -180,6 +184,16 @@ def parse(text: str) -> tuple[Token, ...]:
         tokens.extend(found)
     _mark_ranges(tokens)
     return tuple(tokens)
+
+
+def _unglued(text: str) -> str:
+    """Take notes in brackets from a folded text, unless nothing else is left, and part a word from a number at its end.
+
+    >>> _unglued("lloyd1 [2]"), _unglued("may2016"), _unglued("mp3 and h2o"), _unglued("[2]")
+    ('lloyd 1 ', 'may 2016', 'mp3 and h2o', '[2]')
+    """
+    without = _NOTE.sub("", text)
+    return _GLUED_NUMBER.sub(" ", without if without.strip() else text)
 
 
 def _written_out(text: str) -> str:
@@ -354,6 +368,7 @@ def ask(text: str) -> Question:
         choice="or" in forms,
         year=("what", "year") in pairs or ("which", "year") in pairs,
         place=first in {"where", "wheres"},
+        when=first in {"when", "whens"} and _EXACT.isdisjoint(forms),
         understood=frozenset(understood),
         counted=unit_named(form_at(tokens, how_many + 2)),
     )

@@ -31,6 +31,11 @@ _FILLERS = ARTICLES | PARTICLES | PREPOSITIONS | _JOINING_MARKS
 # The last word of an office or a body is no family name, in either number.
 _NO_FAMILY = frozenset(map(stem, ROLES)) | {"jr", "sr", "junior", "senior", "esq"}
 _SUFFIXES = listed("jr sr junior senior esq inc ltd llc plc corp corporation company gmbh fc afc")
+_RELATIONS = listed(
+    "husband wife widow widower son daughter father mother parent brother sister sibling cousin nephew niece uncle "
+    "aunt grandson granddaughter grandfather grandmother stepson stepdaughter fiancee mistress friend student pupil "
+    "disciple assistant successor predecessor rival descendant heir"
+)
 _SHORTEST_CLIPPING = 3
 _FULL_NAME = 2
 _SHORT_FORMS = (
@@ -39,7 +44,9 @@ _SHORT_FORMS = (
     "chuck, henry harry hank, thomas tom tommy, michael mike mick mickey, joseph joe joey, anthony tony, "
     "andrew andy drew, lawrence larry, margaret maggie meg peggy, elizabeth liz lizzie beth betty eliza, "
     "katherine kate katie kathy, catherine kate cathy, rebecca becky, dorothy dolly dot, stephen steve, "
-    "steven steve, francis frank, franklin frank"
+    "steven steve, francis frank, franklin frank, david dave davy, daniel danny, samuel sammy, benjamin benny, "
+    "nicholas nicky, matthew matty, gerald jerry, leonard lenny, ronald ronnie, kenneth kenny, donald donnie, "
+    "patricia patty, susan sue susie, barbara barb, jennifer jenny, deborah debbie"
 )
 _SHORT_NAMES = frozenset(
     (short, names[0]) for names in map(str.split, _SHORT_FORMS.split(",")) for short in names[1:]
@@ -52,7 +59,7 @@ class Phrase:
 
     `cut_left` and `cut_right` say that words which the question gives away were taken off at that side; `negated`
     that the reference denies the phrase; `article` that it has an article and so is no bare name. `companions` are
-    the stems of all words of the reference.
+    the stems of all words of the reference, and `uncut` the words before any were taken off.
     """
 
     words: tuple[Word, ...]
@@ -61,6 +68,7 @@ class Phrase:
     negated: bool = False
     article: bool = False
     companions: frozenset[str] = frozenset()
+    uncut: tuple[Word, ...] = ()
 
 
 def phrase_spans(tokens: Sequence[Token], phrase: Phrase, question: Question) -> Iterator[Span]:
@@ -71,13 +79,24 @@ def phrase_spans(tokens: Sequence[Token], phrase: Phrase, question: Question) ->
 
 
 def _of_something_else(tokens: Sequence[Token], span: Span, phrase: Phrase, question: Question) -> bool:
-    """Whether the word before a place makes it the name of something else."""
+    """Whether the words before a place make it the name of something else, or say who somebody else is by it."""
+    if question.person and _is_relation(tokens, span[0], question.stems | phrase.companions):
+        return True
     before = content_at(tokens, span[0] - 1)
     if before is None or before.form not in DISTINGUISHING:
         return False
     unspecific = phrase.article or form_at(tokens, span[0] - 2) in {"a", "an"}
     known = before.stem in question.stems | phrase.companions
     return not known and not (before.form == "new" and unspecific)
+
+
+def _is_relation(tokens: Sequence[Token], at: int, known: frozenset[str]) -> bool:
+    """Whether a name at a place says whose relative or the like someone is ("the husband of"), or who it is not."""
+    while form_at(tokens, at - 1) in TITLES | ROLES | ARTICLES:
+        at -= 1
+    last, link = content_at(tokens, at - 2), form_at(tokens, at - 1)
+    related = link in {"of", "to"} and last is not None and last.form in _RELATIONS and last.stem not in known
+    return related or link == "unlike"
 
 
 def _candidates(tokens: Sequence[Token], phrase: Phrase, question: Question) -> Iterator[Span]:
@@ -98,7 +117,7 @@ def _candidates(tokens: Sequence[Token], phrase: Phrase, question: Question) -> 
         yield from _inverted(tokens, whole, question)
     if not whole[0].glyph:
         yield from _joined(tokens, whole)
-        yield from _abbreviated(tokens, whole)
+        yield from _abbreviated(tokens, phrase.uncut or whole, question)
 
 
 def _sequence(tokens: Sequence[Token], words: tuple[Word, ...], question: Question) -> Iterator[Span]:
@@ -125,7 +144,7 @@ def _sequence(tokens: Sequence[Token], words: tuple[Word, ...], question: Questi
 
 
 def _next_match(tokens: Sequence[Token], at: int, matches: Callable[[Word], bool], spare: int) -> Span | None:
-    """Find a word after a place, over fillers and at most `spare` other words.
+    """Find a word after a place, over fillers and at most `spare` other words, one of which may follow an "and".
 
     Returns the place after it and how many other words are still allowed.
     """
@@ -133,6 +152,12 @@ def _next_match(tokens: Sequence[Token], at: int, matches: Callable[[Word], bool
         token = tokens[place]
         if isinstance(token, Word) and matches(token):
             return place + 1, spare
+        if form_at(tokens, place) == "and" and spare:
+            # "Maud and Petra Hollis" names Maud Hollis, and "Maud and Hollis" does not.
+            other = content_at(tokens, place + 1)
+            if other is None or matches(other):
+                return None
+            return _next_match(tokens, place + 2, matches, spare - 1)
         if form_at(tokens, place) not in _FILLERS:
             if not spare or content_at(tokens, place) is None:
                 return None
@@ -195,16 +220,19 @@ def _joined(tokens: Sequence[Token], words: tuple[Word, ...]) -> Iterator[Span]:
             yield start, at
 
 
-def _abbreviated(tokens: Sequence[Token], words: tuple[Word, ...]) -> Iterator[Span]:
-    """The places of an initialism of the words, or of the words after one."""
+def _abbreviated(tokens: Sequence[Token], words: tuple[Word, ...], question: Question) -> Iterator[Span]:
+    """The places of an initialism of the words, or of the words after one.
+
+    An initialism of the question says nothing: it is what the words of the answer are for, and many words have it.
+    """
     content = [(at, word) for at in range(len(tokens)) if (word := content_at(tokens, at))]
     if len(words) > 1:
-        short = initialisms(words)
+        short = {form for form in initialisms(words) if question.choice or stem(form) not in question.stems}
         for at, word in content:
             # Two letters are too easily something else inside a sentence.
             if (len(word.form) >= _LEAST_INITIALISM or len(content) == 1) and word.form in short:
                 yield at, at + 1
-    elif len(words[0].form) >= _LEAST_INITIALISM:
+    elif len(words[0].form) >= _LEAST_INITIALISM and (question.choice or words[0].stem not in question.stems):
         size = len(words[0].form)
         for first in range(len(content) - size + 1):
             run = content[first : first + size]

@@ -45,8 +45,10 @@ def _nq_open(shape: Shape) -> bool:
     """By its keys; with an id and contexts it is native."""
     if shape.has("question", "answers", "ctxs"):
         return not shape.has("id")
-    # Google's file has just these two; other keys may need a field map.
-    return shape.record.keys() == {"question", "answer"} and isinstance(shape.record["answer"], list)
+    # Google's files have just these; other keys may need a field map.
+    rated = {"def_correct_predictions", "answer_and_def_correct_predictions"} <= shape.record.keys()
+    plain = shape.record.keys() == {"question", "answer"} or (rated and shape.has("question", "answer"))
+    return plain and isinstance(shape.record["answer"], list)
 
 
 def _hotpotqa(shape: Shape) -> bool:
@@ -57,6 +59,13 @@ def _hotpotqa(shape: Shape) -> bool:
 def _musique(shape: Shape) -> bool:
     known = shape.has("question_decomposition") or shape.has("answerable")
     return shape.has("id", "question", "paragraphs") and known and not shape.has("gold")
+
+
+def _retrievalqa(shape: Shape) -> bool:
+    """By its keys; with an id or gold passages it is native."""
+    return shape.has("question_id", "question", "ground_truth", "context") and not (
+        shape.has("id") or shape.has("gold")
+    )
 
 
 def _fanoutqa(shape: Shape) -> bool:
@@ -74,7 +83,7 @@ FORMATS: Final[Mapping[str, Format]] = {
         # The field map says what its columns are.
         _format("table", lambda shape: not shape.folder and shape.is_table, general=True),
         _format("beir", lambda shape: shape.folder and _beir(shape)),
-        _format("trec", lambda shape: not shape.is_json and _trec(shape)),
+        _format("trec", _trec),
         _format("kilt", _kilt),
         _format("alce", _alce),
         _format("qampari", lambda shape: shape.has("qid", "question_text", "answer_list")),
@@ -85,6 +94,7 @@ FORMATS: Final[Mapping[str, Format]] = {
         _format("hotpotqa", _hotpotqa),
         _format("musique", _musique),
         _format("fanoutqa", _fanoutqa),
+        _format("retrievalqa", _retrievalqa),
         _format("squad", lambda shape: shape.mentions("data", "paragraphs", "context", "qas")),
         # With an id it is native, with a field map.
         _format(

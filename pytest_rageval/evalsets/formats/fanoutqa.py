@@ -11,13 +11,14 @@ from pytest_rageval.evalsets.records import Check, Records, checked
 __all__ = ["read"]
 
 NAMES: Final = ("pageid", "title", "url")
+EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
 def read(path: Path, *, gold: str = "pageid") -> Records:
     """Records with each page of evidence as a gold passage, by id; all are needed (`full_recall`).
 
-    Of an answer that is a list or an object, each item is wanted ("Tokyo: 37" of an object). The test set has no
-    answers.
+    Of an answer that is a list or an object, each value is wanted, with its keys ("Tokyo: 37"); also of lists and
+    objects within. The test set has no answers.
 
     Args:
         path: of the file.
@@ -53,11 +54,22 @@ def _evidence(question: dict[str, Any], check: Check) -> Iterator[Any]:
 
 
 def _answers(answer: Any) -> dict[str, Any]:
-    if isinstance(answer, dict):
-        return {"answer_set": [[f"{name}: {_text(value)}"] for name, value in sorted(answer.items())]}
-    if isinstance(answer, list):
-        return {"answer_set": [[_text(value)] for value in answer]}
+    if isinstance(answer, dict | list):
+        return {"answer_set": [[text] for text in _items(answer)]}
     return {"answers": [] if answer in (None, "") else [_text(answer)]}
+
+
+def _items(answer: Any) -> Iterator[str]:
+    """The texts of the values in an answer, each after its keys: "Tokyo: 37"."""
+    if isinstance(answer, dict):
+        for name, value in sorted(answer.items()):
+            # A key without a value is an item of its own.
+            yield from (f"{name}: {item}" for item in _items(value)) if value not in EMPTY else (name,)
+    elif isinstance(answer, list):
+        for value in answer:
+            yield from _items(value)
+    elif answer not in EMPTY:
+        yield _text(answer)
 
 
 def _text(value: Any) -> str:

@@ -1,9 +1,12 @@
 """KILT: questions, statements and dialogues with the Wikipedia pages that support their answers."""
 
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from pytest_rageval.evalsets.files import json_records
-from pytest_rageval.evalsets.records import Records, checked
+from pytest_rageval.evalsets.records import Check, Records, checked
 
 __all__ = ["read"]
 
@@ -11,8 +14,12 @@ __all__ = ["read"]
 def read(path: Path) -> Records:
     """Records with each page of the provenance as a gold passage, by its Wikipedia id.
 
-    As in KILT's own metrics, a page counts once, however many of its paragraphs are cited. Paragraphs and
-    characters stay under `extra["provenance"]`, since they count within KILT's own snapshot.
+    A page counts once, however many of its paragraphs are cited. Paragraphs and characters stay under
+    `extra["provenance"]`, since they count within KILT's own snapshot.
+
+    KILT has the pages in sets, one for each output, of which every page is needed and any set is enough. Its own
+    precision@k and recall@k count a set as one hit, at the rank of its last page, and look beyond rank k for it; ours
+    count pages among the first k. The sets are kept under `extra["evidence_sets"]`.
     """
     for check, record in checked(json_records(path), "id", "input"):
         outputs = check.objects(record.pop("output", None), "output")
@@ -22,20 +29,27 @@ def read(path: Path) -> Records:
             if output.get("answer") not in (None, "")
         ]
         provenance = [
-            source
+            check.objects(output.get("provenance"), "output", i, "provenance")
             for i, output in enumerate(outputs)
-            for source in check.objects(output.get("provenance"), "output", i, "provenance")
         ]
-        pages = [
-            check.name(source["wikipedia_id"], "provenance", i, "wikipedia_id")
-            for i, source in enumerate(provenance)
-            if source.get("wikipedia_id") is not None
-        ]
+        sets = [_pages(sources, check) for sources in provenance]
+        sources = list(chain(*provenance))
         record |= {
             "question": check.text(record.pop("input"), "input"),
             "answers": list(dict.fromkeys(answers)),
-            "gold": [{"id": page} for page in dict.fromkeys(pages)],
+            "gold": [{"id": page} for page in dict.fromkeys(chain(*sets))],
         }
-        if provenance:
-            record["provenance"] = provenance
+        if sources:
+            distinct = {frozenset(pages): pages for pages in reversed(sets) if pages}
+            record |= {"provenance": sources, "evidence_sets": list(distinct.values())[::-1]}
         yield check.place, record
+
+
+def _pages(sources: Sequence[Mapping[str, Any]], check: Check) -> list[str]:
+    """The pages of one output's provenance, each once."""
+    pages = (
+        check.name(source["wikipedia_id"], "provenance", i, "wikipedia_id")
+        for i, source in enumerate(sources)
+        if source.get("wikipedia_id") is not None
+    )
+    return list(dict.fromkeys(pages))

@@ -12,7 +12,8 @@ __all__ = ["read"]
 def read(path: Path) -> Records:
     """Records numbered from 1; contexts marked `isgold` are gold, by text and, if there is one, id.
 
-    All contexts are kept under `extra["passages"]`.
+    All contexts are kept under `extra["passages"]`. Answers of EfficientQA's test set that people rated (such as
+    `def_correct_predictions`) are kept, and are no references.
     """
     for number, (check, record) in enumerate(checked(json_records(path)), 1):
         if "ctxs" not in record:

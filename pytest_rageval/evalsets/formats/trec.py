@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.evalsets.files import lines
+from pytest_rageval.evalsets.files import json_members, lines
 from pytest_rageval.evalsets.format import Shape
 from pytest_rageval.evalsets.records import Records
 
-__all__ = ["questions_of", "read", "read_qrels", "recognises"]
+__all__ = ["is_by_topic", "numbers_by_topic", "questions_of", "read", "read_qrels", "recognises"]
 
 IDS: Final = "ids"  # the option `topics` if the ids stand for the questions
 BEIR_CELLS: Final = 3
@@ -19,6 +19,7 @@ TREC_CELLS: Final = 4
 MAX_DIGITS: Final = 9
 MAX_TOPIC: Final = 2**20
 
+BY_TOPIC: Final = re.compile(r'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*-?\d')
 TAG: Final = re.compile(r"(?:^|(?<=>))[ \t]*<([a-zA-Z]+)>", re.MULTILINE)
 LABEL: Final = re.compile(r"(?:Number|Topic|Description|Narrative)\s*:", re.IGNORECASE)
 ID_HEADER: Final = re.compile(
@@ -33,10 +34,21 @@ Topic = tuple[str, str, dict[str, str]]
 
 
 def recognises(shape: Shape) -> bool:
-    """A folder with topics and qrels, topics in tags or in lines of id and tab, or qrels."""
+    """A folder with topics and qrels, topics in tags or in lines of id and tab, or qrels, in lines or as JSON."""
     if shape.folder:
         return bool(_files_named(shape.path, "topics")) and bool(_files_named(shape.path, "qrels"))
+    if shape.is_json:
+        return _is_qrels(shape)
     return "<top>" in shape.head[:4096].lower() or _is_judgement(shape.line) or _is_topic(shape.line)
+
+
+def _is_qrels(shape: Shape) -> bool:
+    return is_by_topic(shape.head) if shape.is_json else _is_judgement(shape.line)
+
+
+def is_by_topic(head: str) -> bool:
+    """Whether a file begins as JSON of numbers by document by topic, as ranx and pytrec_eval have qrels and runs."""
+    return BY_TOPIC.match(head) is not None
 
 
 def _is_judgement(line: str) -> bool:
@@ -101,7 +113,7 @@ def _files(path: Path, topics: str | None, qrels: str | None) -> tuple[Path | No
         if topics == IDS:
             return None, qrels_file
         return (_option_file(path, topics, "topics") if topics else _only_file(path, "topics")), qrels_file
-    if not _is_judgement(Shape(path).line):
+    if not _is_qrels(Shape(path)):
         return path, _option_file(path, qrels, "qrels") if qrels else None
     if topics is None:
         raise InputError(
@@ -144,10 +156,20 @@ def questions_of(path: Path, topics: object) -> dict[str, str] | None:
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     """Read the grades of the judged documents of each question, in the file's order.
 
-    A line is `topic iteration document grade`, or BEIR's `query-id corpus-id score`, which may have a header.
+    A line is `topic iteration document grade`, or BEIR's `query-id corpus-id score`, which may have a header; JSON is
+    `{topic: {document: grade}}`, as ranx and pytrec_eval have it.
     Grades below 0 (spam, in web tracks) are read as 0: judged and not relevant.
     """
     judged: dict[str, dict[str, int]] = {}
+    if is_by_topic(Shape(path).head):
+        for place, topic, numbers in numbers_by_topic(path):
+            whole = {document: number for document, number in numbers.items() if number == int(number)}
+            if len(whole) < len(numbers):
+                found = next(document for document in numbers if document not in whole)
+                raise InputError(f"{place}: the grade of {found[:80]} is {numbers[found]}, no integer.")
+            # The order of keys is no content, and that of the gold passages is.
+            judged[topic] = {document: max(int(numbers[document]), 0) for document in sorted(numbers)}
+        return judged
     for number, line in lines(path):
         cells = line.split()
         if not cells or (number == 1 and len(cells) == BEIR_CELLS and not _is_grade(cells[-1])):
@@ -166,6 +188,21 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
             )
         documents[document] = max(grade, 0)
     return judged
+
+
+def numbers_by_topic(path: Path) -> Iterator[tuple[str, str, dict[str, float]]]:
+    """Yield place, topic and the numbers by document of JSON that `is_by_topic`; InputError for anything else in it."""
+    known: set[str] = set()
+    for topic, documents in json_members(path):
+        place = f"{path.name} topic {topic[:80]}"
+        if topic in known:
+            raise InputError(f"{place} comes twice.\nTake one of them out.")
+        known.add(topic)
+        if not isinstance(documents, dict) or not all(
+            type(each) in (int, float) for each in documents.values()
+        ):
+            raise InputError(f'{place} is no object of numbers.\nWrite {{"{topic[:80]}": {{"d1": 1}}}}.')
+        yield place, topic, documents
 
 
 def _is_grade(cell: str) -> bool:

@@ -64,7 +64,7 @@ def test_the_year_suffices_where_a_year_is_asked_for() -> None:
     """The question decides how exact a date has to be."""
     assert states("1974", "May 4, 1974", question="In which year did it open?")
     assert states("May 4", "May 4, 1974", question="On which day of 1974 did it open?")
-    assert not states("1974", "May 4, 1974", question="When did it open?")
+    assert not states("1974", "May 4, 1974", question="On what date did it open?")
 
 
 @pytest.mark.parametrize(

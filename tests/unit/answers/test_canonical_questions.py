@@ -94,7 +94,7 @@ def test_parentheses_and_slashes_in_a_reference(prediction: str, reference: str,
         ("foreign exchange", "foreign exchange market", True),
         ("San Francisco 49ers", "San Francisco Giants", False),
         ("the car park", "the north car park", False),
-        ("Orlando", "Camping World Stadium in Orlando", False),
+        ("the harbour of Orlando", "Camping World Stadium in Orlando", False),
         ("three foreign exchanges", "four foreign exchange markets", False),
     ],
 )

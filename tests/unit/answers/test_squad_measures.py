@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.answers.overlap import containment, exact_match, normalize, token_f1
+from pytest_rageval.answers.overlap import containment, exact_match, normalize, token_f1, token_recall
 from pytest_rageval.tokenize import fold
 
 
@@ -180,3 +180,21 @@ def test_what_is_equal_is_contained(prediction: str, references: list[str]) -> N
     """An exact match of texts that are not blank."""
     if prediction.strip() and exact_match(prediction, references):
         assert containment(prediction, references) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("prediction", "references", "expected"),
+    [
+        ("It takes about eleven minutes.", ["eleven minutes"], 1.0),
+        ("eleven hours", ["eleven minutes"], 1 / 2),
+        ("a cat and a cat", ["the cat, the cat, the cat"], 2 / 3),
+        ("cat", ["dog", "the cat"], 1.0),
+        ("東京", ["東京都"], 2 / 3),
+        ("", ["dog"], 0.0),
+        ("dog", ["..."], 0.0),
+        ("dog", [], 0.0),
+    ],
+)
+def test_token_recall(prediction: str, references: list[str], expected: float) -> None:
+    """The share of the reference's tokens, a token as often as both have it; the best of the references."""
+    assert token_recall(prediction, references) == pytest.approx(expected, abs=1e-15)

@@ -1,6 +1,7 @@
 """A judge beside people: agreement, ceiling, disagreements, corrected means."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from pytest_rageval.calibration import Bounds, Calibration, rule_on
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, LabelledPair, Scale
 from pytest_rageval.model import Example
+from pytest_rageval.reports.judge_calibration import agreement_with_people, calibration_lines
 from pytest_rageval.scores import Evidence, Outcome, Score
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pearson
 from pytest_rageval.stats.prediction_powered import prediction_powered_mean
@@ -67,6 +69,16 @@ def test_people_without_a_majority_are_left_out_and_counted() -> None:
     """Of yes and no; nobody knows which of them is right."""
     found = calibration("yes/no", [[YES, NO], [YES, YES], [NO, NO]], [YES, YES, NO])
     assert (len(found.compared), found.undecided, found.unscored) == (2, 1, 0)
+
+
+def test_items_that_cannot_be_used_are_shown() -> None:
+    """Their number beside the agreement, and what is wrong with the first."""
+    whole = calibration("yes/no", [YES, NO], [YES, NO])
+    left_out = replace(whole, labels=replace(whole.labels, unusable=("l line 3: bad.", "l line 4: bad.")))
+    lines = calibration_lines(agreement_with_people(left_out))
+    assert "(labels.jsonl, n = 2, 2 unusable)" in lines[0]
+    assert lines[-1] == "left out: l line 3: bad; and 1 more"
+    assert "unusable" not in agreement_with_people(whole)
 
 
 def test_the_human_ceiling() -> None:

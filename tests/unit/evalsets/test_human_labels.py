@@ -79,7 +79,7 @@ def test_answers_that_differ_in_anything_read_are_other_items(tmp_path: Path) ->
         ([ANSWER | {"human": [None]}], '"human" holds no label'),
         ([PAIR | {"human": True}], '"human" is True.\nWrite 1 where the first'),
         ([PAIR | {"human": 3}], '"human" is 3'),
-        ([ANSWER, PAIR], "line 2: labelled answers and labelled pairs are mixed"),
+        ([ANSWER, PAIR], "labelled answers and labelled pairs are mixed, as labels.jsonl line "),
         (
             [ANSWER | {"id": "a"}, ANSWER | {"id": "a"}],
             'line 2: the id "a" is already that of labels.jsonl line 1',
@@ -108,6 +108,36 @@ def test_what_cannot_be_used_is_named(tmp_path: Path, records: list[Any], said: 
     """File, line, what was found."""
     with pytest.raises(InputError, match=said):
         load_labels(written(tmp_path, *records))
+
+
+def many(count: int) -> list[dict[str, Any]]:
+    """Pairs that can be used."""
+    return [PAIR | {"question": f"Why {n}?"} for n in range(count)]
+
+
+def test_a_few_items_that_cannot_be_used_are_left_out_and_told(tmp_path: Path) -> None:
+    """11 of 280: equal answers, an item and an id that came before, a label that is none."""
+    bad = [PAIR | {"question": f"Same {n}?", "second": "so"} for n in range(8)]
+    bad += [PAIR | {"question": "Why 0?"}, PAIR | {"question": "Who?", "id": "line 1"}, PAIR | {"human": 7}]
+    found = load_labels(written(tmp_path, *many(269), *bad))
+    assert (len(found), len(found.unusable)) == (269, 11)
+    assert found.unusable[0] == 'labels.jsonl line 270: "first" and "second" are the same answer.'
+    assert found.unusable[8].startswith(
+        "labels.jsonl line 278: the same pair to the same question is already"
+    )
+
+
+@pytest.mark.parametrize(("bad", "refused"), [(1, False), (2, True)])
+def test_more_than_a_tenth_is_refused(tmp_path: Path, bad: int, *, refused: bool) -> None:
+    """With the first of them, and how many there are."""
+    path = written(tmp_path, *many(10), *[PAIR | {"question": f"{n}?", "human": 7} for n in range(bad)])
+    if not refused:
+        assert len(load_labels(path).unusable) == bad
+        return
+    with pytest.raises(
+        InputError, match=r"line 11: \"human\" is 7(.|\n)*\n2 of 12 items cannot be used, and this"
+    ):
+        load_labels(path)
 
 
 def test_a_folder_is_no_labels_file(tmp_path: Path) -> None:

@@ -71,10 +71,11 @@ def test_ms_marco_answers_take_their_questions_from_elsewhere(tmp_path: Path) ->
 
 
 def test_kilt(tmp_path: Path) -> None:
-    """Pages are gold, each once; answers each once; the provenance is kept."""
+    """Pages are gold, each once; answers each once; the provenance is kept, and the sets of pages by output."""
     first, second = _examples("kilt", "nq-dev.jsonl", tmp_path)
     assert (first.question, first.answers, first.gold) == ("Where?", ("Tulsa",), (Gold("77"), Gold("78")))
     assert len(first.extra["provenance"]) == 4
+    assert first.extra["evidence_sets"] == [["77"], ["77", "78"], ["78"]]
     assert second == Example("k2", "Who?")
 
 
@@ -346,3 +347,101 @@ def test_a_table_with_a_header_is_no_file_of_topics(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text("id2\tquestion\n1\tWho?\n", encoding="utf-8")
     (example,) = load(tmp_path / "t.tsv", LoadOptions.parse({"format": "trec"}))
     assert (example.id, example.question) == ("1", "Who?")
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("key", ["results", "data"])
+def test_records_under_a_key_of_one_object_are_read(tmp_path: Path, indent: int | None, key: str) -> None:
+    """As some tools save a list, with facts about it before and after; native and of another format."""
+    native = {"id": "q1", "question": "Where?", "answers": ["Tulsa"]}
+    foreign = {"id": "k1", "input": "Where?", "output": [{"answer": "Tulsa"}]}
+    for name, record in (("native.json", native), ("kilt.json", foreign)):
+        document = {"version": {"n": [1]}, "tags": [], key: [record], "count": 1}
+        (tmp_path / name).write_text(json.dumps(document, indent=indent), encoding="utf-8")
+        (example,) = load(tmp_path / name).examples
+        assert (example.question, example.answers) == ("Where?", ("Tulsa",))
+
+
+def test_a_record_with_a_list_of_objects_is_one_record(tmp_path: Path) -> None:
+    """One native example on one line of a .json file, with other data."""
+    record = {"id": "q1", "question": "Where?", "answers": ["Tulsa"], "results": [{"id": "d1"}]}
+    (tmp_path / "one.json").write_text(json.dumps(record), encoding="utf-8")
+    (example,) = load(tmp_path / "one.json").examples
+    assert (example.id, example.extra["results"]) == ("q1", [{"id": "d1"}])
+
+
+def test_one_object_over_several_lines_is_named_as_that(tmp_path: Path) -> None:
+    """It is JSON, and no list of records."""
+    (tmp_path / "one.json").write_text(json.dumps({"a": 1, "b": [2]}, indent=1), encoding="utf-8")
+    with pytest.raises(
+        InputError, match=r"one\.json is one JSON object, with a, b\.\nGive one object a line"
+    ):
+        load(tmp_path / "one.json")
+
+
+def test_retrievalqa(tmp_path: Path) -> None:
+    """Each answer once; the contexts were retrieved, and are no gold."""
+    (example,) = _examples("retrievalqa", "retrievalqa.jsonl", tmp_path)
+    assert (example.answers, example.gold, example.tags) == (
+        ("15%", "15 percent"),
+        (),
+        {"source": "realtimeqa"},
+    )
+    assert example.extra["passages"] == [{"title": "Sleep", "text": "15% sleep."}]
+
+
+def test_rated_predictions_of_efficientqa_are_no_references(tmp_path: Path) -> None:
+    """As in its own evaluation with the answers of Natural Questions; they are kept."""
+    (example,) = _examples("nq_open", "NQ-open.efficientqa.test.1.1.jsonl", tmp_path)
+    assert example.answers == ("6 geese",)
+    assert example.extra["def_correct_predictions"] == ["six geese"]
+
+
+def test_mapped_answers_of_fanoutqa(tmp_path: Path) -> None:
+    """Each value with its keys, of lists and objects within too; a key without a value by itself."""
+    answer = {"Oslo": {"born": 1, "died": None}, "Rome": ["a", "b"], "Bonn": True, "Paris": []}
+    record = {"id": "f1", "question": "Which?", "categories": [], "decomposition": [], "answer": answer}
+    (tmp_path / "fan.json").write_text(json.dumps([record]), encoding="utf-8")
+    (example,) = load(tmp_path / "fan.json").examples
+    assert [aliases[0] for aliases in example.answer_set] == [
+        "Bonn: yes",
+        "Oslo: born: 1",
+        "Oslo: died",
+        "Paris",
+        "Rome: a",
+        "Rome: b",
+    ]
+
+
+def test_judgements_as_json(tmp_path: Path) -> None:
+    """Numbers by document by topic, as ranx saves them; alone, they ask for their topics."""
+    path = tmp_path / "qrels.json"
+    path.write_text('{"q_1": {"d_1": 5, "d_2": -1}, "q_2": {"d_3": 1.0}}', encoding="utf-8")
+    with pytest.raises(InputError, match=r"qrels\.json holds judgements and no questions"):
+        load(path)
+    first, second = load(path, topics="ids").examples
+    assert (first.question, first.gold) == ("q_1", (Gold("d_1", grade=5), Gold("d_2", grade=0)))
+    assert second.gold == (Gold("d_3"),)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ('{"q": {"d": 1}, "p": {"e": "x"}}', "qrels.json topic p is no object of numbers"),
+        ('{"q": {"d": 1}, "p": 3}', "qrels.json topic p is no object of numbers"),
+        ('{"q": {"d": 1}, "q": {"e": 1}}', "qrels.json topic q comes twice"),
+        ('{"q": {"d": 1.5}}', r"qrels.json topic q: the grade of d is 1\.5, no integer"),
+        ('{"q": {"d": 1}', "qrels.json line 1 is not JSON as expected"),
+    ],
+)
+def test_judgements_as_json_that_do_not_fit(tmp_path: Path, written: str, said: str) -> None:
+    """File and topic are named."""
+    (tmp_path / "qrels.json").write_text(written, encoding="utf-8")
+    with pytest.raises(InputError, match=said):
+        load(tmp_path / "qrels.json", topics="ids")
+
+
+def test_nq_open_of_google(tmp_path: Path) -> None:
+    """Two keys a line, known by their shape; each answer once."""
+    (tmp_path / "NQ-open.dev.jsonl").write_bytes(jsonl({"question": "where", "answer": ["Tulsa", "Tulsa"]}))
+    assert load(tmp_path / "NQ-open.dev.jsonl").examples == (Example("1", "where", answers=("Tulsa",)),)

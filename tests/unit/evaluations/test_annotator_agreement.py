@@ -39,6 +39,15 @@ def test_each_annotator_is_correlated_with_the_answers():
     assert agreement.of("gold", "p", 3) == Association("gold", "p", 3, 0.0, 0.0, 4)
 
 
+def test_recall_of_gold_is_normalised_within_the_retrieved():
+    """As that of the other annotators: of what is labelled all is retrieved, so that recall and hit are equal."""
+    compared = AgreementRequest(("gold",), ("recall", "hit"), (3,), None)
+    recall, hit = (compared.labelled("gold", measure, 3) for measure in ("recall", "hit"))
+    assert recall == hit
+    scores = {compared.downstream(3): _score("answer.correct@3", 1, 0), hit: _score("hit@3", 1, 0)}
+    assert compared.agreement(scores).of("gold", "recall", 3).tau == 1.0
+
+
 def test_only_questions_with_both_scores_count():
     """A question without one is in neither list; n says how many are left."""
     compared = AgreementRequest(("contains",), ("p",), (1,), None)

@@ -139,6 +139,18 @@ def _finds(*known: str) -> Any:
     return compare
 
 
+def test_refined_is_undefined_where_no_case_is_known(world, example) -> None:
+    """Without reference answers: which of verdict and recall erred cannot be said; nobody errs where they agree."""
+    world.rankings = {"r1": ["g1"], "l1": ["x"], "a": ["Visit Reno"]}
+    world.answers = {"Visit Reno": "Reno", "ga": "Reno"}
+    examples = [example(name, gold) for name, gold in {"r1": "g1", "l1": "g3", "a": "ga"}.items()]
+    outcomes: list[Outcome] = world.evaluate("llm_reteval@1", *examples)
+    spearman = triage_notes(Score("llm_reteval@1", outcomes))["spearman"]
+    assert (spearman["all"] is None, spearman["refined"]) == (False, None)
+    agreeing = triage_notes(Score("llm_reteval@1", outcomes[:2]))["spearman"]
+    assert agreeing == {"all": pytest.approx(1.0), "refined": pytest.approx(1.0)}
+
+
 @pytest.mark.parametrize(
     ("recall", "yes", "checks", "case", "by"),
     [
@@ -146,8 +158,9 @@ def _finds(*known: str) -> Any:
         (0.0, False, ReferenceChecks(), None, "retriever"),
         (1.0, False, ReferenceChecks(), None, "not known"),
         (1.0, False, ReferenceChecks(correct=False, semi_gold_correct=None), "C", "not known"),
-        (1.0, False, ReferenceChecks(correct=True, semi_gold_correct=None, partly=False), None, "not known"),
-        (1.0, False, ReferenceChecks(correct=True, semi_gold_correct=True, partly=None), None, "not known"),
+        (1.0, False, ReferenceChecks(correct=True, semi_gold_correct=None, partly=False), None, "judge"),
+        (0.5, False, ReferenceChecks(correct=True, semi_gold_correct=None, partly=False), None, "judge"),
+        (1.0, False, ReferenceChecks(correct=True, semi_gold_correct=True, partly=None), None, "judge"),
         (1.0, False, ReferenceChecks(correct=True, semi_gold_correct=True, partly=False), "F", "judge"),
         (1.0, False, ReferenceChecks(correct=True, semi_gold_correct=False, partly=False), "D", "judge"),
         (0.0, True, ReferenceChecks(), None, None),

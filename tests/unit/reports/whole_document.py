@@ -126,6 +126,7 @@ def _calibration() -> dict[str, Any]:
         "n": 9,
         "unscored": 0,
         "undecided": 0,
+        "unusable": ['labels.jsonl line 3: "human" is 7.'],
         "people": None,
         "agreement": {"kappa": {"value": 0.7, "ci95": [0.5, 0.9]}},
         "disagreements": [{"id": "item-3", "human": 1.0, "judge": 0.0}],

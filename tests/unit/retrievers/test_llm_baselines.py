@@ -115,7 +115,11 @@ def test_fusion_asks_for_n_queries_that_differ(
     [
         (" 20\n2. 30\n3. 40\n4. 50", ["20", "30", "40", "50"]),
         ("1. 20\n2) 30\n- 40\n* 50\n60", ["20", "30", "40", "50"]),
-        ('Queries\n\n1. "20"\n\n2. “30”', ["Queries", "20", "30"]),
+        ('Queries\n\n1. "20"\n\n2. “30”', ["20", "30"]),
+        ("Here are 4 search queries:\n\n1. 20\n2. 30\n3. 40\n4. 50", ["20", "30", "40", "50"]),
+        ("Sure! Some queries\n**1.** 20\n**2.** 30", ["20", "30"]),
+        (" Here are queries:\n- 20\n- 30", ["20", "30"]),
+        (" which is larger:", ["which is larger:"]),
         ("2024 was 20\n3.5 of 40", ["2024 was 20", "3.5 of 40"]),
         ("10\n10\n20\n20", ["20"]),
         ("...\n---\n20", ["20"]),
@@ -124,7 +128,7 @@ def test_fusion_asks_for_n_queries_that_differ(
 def test_queries_are_read_from_lines(
     llm: LLMServer, ask: Callable[..., LLM], search: Recorded, written: str, queries: list[str]
 ) -> None:
-    """Without numbers, bullets and quotes; none twice, at most n; the question is always the first."""
+    """Without an introduction, numbers, bullets and quotes; none twice, at most n; the question is always the first."""
     llm.model = lambda _: written
     _run(FusionRetriever(search, ask(), depth=7))
     assert search.asked == [(query, 7) for query in ["10", *queries]]
