@@ -204,8 +204,10 @@ def innermost_user_frame(frames: Iterable[traceback.FrameSummary]) -> traceback.
 
 def raised_here(error: BaseException) -> bool:
     """Whether an exception was raised in this package, not in the user's code."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return not frames or Path(frames[-1].filename).is_relative_to(HERE)
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return last is None or Path(last.tb_frame.f_code.co_filename).is_relative_to(HERE)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

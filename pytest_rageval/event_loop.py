@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from functools import partial
+from time import monotonic
 from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.errors import CallableError, ReplyPending, innermost_user_frame
@@ -64,11 +65,14 @@ class PrivateLoop:
         future = self.submit(coroutine)
         # To wake up this thread.
         future.add_done_callback(lambda _: self._jobs.put((Future(), lambda: None)))
+        ticked = -TICK_S
         try:
             while not future.done():
                 with contextlib.suppress(queue.Empty):
                     _do(*self._jobs.get(timeout=TICK_S))
-                self._tick()
+                if monotonic() - ticked >= TICK_S:
+                    self._tick()
+                    ticked = monotonic()
         except BaseException:
             future.cancel()
             loop = self._loop

@@ -134,6 +134,9 @@ class UserCallable:
         plain = tuple(str(each) if isinstance(each, Question) else each for each in args)
         try:
             return await self._result(plain, named)
+        except QueryError as error:
+            # One error may end many questions: its traceback would grow with each, and keep what each had.
+            raise error.with_traceback(None) from error.__cause__
         except Unscored as unscored:
             if not raised_here(unscored):
                 unscored.cause = self._cause

@@ -14,6 +14,8 @@ __all__ = ["HIGHEST", "LOWEST", "Comparator", "Judge", "Rating", "add_tally", "w
 
 T = TypeVar("T")
 
+NO_VOTES: Final = Tally()
+
 LOWEST: Final = 1
 HIGHEST: Final = 5
 
@@ -98,7 +100,7 @@ async def with_tally(work: Awaitable[T]) -> tuple[T, Tally]:
         result = await work
     finally:
         _COLLECTED.reset(outer)
-    return result, sum(collected.values(), Tally())
+    return result, sum(collected.values(), NO_VOTES) if collected else NO_VOTES
 
 
 def add_tally(about: Hashable, tally: Tally) -> None:

@@ -3,13 +3,14 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from pytest_rageval.answers import comparators as compare
 from pytest_rageval.answers import judge_protocol as judges
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.errors import CallableError, NoGroundTruth, Unscored, UnusableRanking
+from pytest_rageval.errors import CallableError, InputError, NoGroundTruth, Unscored, UnusableRanking
 from pytest_rageval.measures.gold_matching import SHARE
 from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.scores import Outcome, Spec
@@ -138,7 +139,10 @@ class Pipeline:
         self._expressions: dict[str, compare.Expression] = {}
         self._once = SingleFlight()
         # For the display of progress.
-        self.rankings = self.ranked = 0
+        self.ranked = 0
+        self._begun = 0
+        # By hash, which is enough to count: 100,000 questions are waiting at once.
+        self._expected: set[int] = set()
         self._timing = asyncio.Lock()
         # Retrievals during which models gave cached replies, to the retriever or to others.
         self._beside_cached: set[tuple[Hashable, int]] = set()
@@ -153,8 +157,7 @@ class Pipeline:
         Raises:
             InputError: the example has filters, and the retriever does not take them.
         """
-        key = self.retriever.key(asked)
-        ranking = await self._once.of(("ranking", key, k), lambda: self._retrieved(asked, k))
+        ranking = await self._once.of(self._key(asked, k), lambda: self._retrieved(asked, k))
         # Not in the retriever: a question without a history may share the ranking.
         unseen = (
             isinstance(asked, Example) and asked.history and not self.retriever.takes & {"history", "example"}
@@ -163,11 +166,39 @@ class Pipeline:
 
     def known_ranking(self, asked: Asked, k: int) -> Ranking | None:
         """The ranking if it was retrieved already; None where it was not, or the retriever failed."""
-        return cast("Ranking | None", self._once.known(("ranking", self.retriever.key(asked), k)))
+        return cast("Ranking | None", self._once.known(self._key(asked, k)))
+
+    def _key(self, asked: Asked, k: int) -> Hashable:
+        return "ranking", self.retriever.key(asked), k
+
+    @property
+    def rankings(self) -> int:
+        """How many were asked for, with those that are expected."""
+        return self._begun + len(self._expected)
+
+    @contextmanager
+    def expecting(self, examples: Iterable[Example], k: int) -> Iterator[None]:
+        """Count the rankings of these examples as asked for, before they are."""
+        if isinstance(self.retriever, _SharedRankings):
+            yield
+            return
+        found = set()
+        for each in examples:
+            # An example that the retriever cannot be asked has this as its own error.
+            with suppress(InputError):
+                if not self._once.has(self._key(each, k)):
+                    found.add(hash((self.retriever.key(each), k)))
+        self._expected |= found
+        try:
+            yield
+        finally:
+            # What was not retrieved: the run was interrupted.
+            self._expected -= found
 
     async def _retrieved(self, asked: Asked, k: int) -> Ranking:
-        self.rankings += 1
-        is_first, cached = self.rankings == 1, self.cached()
+        self._begun += 1
+        self._expected.discard(hash((self.retriever.key(asked), k)))
+        is_first, cached = self._begun == 1, self.cached()
         try:
             ranking = await self.retriever.retrieve(asked, k)
         finally:
@@ -223,7 +254,7 @@ class Pipeline:
             return reference.retrieve(asked, k)
 
         async with self._timing:
-            if not self.rankings:
+            if not self._begun:
                 # The first calls also open connections and load models.
                 await other()
                 await own()
@@ -430,6 +461,10 @@ class _SharedRankings:
     def takes(self) -> frozenset[str]:
         return self._run.retriever.takes
 
+    @property
+    def at_once(self) -> int:
+        return self._run.retriever.at_once
+
 
 class SingleFlight:
     """Does each piece of work when the first asks for it; the others wait for the same result.
@@ -440,18 +475,29 @@ class SingleFlight:
 
     def __init__(self) -> None:
         self._tasks: dict[Hashable, asyncio.Future[tuple[Any, Tally]]] = {}
+        # Of tasks that have ended: a task takes 1 kB beside its result.
+        self._results: dict[Hashable, tuple[Any, Tally]] = {}
 
     async def of(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The result of the work that `make` begins and `key` identifies."""
-        if key not in self._tasks or _may_be_tried_again(self._tasks[key]):
-            self._tasks[key] = asyncio.ensure_future(judges.with_tally(make()))
-        # Shielded: a waiter that is cancelled must not cancel the work that others wait for.
-        result, votes = await asyncio.shield(cast("asyncio.Future[tuple[T, Tally]]", self._tasks[key]))
+        if key not in self._results:
+            if key not in self._tasks or _may_be_tried_again(self._tasks[key]):
+                self._tasks[key] = asyncio.ensure_future(judges.with_tally(make()))
+            # Shielded: a waiter that is cancelled must not cancel the work that others wait for.
+            self._results[key] = await asyncio.shield(self._tasks[key])
+            self._tasks.pop(key, None)
+        result, votes = self._results[key]
         judges.add_tally(key, votes)
-        return result
+        return cast("T", result)
+
+    def has(self, key: Hashable) -> bool:
+        """Whether work has begun, and is not to be tried again."""
+        return key in self._results or (key in self._tasks and not _may_be_tried_again(self._tasks[key]))
 
     def known(self, key: Hashable) -> Any:
         """The result of work that is done; None where there is none."""
+        if key in self._results:
+            return self._results[key][0]
         task = self._tasks.get(key)
         if task is None or not task.done() or task.cancelled() or task.exception() is not None:
             return None
@@ -463,13 +509,40 @@ def _may_be_tried_again(task: "asyncio.Future[Any]") -> bool:
     return task.done() and (task.cancelled() or isinstance(task.exception(), CallableError))
 
 
-async def gather_all(awaitables: Iterable[Awaitable[T]]) -> list[T]:
-    """Await all at once; an exception is raised when all have ended."""
-    results = await asyncio.gather(*awaitables, return_exceptions=True)
+async def gather_all(awaitables: Iterable[Awaitable[T]], *, at_once: int | None = None) -> list[T]:
+    """Await all at once, or so many at a time; an exception is raised when all have ended."""
+    if at_once is None:
+        results: list[Any] = await asyncio.gather(*awaitables, return_exceptions=True)
+    else:
+        results = await _in_turn(awaitables, at_once)
     for result in results:
         if isinstance(result, BaseException):
             raise result
     return cast("list[T]", results)
+
+
+async def _in_turn(awaitables: Iterable[Awaitable[Any]], at_once: int) -> list[Any]:
+    """The results, or the exceptions, in order. The next one is taken when another has ended."""
+    results: list[Any] = []
+    waiting = enumerate(awaitables)
+
+    async def work() -> None:
+        for number, each in waiting:
+            results.append(None)
+            try:
+                results[number] = await each
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                results[number] = error
+            # What needs no waiting must not keep the loop from others.
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(work() for _ in range(at_once)))
+    return results
 
 
 async def gather_two(one: Awaitable[T], other: Awaitable[U]) -> tuple[T, U]:

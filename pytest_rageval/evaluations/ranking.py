@@ -70,7 +70,8 @@ async def evaluate_ranking(run: Pipeline, examples: Sequence[Example], terms: Te
         matches[example.id] = match
         return Outcome(example, 0.0, None, Evidence(ranking, counts=match.counts))
 
-    outcomes = await score_each(examples, matched)
+    with run.expecting((each for each in examples if each.relevant), terms.k):
+        outcomes = await score_each(examples, matched, at_once=run.retriever.at_once)
     scored = [outcome.example for outcome in outcomes if outcome.value is not None]
     found = [(example, matches[example.id]) for example in scored]
     values = iter(measured(terms.spec.name, found, terms.k))

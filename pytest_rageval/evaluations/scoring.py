@@ -230,8 +230,10 @@ def error_of_all(failed: Mapping[str, RagevalError], more: str = "") -> RagevalE
 async def score_each(
     examples: Iterable[Example],
     score: Callable[[Example], Awaitable[tuple[float, Evidence] | Outcome]],
+    *,
+    at_once: int | None = None,
 ) -> list[Outcome]:
-    """Score all examples at once, each with the votes behind it.
+    """Score all examples at once, or so many at a time, each with the votes behind it.
 
     An example is unscored or undefined where its score raises `Unscored` or `Undefined`, and unscored where the
     user's retriever, generator or judge fails; then the outcome keeps the error. Any other exception is raised when
@@ -254,9 +256,11 @@ async def score_each(
         if not isinstance(scored, Outcome):
             value, evidence = scored
             scored = Outcome(example, value, None, evidence)
+        if not votes.verdicts:
+            return scored
         return replace(scored, evidence=replace(scored.evidence, votes=votes))
 
-    outcomes = await gather_all(map(outcome, examples))
+    outcomes = await gather_all(map(outcome, examples), at_once=at_once)
     if failed:
         # In the order of the examples: the order of the failures varies.
         ended = (each.example.id for each in outcomes)

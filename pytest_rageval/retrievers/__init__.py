@@ -21,6 +21,13 @@ __all__ = ["Retriever", "adapt_retriever"]
 
 NAME: Final = "rageval_retriever"
 
+AT_ONCE: Final = 1000
+AT_ONCE_IN_EXECUTOR: Final = 16_000
+"""So many questions of a score wait for the retriever at once, each with some kilobytes of memory.
+
+An executor gets chunks of them, for each of its processes.
+"""
+
 FORMS: Final = {
     "history": 'It is a list of messages: [{"role": "user", "content": "…"}].',
     "filters": 'It is an object: {"tenant": "acme"}.',
@@ -32,7 +39,7 @@ FORMS: Final = {
 class Retriever:
     """A search, as `UserCallable` calls it: with the query, k, and the context that it takes."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - how it is called
         self,
         search: Search,
         loop: PrivateLoop,
@@ -40,13 +47,15 @@ class Retriever:
         name: str = NAME,
         replays: bool = False,
         read: Callable[[Any], Retrieval] = retrieval_from,
+        at_once: int = AT_ONCE,
     ) -> None:
+        self.at_once = at_once
         self._search = search
         self._name = name
         self._replays = replays
         self._user = UserCallable(name, search.ask, loop, cause=_cause(name), read=read)
-        # A passage that is found for many questions is kept once.
-        self._texts: dict[str, str] = {}
+        # A passage that is found for many questions, or at several cut-offs, is kept once.
+        self._documents: dict[str, Document] = {}
 
     @property
     def replays(self) -> bool:
@@ -91,8 +100,13 @@ class Retriever:
         )
 
     def _shared(self, document: Document) -> Document:
-        text = self._texts.setdefault(document.text, document.text)
-        return document if text is document.text else replace(document, text=text)
+        first = self._documents.setdefault(document.text, document)
+        if first is document:
+            return document
+        # Metadata may be changed, and may be of types that have no equality.
+        if not (first.metadata or document.metadata) and first == document:
+            return first
+        return document if first.text is document.text else replace(document, text=first.text)
 
     def _given(self, example: Example) -> dict[str, Any]:
         """The context of an example that the retriever takes; a required part also where it is empty."""
@@ -144,7 +158,7 @@ def adapt_retriever(
 
         cause = _cause(name)
         search = in_executor(retriever, executor, loop, adapters=adapters, name=name, cause=cause)
-        return Retriever(search, loop, name=name, read=read_reply)
+        return Retriever(search, loop, name=name, read=read_reply, at_once=AT_ONCE_IN_EXECUTOR)
     return Retriever(search_of(retriever, adapters, name), loop, name=name, replays=replays)
 
 

@@ -30,6 +30,8 @@ ID: Final = ("id", "_id", "id_", "doc_id", "document_id", "passage_id", "chunk_i
 CONTENT: Final = "get_content"  # the method of a LlamaIndex node of several media
 SCORE: Final = ("score", "similarity")
 METADATA: Final = ("metadata", "meta")
+OF_SPAN: Final = frozenset((*SOURCE, "node", *METADATA))
+"""Without any of these keys a dict names no file."""
 
 
 def _span(item: object, text: str) -> Span | None:
@@ -38,6 +40,8 @@ def _span(item: object, text: str) -> Span | None:
     The names may be in the item, in its `node`, or in the metadata of either; the first one counts. Loaders that cut
     a file into pages count offsets from the page, which says nothing about the file.
     """
+    if type(item) is dict and not item.keys() & OF_SPAN:
+        return None
     node = _get(item, "node")
     all_places = [item, node, *(_get(place, name) for place in (item, node) for name in METADATA)]
     places = [place for place in all_places if place is not None]
@@ -120,7 +124,10 @@ def is_list(documents: object) -> TypeGuard[Iterable[object]]:
 
 
 def _get(place: object, name: str) -> Any:
-    return place.get(name) if isinstance(place, Mapping) else getattr(place, name, None)
+    # Most are dicts, and the test for any mapping is slow.
+    if isinstance(place, dict) or isinstance(place, Mapping):  # noqa: SIM101
+        return place.get(name)
+    return getattr(place, name, None)
 
 
 def _offset(value: Any) -> int | None:
@@ -149,8 +156,11 @@ def _scored(item: object) -> tuple[object, float | None] | None:
 
 
 def _first(item: object, names: tuple[str, ...]) -> Any:
-    values = (_get(item, name) for name in names)
-    return next((value for value in values if value is not None and not callable(value)), None)
+    for name in names:
+        value = _get(item, name)
+        if value is not None and not callable(value):
+            return value
+    return None
 
 
 def retrieval_from(found: object) -> Retrieval:

@@ -187,6 +187,18 @@ def test_the_tick_is_called_in_the_calling_thread(loops: Loops) -> None:
     assert threads == {threading.get_ident()}
 
 
+def test_the_tick_is_called_by_the_clock_and_not_by_the_call(loops: Loops) -> None:
+    """A hundred thousand short calls do not measure the progress as often."""
+    ticks: list[None] = []
+    loop = loops(tick=lambda: ticks.append(None))
+
+    async def calls() -> None:
+        await asyncio.gather(*(loop.call(lambda: None) for _ in range(1000)))
+
+    loop.run(calls())
+    assert 1 <= len(ticks) < 500
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_closed_loop_starts_anew(loops: Loops, threads: int) -> None:
     """After `close`, the next `run` works as the first did."""
