@@ -16,7 +16,7 @@ from pytest_rageval.llm.open_store import open_store
 from pytest_rageval.llm.port import Damaged, Entry, ReplyStore
 from pytest_rageval.llm.schemes import Namespace
 from pytest_rageval.llm.store import FILE, Database, ForeignSchemaError
-from pytest_rageval.secret import StoreURL
+from pytest_rageval.secret import CACHE_URL, StoreURL
 
 __all__ = [
     "BrokenCacheError",
@@ -88,8 +88,15 @@ def open_cache(
 
 
 @contextmanager
-def open_shared(url: StoreURL, namespace: Namespace = "replies") -> Iterator[ReplyStore]:
-    """Open the store at a URL; InputError if it cannot be used."""
+def open_shared(
+    url: StoreURL, namespace: Namespace = "replies", *, make: bool = False
+) -> Iterator[ReplyStore]:
+    """Open the store at a URL; InputError if it is missing or cannot be used."""
+    if url.folder is not None and not make and not url.folder.exists():
+        raise InputError(
+            f"There is no cache {url}.\n"
+            f"Check the folder in --cache or {CACHE_URL}; a run of pytest with --rageval-cache makes one."
+        )
     try:
         with closing(open_store(url, namespace=namespace)) as store:
             yield store

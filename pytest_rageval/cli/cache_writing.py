@@ -89,7 +89,7 @@ def _imported(
 def _imported_shared(
     url: StoreURL, entries: Mapping[str, Entry], *, replace: bool
 ) -> tuple[set[str], dict[str, Reply], list[str]]:
-    with open_shared(url) as store:
+    with open_shared(url, make=True) as store:
         existing = {str(entry.key) for entry in store.entries(list(entries))}
         cached = store.get_many(list(existing))
         other = [key for key in cached if cached[key] != entries[key].reply]
