@@ -214,17 +214,17 @@ def _shared_info(url: StoreURL, options: argparse.Namespace) -> int:
     with open_shared(url) as store:
         good, damaged = split_damaged(store.entries())
     with open_shared(url, "embeddings") as store:
-        vectors, harmed = split_damaged(store.entries())
+        vectors, damaged_vectors = split_damaged(store.entries())
     dates, written = [entry.written for entry in good], [entry.written for entry in vectors]
     if options.json:
-        kept = {"embeddings": len(vectors), "damaged": len(harmed), **_oldest_and_newest(written)}
+        kept = {"embeddings": len(vectors), "damaged": len(damaged_vectors), **_oldest_and_newest(written)}
         document = {
             "store": url.public,
             "replies": len(good),
             "damaged": len(damaged),
             **_oldest_and_newest(dates),
             "models": [asdict(use) for use in uses(good)],
-            "embeddings": kept if vectors or harmed else None,
+            "embeddings": kept if vectors or damaged_vectors else None,
         }
         say(json.dumps(document, indent=2))
         return 0
@@ -233,8 +233,8 @@ def _shared_info(url: StoreURL, options: argparse.Namespace) -> int:
         say(f"{_span(dates)}\n\n{models_table(good)}")
     if vectors:
         say(f"{url}: {count(len(vectors), 'embedding')}; {_span(written)}")
-    if damaged or harmed:
-        found = count(len(damaged) + len(harmed), "entry")
+    if damaged or damaged_vectors:
+        found = count(len(damaged) + len(damaged_vectors), "entry")
         note(f"{found} not counted: damaged. `rageval cache verify` lists them.")
     return 0
 

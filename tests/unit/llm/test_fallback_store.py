@@ -158,8 +158,8 @@ def test_a_reply_that_the_store_refuses_is_in_the_folder(make: Make, monkeypatch
     def refuse(*_: object, **__: object) -> None:
         raise StoreError("no memory")
 
-    with monkeypatch.context() as patch, pytest.raises(StoreError, match="no memory"):
-        patch.setattr(server, "keep", refuse)
+    monkeypatch.setattr(server, "keep", refuse)
+    with pytest.raises(StoreError, match="no memory"):
         store.keep([Entry("a", Reply("x"))])
     store.close()
     later, server = make()
