@@ -1,5 +1,6 @@
 """Files: the cache folder, atomic writes, and checks of files that others may have made."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SpecialFileError",
+    "append_line",
     "foreign_objects",
     "make_cache_folder",
     "make_private_file",
@@ -116,6 +118,42 @@ def write_whole(path: Path, content: Iterable[bytes]) -> None:
         with suppress(OSError):
             temporary.unlink()
         raise
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Append a line to a file, all or nothing, by one write; what is in the file stays.
+
+    A missing file is made. After a last line that was not ended, the new one begins a line of its own.
+
+    Raises:
+        OSError: the file cannot be written; it is unchanged.
+    """
+    if path.exists():
+        refuse_special(path)
+    binary: int = getattr(os, "O_BINARY", 0)  # of Windows alone
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | binary, 0o666)
+    try:
+        size = os.lseek(descriptor, 0, os.SEEK_END)
+        ended = True
+        if size:
+            os.lseek(descriptor, -1, os.SEEK_END)
+            ended = os.read(descriptor, 1) == b"\n"
+        try:
+            _write(descriptor, b"".join([b"" if ended else b"\n", line, b"\n"]))
+        except BaseException:
+            # Unless another process has appended since.
+            if os.lseek(descriptor, 0, os.SEEK_CUR) == os.fstat(descriptor).st_size:
+                os.ftruncate(descriptor, size)
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    if os.write(descriptor, content) < len(content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    # Some file systems report a full disk only here.
+    os.fsync(descriptor)
 
 
 SPECIAL: Final = {

@@ -1,7 +1,7 @@
 """The revision under test: the commit, the branch and the CI job, from git and from the variables of CI."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,19 +26,26 @@ def head_commit(root: Path) -> str | None:
     return _git(root, "rev-parse", "--verify", "--quiet", "HEAD") or None
 
 
-def run_entry(root: Path, baseline: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+def run_entry(
+    root: Path, baseline: Path, environment: Mapping[str, str], *, written: Collection[Path] = ()
+) -> dict[str, Any]:
     """The revision that a run tests, and that of its baseline; what is not known is left out.
 
     Args:
         root: the root directory of the run.
         baseline: the file to compare with, which may be missing.
         environment: variables of the process.
+        written: files that runs write: where they are in the folder, a change of them is none.
     """
-    lines = (_git(root, "status", "--porcelain=v2", "--branch", "--untracked-files=no") or "").splitlines()
+    own = [path.relative_to(root).as_posix() for path in written if path.is_relative_to(root)]
+    paths = (":/", *(f":(exclude,literal){name}" for name in own))
+    status = _git(root, "status", "--porcelain=v2", "--branch", "--untracked-files=no", "--", *paths)
+    lines = (status or "").splitlines()
     head = dict(re.findall(r"(?m)^# branch\.(oid|head) ([^(].*)$", "\n".join(lines)))
     found = {
         "commit": head.get("oid") or _first(environment, COMMITS),
         "branch": head.get("head") or _first(environment, BRANCHES),
+        "title": _git(root, "log", "-1", "--format=%s") if "oid" in head else None,
         "dirty": any(not line.startswith("#") for line in lines) if "oid" in head else None,
         "url": _job_url(environment),
         "baseline": _baseline(root, baseline),

@@ -24,7 +24,17 @@ settings.register_profile(
 )
 settings.load_profile("patient")
 
-OWN = ("OPENAI_", "RAGEVAL_", "CI", "BUILD_NUMBER", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+OWN = (
+    "OPENAI_",
+    "RAGEVAL_",
+    "GITHUB_",
+    "OTEL_",
+    "CI",
+    "BUILD_NUMBER",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+)
 """How the names begin of what a developer's environment may say to the code under test."""
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}

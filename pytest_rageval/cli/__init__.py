@@ -1,9 +1,10 @@
 """The `rageval` command: `main()` runs it, and each command's own module is imported only when it runs.
 
-`init`, `demo`, `scores`, `diff`, `judge`, `gateway`, `cache_reading` (info, export), `cache_writing` (import, prune,
-verify), `evalset_check`, `evalset_anchor`, `evalset_generate` and `evalset_from_traces` are the commands. They share
-`evalset_reading`, `quotes` (quotes found in texts) and `output` (what is printed); `retriever_name` reads an argument
-of `init`. A command returns the exit status, and raises `RagevalError` for input that cannot be used.
+`init`, `demo`, `scores`, `diff`, `history`, `badge`, `judge`, `gateway`, `cache_reading` (info, export),
+`cache_writing` (import, prune, verify), `evalset_check`, `evalset_anchor`, `evalset_generate` and
+`evalset_from_traces` are the commands. They share `evalset_reading`, `quotes` (quotes found in texts) and `output`
+(what is printed); `compared` and `diff_page` are of `diff`, `retriever_name` reads an argument of `init`. A command
+returns the exit status, and raises `RagevalError` for input that cannot be used.
 """
 
 import argparse
@@ -88,6 +89,7 @@ DAYS: Final = _checked(
     float, lambda days: 0 <= days < math.inf, "number of days, expected 0 or more, such as 30 or 0.5"
 )
 QUESTIONS: Final = _checked(int, lambda number: number >= 1, "number of questions, expected 1 or more")
+RUNS: Final = _checked(int, lambda number: number >= 1, "number of runs, expected 1 or more")
 VOTES: Final = _checked(
     int, lambda votes: votes >= 1 and votes % 2 == 1, "odd number of votes; an even one may be tied"
 )
@@ -196,15 +198,40 @@ COMMANDS: Final = (
             (_value("name", "NAME", "describe this score in detail", str, nargs="?"),
              JSON)),
     Command("", "diff", "diff",
-            "compare the scores of two runs, from their JSON reports",
-            "For each score of a test that both runs have: the means, over all questions of a run; the difference over "
-            "the questions that both have, with its 95% interval and the p-value of a paired two-sided test; how many "
-            "questions gained and lost. The p-values are not adjusted for the number of scores.",
+            "compare the scores of two runs, or of two systems, from their JSON reports",
+            "For each score of a test that both have: the means, over all questions of each; the difference over the "
+            "questions that both have, with its 95% interval and the p-value of a paired two-sided test; how many "
+            "questions gained, lost and are the same. The p-values are not adjusted for the number of scores.",
             (_value("before", "BEFORE", "JSON report of the first run (pytest --rageval-report FILE.json)"),
-             _value("after", "AFTER", "JSON report of the second run"),
-             (("-v", "--verbose"), {"action": "store_true", "help": "print the ids of all questions that changed"}),
+             _value("after", "AFTER", "JSON report of the second run", nargs="?"),
+             (("--system",), {"nargs": 2, "metavar": ("A", "B"), "help":
+                "compare these systems of parametrized tests: both of one report; or A of the first with B of the "
+                "second"}),
+             _value("--html", "FILE", "also write a page with every question, what was retrieved and answered in both"),
+             (("-v", "--verbose"), {"action": "store_true", "help":
+                "print all questions that changed, with what was retrieved and answered in both"}),
              JSON),
             "Exit status: 0, also where a score dropped; 2 if a file cannot be used."),
+    Command("", "history", "history",
+            "show how scores changed from run to run",
+            "Prints for each score its lowest and highest mean, its last two and that of the baseline, and a line of "
+            "bars; with --html writes a page of charts. Runs are sorted by time.",
+            (_value("file", "FILE", "the history (pytest --rageval-history FILE)"),
+             _value("--html", "PAGE", "to write: the page"),
+             _value("--test", "NODEID", "only this test, or those with this in their node ids", str),
+             _value("--score", "NAME", "only this score, or those with this in their names", str),
+             _value("--last", "N", "only the last N runs", RUNS),
+             JSON),
+            "Exit status: 0; 2 if something cannot be used. A damaged line is named."),
+    Command("", "badge", "badge",
+            "write a badge of a run for a README, as JSON for shields.io",
+            "Without --score the badge says how many thresholds failed or passed; with it, the mean.",
+            (_value("file", "FILE", "a JSON report, or a history, of which the last run counts"),
+             _value("--output", "BADGE", "to write: the JSON of the badge", required=True),
+             _value("--test", "NODEID", "only this test, or those with this in their node ids", str),
+             _value("--score", "NAME", "the mean of this score, or of the one with this in its name", str),
+             _value("--label", "TEXT", "the left side (default: rageval, or the name of the score)", str)),
+            "Exit status: 0, also of a failed run; 2 if something cannot be used."),
     Command("cache", "info", "cache_reading",
             "show replies and tokens by model, the number of embeddings, dates and sizes", "",
             (SAME_CACHE_DIR, JSON)),

@@ -1,12 +1,14 @@
 """The options of a run and their precedence.
 
-`options` has the table of options, `models` what else is said of the two models, `settings` the resolved values.
+`options` has the table of options, `models` what else is said of the two models, `destinations` where reports go,
+`settings` the resolved values.
 """
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_rageval.config.destinations import KIND, Address, kind_of
 from pytest_rageval.config.models import (
     KEY_SOURCES,
     LENGTHS,
@@ -27,10 +29,12 @@ from pytest_rageval.secret import Secret
 
 __all__ = [
     "EMBEDDED",
+    "KIND",
     "LENGTHS",
     "OPTIONS",
     "REFUSED",
     "ROLES",
+    "Address",
     "Api",
     "ModelSettings",
     "Option",
@@ -38,6 +42,7 @@ __all__ = [
     "ServerSettings",
     "Settings",
     "combined",
+    "kind_of",
     "resolve",
 ]
 
@@ -76,6 +81,7 @@ def resolve(
         "gguf": environ.get("RAGEVAL_GGUF") or None,
         "ci": _is_ci(environ.get("CI")),
         "require_baseline": _is_ci(environ.get("CI")),
+        "annotations": environ.get("GITHUB_ACTIONS") == "true",
     }
     tables = read_tables(root)
     for source, texts, base in (("ini", ini, root), ("flag", command_line, invoked_in)):

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from pytest_rageval.config.destinations import parse_destination
 from pytest_rageval.config.models import AMOUNT, COUNT, POSITIVE, RATE, SECONDS, number, parse_parameters
 from pytest_rageval.config.settings import Settings
 from pytest_rageval.secret import BaseURL
@@ -168,9 +169,16 @@ OPTIONS: Final = (
     Option("repeat", POSITIVE, "N",
            "ask generator and judge this often, under new sample numbers; a question's score is the mean over these "
            "runs, and how far their means spread is reported"),
-    Option("report", Path, "FILE",
-           "write results to this file: .md for a pull request, .html for a browser, .json for programs; repeatable",
+    Option("report", parse_destination, "FILE",
+           "write results to this file: .md for a pull request, .html for a browser, .json for programs; or send them: "
+           "otlp:URL to an OpenTelemetry collector, otlp: to that of OTEL_EXPORTER_OTLP_ENDPOINT; repeatable",
            many=True),
+    Option("history", Path, "FILE",
+           "append the scores of this run as one line to this file (.jsonl), which belongs in git; `rageval history` "
+           "shows it, and the .md report has a chart of it"),
+    Option("annotations", _switch, "",
+           "print annotations for GitHub, which show failures and warnings at the lines of the tests; the default "
+           "under GITHUB_ACTIONS=true, which --rageval-annotations=false reverts"),
     Option("seed", COUNT, "N", "seed of bootstrap intervals and of random orders"),
 )
 # fmt: on

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from pytest_rageval.config.destinations import Address
 from pytest_rageval.config.models import ModelSettings, Role, ServerSettings
 from pytest_rageval.secret import BaseURL, Secret
 
@@ -73,7 +74,9 @@ class Settings:
     early_stop: bool = False
     calibration: Path | None = None
     repeat: int = 1
-    report: tuple[Path, ...] = ()
+    report: tuple[Path | Address, ...] = ()
+    history: Path | None = None
+    annotations: bool = False
     seed: int = 0
     api_key: Secret | None = None
     judge_api_key: Secret | None = None

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.answers.comparators import MEASURES, AnswerMeasure
 from pytest_rageval.answers.judge_protocol import Comparator
+from pytest_rageval.config import KIND
 from pytest_rageval.errors import (
     CallableError,
     InputError,
@@ -86,10 +87,13 @@ class _BuiltIn(Mapping[str, ScoreDef]):
 
 SCORES: Final[Mapping[str, ScoreDef]] = _BuiltIn()
 
-Report = Callable[[Mapping[str, Any]], str | Iterable[str]]
-"""From all results, as the JSON report holds them, to the text of a file, or to its parts."""
+Report = Callable[[Mapping[str, Any]], str | Iterable[str]] | Callable[[Mapping[str, Any], str], str | None]
+"""Writes all results, as the JSON report holds them.
 
-SUFFIX: Final = re.compile(r"\.\w+")
+Of a file: returns its text, or the parts of it. Of an address: takes what follows the scheme, sends the report itself,
+and may return what the summary says of it.
+"""
+
 WORD: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
 OPERATORS: Final = frozenset({"and", "or", "not"})
 
@@ -133,7 +137,8 @@ class Registry:
         comparators: by name, without "judge", "graded" and "canonical".
         adapters: of retrievers, in the order in which they are tried.
         formats: of eval sets, by name.
-        reports: the writers that were added, by the suffix of the file's name, such as ".xml".
+        reports: the writers that were added, by the suffix of the file's name, such as ".xml", or the scheme of the
+            address, such as "mlflow:".
     """
 
     def __init__(self) -> None:
@@ -259,21 +264,24 @@ class Registry:
         """
         _add(self.formats, "eval set format", name, Format(name, recognises, read))
 
-    def add_report(self, suffix: str, write: Report) -> None:
-        """Add a report, or replace a built-in one: `--rageval-report results.xml`.
+    def add_report(self, kind: str, write: Report) -> None:
+        """Add a report, or replace a built-in one: `--rageval-report results.xml`, `--rageval-report mlflow:NAME`.
 
         Args:
-            suffix: of the file's name, such as ".xml".
-            write: from all results, as the JSON report holds them, to the text of the file, or to its parts.
+            kind: the suffix of the file's name, such as ".xml", or the scheme of an address, such as "mlflow:".
+            write: of a suffix: a function of all results, as the JSON report holds them, that returns the text of the
+                file, or the parts of it. If it raises, the run fails: an older file would be read as this run's.
+                Of a scheme: a function of all results and of what follows the scheme, that sends them itself within a
+                bounded time, and may return what the summary says of it. If it raises, that is a warning.
 
         Raises:
-            InputError: the suffix is not valid, or another plugin has added it.
+            InputError: the kind is not valid, or another plugin has added it.
         """
-        if not SUFFIX.fullmatch(suffix):
+        if not KIND.fullmatch(kind):
             raise InputError(
-                f"add_report({suffix!r}): a suffix is a dot with what follows it, such as '.xml'."
+                f"add_report({kind!r}): expected the suffix of a file, such as '.xml', or a scheme, such as 'mlflow:'."
             )
-        _add(self.reports, "report", suffix, write)
+        _add(self.reports, "report", kind.lower() if kind.endswith(":") else kind, write)
 
 
 def _check_word(call: str, name: object) -> None:

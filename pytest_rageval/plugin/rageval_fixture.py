@@ -163,10 +163,15 @@ def marked_test(item: pytest.Item, reference: Callable[[], object]) -> MarkedTes
         root=item.config.rootpath,
         markers=lambda name: list(item.iter_markers(name)),
         collected=lambda: {plain_nodeid(each.nodeid) for each in item.session.items},
-        record_property=lambda name, value: item.user_properties.append((name, value)),
+        record_property=lambda name, value: item.user_properties.append((_shown(name), value)),
         argument=argument_of(item.config, plain_nodeid(item.nodeid)),
         reference=reference,
     )
+
+
+def _shown(name: str) -> str:
+    """A name without characters that XML does not have: tags in it may have any."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in name)
 
 
 def parametrization(item: pytest.Item) -> dict[str, Any]:

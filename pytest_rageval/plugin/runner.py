@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import pytest
 
-from pytest_rageval.config import ROLES, Settings
+from pytest_rageval.config import ROLES, Settings, kind_of
 from pytest_rageval.errors import RagevalError, Unscored, places
 from pytest_rageval.plugin.progress import EvaluationProgress, Work
 from pytest_rageval.plugin.terminal import (
@@ -358,11 +358,11 @@ class GatePlugin:
 
     def _results_of(self, test: "EvaluatedTest") -> dict[str, Any]:
         """The results with what this run shows: counting the tokens of all passages takes time, texts take memory."""
-        reports = self.settings.report
+        reports = set(map(kind_of, self.settings.report))
         return test.results(
             describe=bool(reports) or self.config.get_verbosity() > 0,
             # A plugin may replace a built-in report.
-            explain=any(path.suffix not in BRIEF or path.suffix in self.reports for path in reports),
+            explain=any(kind not in BRIEF or kind in self.reports for kind in reports),
         )
 
     @property

@@ -6,18 +6,21 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pytest
 
-from pytest_rageval.config import Settings
+from pytest_rageval.config import Address, Settings, kind_of
+from pytest_rageval.errors import InputError, RagevalError
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import GatePlugin
-from pytest_rageval.plugin.terminal import argument_of, fail_run, plain_nodeid, print_lines
+from pytest_rageval.plugin.terminal import argument_of, fail_run, plain_nodeid, print_command, print_lines
 from pytest_rageval.printable import one_line, printable
 
 if TYPE_CHECKING:
     from pytest_rageval.llm.usage import Usage
+    from pytest_rageval.plugin.annotations import Place
 
 __all__ = ["LEGEND", "SummaryPlugin"]
 
@@ -26,7 +29,7 @@ LEGEND: Final = "https://pytest-rageval.github.io/pytest-rageval/reference/termi
 
 REPORTED: Final = (
     *("nodeid", "evalset", "function", "system", "parameters", "own", "served", "warnings"),
-    *("scores", "retrieval", "agreement", "calibration", "fingerprint", "prompts", "questions"),
+    *("scores", "accept", "retrieval", "agreement", "calibration", "fingerprint", "prompts", "questions"),
 )
 """Keys of a test's results that the reports have."""
 
@@ -37,6 +40,9 @@ PASSED: Final[Mapping[str, str]] = {"outcome": "passed"}
 
 GREEN: Final = frozenset({"passed", "skipped", "xfailed"})
 """Outcomes that leave a build green."""
+
+UNFINISHED: Final = frozenset({pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR})
+"""Exit statuses after which tests may be missing."""
 
 
 class SummaryPlugin:
@@ -53,6 +59,7 @@ class SummaryPlugin:
         self._tests: dict[str, dict[str, Any]] = {}
         self._usage_of: dict[str, Usage] = {}
         self._outcomes: dict[str, Mapping[str, str]] = {}
+        self._places: dict[str, Place] = {}
         self._notes: list[str] = []
         self._problems: list[str] = []
 
@@ -62,20 +69,24 @@ class SummaryPlugin:
         return one_line(f"rageval: {self._settings.in_force()}{cassette}")
 
     def pytest_sessionstart(self) -> None:
-        """Refuse report files of unknown kinds."""
-        for path in self._settings.report:
+        """Refuse reports of unknown kinds."""
+        for destination in self._settings.report:
             from pytest_rageval.reports import KINDS  # noqa: PLC0415 - few runs write reports
 
-            # Asking other plugins imports much: only where the suffix is not built in.
-            if path.suffix not in KINDS and path.suffix not in (added := GatePlugin.of(self._config).reports):
-                *most, last = sorted({*KINDS, *added})
-                expected = f"expected a file name that ends in {', '.join(most)} or {last}."
-                raise pytest.UsageError(printable(f"--rageval-report is '{path.name}': {expected}"))
+            # Asking other plugins imports much: only where the kind is not built in.
+            kind = kind_of(destination)
+            if kind not in KINDS and kind not in (added := GatePlugin.of(self._config).reports):
+                kinds = ", ".join(sorted({*KINDS, *added}))
+                shown = destination.name if isinstance(destination, Path) else destination
+                expected = f"expected a file name or an address of one of these kinds: {kinds}."
+                raise pytest.UsageError(printable(f"--rageval-report is '{shown}': {expected}"))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect a test's results; a rerun replaces those of the run before."""
         before = PASSED if report.when == "setup" else self._outcomes.pop(report.nodeid, PASSED)
         self._outcomes[report.nodeid] = _worse(before, _outcome(report))
+        if report.when == "setup" or report.failed:
+            self._note_place(report)
         if report.when not in PHASES:
             self._add_without_results(report)
         results = getattr(report, "rageval", None)
@@ -94,6 +105,7 @@ class SummaryPlugin:
         """Report a module that cannot be imported: it may have marked tests."""
         if report.failed:
             self._add_without_results(report)
+            self._note_place(report)
 
     def _count_interrupted(self) -> None:
         """Count what interrupted tests were charged for, here and in workers: no report comes of them."""
@@ -103,17 +115,16 @@ class SummaryPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Write the report files, over those of an earlier run."""
+        """Write the report files, over those of an earlier run; append the run to the history."""
         # xdist's workers have ended by now.
         if exitstatus == pytest.ExitCode.INTERRUPTED:
             self._count_interrupted()
-        if not self._settings.report or self._config.option.collectonly:
+        if not (self._settings.report or self._settings.history) or self._config.option.collectonly:
             return
         if self._settings.plan:
-            self._notes.append("no report: a plan has no results")
+            self._notes += ["no report: a plan has no results"] if self._settings.report else []
             return
-        from pytest_rageval.files import write_whole  # noqa: PLC0415 - few runs write reports
-        from pytest_rageval.reports import KINDS  # noqa: PLC0415
+        from pytest_rageval.reports import KINDS, deliver  # noqa: PLC0415 - few runs write reports
         from pytest_rageval.reports.results import report_document, usage_entry  # noqa: PLC0415
         from pytest_rageval.revision import run_entry  # noqa: PLC0415
 
@@ -127,27 +138,29 @@ class SummaryPlugin:
             package=version("pytest-rageval"),
             started=self._started,
             duration_s=time.monotonic() - self._began,
-            stopped=exitstatus == pytest.ExitCode.INTERRUPTED
-            or bool(session.shouldfail or session.shouldstop),
-            run=run_entry(self._config.rootpath, self._settings.baseline, os.environ),
+            stopped=exitstatus in UNFINISHED or bool(session.shouldfail or session.shouldstop),
+            run=run_entry(
+                self._config.rootpath,
+                self._settings.baseline,
+                os.environ,
+                written=[self._settings.history] if self._settings.history else [],
+            ),
         )
+        if self._settings.history is not None:
+            document |= self._with_history(self._settings.history, document, session)
         # A plugin may replace a built-in report.
         kinds = {**KINDS, **GatePlugin.of(self._config).reports}
-        for path in self._settings.report:
+        # Files first: sending takes time, and may be interrupted.
+        for destination in sorted(self._settings.report, key=lambda each: isinstance(each, Address)):
             try:
-                text = kinds[path.suffix](document)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                parts = [text] if isinstance(text, str) else text
-                # UTF-8 has no half of a surrogate pair; this is JSON's escape for it.
-                write_whole(path, (part.encode(errors="backslashreplace") for part in parts))
+                where = deliver(kinds[kind_of(destination)], document, destination)
             except Exception as error:  # noqa: BLE001 - a plugin's error must not prevent the baseline or other reports
-                strerror = error.strerror or str(error) if isinstance(error, OSError) else None
-                problem = strerror or f"{type(error).__name__}: {error}"
-                self._problems.append(f"The report {path} cannot be written: {problem}.")
-                # Else the file of an earlier run would be read as this run's.
-                fail_run(session)
+                self._problems.append(_undelivered(destination, error))
+                if isinstance(destination, Path):
+                    # Else the file of an earlier run would be read as this run's.
+                    fail_run(session)
             else:
-                self._notes.append(f"report: {path}")
+                self._notes.append(f"report: {where}")
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -162,6 +175,45 @@ class SummaryPlugin:
 
             print_lines(terminalreporter, warning_lines(self._sorted), yellow=True)
         print_lines(terminalreporter, self._problems, yellow=True)
+        if self._settings.annotations and self._tests:
+            from pytest_rageval.plugin.annotations import OTHER, annotations  # noqa: PLC0415 - for one build server
+
+            beside_other = self._config.pluginmanager.has_plugin(OTHER)
+            for annotation in annotations(self._sorted, self._places, beside_other=beside_other):
+                print_command(terminalreporter, *annotation)
+
+    def _note_place(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if self._settings.annotations:
+            from pytest_rageval.plugin.annotations import place_of  # noqa: PLC0415 - for one build server
+
+            self._places[plain_nodeid(report.nodeid)] = place_of(report, self._config.rootpath)
+
+    def _with_history(
+        self, path: Path, document: Mapping[str, Any], session: pytest.Session
+    ) -> dict[str, Any]:
+        """Append the run to the history; return its last runs as a key of the document."""
+        from pytest_rageval.reports.history import append_run, history_entry, read_history  # noqa: PLC0415 - rare
+        from pytest_rageval.reports.trend import CHARTED  # noqa: PLC0415 - rare
+
+        entry = history_entry(document)
+        if not entry:
+            return {}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            append_run(path, entry)
+        except OSError as error:
+            self._problems.append(f"The history {path} cannot be written: {error.strerror or error}.")
+            fail_run(session)
+            return {}
+        self._notes.append(f"history: {path}")
+        try:
+            before = [run.plain for run in read_history(path, last=CHARTED) if run.plain != entry]
+        except InputError as error:
+            # What this run added is there.
+            self._problems.append(f"{error}\nReports have no chart of it.")
+            return {}
+        # This run is the last, whatever the clocks of other machines said.
+        return {"history": [*before, entry][-CHARTED:]}
 
     def _add_without_results(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         nothing: dict[str, Any] = {"evalset": None, "scores": []}
@@ -188,9 +240,10 @@ class SummaryPlugin:
 
     def _lines(self) -> list[str]:
         """The table, or the plan."""
+        from pytest_rageval.reports.next_steps import gain_lines  # noqa: PLC0415
         from pytest_rageval.reports.results import usage_entry, usage_lines  # noqa: PLC0415
         from pytest_rageval.reports.systems import matrix_lines, ratings_lines  # noqa: PLC0415
-        from pytest_rageval.reports.terminal import gain_lines, plan_lines, table_lines  # noqa: PLC0415
+        from pytest_rageval.reports.terminal import plan_lines, table_lines  # noqa: PLC0415
 
         if self._settings.plan:
             lines = plan_lines(sorted(self._usage_of.items()))
@@ -216,6 +269,15 @@ class SummaryPlugin:
         from pytest_rageval.reports.retrieval import retrieval_lines  # noqa: PLC0415 - counts tokens
 
         return list(retrieval_lines(tests))
+
+
+def _undelivered(destination: Path | Address, error: Exception) -> str:
+    if isinstance(error, OSError):
+        problem = error.strerror or str(error)
+    else:
+        problem = str(error) if isinstance(error, RagevalError) else f"{type(error).__name__}: {error}"
+    done = "cannot be written" if isinstance(destination, Path) else "was not sent"
+    return f"The report {destination} {done}: {problem.removesuffix('.')}."
 
 
 def _has_table(results: Mapping[str, Any]) -> bool:

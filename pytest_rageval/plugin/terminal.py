@@ -6,7 +6,7 @@ import shutil
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +25,7 @@ __all__ = [
     "failure",
     "place_failure",
     "plain_nodeid",
+    "print_command",
     "print_line",
     "print_lines",
     "terminal_width",
@@ -125,6 +126,20 @@ def print_lines(reporter: pytest.TerminalReporter, lines: Iterable[str], **marku
                 reporter.line(verdict, **{COLOURS[verdict]: True})
             else:
                 reporter.line(part, **markup)
+
+
+def print_command(
+    reporter: pytest.TerminalReporter, kind: str, properties: Mapping[str, str], message: str
+) -> None:
+    """Print a command to GitHub's runner, such as an annotation; what it quotes cannot begin another one."""
+    named = ",".join(f"{name}={_escaped(one_line(value), ',:')}" for name, value in properties.items())
+    reporter.ensure_newline()
+    reporter.line(f"::{kind} {named}::{_escaped(printable(message))}")
+
+
+def _escaped(text: str, more: str = "") -> str:
+    """As the runner reads a value: without the characters that would end it."""
+    return "".join(f"%{ord(each):02X}" if each in f"%\r\n{more}" else each for each in text)
 
 
 def _fitting(line: str) -> list[str]:

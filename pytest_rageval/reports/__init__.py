@@ -2,17 +2,20 @@
 
 `results` builds the document of a run, whose keys `document` describes; `notes`, `questions` and `judge_calibration`
 build its parts and their lines of text, `systems` compares systems. `terminal`, `html` and `markdown` write it;
-`KINDS` are those of `--rageval-report`, by the suffix of the file.
+`otlp` sends it. `KINDS` are those of `--rageval-report`, by the suffix of the file or the scheme of the address.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
+from pytest_rageval.config import Address
+from pytest_rageval.files import write_whole
 from pytest_rageval.late import Late
 
-__all__ = ["KINDS", "json_report"]
+__all__ = ["KINDS", "deliver", "json_report"]
 
 
 def json_report(document: Mapping[str, Any]) -> Iterator[str]:
@@ -27,8 +30,31 @@ def json_report(document: Mapping[str, Any]) -> Iterator[str]:
 TOKENS: Final = 10_000
 """So many tokens of JSON are one part."""
 
-KINDS: Final[Mapping[str, Callable[[Mapping[str, Any]], str | Iterable[str]]]] = {
+KINDS: Final[Mapping[str, Callable[..., Any]]] = {
     ".html": Late("reports.html", "html_report"),
     ".json": json_report,
     ".md": Late("reports.markdown", "markdown_report"),
+    "otlp:": Late("reports.otlp", "send_events"),
 }
+
+
+def deliver(write: Callable[..., Any], document: Mapping[str, Any], destination: Path | Address) -> str:
+    """Write a report to its file, or let it be sent to its address; return what the summary says of it.
+
+    Args:
+        write: as in `Registry.add_report`.
+        document: all results.
+        destination: where the report goes.
+
+    Raises:
+        OSError: the file cannot be written.
+        Exception: whatever the writer raised.
+    """
+    if isinstance(destination, Address):
+        return str(write(document, destination.rest) or destination)
+    text = write(document)
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    # UTF-8 has no half of a surrogate pair; this is JSON's escape for it.
+    parts = (part.encode(errors="backslashreplace") for part in ([text] if isinstance(text, str) else text))
+    write_whole(destination, parts)
+    return str(destination)

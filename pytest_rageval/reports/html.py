@@ -23,7 +23,7 @@ from pytest_rageval.reports.terminal import (
     warning_lines,
 )
 
-__all__ = ["html_report"]
+__all__ = ["Fact", "html_page", "html_report"]
 
 LARGEST: Final = 10_000_000
 """Bytes of all questions: what does not fit is left out, and counted."""
@@ -39,6 +39,19 @@ LINK: Final = re.compile(r"https?://")
 
 def html_report(document: Mapping[str, Any]) -> str:
     """The document as a single page, which loads nothing."""
+    return html_page(
+        document,
+        title=headline(document),
+        overall=_overall(document["tests"]),
+        facts=list(_facts(document)),
+        warnings=warning_lines(document["tests"]),
+    )
+
+
+def html_page(
+    document: Mapping[str, Any], *, title: str, overall: str, facts: Sequence["Fact"], warnings: Sequence[str]
+) -> str:
+    """A page of tests and their questions: `overall` is the verdict beside the title, and `facts` identify them."""
     tests = by_urgency(document["tests"])
     filters = Filters()
     groups = [Group(test, question_rows(test), filters) for test in tests]
@@ -47,12 +60,11 @@ def html_report(document: Mapping[str, Any]) -> str:
         "report.html",
         styles=("report.css",),
         scripts=("report.js",),
-        document=document,
-        headline=headline(document),
-        overall=_overall(tests),
-        facts=list(_facts(document)),
+        headline=title,
+        overall=overall,
+        facts=facts,
         usage=usage_lines(document["llm"]),
-        warnings=warning_lines(document["tests"]),
+        warnings=warnings,
         groups=groups,
         filters=filters,
         left_out=left_out,
@@ -180,7 +192,7 @@ def _lowest(line: tuple[str, int, list[HeatCell | None]]) -> tuple[float, str]:
 
 
 def _tags(rows: Iterable[QuestionRow]) -> list[str]:
-    """The tags that make slices: with several values, but not as many as questions."""
+    """The tags whose values make slices; one with many values, such as a number of each question, makes none."""
     values: dict[str, set[str]] = {}
     for row in rows:
         for name, value in row.tags:
@@ -207,7 +219,7 @@ def _write(groups: Sequence[Group]) -> LeftOut:
 
     def written(at: int, *, full: bool) -> Markup:
         group, row = rows[at]
-        values = {"q": row, "tokens": group.tokens(row), "full": full}
+        values = {"q": row, "columns": group.columns, "tokens": group.tokens(row), "full": full}
         return Markup(template.render(values))  # noqa: S704 - of a template
 
     for at in order:

@@ -121,6 +121,10 @@ class QuestionRow:
         scores = [cell.said["score"] for cell in self.cells if cell.said.get("score") is not None]
         return sum(scores) / len(scores) if scores else None
 
+    def cell(self, name: str) -> ScoreCell | None:
+        """A score of it; None where the score is of a slice that it is not in."""
+        return next((cell for cell in self.cells if cell.name == name), None)
+
     @property
     def tags(self) -> list[tuple[str, str]]:
         """Its tags; one with a list of values once for each."""

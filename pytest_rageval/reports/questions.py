@@ -30,6 +30,7 @@ __all__ = [
     "ranking_lines",
     "score_line",
     "score_text",
+    "single_question_lines",
     "steps_entry",
     "worse_entry",
 ]
@@ -304,7 +305,7 @@ def question_lines(
     if questions["lost_by"]:
         lines.extend(wrapped(f"  lost by: {lost_by_text(questions)}", 4))
     for question in shown:
-        lines.extend(_question_lines(question))
+        lines.extend(single_question_lines(question))
     rest = [question["id"] for question in listed[len(shown) :]]
     if rest:
         named = ", ".join(rest[:NAMED]) + (", …" if len(rest) > NAMED else "")
@@ -317,7 +318,8 @@ def score_text(value: float) -> str:
     return f"{value:.2f}" if abs(value) >= 0.1 or not value else f"{value:.2g}"  # noqa: PLR2004 - two decimals suffice
 
 
-def _question_lines(question: QuestionEntry) -> Iterator[str]:
+def single_question_lines(question: QuestionEntry) -> Iterator[str]:
+    """A question with its gold, what was retrieved and answered, now and before."""
     before = question.get("before", {})
     moved = f"{score_text(before['score'])} → " if before else ""
     yield from wrapped(

@@ -1,7 +1,7 @@
 """The table of scores, the plan and the summary line on the terminal."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -10,19 +10,20 @@ from pytest_rageval.llm.usage import Usage
 from pytest_rageval.plural import counted, plural
 from pytest_rageval.reports.document import ScoreEntry
 from pytest_rageval.reports.layout import aligned
-from pytest_rageval.reports.notes import TEXTS, anomalies_text, gained, moved_text, slice_warnings
+from pytest_rageval.reports.notes import TEXTS, anomalies_text, moved_text, slice_warnings
 from pytest_rageval.reports.results import sliced_name
 
 __all__ = [
     "BROKEN",
     "MARKS",
     "NUMERIC",
+    "VERDICTS",
     "WIDE_HEAD",
     "by_urgency",
-    "gain_lines",
     "headline",
     "marked",
     "notes",
+    "number_text",
     "plan_lines",
     "table_lines",
     "test_name",
@@ -166,8 +167,8 @@ def _cells(entry: ScoreEntry) -> tuple[str, ...]:
     no_interval = "stopped early" if mean is None and "early_stop" in entry else "-"
     return (
         sliced_name(entry),
-        "-" if mean is None else _number(mean),
-        no_interval if interval is None else " to ".join(map(_number, interval)),
+        "-" if mean is None else number_text(mean),
+        no_interval if interval is None else " to ".join(map(number_text, interval)),
         "-" if mean is None else str(entry["n"]),
         "-" if mean is None else str(entry["unscored"]),
         threshold_text(entry["threshold"] or {}),
@@ -175,7 +176,7 @@ def _cells(entry: ScoreEntry) -> tuple[str, ...]:
     )
 
 
-def _number(value: float) -> str:
+def number_text(value: float) -> str:
     """In three decimals, or in two digits where these would be 0, as of a time or a cost."""
     return f"{value:.3f}" if abs(value) >= 0.0005 or not value else f"{value:.2g}"  # noqa: PLR2004 - rounds to 0.001
 
@@ -238,22 +239,6 @@ def _all_zero(entry: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str
     if wants_more and entry["verdict"] != "fail" and entry["mean"] == 0 and entry["n"]:
         found = anomalies_text({name: n for name, n in entry["oddities"].items() if name == "foreign_ids"})
         yield entry["where"], f"every question scores 0{f': {found}' if found else ''}"
-
-
-def gain_lines(tests: Sequence[Mapping[str, Any]], argument: Callable[[str], str]) -> Iterator[str]:
-    """A line for each test with a significant gain: how to make it the baseline.
-
-    `argument` returns the argument with which pytest runs the test of a node id.
-    """
-    for test in tests:
-        gains = [
-            (sliced_name(entry), gain) for entry in test["scores"] if (gain := gained(entry)) is not None
-        ]
-        if gains:
-            scores = ", ".join(f"{name} gained {gain:.3f}" for name, gain in gains)
-            which = "which is" if len(gains) == 1 else "which are"
-            command = f"pytest --rageval-update-baseline {argument(test['nodeid'])}"
-            yield f"{test['nodeid']}: {scores}, {which} significant; lock it in: {command}"
 
 
 def plan_lines(planned: Sequence[tuple[str, Usage]]) -> list[str]:

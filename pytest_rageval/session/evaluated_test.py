@@ -18,6 +18,8 @@ from pytest_rageval.gate.ruling import BaselineLookup, Case, Ruling, broken_part
 from pytest_rageval.gate.threshold import BOUNDS, Threshold
 from pytest_rageval.late import Late
 from pytest_rageval.model import EvalSet, Example, Ranking
+from pytest_rageval.printable import printable
+from pytest_rageval.reports.next_steps import accept_entry, accept_lines
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
 from pytest_rageval.scores import Score
@@ -205,6 +207,7 @@ class EvaluatedTest:
         if warnings := list(self._warnings(served)):
             results["warnings"] = warnings
         results["scores"] = list(self._entries.values())
+        results |= _accept_entry(self._failed)
         found = retrieved(self._scores) if describe or explain else {}
         if describe and (entry := retrieval_entry(found.values())):
             results["retrieval"] = entry
@@ -475,7 +478,8 @@ class EvaluatedTest:
         # With `by` the worst slice stands for all: it is another threshold than one on that slice.
         key = f"{name} {entry['threshold']} {entry.get('by', {}).get('tag')}"
         if key not in self._entries and entry["mean"] is not None:
-            self._test.record_property(f"rageval {name}", entry["mean"])
+            # xdist sends no half of a surrogate pair, and XML has no control characters.
+            self._test.record_property(printable(f"rageval {name}"), entry["mean"])
         self._entries[key] = entry
         if evidence is not None:
             self._evidence[key] = evidence
@@ -486,16 +490,8 @@ class EvaluatedTest:
 
     def _next_steps(self, failed: Sequence[Ruling]) -> list[str]:
         """How to accept a drop below the baseline, where there is one."""
-        parts = [(ruling.threshold.name, broken_parts(ruling)) for ruling in failed]
-        dropped = {name for name, broken in parts if "baseline" in broken}
-        # An update keeps the old baseline of a score that is out of other bounds.
-        kept = {name for name, broken in parts if "bounds" in broken}
-        if not dropped:
-            return []
-        command = f"pytest --rageval-update-baseline {self._test.argument or self._test.nodeid}"
-        if dropped <= kept:
-            return [f"accept this drop: change min or max in the test, then\n  {command}"]
-        return [f"accept this drop: {command}"]
+        accept = _accept_entry(failed).get("accept")
+        return accept_lines(accept, self._test.argument or self._test.nodeid)
 
     def _failure(self, ruling: Ruling) -> str:
         return "\n".join(failure_lines(ruling, limit=self._limit))
@@ -584,6 +580,10 @@ def _slice(score: Score | RagevalError, threshold: Threshold) -> Score:
 def _summary(ruling: Ruling) -> str:
     name = ruling.threshold.name if ruling.score is None else ruling.score.name
     return f"{name} {ruling.verdict.brief or ruling.verdict.reason}"
+
+
+def _accept_entry(failed: Iterable[Ruling]) -> dict[str, str]:
+    return accept_entry([(ruling.threshold.name, broken_parts(ruling)) for ruling in failed])
 
 
 def _failed(ruling: Ruling) -> Ruling | None:

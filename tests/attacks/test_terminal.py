@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -187,6 +188,27 @@ def test_nothing_that_a_run_prints_is_obeyed(project: Project, options: list[str
     assert printed.count("evil") >= {"--rageval-plan": 0, "--tb=no": 2}.get(options[0], 10)
     if options != ["--rageval-plan"]:
         assert r"\u001b[2J" in printed
+
+
+@pytest.mark.parametrize("text", EVIL)
+def test_annotations_are_the_only_commands_and_quote_none(
+    project: Project, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """Each is one command for GitHub's runner; decoded, its parts have nothing that is obeyed."""
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(project.path))
+    project.pytester.makeconftest(RETRIEVER.format(evil=EVIL[text]))
+    project.test(TESTS.format(hostile=HOSTILE))
+    with LLMServer(_says) as llm:
+        project.use(llm)
+        done = project.run("--rageval-retries=0", "--rageval-max-unscored=1")
+    obeyed = _obeyed(f"{done.stdout}\n{done.stderr}")
+    assert len(obeyed) >= 10
+    for line in obeyed:
+        found = re.fullmatch(r"::(?:error|warning) file=test_it\.py,line=\d+,title=([^,:]+)::(.*)", line)
+        assert found, line
+        assert not any(_obeyed(f"x{unquote(part)}") for part in found.groups())
+    assert sum("evil" in line for line in obeyed) >= 8
 
 
 def test_the_names_of_models_and_files_are_not_obeyed(project: Project) -> None:

@@ -13,6 +13,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SLOW = {
     *("docs/tutorial.md", "docs/how-to/cost.md", "docs/how-to/judge-calibration.md", "docs/how-to/models.md"),
     *("docs/how-to/langchain.md", "docs/how-to/llamaindex.md", "docs/how-to/haystack.md"),
+    *("docs/how-to/mlflow.md",),
     *("docs/how-to/other-plugins.md", "docs/how-to/vector-stores.md", "docs/how-to/own-code.md"),
     *("docs/how-to/baseline.md", "docs/how-to/compare-systems.md", "docs/reference/terminal-table.md"),
 }

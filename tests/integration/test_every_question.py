@@ -49,6 +49,7 @@ pytestmark = pytest.mark.rageval_evalset("evals.jsonl")
 @pytest.mark.rageval_threshold("answer.containment@1", min=0.99, max_lost=3)
 @pytest.mark.rageval_threshold("erag.p@2", min=0.5, where={"topic": "a"}, label="containment")
 @pytest.mark.rageval_threshold("hit@4", min=0.5)
+@pytest.mark.rageval_threshold("hit@4", min=0.1, by="odd")
 def test_gate(): pass
 
 def test_own(rageval):
@@ -116,7 +117,8 @@ def test_the_report_is_the_same_from_workers(odd, monkeypatch):
         "gold_texts"
     }
     assert [each["document"] for each in four["retrieved"]] == ["doc-4", "doc-5", "doc-6"]
-    recall, contained, labelled, _ = gate["scores"]
+    recall, contained, labelled, _, sliced = gate["scores"]
+    assert sliced["by"]["slices"][0]["value"] == ODD
     lost = recall["examples"][1]
     assert (lost["score"], lost["before"], lost["before_retrieved"]) == (0.0, 1.0, ["doc-2", "doc-4"])
     assert "before" not in recall["examples"][2]
@@ -138,6 +140,15 @@ async def length(run, examples, terms):
 
 def pytest_rageval_register(registry):
     registry.add_score("length", length, scale=None)
+"""
+
+HALF = """
+def halves(document):
+    yield "half"
+    1 / 0
+
+def pytest_rageval_register(registry):
+    registry.add_report(".half", halves)
 """
 
 KEEPS = """
@@ -185,6 +196,20 @@ def test_a_score_that_needs_no_model_has_a_report_where_none_can_be_asked(projec
     [test] = check(project.path / "out.json")["tests"]
     assert len(test["questions"]) == 4
     assert "fingerprint" not in test
+
+
+def test_a_report_that_fails_halfway_leaves_the_old_file(project):
+    """A writer of parts may fail at any of them; the other reports are written."""
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(conftest + HALF)
+    project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
+    (project.path / "out.half").write_text("old", encoding="utf-8")
+    result = project.run("--rageval-report=out.half", "--rageval-report=out.json")
+    result.stdout.fnmatch_lines(["The report *out.half cannot be written: ZeroDivisionError: *"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert (project.path / "out.half").read_text(encoding="utf-8") == "old"
+    check(project.path / "out.json")
+    assert not list(project.path.glob(".rageval-*"))
 
 
 def test_git_is_asked_only_for_a_report(project, monkeypatch):

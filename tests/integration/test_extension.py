@@ -115,7 +115,7 @@ def test_without_the_package_its_names_are_unknown(project):
         ("add_answer_measure('f1', print)", "There is a score 'answer.f1' already. Choose another name."),
         (
             "add_report('pdf', str)",
-            "add_report('pdf'): a suffix is a dot with what follows it, such as '.xml'.",
+            "add_report('pdf'): expected the suffix of a file, such as '.xml', or a scheme, such as 'mlflow:'.",
         ),
         ("add_comparator('judge', Lenient())", "There is a comparator 'judge' already. Choose another name."),
         (
@@ -168,11 +168,14 @@ def test_another_package_writes_reports(project, monkeypatch):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        ("", "ERROR: --rageval-report is 'out.pdf': expected a file name that ends in *.bad, *.md or .txt."),
+        (
+            "",
+            "ERROR: --rageval-report is 'out.pdf': expected * of one of these kinds: .bad, *.txt, otlp:.",
+        ),
         # What is wrong with a plugin, the tests tell.
         (
             "add_report('pdf', str)",
-            "ERROR: --rageval-report is 'out.pdf': expected a file name that ends in *",
+            "ERROR: --rageval-report is 'out.pdf': expected a file name or an address of*",
         ),
     ],
 )
@@ -183,6 +186,46 @@ def test_a_kind_that_nobody_writes_is_refused_before_the_run(project, monkeypatc
     result = project.run_process("--rageval-report=out.pdf")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([said])
+
+
+SENDING = """
+import pathlib
+
+class Library: pass
+
+def say(document, address):
+    pathlib.Path("said").write_text(f"{address} {[test['outcome'] for test in document['tests']]}")
+
+def tell(document, address):
+    return f"{address} has {len(document['tests'])} test"
+
+def fail(document, address):
+    raise TimeoutError("no answer in 5 s")
+
+def pytest_rageval_register(registry):
+    registry.add_report("say:", say)
+    registry.add_report("Tell:", tell)
+    registry.add_report("fail:", fail)
+    registry.add_report(".parts", lambda document: (str(n) for n in range(3)))
+"""
+
+
+def test_another_package_sends_reports(project, monkeypatch):
+    """By a scheme: files are written first, and what cannot be sent is a warning; it fails no run."""
+    _install(project, monkeypatch, SENDING)
+    project.pytester.makeconftest(
+        "import pytest\n@pytest.fixture\ndef rageval_retriever(): return lambda query, k: []\n"
+    )
+    project.test("def test_own(rageval): assert rageval.score('recall@2') == 0")
+    places = ("fail:https://me:secret@h/x", "say:a b:1", "tell:all", "out.parts")
+    result = project.run_process(*(f"--rageval-report={place}" for place in places))
+    result.assert_outcomes(passed=1)
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["report: *out.parts", "report: say:a b:1", "report: all has 1 test"])
+    result.stdout.fnmatch_lines(["The report fail:https://h/x was not sent: no answer in 5 s."])
+    result.stdout.no_fnmatch_line("*secret*")
+    assert (project.path / "said").read_text(encoding="utf-8") == "a b:1 ['passed']"
+    assert (project.path / "out.parts").read_text(encoding="utf-8") == "012"
 
 
 BROKEN = """

@@ -396,7 +396,9 @@ def test_the_json_report_has_the_comparison(project):
     project.lose(1, 2)
     project.run("--rageval-report=report.json")
     (test,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
-    assert test.keys() == {"nodeid", "outcome", "evalset", "scores", "retrieval"}
+    assert test.keys() == {
+        *("nodeid", "outcome", "evalset", "scores", "retrieval", "fingerprint", "questions"),
+    }
     (score,) = test["scores"]
     assert score["threshold"] == {"min": 0.1, "max": None, "max_drop": 0.02, "alpha": 0.1}
     baseline = score["baseline"]

@@ -96,6 +96,8 @@ def _told(project, run, *arguments):
             for name, value in test["retrieval"].items()
             if not name.startswith(("latency", "timed"))
         }
+        for question in test["questions"]:
+            question.pop("seconds", None)
     run(UPDATE, *arguments)
     path = project.path / "rageval_baseline.json"
     written = path.read_bytes()

@@ -47,7 +47,7 @@ def test_a_judge_model_of_its_own_judges(project, llm):
         ("--rageval-max-unscored=7", "--rageval-max-unscored is '7': expected a share between 0 and 1."),
         (
             "--rageval-report=out.txt",
-            "--rageval-report is 'out.txt': expected a file name that ends in .html, .json or .md.",
+            "--rageval-report is 'out.txt': expected a file name or an address of one of these kinds: *",
         ),
         ("--rageval-record", "--rageval-record writes a cassette, but none is named: *"),
     ],

@@ -102,14 +102,6 @@ def test_a_report_that_cannot_be_written_is_said_and_ends_the_run_as_an_error(pr
         assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
-def test_scores_are_in_junit_xml(project):
-    """As properties of the test case, with no option of ours."""
-    project.test('@pytest.mark.rageval_threshold("recall@2", min=0.9)\ndef test_gate(): pass\n')
-    project.run("--junitxml=junit.xml")
-    xml = (project.path / "junit.xml").read_text(encoding="utf-8")
-    assert '<property name="rageval recall@2" value="1.0"' in xml
-
-
 def test_a_run_without_scores_prints_no_table(project):
     """Other tests are none of ours."""
     project.pytester.makepyfile("def test_plain(): pass")
@@ -420,7 +412,7 @@ def test_a_module_that_cannot_be_imported_is_no_green_report(project):
     project.run("--rageval-report=out.md")
     text = (project.path / "out.md").read_text(encoding="utf-8")
     assert text.startswith("### rageval: 1 test failed; the run was stopped early\n")
-    assert "`test_lost.py`" in text
+    assert "- ❗ `test_lost.py`<br>" in text
     assert "No module named 'nowhere_to_be_found'" in text
 
 

@@ -69,11 +69,32 @@ def test_a_checkout_has_its_commit_its_branch_and_that_of_the_baseline(repositor
     assert entry == {
         "commit": second,
         "branch": "main",
+        "title": "search",
         "dirty": False,
         "baseline": {"path": "rageval_baseline.json", "commit": first, "date": date},
     }
     (repository.path / "search.py").write_text("k = 5", encoding="utf-8")
     assert run_entry(repository.path, repository.baseline, {})["dirty"] is True
+
+
+@needs_git
+def test_what_a_run_writes_makes_it_not_dirty(
+    repository: Repository, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Such as a history in git, to which the run before has appended; it may be outside of the repository."""
+    history = repository.path / "evals [1]" / "history.jsonl"
+    history.parent.mkdir()
+    history.write_text("one\n", encoding="utf-8")
+    repository.commit("history")
+    history.write_text("one\ntwo\n", encoding="utf-8")
+
+    def dirty(*written: Path) -> bool:
+        return bool(run_entry(repository.path, repository.baseline, {}, written=written)["dirty"])
+
+    assert dirty()
+    assert not dirty(history, tmp_path_factory.mktemp("other") / "history.jsonl")
+    repository.baseline.write_text("changed", encoding="utf-8")
+    assert dirty(history)
 
 
 @needs_git

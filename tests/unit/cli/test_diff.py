@@ -53,7 +53,7 @@ def test_a_drop_has_its_interval_its_p_value_and_its_questions(
     assert main(["diff", before, after]) == 0
     out = capsys.readouterr().out
     assert out.startswith("test_r.py::test_found\n")
-    row = re.search(r"recall@3 +1\.000 +0\.400 +-0\.600 +(\S+) to (\S+) +(\S+) +10 +0 +6\n", out)
+    row = re.search(r"recall@3 +1\.000 +0\.400 +-0\.600 +(\S+) to (\S+) +(\S+) +10 +0 +6 +4\n", out)
     assert row
     expected = joint_drop_test([Drops([1, 1, 1, 1, 1, 1, 0, 0, 0, 0])], alpha=0.025).scores[0]
     assert float(row[3]) == pytest.approx(2 * expected.p_value, rel=0.1)
@@ -102,7 +102,9 @@ def test_only_questions_with_two_scores_are_compared(
     )
     assert main(["diff", before, after]) == 0
     out = capsys.readouterr().out
-    assert "recall@3: 3 questions left out, which one of the runs lacks or could not score" in out
+    assert f"recall@3: only in {before}: old\n" in out
+    assert f"recall@3: only in {after}: new\n" in out
+    assert "recall@3: unscored in one of them or in both: q3\n" in out
     assert "gained in recall@3: q2\n" in out
     assert "note: judge differs: m-1 before, m-2 after" in out
     assert "note: eval set of test_r.py::test_found differs: d before, other after" in out
@@ -118,7 +120,7 @@ def test_scores_without_a_common_question_have_no_difference(
     two = report(tmp_path / "b.json", entry("recall@3", {"q2": 0.0}))
     three = report(tmp_path / "c.json", entry("mrr@3", {"q2": 0.0}))
     assert main(["diff", one, two]) == 0
-    assert re.search(r"recall@3 +1\.000 +0\.000 +- +- +- +0 +0 +0\n", capsys.readouterr().out)
+    assert re.search(r"recall@3 +1\.000 +0\.000 +- +- +- +0 +0 +0 +0\n", capsys.readouterr().out)
     assert main(["diff", one, three]) == 0
     assert f"{one} and {three} have no score in common." in capsys.readouterr().out
 
@@ -182,6 +184,279 @@ def test_a_file_that_is_no_report_is_named_with_the_reason(
         assert str(bad) in err
         assert said in err
         assert "pytest --rageval-report b.json" in err
+
+
+def seen(
+    spec: str, values: Mapping[str, float | None], answers: Mapping[str, str], labels: list[str], **more: Any
+) -> dict[str, Any]:
+    """A test of a report with what was retrieved and answered."""
+    score = entry(spec, values)
+    score["examples"] = [
+        {
+            **example,
+            "k": 2,
+            "answer": answers[example["id"]],
+            "before": 0.25,
+            "before_answer": "of its baseline",
+        }
+        for example in score["examples"]
+    ]
+    questions = [
+        {
+            "id": name,
+            "question": f"What is {name}?",
+            "gold": ["kb-1"],
+            "retrieved": [{"document": label, "text": f"Text of {label}."} for label in labels],
+        }
+        for name in values
+    ]
+    return {
+        "nodeid": "test_r.py::test_found",
+        "evalset": None,
+        "scores": [score],
+        "questions": questions,
+    } | more
+
+
+def runs(tmp_path: Path) -> tuple[str, str]:
+    """Two reports with texts: one question lost, one gained, one is the same, one is in each alone."""
+    before = seen(
+        "answer.em@2",
+        {"q1": 1.0, "q2": 0.0, "q3": 1.0, "old": 1.0},
+        {"q1": "ten", "q2": "no", "q3": "yes", "old": "-"},
+        ["kb-1", "kb-2", "kb-3"],
+    )
+    after = seen(
+        "answer.em@2",
+        {"q1": 0.0, "q2": 1.0, "q3": 1.0, "new": 1.0},
+        {"q1": "two", "q2": "yes", "q3": "yes", "new": "-"},
+        ["kb-2", "kb-9", "kb-1"],
+    )
+    settings = {"generator": "m-1", "judge": "m-2"}
+    for name, test in (("a.json", before), ("b.json", after)):
+        document = {"schema": 1, "settings": settings, "run": {"branch": name[0]}, "tests": [test]}
+        (tmp_path / name).write_text(json.dumps(document), encoding="utf-8")
+    return str(tmp_path / "a.json"), str(tmp_path / "b.json")
+
+
+def test_changed_questions_show_what_was_retrieved_and_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With -v: then and now, where then is the first report and not the baseline of the second one."""
+    before, after = runs(tmp_path)
+    assert main(["diff", before, after, "-v"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"answer\.em@2 .* 3 +1 +1 +1\n", out)
+    assert f"answer.em@2: only in {before}: old\n" in out
+    assert f"answer.em@2: only in {after}: new\n" in out
+    lines = [line.split() for line in out.partition("\n  answer.em@2\n")[2].splitlines()]
+    assert lines[:7] == [
+        ["q1", "1.00", "→", "0.00", "What", "is", "q1?"],
+        ["gold", "kb-1"],
+        ["retrieved", "kb-1,", "kb-2"],
+        ["→", "kb-2,", "kb-9"],
+        ["answer", "ten"],
+        ["→", "two"],
+        ["q2", "0.00", "→", "1.00", "What", "is", "q2?"],
+    ]
+    assert "q3" not in out.partition("\n  answer.em@2\n")[2]
+    assert "of its baseline" not in out
+    assert main(["diff", before, after]) == 0
+    assert "What is" not in capsys.readouterr().out
+
+
+def test_the_page_has_every_question_of_both_reports(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the page of a run has them, with the first report in the place of the baseline."""
+    before, after = runs(tmp_path)
+    page = tmp_path / "diff.html"
+    assert main(["diff", before, after, "--html", str(page)]) == 0
+    assert f"page: {page}\n" in capsys.readouterr().err
+    text = page.read_text(encoding="utf-8")
+    assert "<title>rageval diff: 1 unclear of 1 score</title>" in text
+    assert f"{before}, a, generator m-1, judge m-2" in text
+    for one in ("q1", "q2", "q3", "old", "new"):
+        assert f"What is {one}?" in text
+    assert "1.00 → 0.00" in text
+    assert "0.00 → 1.00" in text
+    assert "Text of kb-9." in text
+    assert re.search(r"<dt>answer before.*?</dt><dd>ten</dd>", text)
+    assert f"1 question only in {after}" in text
+    assert "of its baseline" not in text
+    assert "0.25" not in text
+
+
+def test_reports_of_earlier_versions_have_what_explained_their_verdicts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only questions that got worse had texts; of the others there is the id."""
+    told = {
+        "id": "q1",
+        "question": "Why?",
+        "score": 0.0,
+        "gold": ["kb-1"],
+        "answer": "two",
+        "retrieved": ["kb-2"],
+    }
+    told["before"] = {"score": 1.0, "answer": "of its baseline", "retrieved": ["kb-1"]}
+    listed = {"why": "worse", "of": 10, "better": 0, "lost_by": {}, "listed": [told]}
+    before = report(tmp_path / "a.json", entry("recall@3", BEFORE))
+    after = report(tmp_path / "b.json", entry("recall@3", AFTER, questions=listed))
+    page = tmp_path / "diff.html"
+    assert main(["diff", before, after, "-v", "--html", str(page)]) == 0
+    out = capsys.readouterr().out
+    assert "q1  1.00 → 0.00  Why?\n" in out
+    assert "of its baseline" not in out
+    assert "q3  1.00" not in out
+    text = page.read_text(encoding="utf-8")
+    assert "6 lost, 4 same" in text
+    assert "Why?" in text
+    assert "of its baseline" not in text
+
+
+DEVIL = "<img src=x onerror=alert(1)><script>alert(1)</script>\"'&"
+
+
+def test_nothing_in_a_report_is_markup_on_the_page(tmp_path: Path) -> None:
+    """A report may come from a fork."""
+    test = seen("recall@3", {DEVIL: 1.0}, {DEVIL: DEVIL}, [DEVIL], nodeid=DEVIL)
+    test["questions"][0] |= {"question": DEVIL, "gold": [DEVIL], "tags": {DEVIL: DEVIL}, "history": [DEVIL]}
+    document = {"schema": 1, "settings": {"judge": DEVIL}, "run": {"branch": DEVIL}, "tests": [test]}
+    other = document | {
+        "settings": {"judge": "m"},
+        "tests": [test | {"scores": [test["scores"][0] | {"spec": "mrr@3"}]}],
+    }
+    for name, content in (("a", document), ("b", document), ("c", other)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+    page = tmp_path / "diff.html"
+    for second in ("b", "c"):
+        paths = [str(tmp_path / f"{name}.json") for name in ("a", second)]
+        assert main(["diff", *paths, "--html", str(page)]) == 0
+        text = page.read_text(encoding="utf-8")
+        assert "<img" not in text
+        assert text.count("<script>") == 1
+        assert "&lt;img src=x" in text
+
+
+def test_less_of_a_cost_is_a_gain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Such as of the tokens that passages need."""
+    many, few = ({f"q{n}": tokens for n in range(9)} for tokens in (900.0, 300.0))
+    before = report(tmp_path / "a.json", entry("context.tokens@3", many))
+    after = report(tmp_path / "b.json", entry("context.tokens@3", few))
+    assert main(["diff", before, after, "--json", "--html", str(tmp_path / "d.html")]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["scores"]
+    assert (len(found["gained"]), len(found["lost"]), found["difference"]) == (9, 0, -600)
+    assert "rageval diff: 1 better of 1 score" in (tmp_path / "d.html").read_text(encoding="utf-8")
+
+
+def test_json_has_each_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With its score in both reports; null where it has none."""
+    before = report(tmp_path / "a.json", entry("recall@3", {"q1": 1.0, "q2": None, "old": 0.5}))
+    after = report(tmp_path / "b.json", entry("recall@3", {"q1": 0.0, "q2": 1.0, "new": 1.0}))
+    assert main(["diff", before, after, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["scores"]
+    assert found["examples"] == [
+        {"id": "q1", "before": 1.0, "after": 0.0},
+        {"id": "q2", "before": None, "after": 1.0},
+        {"id": "old", "before": 0.5, "after": None},
+        {"id": "new", "before": None, "after": 1.0},
+    ]
+    assert (found["only_before"], found["only_after"], found["unscored"]) == (["old"], ["new"], ["q2"])
+    assert (found["n"], found["same"], found["left_out"]) == (1, 0, 3)
+
+
+def test_questions_with_the_same_id_and_another_text_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are compared by their ids, which says nothing where the text is another one."""
+    before, after = runs(tmp_path)
+    document = json.loads(Path(after).read_text(encoding="utf-8"))
+    document["tests"][0]["questions"][1]["question"] = "Something else?"
+    Path(after).write_text(json.dumps(document), encoding="utf-8")
+    assert main(["diff", before, after]) == 0
+    note = "note: 1 question of test_r.py::test_found with the same id and another text: q2\n"
+    assert note in capsys.readouterr().out
+
+
+def systems(path: Path, *names: tuple[str, str], lost: str = "") -> str:
+    """A report of a test with a retriever and a generator of these names each."""
+    tests = [
+        {
+            "nodeid": f"test_r.py::test_found[{retriever}-{generator}-5]",
+            "function": "test_r.py::test_found",
+            "system": {"rageval_retriever": retriever, "rageval_generator": generator},
+            "parameters": {"k": "5"},
+            "evalset": {"digest": "d"},
+            "scores": [entry("recall@3", AFTER if retriever == lost else BEFORE)],
+        }
+        for retriever, generator in names
+    ]
+    plain = {"nodeid": "test_r.py::test_other", "evalset": None, "scores": []}
+    path.write_text(json.dumps({"schema": 1, "tests": [plain, *tests]}), encoding="utf-8")
+    return str(path)
+
+
+def test_two_systems_of_one_report_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Test by test: those that differ in nothing else."""
+    pairs = [(retriever, generator) for retriever in ("bm25", "dense") for generator in ("g1", "g2")]
+    one = systems(tmp_path / "a.json", *pairs, lost="dense")
+    assert main(["diff", one, "--system", "bm25", "dense", "--html", str(tmp_path / "d.html")]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"score +bm25  dense  difference", out)
+    assert out.count("test_r.py::test_found[g1-5]\n") == out.count("test_r.py::test_found[g2-5]\n") == 1
+    assert len(re.findall(r"recall@3 +1\.000 +0\.400 +-0\.600", out)) == 2
+    text = (tmp_path / "d.html").read_text(encoding="utf-8")
+    assert "<dd>bm25</dd>" in text
+    assert "<dd>dense</dd>" in text
+
+
+def test_a_system_of_one_report_is_compared_with_one_of_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as before and after a change of its name."""
+    one = systems(tmp_path / "a.json", ("bm25", "g1"))
+    two = systems(tmp_path / "b.json", ("bm25 tuned", "g1"), lost="bm25 tuned")
+    assert main(["diff", one, two, "--system", "bm25", "bm25 tuned", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["scores"]
+    assert found["nodeid"] == "test_r.py::test_found[g1-5]"
+    assert found["difference"] == -0.6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["a.json"],
+            "There is one report, and no two systems to compare.\nName a second report; or two systems",
+        ),
+        (
+            ["a.json", "--system", "bm25", "none"],
+            "a.json has no system 'none'. Its systems: bm25, g1, dense.\n",
+        ),
+        (
+            ["p.json", "--system", "x", "y"],
+            "p.json has no system 'x'. Its systems: none: no test of it has a",
+        ),
+        (["a.json", "p.json", "--html", "p.json"], "--html p.json is one of the reports.\n"),
+        (["a.json", "p.json", "--html", "no/d.html"], "The page no/d.html cannot be written: No such file"),
+    ],
+)
+def test_what_cannot_be_compared_or_written_is_said(
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With what there is; the exit status is 2, and no report is overwritten."""
+    monkeypatch.chdir(tmp_path)
+    systems(tmp_path / "a.json", ("bm25", "g1"), ("dense", "g1"))
+    report(tmp_path / "p.json", entry("recall@3", BEFORE))
+    kept = (tmp_path / "p.json").read_text(encoding="utf-8")
+    assert main(["diff", *arguments]) == 2
+    assert said in capsys.readouterr().err
+    assert (tmp_path / "p.json").read_text(encoding="utf-8") == kept
 
 
 def test_times_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -147,6 +147,20 @@ def test_each_question_is_there_once_with_its_scores_beside_each_other() -> None
     ]
 
 
+def test_a_question_without_a_score_has_an_empty_cell_for_it() -> None:
+    """The score of a slice is of some questions; those after it stay in their columns."""
+    document = whole_document()
+    first = document["tests"][0]["scores"][0]
+    document["tests"][0]["scores"][0] = {**first, "examples": first["examples"][1:]}
+    page = Page(html_report(document))
+    assert page.texts("summary")[-3:] == [
+        "lost q1 How many days 1? answer.correct@2 1.00 → 0.00 recall@2 1.00",
+        "unscored q2 How many days 2? answer.correct@2 unscored recall@2 1.00",
+        "q0 How many days 0? recall@2 1.00",
+    ]
+    assert page.texts("i")[-2:] == ["", "recall@2 1.00"]
+
+
 def test_a_question_shows_what_was_retrieved_and_answered_now_and_before() -> None:
     """Its passages with their texts, the gold ones marked, and the words that the answer took from one."""
     written = html_report(whole_document())
@@ -368,3 +382,23 @@ def test_the_columns_of_tables_are_named_for_screen_readers() -> None:
 def test_why_a_test_failed_is_not_folded(value: float, shown: str) -> None:
     """Where no score says it, pytest's words do."""
     assert shown in _page([_outcome(f"q{n}", value) for n in range(9)], "boom", max_drop=0.1)
+
+
+@pytest.mark.slow
+def test_ten_thousand_questions_with_ten_passages_are_a_page_of_15_mb() -> None:
+    """All questions are there; most without their passages, which alone would be 50 MB."""
+    text = "words of a passage " * 27
+    example = {"score": 0.0, "unscored": None, "before": 1.0, "k": 5, "answer": text[:100]}
+    retrieved = [{"document": f"document-{n:04}", "text": text[:500]} for n in range(10)]
+    document = whole_document()
+    test = document["tests"][0]
+    ids = [f"question-{n:05}" for n in range(10_000)]
+    test["questions"] = [
+        {"id": one, "question": text[:80], "gold": ["document-9999"], "retrieved": retrieved} for one in ids
+    ]
+    for score in test["scores"]:
+        score["examples"] = [{"id": one, **example} for one in ids]
+    written = html_report(document)
+    assert len(written.encode()) < 15_000_000
+    assert written.count('<details class="q') == 10_000
+    assert 500 < written.count('<ol class="passages"') < 9_500

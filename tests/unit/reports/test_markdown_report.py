@@ -1,6 +1,8 @@
-"""The report for a pull request: what it shows, and that nothing in it is markup, link or mention."""
+"""The report for a pull request: what it shows in how many lines, and that nothing in it is markup, link or mention."""
 
+import copy
 import re
+import shlex
 from typing import Any
 
 import pytest
@@ -9,16 +11,22 @@ from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.ruling import BaselineLookup
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.model import Document, Example, Gold, Ranking
-from pytest_rageval.reports.markdown import LONGEST, markdown_report
+from pytest_rageval.reports.markdown import LINES, LONGEST, markdown_report
 from pytest_rageval.reports.results import report_document
 from pytest_rageval.scores import Evidence, Outcome, Score
 from tests.unit.gate.scored import rule_on
 from tests.unit.reports.entries import ruling_entry, score_entry
+from tests.unit.reports.rendered import Rendered, rendered
 
 SETTINGS = {"generator": "m_1", "judge": "m2", "comparator": "judge or em"}
 LLM = {"requests": 4, "cached": 4, "live": 0, "failed": 0, "cut": 0, "remarks": {"2 | 3 @team": 2}}
 ERROR = {"verdict": "error", "reason": "no score:\nno server"}
-DEVIL = "| @team #12 `code` </details> <img src=x> **bold** \\ _it_\n```\n# head"
+DEVIL = (
+    "| @team #12 GH-7 `@code <b>` ``` </details> <!-- <img src=x onerror=alert(1)> "
+    "<script>x</script> &amp; **bold** \\ "
+    "_it_ ~~no~~ [a](javascript:x) "
+    "www.evil.example https://evil.example :+1: </code> |\n```\n# head\n| a |\n| - |\n</table>"
+)
 
 
 def _ruled(values: list[float], then: float | None, text: str = "Why?", **bounds: Any) -> dict[str, Any]:
@@ -38,11 +46,14 @@ def _ruled(values: list[float], then: float | None, text: str = "Why?", **bounds
     )
 
 
-def _report(*tests: dict[str, Any]) -> str:
-    document = report_document(
-        tests, settings=SETTINGS, llm=LLM, package="0.1.0", started="2026-01-01", duration_s=1.0
+def _document(*tests: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return report_document(
+        tests, settings=SETTINGS, llm=LLM, package="0.1.0", started="2026-01-01", duration_s=1.0, **more
     )
-    return markdown_report(document)
+
+
+def _report(*tests: dict[str, Any], **more: Any) -> str:
+    return markdown_report(_document(*tests, **more))
 
 
 def _test(name: str, *scores: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -54,14 +65,38 @@ def _test(name: str, *scores: dict[str, Any], **more: Any) -> dict[str, Any]:
     } | more
 
 
-def _rows(text: str) -> list[list[str]]:
-    """The cells of the table, head and rule left out."""
-    rows = [line for line in text.partition("<details>")[0].splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows[2:]]
+def _question(name: str = "q1", **more: Any) -> dict[str, Any]:
+    """A question that got worse."""
+    question: dict[str, Any] = {
+        "id": name,
+        "question": "Why?",
+        "score": 0.0,
+        "gold": ["kb-1"],
+        "retrieved": ["kb-7", "kb-8", "kb-9"],
+        "before": {"score": 1.0, "retrieved": ["kb-1", "kb-7", "kb-8"]},
+    }
+    return question | more
+
+
+def _lost(*questions: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """The entry of a score that failed for these questions."""
+    listed = {"why": "worse", "of": 9, "better": 0, "lost_by": {}, "listed": list(questions)}
+    return _ruled([0.0] * 12, 1.0, max_drop=0.02) | {"questions": listed} | more
+
+
+def _failing(*questions: dict[str, Any], **more: Any) -> str:
+    """A report with a test that failed for these questions."""
+    return _report(_test("test_bad", _lost(*questions), outcome="failed", message="-", **more))
+
+
+def _rows(page: Rendered, table: int = 0) -> list[list[str]]:
+    """The cells of a table without its head; spaces that do not break are as others."""
+    plain = str.maketrans({"\N{NO-BREAK SPACE}": " ", "\N{NON-BREAKING HYPHEN}": "-"})
+    return [[cell.translate(plain) for cell in row] for row in page.tables[table][1:]]
 
 
 def test_what_failed_comes_first_and_a_tests_name_stands_once() -> None:
-    """A row a score: mark and name of the test, then the table's columns with the change from the baseline."""
+    """The verdict, then a row a score: with its mark, interval, change from the baseline and threshold."""
     fail = _ruled([0.0] * 8, 1.0, max_drop=0.02)
     asked = score_entry(Score("recall@5", [Outcome(Example("q", "?"), 1.0)]), None, None)
     text = _report(
@@ -69,38 +104,208 @@ def test_what_failed_comes_first_and_a_tests_name_stands_once() -> None:
         _test("test_bad", fail, asked, outcome="failed", message="it is\nworse"),
     )
     assert text.startswith("### rageval: 1 of 2 thresholds failed, 1 passed\n")
-    assert "| unscored | vs baseline | threshold |" in text
-    assert _rows(text) == [
+    page = rendered(text)
+    assert page.tables[0][0] == ["verdict", "test", "score", "mean", "n", "vs baseline", "threshold"]
+    assert _rows(page) == [
         [
-            *("❌", "`test_a.py::test_bad`", "`answer.em@1`", "0.000", "0.000 to 0.324", "8", "0"),
-            *("−1.000 (p = 0.002)", "↓ 0.02", "❌ fail"),
+            *("❌ fail", "test_a.py::test_bad", "answer.em@1", "0.000 (0.000 to 0.324)", "8"),
+            *("−1.000 (p = 0.002)", "↓ 0.02"),
         ],
-        ["", "", "`recall@5`", "1.000", "0.207 to 1.000", "1", "0", "-", "-", "-"],
-        [
-            *("✅", "`test_a.py::test_fine`", "`answer.em@1`", "1.000", "0.342 to 1.000", "2", "0"),
-            *("±0", "↓ 0.1", "✅ pass"),
-        ],
+        ["-", "", "recall@5", "1.000 (0.207 to 1.000)", "1", "-", "-"],
+        ["✅ pass", "test_a.py::test_fine", "answer.em@1", "1.000 (0.342 to 1.000)", "2", "±0", "↓ 0.1"],
     ]
 
 
-def test_why_a_test_failed_is_told_by_its_scores_or_by_pytest() -> None:
-    """By the scores whatever pytest was asked to show; pytest tells what no score does."""
+def test_a_test_that_failed_otherwise_has_a_row_of_its_own() -> None:
+    """Where its thresholds passed, or it came to no score; where it only asked for scores, these show it."""
+    passed = _ruled([1.0], 1.0, max_drop=0.1)
+    asked = score_entry(Score("recall@5", [Outcome(Example("q", "?"), 1.0)]), None, None)
+    page = rendered(
+        _report(
+            _test("test_own", passed, outcome="failed", message="assert 1"),
+            _test("test_asked", asked, outcome="failed", message="assert 2"),
+            _test("test_lost", outcome="error", message="no index"),
+            _test("test_known", _ruled([0.0], None, min=0.5), outcome="xfailed", message="slow"),
+        )
+    )
+    assert [row[:3] for row in _rows(page)] == [
+        ["❌ failed", "test_a.py::test_own", "-"],
+        ["✅ pass", "", "answer.em@1"],
+        ["❌ failed", "test_a.py::test_asked", "recall@5"],
+        ["❗ error", "test_a.py::test_lost", "-"],
+        ["✖️ xfailed", "test_a.py::test_known", "answer.em@1"],
+    ]
+    assert not any(text in page.outside for text in ("assert 1", "assert 2", "no index"))
+    assert {"assert 1", "assert 2", "no index"} <= set(page.code)
+
+
+def test_unscored_questions_are_shown_with_n() -> None:
+    """They are neither 0 nor dropped."""
+    outcomes = [Outcome(Example("a", "?"), 1.0), Outcome(Example("b", "?"), None, "no answer")]
+    text = _report(_test("test_a", score_entry(Score("recall@5", outcomes), None, None)))
+    assert [row[4] for row in _rows(rendered(text))] == ["1, 1 unscored"]
+
+
+def test_the_worst_questions_show_what_they_lost() -> None:
+    """Three of them: the gold passage from rank to rank, the answers, and what lost it."""
+    answered = _question(
+        answer="ten days",
+        expected={"as": "reference", "texts": ["five days", "a week"]},
+        lost_by="retriever",
+        before={"score": 1.0, "retrieved": ["kb-7", "kb-1"], "answer": "five days"},
+    )
+    text = _failing(answered, *(_question(f"q{n}") for n in range(2, 7)))
+    lines = text.partition("**3 of the 6 questions that got worse**\n")[2].partition("<details>")[0]
+    assert lines.splitlines()[:5] == [
+        "- `q1` `answer.em@1` **1.00 → 0.00**: `Why?`",
+        "  - gold `kb-1` rank 2 → out of the first 3",
+        "  - answer `five days` → `ten days`; reference `five days | a week`; lost by the retriever",
+        "- `q2` `answer.em@1` **1.00 → 0.00**: `Why?`",
+        "  - gold `kb-1` rank 1 → out of the first 3",
+    ]
+    assert "`q4`" not in lines
+    page = rendered(text)
+    assert "q1" in page.outside
+    assert "q4" not in page.outside
+    assert "q4" in page.code
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (_question(retrieved=["kb-7", "kb-1"]), "gold `kb-1` rank 1 → 2"),
+        (_question(retrieved=[]), "gold `kb-1` rank 1 → (nothing)"),
+        (
+            _question(gold=["Text of it …"]),
+            "gold `Text of it …`; retrieved `kb-1`, `kb-7`, `kb-8` → `kb-7`, `kb-8`, `kb-9`",
+        ),
+        (
+            _question(gold=[], retrieved=["a", "b", "c", "d"], before={"score": 1.0}),
+            "retrieved `a`, `b`, `c`, 1 more",
+        ),
+        (_question(gold=["kb-1", "kb-8"]), "gold `kb-1` rank 1 → out of the first 3, `kb-8` rank 3 → 2"),
+        (_question("known"), "gold `kb-1` rank 1 → 17"),
+    ],
+)
+def test_a_gold_passage_is_followed_as_far_as_it_is_known(question: dict[str, Any], said: str) -> None:
+    """Beyond the cut-off where another score reads further; one that is found by its text is in no ranking of ids."""
+    details = [{"id": "known", "gold_ranks": {"kb-1": 17}}]
+    assert f"\n  - {said}\n" in _failing(question, questions=details)
+
+
+def test_a_question_without_a_score_says_why() -> None:
+    """It is no 0."""
+    lost = _question(score=None, unscored="no answer: timeout")
+    text = _failing(lost)
+    assert "- `q1` `answer.em@1` **1.00 → unscored**: `Why?`" in text
+    assert "\n  - `no answer: timeout`\n" in text
+
+
+def test_a_question_that_several_scores_lost_comes_first_and_once() -> None:
+    """Of two tests as well; then its score has the name of its test."""
+    first = _test("test_a", _lost(_question("one"), _question("both")), outcome="failed", message="-")
+    second = _test("test_b", _lost(_question("both"), _question("two")), outcome="failed", message="-")
+    lines = [line for line in _report(first, second).splitlines() if "1.00 → 0.00" in line]
+    assert [re.findall("`(.*?)`", line)[:3:2] for line in lines] == [
+        ["both", "test_a"],
+        ["one", "test_a"],
+        ["two", "test_b"],
+    ]
+
+
+def test_questions_that_got_worse_are_folded_where_the_test_passes() -> None:
+    """The drop is allowed, so nothing was lost that must be looked at; a doubt is shown as a failure is."""
+    allowed = _report(_test("test_a", _ruled([0.0, 1.0], 1.0, max_drop=0.6)))
+    doubtful = _report(_test("test_a", _ruled([0.0, 1.0], 1.0, max_drop=0.1)))
+    assert "**The question" not in allowed
+    assert "**The question that got worse**\n- `q0` `answer.em@1` **1.00 → 0.00**: `Why?`" in doubtful
+    for text in (allowed, doubtful):
+        assert "1 of 2 questions got worse, 0 better: `q0`" in text
+
+
+def test_questions_below_a_bound_are_shown_where_nothing_is_compared() -> None:
+    """There is no before; with a baseline, what got worse says more."""
+    below = _test("test_a", _ruled([0.0, 1.0], None, min=0.9), outcome="failed", message="-")
+    text = _report(below)
+    assert (
+        "**The question beyond a bound**\n- `q0` `answer.em@1` **0.00**: `Why?`\n"
+        "  - gold `kb-9`; retrieved `kb-1`\n  - answer `Why?`\n"
+    ) in text
+    worse = _test("test_b", _lost(_question("worse")), outcome="failed", message="-")
+    assert "\n- `q0` " not in _report(below, worse)
+
+
+def test_a_drop_comes_with_the_command_that_accepts_it() -> None:
+    """As on the terminal: whole, and quoted for a shell; where bounds must change first, it says so."""
+    dropped = {"outcome": "failed", "message": "-"}
     text = _report(
-        _test("test_bad", _ruled([0.0] * 12, 1.0, max_drop=0.02), outcome="failed", message="as with -q"),
+        _test("test_a[a b]", _lost(_question()), accept="update", **dropped),
+        _test("test_b", _lost(_question()), accept="update", **dropped),
+        _test("test_c", _lost(_question()), accept="bounds", **dropped),
+        _test("test_d", _lost(_question()), **dropped),
+        _test("test_e", _lost(_question()), accept="update", outcome="xfailed"),
+    )
+    update, bounds = [line for line in text.splitlines() if "--rageval-update-baseline" in line]
+    assert update.startswith("- Accept the drop with `pytest ")
+    assert shlex.split(update.split("`")[1])[2:] == ["test_a.py::test_a[a b]", "test_a.py::test_b"]
+    assert bounds == (
+        "- To accept the drop, change `min` or `max` in the test, then run "
+        "`pytest --rageval-update-baseline test_a.py::test_c`"
+    )
+
+
+def test_a_gain_comes_with_the_command_that_locks_it_in() -> None:
+    """Where it is significant."""
+    gained = _ruled([1.0] * 9, 0.0, max_drop=0.1)
+    assert (
+        "- `answer.em@1 gained 1.000, which is significant`: lock it in with "
+        "`pytest --rageval-update-baseline test_a.py::test_a`\n"
+    ) in _report(_test("test_a", gained))
+    assert "lock it in" not in _report(_test("test_a", _ruled([1.0], 1.0, max_drop=0.1)))
+
+
+def test_a_command_for_many_tests_stays_readable() -> None:
+    """Each argument is whole, and those that are left out are counted."""
+    tests = [
+        _test(f"test_{'long_' * 20}{n}", _lost(_question()), outcome="failed", message="-", accept="update")
+        for n in range(40)
+    ]
+    (line,) = [line for line in _report(*tests).splitlines() if "--rageval-update-baseline" in line]
+    named = shlex.split(line.split("`")[1])[2:]
+    assert named == [test["nodeid"] for test in tests[: len(named)]]
+    assert 1 < len(named) < 10
+    assert line.endswith(f", and the same for {40 - len(named)} more tests")
+
+
+def test_a_long_message_has_its_first_and_its_last_words() -> None:
+    """An assertion says why at its beginning, a traceback at its end."""
+    message = "first\n" + "word\n" * 400 + "last"
+    text = _report(_test("test_own", outcome="failed", message=message))
+    (line,) = [line for line in text.splitlines() if line.startswith("- ❌")]
+    assert re.search(r"<br>`first word .* … .* word last`$", line)
+    assert len(line) < 700
+
+
+def test_why_a_test_failed_is_said_by_its_scores_or_by_pytest() -> None:
+    """By the scores whatever pytest was asked to show; pytest tells what no score does. It is folded."""
+    text = _report(
+        _test("test_bad", _ruled([0.0] * 14, 1.0, max_drop=0.02), outcome="failed", message="as with -q"),
         _test("test_own", outcome="failed", message="it is\nworse"),
         _test("test_lost", _ruled([1.0], 1.0, max_drop=0.1) | ERROR, outcome="error", message="as with -q"),
     )
-    lost = "<br><code>answer.em@1</code>: 12 of 12 questions got worse, 0 better"
-    head = "answer.em@1: 0.000: drop 1.000 [0.632, 1.000] from the baseline's 1.000, allowed"
-    assert f"<summary>❌ <code>test_a.py::test_bad</code> {lost}</summary>\n\n```text\n{head}\n" in text
-    assert text.count("1.00 → 0.00") == 10
-    assert "and 2 more (the HTML report shows them): q10, q11" in text
-    assert "<summary>❌ <code>test_a.py::test_own</code></summary>\n\n```text\nit is\nworse\n```" in text
-    assert (
-        "<summary>❗ <code>test_a.py::test_lost</code> <br><code>answer.em@1</code></summary>\n\n"
-        "```text\nanswer.em@1: no score:\nno server\n```"
-    ) in text
+    reasons = [line for line in text.splitlines() if line.startswith(("- ❌", "- ❗"))]
+    assert len(reasons) == 3
+    head, reason, worse = reasons[0].split("<br>")
+    assert head == "- ❌ `test_a.py::test_bad` `answer.em@1`"
+    assert reason.startswith("`0.000: drop 1.000 [0.676, 1.000] from the baseline's 1.000, allowed 0.02")
+    assert worse.startswith("14 of 14 questions got worse, 0 better: `q0`, `q1`, ")
+    assert worse.endswith("`q11`, 2 more")
+    assert reasons[1:] == [
+        "- ❗ `test_a.py::test_lost` `answer.em@1`<br>`no score: no server`",
+        "- ❌ `test_a.py::test_own`<br>`it is worse`",
+    ]
     assert "as with -q" not in text
+    assert "drop 1.000 [" not in rendered(text).outside
 
 
 @pytest.mark.parametrize(
@@ -153,87 +358,200 @@ def test_what_is_urgent_comes_first() -> None:
         _test("test_d", outcome="error", message="boom"),
         _test("test_e", _ruled([0.0], None, min=0.5), outcome="failed", message="lost"),
     )
-    assert [(mark, name[-7:-1]) for mark, name, *_ in _rows(text)] == [
-        *(("❌", "test_e"), ("❗", "test_d"), ("✅", "test_c"), ("✅", "test_b"), ("⏭️", "test_a")),
+    assert [row[0] + row[1][-6:] for row in _rows(rendered(text))] == [
+        *("❌ failtest_e", "❗ errortest_d", "⚠️ inconclusivetest_c", "✅ passtest_b", "⏭️ skippedtest_a"),
     ]
 
 
-def test_questions_that_got_worse_are_told_though_the_test_passes() -> None:
-    """Where the drop may be noise, and where it is allowed: folded, as a failure tells them."""
-    text = _report(_test("test_a", _ruled([0.0, 1.0], 1.0, max_drop=0.1)))
-    (block,) = re.findall(
-        r"<summary>⚠️ <code>test_a.py::test_a</code> <br><code>answer.em@1</code>: "
-        r"1 of 2 questions got worse, 0 better</summary>(.*?)</details>",
-        text,
-        re.DOTALL,
+def _devil() -> dict[str, Any]:
+    """A document with planted signs in each text that is not the package's own."""
+    question = _question(
+        DEVIL,
+        question=DEVIL,
+        gold=[DEVIL],
+        retrieved=["kb-7", DEVIL],
+        answer=DEVIL,
+        expected={"as": "reference", "texts": [DEVIL]},
+        judge=DEVIL,
+        before={"score": 1.0, "retrieved": [DEVIL], "answer": f"then {DEVIL}"},
     )
-    assert "1 of 2 questions got worse, 0 better:" in block
-    assert "q0  1.00 → 0.00  Why?" in block
-    assert "gold        kb-9" in block
-    # Nobody scrolls a comment to the right.
-    assert max(map(len, block.splitlines())) <= 80
+    evalset = {"name": DEVIL, "size": 3, "digest": "d", "warnings": [DEVIL]}
+    said = {"reason": DEVIL, "where": {DEVIL: DEVIL}, "warnings": [DEVIL]}
+    gained = _ruled([1.0] * 9, 0.0, max_drop=0.1) | {"where": {DEVIL: DEVIL}}
+    tests = [
+        _test(
+            DEVIL, _lost(question, **said), outcome="failed", message=DEVIL, evalset=evalset, accept="update"
+        ),
+        _test(f"{DEVIL} 2", outcome="error", message=DEVIL, warnings=[DEVIL]),
+        _test(f"{DEVIL} 3", gained, evalset=evalset),
+        *(_test(f"{DEVIL} {n}", _ruled([1.0], 1.0, min=0.1), evalset=evalset) for n in range(20)),
+    ]
+    best = {"mean": 1.0, "n": 3, "shared": 3, "p_value": 1.0, "best": True}
+    matrix = {
+        "test": DEVIL, "parameters": {DEVIL: DEVIL}, "evalset": evalset, "scores": [DEVIL],
+        "rows": [{"system": {DEVIL: DEVIL}, "cells": [best]}] * 2,
+    }  # fmt: skip
+    document = _document(*tests, matrix=[matrix])
+    document["settings"] = {"generator": DEVIL, "judge": DEVIL, "comparator": DEVIL}
+    document["llm"] = LLM | {"remarks": {DEVIL: 1}}
+    document["run"] = {"branch": DEVIL, "commit": "1" * 40, "baseline": {"commit": DEVIL, "date": DEVIL}}
+    return document
 
 
 def test_nothing_that_others_wrote_is_markup() -> None:
-    """Every text of a user, passage or model stands in code; code fences are longer than those inside."""
-    text = _report(
-        _test(DEVIL, _ruled([0.0, 1.0], 1.0, DEVIL, max_drop=0.1), outcome="failed", message=DEVIL)
+    """Every text of a user, passage or model is read as code: no element, link, mention or cell comes from it."""
+    text = markdown_report(_devil())
+    assert len(text.splitlines()) <= LINES
+    page = rendered(text)
+    ours = {
+        "h3",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "details",
+        "summary",
+        "p",
+        "ul",
+        "li",
+        "strong",
+    }
+    assert set(page.tags) <= ours | {"code", "pre", "br", "wbr", "sub", "blockquote"}
+    assert not page.unclosed
+    # Folded blocks are closed, and nothing has an attribute but a block of code its language.
+    assert {name for name, _ in page.attributes} <= {"class"}
+    assert not re.search(r"[@#<>`\\|~]|\*\*|GH-|bold|_it_|evil|javascript|amp", page.text)
+    assert page.tags.count("strong") == page.text.count("→ 0.00") + page.text.count("that got worse")
+    assert page.tags.count("h3") == 1
+    assert {len(row) for table in page.tables for row in table} == {7}
+    # It is there, in each of these places.
+    line = " ".join(DEVIL.split())
+    assert any(line[:100] in code for code in page.code)
+    assert {cell[:40] for row in _rows(page) for cell in row if cell.startswith("test_")} == {
+        f"test_a.py::{line}"[:40]
+    }
+
+
+def _many(failing: int, passing: int, scores: int = 1) -> list[dict[str, Any]]:
+    """Tests with long names and texts, with warnings, some of them failing."""
+    lost = _lost(
+        *(_question(f"q{n}", answer="word " * 400, before={"score": 1.0, "answer": "x"}) for n in range(30))
     )
-    # As Markdown is read: blocks of code, then code in lines; what is left is markup.
-    left = re.sub(r"^(`{3,})text\n.*?\n\1$", "", text, flags=re.DOTALL | re.MULTILINE)
-    left = re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", left)
-    left = re.sub(r"<summary>.*?</summary>", "", left, flags=re.DOTALL)
-    # In a table code with a bar is HTML, in which Markdown would be read: of its signs none is there.
-    left = re.sub(r"<code>(?:[\w ]|&#\d+;)*</code>", "", left)
-    assert not re.search(r"@team|#12|<img|bold|_it_", left)
-    assert left.count("<details>") == left.count("</details>") == 3
-    # In summaries HTML is read, and GitHub looks for mentions in what is no code.
-    summaries = re.findall(r"<summary>(.*?)</summary>", text, re.DOTALL)
-    assert sum("@team" in found for found in summaries) == 2
-    read = [re.sub(r"<code>[^<\n]*</code>|<br>", "", found) for found in summaries]
-    assert not any(re.search(r"[<\n]|@team|#12", found) for found in read)
-    assert {len(row) for row in _rows(text)} == {10}
-
-
-def test_it_goes_into_a_comment_however_much_there_is() -> None:
-    """Blocks that do not are counted; one that is long is cut."""
-    failing = [
-        _test(f"test_{n}", outcome="failed", message="\n".join(["a line of words"] * 900)) for n in range(40)
+    passed = _ruled([1.0] * 3, 1.0, max_drop=0.5) | {"warnings": ["a warning"]}
+    long = "of_a_topic_" * 8
+    evalset = {"name": "s.jsonl", "size": 30, "digest": "d", "warnings": []}
+    return [
+        *(_test(f"test_good_{long}{n}", *[passed] * scores, evalset=evalset) for n in range(passing)),
+        *(
+            _test(f"test_bad_{long}{n}", *[lost] * scores, evalset=evalset)
+            | {"outcome": "failed", "message": "a line\n" * 900, "accept": "update"}
+            for n in range(failing)
+        ),
     ]
-    text = _report(*failing)
-    assert LONGEST - 20_000 < len(text) < 65_536
-    told = text.count("<details>")
-    assert f"{40 - told} more sections do not go into a comment" in text
-    assert text.count("\n…\n") == told
-    assert len(_rows(text)) == 40
 
 
-def test_a_table_that_does_not_fit_ends_with_how_many_are_left_out() -> None:
-    """What went wrong comes first, and leaves room for what was lost."""
-    name = f"test_questions[{'of-a-topic-' * 8}]"
-    lost = _ruled([0.0, 1.0], 1.0, max_drop=0.1)
-    tests = [_test(f"{name}[{n}]", lost, lost) for n in range(250)]
-    text = _report(*tests, _test("test_last", outcome="failed", message="boom"))
-    assert len(text) < 65_536
-    told = len(_rows(text))
-    assert f"\n\n{501 - told} more scores do not go into a comment" in text
-    assert _rows(text)[0][1] == "`test_a.py::test_last`"
-    assert "more warnings do not go into a comment" in text
-    assert text.count("<details>") > 10
+@pytest.mark.parametrize(
+    ("failing", "passing", "scores"),
+    [
+        (0, 0, 1),
+        (0, 3, 3),
+        (1, 6, 2),
+        (3, 37, 1),
+        (0, 40, 1),
+        (40, 0, 1),
+        (40, 40, 5),
+        (1, 1, 60),
+        (12, 1, 1),
+    ],
+)
+def test_it_has_sixty_lines_however_much_there_is(failing: int, passing: int, scores: int) -> None:
+    """What does not fit is counted, and the verdict, the table, the command and three questions always do."""
+    text = _report(*_many(failing, passing, scores))
+    lines = text.splitlines()
+    assert len(lines) <= LINES
+    assert len(text) < LONGEST
+    page = rendered(text)
+    assert not page.unclosed
+    rows = [row for number in range(len(page.tables)) for row in _rows(page, number)]
+    found = re.search(r"Left out here: .*?(\d+) scores?", text)
+    assert len(rows) + int(found[1] if found else 0) == (failing + passing) * scores
+    if failing:
+        assert len(page.tables[0]) > min(failing * scores, 8)
+        assert all(row[0] == "❌ fail" for row in _rows(page)[: min(failing * scores, 8)])
+        assert "- Accept the drop with `pytest" in text
+        assert text.count("**1.00 → 0.00**") == 3
+        assert "The HTML and the JSON report have all.\n" in text
+
+
+def test_of_many_tests_those_that_passed_are_folded() -> None:
+    """With how many they are; three that failed have the table for themselves."""
+    text = _report(*_many(3, 37))
+    page = rendered(text)
+    assert [row[0] for row in _rows(page)] == ["❌ fail"] * 3
+    assert "<summary>37 more scores: 37 ✅\N{NO-BREAK SPACE}pass</summary>" in text
+    assert {row[0] for row in _rows(page, 1)} == {"✅ pass"}
+
+
+def test_texts_are_cut_to_the_size_of_a_comment() -> None:
+    """A host refuses a longer one; each text is cut for itself."""
+    signs = "|`&<" * 5_000
+    tests = [
+        _test(
+            f"{signs}{n}",
+            _lost(_question(f"{n}{signs}", question=signs, answer=signs)),
+            outcome="failed",
+            message=signs,
+        )
+        for n in range(30)
+    ]
+    text = _report(*tests)
+    assert len(text) <= LONGEST
+    assert not rendered(text).unclosed
+    assert text.count("**1.00 → 0.00**") == 3
+
+
+def test_systems_and_notes_are_folded_blocks_of_code() -> None:
+    """Their columns stay aligned."""
+    best = {"mean": 0.5, "n": 3, "shared": 3, "p_value": 1.0, "best": True}
+    rows = [{"system": {"rageval_retriever": name}, "cells": [best]} for name in ("bm25", "ours")]
+    matrix = {"test": "test_a.py::t", "parameters": {}, "evalset": None, "scores": ["recall@3"], "rows": rows}
+    text = _report(_test("test_a", _ruled([1.0], 1.0, max_drop=0.1)), matrix=[matrix])
+    assert (
+        "<details><summary>Systems</summary>\n\n```text\ntest_a.py::t\n  retriever  recall@3 \n  bm25          0.500*"
+    ) in text.replace("recall@3\n", "recall@3 \n")
+    fenced = _report(matrix=[matrix | {"test": "```"}])
+    assert "\n````text\n```\n" in fenced
+    assert "\nbm25" not in rendered(fenced).text
+    page = rendered(text)
+    assert page.tags.count("details") == 2
+    assert "0.500*" not in page.outside
+    assert any("answer.em@1: baseline 1.000, no change" in code for code in page.code)
 
 
 def test_where_nothing_was_scored_there_is_no_table() -> None:
     """A head without rows says nothing."""
-    assert "|" not in _report().partition("<sub>")[0]
+    assert not rendered(_report()).tables
 
 
-def test_models_and_replies_stand_below() -> None:
-    """Small."""
-    assert _report().splitlines()[-3:] == [
-        "<sub>`generator m_1, judge m2, compared by judge or em`</sub>  ",
-        "<sub>`4 replies: 4 cached, 0 live`</sub>  ",
-        "<sub>`2 × 2 | 3 @team`</sub>  ",
-    ]
+def test_the_run_the_models_and_the_replies_stand_below() -> None:
+    """In a small line; what is not known of the run is left out."""
+    assert _report().splitlines()[-1] == (
+        "<sub>`generator m_1, judge m2, compared by judge or em` · `4 replies: 4 cached, 0 live` · "
+        "`2 × 2 | 3 @team`</sub>"
+    )
+    document = copy.deepcopy(_document())
+    document["run"] = {
+        "branch": "main",
+        "commit": "0123456789",
+        "dirty": True,
+        "baseline": {"path": "b.json", "commit": "abcdef0123", "date": "2026-11-01T10:00:00Z"},
+    }
+    text = "<sub>`main at 0123456 with uncommitted changes` · `baseline of abcdef0, 2026-11-01` · `generator"
+    assert text in markdown_report(document)
+    document["run"] = {"baseline": {"path": "b.json"}}
+    assert "<sub>`generator m_1" in markdown_report(document)
 
 
 def test_a_test_with_a_generator_of_its_own_is_not_of_the_one_in_force() -> None:
@@ -241,5 +559,5 @@ def test_a_test_with_a_generator_of_its_own_is_not_of_the_one_in_force() -> None
     text = _report(
         _test("test_a", own=["generator", "judge"]), _test("test_b", own=["generator"]), _test("test_c")
     )
-    told = "compared by judge or em; own generator in 2 of 3 tests; own judge in 1 of 3 tests`</sub>"
+    told = "compared by judge or em; own generator in 2 of 3 tests; own judge in 1 of 3 tests` · "
     assert told in text

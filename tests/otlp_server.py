@@ -1,0 +1,90 @@
+"""A collector of OpenTelemetry on 127.0.0.1, for tests: real HTTP, real protobuf, replies as the test says."""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
+__all__ = ["Collector", "plain"]
+
+
+@dataclass
+class Collector:
+    """Takes events while it is open.
+
+    Attributes:
+        replies: status, headers and body of the next requests; 200 without a body for all others.
+        requests: path and headers of each request.
+        bodies: what was sent, decoded.
+        hang: is waited for before a reply is sent; set from the start, so that none is.
+    """
+
+    replies: list[tuple[int, Mapping[str, str], bytes]] = field(default_factory=list)
+    requests: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
+    bodies: list[ExportLogsServiceRequest] = field(default_factory=list)
+    hang: threading.Event = field(default_factory=threading.Event)
+    url: str = ""
+
+    def __enter__(self) -> Self:
+        collector = self
+        collector.hang.set()
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                collector.requests.append((self.path, {k.lower(): v for k, v in self.headers.items()}))
+                collector.bodies.append(ExportLogsServiceRequest.FromString(body))
+                collector.hang.wait(60)
+                queued = collector.replies
+                status, headers, content = queued.pop(0) if queued else (200, {}, b"")
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_: object) -> None:
+                """A client that waits no longer is what some tests are about."""
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.hang.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def resource(self) -> dict[str, Any]:
+        """The attributes of what the events come from; all requests have the same."""
+        (found,) = {str(plain(body.resource_logs[0].resource.attributes)) for body in self.bodies}
+        assert found
+        return plain(self.bodies[0].resource_logs[0].resource.attributes)
+
+    @property
+    def events(self) -> list[tuple[str, dict[str, Any]]]:
+        """The name and the attributes of each event, in the order in which they came."""
+        return [
+            (record.event_name, plain(record.attributes))
+            for body in self.bodies
+            for resource in body.resource_logs
+            for scope in resource.scope_logs
+            for record in scope.log_records
+        ]
+
+
+def plain(attributes: Any) -> dict[str, Any]:
+    """Attributes of protobuf as a dictionary."""
+    return {each.key: getattr(each.value, each.value.WhichOneof("value")) for each in attributes}

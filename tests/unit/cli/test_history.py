@@ -1,0 +1,194 @@
+"""`rageval history` and `rageval badge`: the runs of a history on the terminal, and as files."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_rageval.cli import main
+from pytest_rageval.reports.history import append_run
+from tests.unit.reports.runs import NODEID, line, score
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> str:
+    """Three runs, out of order: a score that drops, and one that only the first has."""
+    path = tmp_path / "history.jsonl"
+    append_run(path, line(2, {"recall@3": score(0.5, "fail", baseline=0.9)}, stopped=True))
+    append_run(path, line(0, {"recall@3": score(0.9), "mrr": score(0.7, None)}))
+    append_run(path, line(1, {"recall@3": score(0.95)}))
+    return str(path)
+
+
+def test_a_table_has_a_line_for_each_score(history: str, capsys: Capture) -> None:
+    """With the runs in the order of their times."""
+    assert main(["history", history]) == 0
+    assert capsys.readouterr().out == (
+        "3 runs from 2026-11-01 09:00 to 2026-11-01 11:00, the last of 2000000\n"
+        "\n"
+        "test_r.py::test_found\n"
+        "  score     lowest  highest  baseline  before   last  runs  verdict  trend\n"
+        "  mrr        0.700    0.700         -       -  0.700     1  -        ▅\n"
+        "  recall@3   0.500    0.950     0.900   0.950  0.500     3  fail     ▇█▁\n"
+        "\n"
+        "note: 1 run ended early, and may lack tests\n"
+    )
+
+
+def test_fewer_runs_and_scores(history: str, capsys: Capture) -> None:
+    """By name and number."""
+    assert main(["history", history, "--score", "recall@3", "--test", "found", "--last", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "2 runs" in out
+    assert "mrr" not in out
+    assert main(["history", history, "--score", "recal@3"]) == 2
+    assert "Did you mean recall@3?" in capsys.readouterr().err
+
+
+def test_the_same_as_json(history: str, capsys: Capture) -> None:
+    """The lines of the file, sorted and narrowed."""
+    assert main(["history", history, "--json", "--score", "mrr"]) == 0
+    [found] = json.loads(capsys.readouterr().out)
+    assert found == line(0, {"mrr": score(0.7, None)})
+
+
+def test_the_page_is_written(history: str, tmp_path: Path, capsys: Capture) -> None:
+    """Beside the table; its folder is made."""
+    page = tmp_path / "out" / "trend.html"
+    assert main(["history", history, "--html", str(page)]) == 0
+    assert "history of 3 runs" in page.read_text(encoding="utf-8")
+    assert capsys.readouterr().out.endswith(f"wrote {page}\n")
+
+
+def test_a_change_of_the_eval_set_is_a_note(tmp_path: Path, capsys: Capture) -> None:
+    """Once, whatever the number of scores."""
+    changed = line(1, {"a": score(0.5), "b": score(0.5)})
+    changed["tests"][NODEID]["evalset"] = "e2"
+    for each in (line(0, {"a": score(0.5), "b": score(0.5)}), changed):
+        append_run(tmp_path / "h.jsonl", each)
+    main(["history", str(tmp_path / "h.jsonl")])
+    note = "note: the eval set changed in 1000000: means before it are of other questions\n"
+    assert capsys.readouterr().out.count(note) == 1
+
+
+def test_an_empty_history_has_no_runs(tmp_path: Path, capsys: Capture) -> None:
+    """An error names a line of a damaged one."""
+    path = tmp_path / "h.jsonl"
+    path.touch()
+    assert main(["history", str(path)]) == 0
+    assert capsys.readouterr().out == "The history has no runs.\n"
+    path.write_text(f"{json.dumps(line(0))}\n{{\n", encoding="utf-8")
+    assert main(["history", str(path)]) == 2
+    assert f"{path}, line 2: it is not JSON" in capsys.readouterr().err
+
+
+def test_texts_of_the_file_cannot_steer_the_terminal(tmp_path: Path, capsys: Capture) -> None:
+    """Names of tests come from parameters."""
+    path = tmp_path / "h.jsonl"
+    append_run(path, line(0, tests={"t\x1b[2J": {"outcome": "passed", "scores": {"s\n::a::b": score(1.0)}}}))
+    main(["history", str(path)])
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\n::" not in out
+
+
+# What shields.io allows: services/endpoint-common.js of badges/shields rejects all other keys.
+BADGE = {
+    "type": "object",
+    "properties": {
+        "schemaVersion": {"const": 1},
+        "label": {"type": "string"},
+        "message": {"type": "string", "minLength": 1},
+        "color": {"type": "string"},
+    },
+    "required": ["schemaVersion", "label", "message"],
+    "additionalProperties": False,
+}
+
+
+def badge(source: Path, *arguments: str) -> dict[str, Any]:
+    """The badge of a file."""
+    from jsonschema import Draft202012Validator
+
+    out = source.parent / "badges" / "badge.json"
+    assert main(["badge", str(source), "--output", str(out), *arguments]) == 0
+    found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    Draft202012Validator(BADGE).validate(found)
+    return found
+
+
+def report(path: Path, *scores: dict[str, Any], **more: Any) -> Path:
+    """A JSON report with one test."""
+    nothing = {"where": {}, "ci95": None, "n": 1, "unscored": 0, "baseline": None}
+    test = {"nodeid": NODEID, "outcome": more.pop("outcome", "passed"), "evalset": None}
+    document = {
+        "schema": 1,
+        "started": "2026-11-01T09:00:00+00:00",
+        "package": "0.1.0",
+        "duration_s": 1.0,
+        "stopped": False,
+        "llm": dict.fromkeys(("live", "tokens_in", "tokens_out", "cost_usd"), 0),
+        "tests": [{**test, "scores": [{**nothing, **each} for each in scores]}],
+        **more,
+    }
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "more", "message", "color"),
+    [
+        (["pass", "pass", None], {}, "2 passed", "brightgreen"),
+        (["pass", "fail", "error"], {"outcome": "failed"}, "2 of 3 failed", "red"),
+        (["pass", "inconclusive"], {}, "1 of 2 inconclusive", "yellow"),
+        (["pass"], {"outcome": "failed"}, "1 failed", "red"),
+        (["pass"], {"stopped": True}, "stopped early", "lightgrey"),
+        (["fail"], {"outcome": "xfailed"}, "1 passed", "brightgreen"),
+        ([None, None], {}, "2 scored", "blue"),
+    ],
+)
+def test_the_badge_of_a_report_says_how_it_ended(
+    tmp_path: Path, verdicts: list[str | None], more: dict[str, Any], message: str, color: str
+) -> None:
+    """The worst verdict gives the colour."""
+    scores = [{"spec": f"s{n}", "mean": 0.5, "verdict": verdict} for n, verdict in enumerate(verdicts)]
+    found = badge(report(tmp_path / "r.json", *scores, **more))
+    assert found == {"schemaVersion": 1, "label": "rageval", "message": message, "color": color}
+
+
+def test_the_badge_of_a_history_is_that_of_its_last_run(history: str, capsys: Capture) -> None:
+    """By time; with the mean of a score, and a label of one's own."""
+    found = badge(Path(history), "--score", "recall")
+    assert found == {"schemaVersion": 1, "label": "recall@3", "message": "0.500", "color": "red"}
+    assert capsys.readouterr().out == "recall@3: 0.500 (red)\n"
+    assert badge(Path(history), "--score", "recall@3", "--label", "")["label"] == ""
+    assert badge(Path(history))["message"] == "1 of 1 failed"
+
+
+def test_a_badge_has_one_score(tmp_path: Path, capsys: Capture) -> None:
+    """Of several, `--test` and the whole name choose."""
+    path = tmp_path / "h.jsonl"
+    tests = {name: {"outcome": "passed", "scores": {"s": score(0.5)}} for name in ("t1", "t2")}
+    append_run(path, line(0, tests=tests))
+    assert main(["badge", str(path), "--output", str(tmp_path / "b.json"), "--score", "s"]) == 2
+    assert "--test; these have it:\n  t1 s\n  t2 s" in capsys.readouterr().err
+    assert badge(path, "--score", "s", "--test", "t2")["message"] == "0.500"
+
+
+def test_what_has_no_scores_has_no_badge(tmp_path: Path, capsys: Capture) -> None:
+    """Nor what is no report and no history."""
+    empty, broken, other = tmp_path / "e.jsonl", report(tmp_path / "r.json"), tmp_path / "o.json"
+    empty.touch()
+    other.write_text('{"schema": 1, "tests": [{}]}', encoding="utf-8")
+    for path, said in (
+        (empty, "has no scores"),
+        (broken, "has no scores"),
+        (other, "is no JSON report"),
+        (tmp_path / "missing", "No such file"),
+    ):
+        assert main(["badge", str(path), "--output", str(tmp_path / "b.json")]) == 2
+        assert said in capsys.readouterr().err
+    assert not (tmp_path / "b.json").exists()

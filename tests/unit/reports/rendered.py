@@ -1,0 +1,88 @@
+"""Markdown as GitHub renders it: by cmark-gfm, with its extensions, with HTML, and with a break at each line's end."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+
+import cmarkgfm
+from cmarkgfm.cmark import Options
+
+__all__ = ["Rendered", "rendered"]
+
+EXTENSIONS = ["table", "autolink", "tagfilter", "strikethrough", "tasklist"]
+VOID = frozenset({"br", "hr", "img", "wbr", "input"})
+CODE = frozenset({"code", "pre"})
+
+
+@dataclass
+class Rendered(HTMLParser):
+    """What is on the page.
+
+    Attributes:
+        tags: all elements, in their order.
+        attributes: those that any element has.
+        unclosed: elements that are not closed, or closed in another order.
+        text: what stands in no code, where GitHub makes mentions and links to issues.
+        code: the texts of the pieces of code.
+        tables: the cells of each table, the head first.
+        outside: what stands in no folded block, with its code.
+    """
+
+    tags: list[str] = field(default_factory=list)
+    attributes: list[tuple[str, str | None]] = field(default_factory=list)
+    unclosed: list[str] = field(default_factory=list)
+    text: str = ""
+    code: list[str] = field(default_factory=list)
+    tables: list[list[list[str]]] = field(default_factory=list)
+    outside: str = ""
+    _open: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in {"td", "th"}:
+            self.tables[-1][-1].append("")
+        elif tag == "code":
+            self.code.append("")
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
+        """Note an element without content."""
+        self.handle_starttag(tag, list(attrs))
+
+    def handle_endtag(self, tag: str) -> None:
+        """Note the end of an element."""
+        if not self._open or self._open.pop() != tag:
+            self.unclosed.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        """Note a text in what it stands in."""
+        if "code" in self._open:
+            self.code[-1] += data
+        elif not CODE & set(self._open):
+            self.text += data
+        if {"td", "th"} & set(self._open):
+            self.tables[-1][-1][-1] += data
+        if "details" not in self._open:
+            self.outside += data
+
+
+def rendered(markdown: str) -> Rendered:
+    """The page of a comment."""
+    html = cmarkgfm.markdown_to_html_with_extensions(
+        markdown, options=Options.CMARK_OPT_UNSAFE | Options.CMARK_OPT_HARDBREAKS, extensions=EXTENSIONS
+    )
+    page = Rendered()
+    page.feed(html)
+    page.close()
+    page.unclosed += page._open
+    return page

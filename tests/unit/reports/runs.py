@@ -1,0 +1,36 @@
+"""Lines of a history, as tests need them."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pytest_rageval.reports.history import Run
+
+__all__ = ["NODEID", "line", "run", "score"]
+
+NODEID = "test_r.py::test_found"
+BEGAN = datetime(2026, 11, 1, 9, tzinfo=UTC)
+
+
+def score(mean: float | None, verdict: str | None = "pass", **more: Any) -> dict[str, Any]:
+    """A score with an interval of its mean."""
+    interval = {} if mean is None else {"ci95": [mean - 0.05, mean + 0.05]}
+    return {"mean": mean, **interval, "n": 91, "unscored": 4, "verdict": verdict, **more}
+
+
+def line(number: int, scores: dict[str, dict[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
+    """The line of a run on the hour of this number; its commit is that number."""
+    tests = {NODEID: {"outcome": "passed", "evalset": "e1", "scores": scores or {"recall@3": score(0.9)}}}
+    return {
+        "schema": 1,
+        "time": (BEGAN + timedelta(hours=number)).isoformat(),
+        "commit": f"{number:040x}"[::-1],
+        "branch": "main",
+        "title": f"change {number}",
+        "tests": tests,
+        **more,
+    }
+
+
+def run(number: int, scores: dict[str, dict[str, Any]] | None = None, **more: Any) -> Run:
+    """The same, as it is read."""
+    return Run.of(line(number, scores, **more))

@@ -1,0 +1,187 @@
+"""The page of a history: its charts, and that nothing in it is markup."""
+
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from pytest_rageval.reports.trend_page import trend_page
+from tests.unit.reports.runs import NODEID, line, run, score
+
+VOID = {"meta", "br"}
+
+
+class Page(HTMLParser):
+    """What a browser makes of it: elements with attributes and texts, which must be closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Open an element."""
+        assert not any(name.startswith("on") or name in {"src", "style"} for name, _ in attrs)
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID and not (self.get_starttag_text() or "").endswith("/>"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """An element of SVG without content."""
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close the innermost."""
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Text of the innermost."""
+        self.texts.append((self.open[-1] if self.open else "", data))
+
+    def of(self, tag: str, name: str = "") -> list[dict[str, str | None]]:
+        """The attributes of all elements of a kind, and of a class."""
+        return [
+            found
+            for kind, found in self.elements
+            if kind == tag and (not name or name in (found.get("class") or "").split())
+        ]
+
+    def text(self, tag: str) -> list[str]:
+        """What stands directly in elements of a kind."""
+        return [text.strip() for kind, text in self.texts if kind == tag and text.strip()]
+
+
+def page(*lines: dict[str, Any]) -> Page:
+    """The page of runs with these scores each, by number."""
+    return Page(trend_page([run(number, scores) for number, scores in enumerate(lines)]))
+
+
+def figures(text: str) -> list[str]:
+    """The charts."""
+    return re.findall(r"<figure.*?</svg>", text, re.DOTALL)
+
+
+def of_class(name: str, text: str) -> int:
+    """The number of elements of a class."""
+    return len(re.findall(rf'class="[^"]*\b{name}"', text))
+
+
+def test_a_point_is_a_run_with_its_title_and_its_verdict() -> None:
+    """The sign says the verdict too, not the colour alone."""
+    verdicts = ["pass", "inconclusive", "fail", "error", None]
+    text = trend_page(
+        [run(n, {"recall@3": score(0.9 - n / 10, verdict)}) for n, verdict in enumerate(verdicts)]
+    )
+    [figure] = figures(text)
+    found = re.findall(r'<(\w+) class="point is-(\w+)"[^>]*><title>([^<]*)</title>', figure)
+    assert [(sign, verdict) for sign, verdict, _ in found] == [
+        ("circle", "pass"),
+        ("path", "inconclusive"),
+        ("path", "fail"),
+        ("path", "error"),
+        ("circle", "none"),
+    ]
+    assert found[0][2] == (
+        "0000000 change 0 (main, 2026-11-01 09:00)\n0.900 [0.850, 0.950], n = 91, 4 unscored, pass"
+    )
+
+
+def test_values_go_up_and_runs_to_the_right() -> None:
+    """And the interval is around the mean."""
+    [figure] = figures(trend_page([run(n, {"s": score(mean)}) for n, mean in enumerate((0.2, 0.8, 0.5))]))
+    [points] = re.findall(r'<polyline class="line" points="([^"]*)"', figure)
+    line_points = [tuple(map(float, each.split(","))) for each in points.split()]
+    xs, ys = zip(*line_points, strict=True)
+    assert list(xs) == sorted(xs)
+    assert ys[1] < ys[2] < ys[0]
+    [band] = re.findall(r'<polygon class="band" points="([^"]*)"', figure)
+    outline = [tuple(map(float, each.split(","))) for each in band.split()]
+    for (x, y), upper, lower in zip(line_points, outline[:3], outline[:2:-1], strict=True):
+        assert (upper[0], lower[0]) == (x, x)
+        assert upper[1] < y < lower[1]
+
+
+def test_a_line_ends_where_the_eval_set_changes_or_a_score_is_missing() -> None:
+    """Means on both sides are of other questions, or there is none."""
+    changed = [run(n, {"s": score(0.5)}) for n in range(6)]
+    lines = [line(n, {"s": score(None, "error") if n == 4 else score(0.5)}) for n in range(6)]
+    for each in lines[2:]:
+        each["tests"][NODEID]["evalset"] = "e2"
+    [figure] = figures(trend_page([type(changed[0]).of(each) for each in lines]))
+    assert of_class("line", figure) == 3
+    assert of_class("break", figure) == 1
+    assert of_class("point is-error", figure) == 1
+    assert of_class("break", figures(trend_page(changed))[0]) == 0
+
+
+def test_the_baseline_and_the_anchor_are_level_lines() -> None:
+    """At the means that each run was compared with; none where it was not."""
+    runs = [run(n, {"s": score(0.5, baseline=0.4 if n < 2 else 0.6, anchor=0.7)}) for n in range(4)]
+    [figure] = figures(trend_page([*runs, run(4, {"s": score(0.5)})]))
+    [baseline] = re.findall(r'<path class="baseline" d="([^"]*)"', figure)
+    [anchor] = re.findall(r'<path class="anchor" d="([^"]*)"', figure)
+    heights = [[float(y) for y in re.findall(r"M\S+ (\S+?)H", path)] for path in (baseline, anchor)]
+    assert [len(set(each)) for each in heights] == [2, 1]
+    assert [len(each) for each in heights] == [4, 4]
+    assert heights[0][0] > heights[0][-1] > heights[1][0]
+
+
+def test_the_overview_links_to_each_chart() -> None:
+    """With the last mean, its change, and the verdict as a word."""
+    found = page(
+        {"a": score(0.5), "b": score(0.5)}, {"a": score(0.25, "fail", baseline=0.5), "b": score(0.5)}
+    )
+    links = [each["href"] for each in found.of("a") if each.get("class") != "skip"]
+    assert links == [f"#{each['id']}" for each in found.of("figure")]
+    assert len(set(links)) == 2
+    assert "−0.250" in found.text("span")
+    assert "fail" in found.text("span")
+
+
+def test_each_chart_has_its_numbers_as_a_table_and_as_a_sentence() -> None:
+    """For screen readers, and without a mouse."""
+    found = page({"s": score(0.5, anchor=0.75)}, {"s": score(0.25)})
+    cells = found.text("td")
+    assert {"0.500", "0.450 to 0.550", "0.750", "change 1"} <= set(cells)
+    labels = [each.get("aria-label") for each in found.of("svg") if each.get("role") == "img"]
+    assert set(labels) == {"s in 2 runs: 0.250 in the last, from 0.250 to 0.500"}
+
+
+DEVIL = '"><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}'
+
+
+def test_no_text_is_markup() -> None:
+    """Nor a link to anything but a page."""
+    tests = {DEVIL: {"outcome": "passed", "scores": {DEVIL: score(0.5)}}}
+    runs = [
+        run(n, tests=tests, title=DEVIL, branch=DEVIL, commit=DEVIL, url=url)
+        for n, url in enumerate(("javascript:alert(1)", "https://ci.example/1", "data:text/html,x"))
+    ]
+    found = Page(trend_page(runs))
+    assert not found.of("script")
+    assert not found.of("img")
+    links = [each["href"] or "" for each in found.of("a")]
+    assert [each for each in links if not each.startswith("#")] == ["https://ci.example/1"]
+    assert "{{ 7 * 7 }}" in "".join(found.text("code"))
+
+
+@pytest.mark.parametrize("count", [0, 1, 500])
+def test_any_number_of_runs_is_a_page(count: int) -> None:
+    """Points get smaller; no name of a commit stands on another."""
+    text = trend_page([run(n) for n in range(count)])
+    Page(text)
+    for figure in figures(text):
+        names = [float(x) for x in re.findall(r'<text x="(\S+)" y="\S+" text-anchor="middle"', figure)]
+        assert 1 <= len(names) <= 8
+        assert all(right - left > 60 for left, right in pairwise(names))
+
+
+def test_stopped_runs_are_counted() -> None:
+    """They may lack tests."""
+    assert "1 of these runs ended early" in trend_page([run(0), run(1, stopped=True)])
+    assert "ended early" not in trend_page([run(0)])
