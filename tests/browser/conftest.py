@@ -10,6 +10,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.browser.runs import real_run
+
 SYSTEM = ("chromium", "chromium-browser", "google-chrome")
 
 VIOLATIONS = """
@@ -115,3 +117,9 @@ def check_look(visit: Visitor) -> Callable[..., None]:
                 assert wide <= window, (scheme, width)
 
     return check
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a real run."""
+    return real_run(tmp_path_factory.mktemp("real"))

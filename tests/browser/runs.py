@@ -68,7 +68,10 @@ def _write(folder: Path, records: list[dict[str, Any]], passage: str, tests: str
 
 
 def real_run(folder: Path) -> Path:
-    """The page of a run in which three questions are lost and one is gained."""
+    """The page of a run in which three questions are lost and one is gained.
+
+    Beside it are `before.json`, `after.json` and `history.jsonl`.
+    """
     records = [
         {
             "id": f"q{n}",
@@ -81,8 +84,14 @@ def real_run(folder: Path) -> Path:
     ]
     _write(folder, records, "Of all things, item-{1} has the code c{1}x. See {0}.", TESTS, rageval_model="m1")
     with LLMServer() as server:
-        _run(folder, server, "--rageval-update-baseline", LOST="40")
-        _run(folder, server, "--rageval-report=report.html", LOST="20 30 299")
+        reports = ("--rageval-history=history.jsonl", "--rageval-report=before.json")
+        _run(folder, server, "--rageval-update-baseline", *reports, LOST="40")
+        reports = (
+            "--rageval-history=history.jsonl",
+            "--rageval-report=after.json",
+            "--rageval-report=report.html",
+        )
+        _run(folder, server, *reports, LOST="20 30 299")
     return folder / "report.html"
 
 

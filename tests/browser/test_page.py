@@ -8,18 +8,12 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from pytest_rageval.reports.html import html_report
-from tests.browser.runs import QUESTIONS, real_run, wide_document
+from tests.browser.runs import QUESTIONS, wide_document
 from tests.unit.reports.whole_document import whole_document
 
 pytestmark = pytest.mark.slow
 
 SHOWN = "#filters output"
-
-
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a real run."""
-    return real_run(tmp_path_factory.mktemp("real"))
 
 
 @pytest.fixture(scope="module")
