@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
 from tests.browser.runs import real_run
 
@@ -22,16 +22,22 @@ addEventListener("securitypolicyviolation", (event) => violations.push(`${event.
 WIDER = "() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
 
 
+def start(driver: Playwright) -> Browser | None:
+    """The system's browser, or the one that `playwright install chromium` has brought; None where there is none."""
+    path = next(filter(None, map(shutil.which, SYSTEM)), None) or driver.chromium.executable_path
+    if not Path(path).exists():
+        return None
+    return driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+
+
 # Of a module, not of the session: while it is there, asyncio has a running loop, and other tests start their own.
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """The system's browser, or the one that `playwright install chromium` has brought."""
-    found = next(filter(None, map(shutil.which, SYSTEM)), None)
+    """A browser without a window."""
     with sync_playwright() as driver:
-        path = found or driver.chromium.executable_path
-        if not Path(path).exists():
+        browser = start(driver)
+        if browser is None:
             pytest.skip(f"no Chromium: neither {', '.join(SYSTEM)} nor `playwright install chromium`")
-        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
         browser.close()
 
