@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar, cast
 
 from pytest_rageval.errors import CallableError, innermost_user_frame
 
-__all__ = ["PrivateLoop", "in_asyncio"]
+__all__ = ["DaemonThreads", "PrivateLoop", "in_asyncio"]
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class PrivateLoop:
     def __init__(self, *, threads: int = 1, tick: Callable[[], None] | None = None) -> None:
         self._tick = tick or (lambda: None)
         self._threads = threads
-        self._pool: _DaemonThreads | None = None
+        self._pool: DaemonThreads | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
@@ -172,8 +172,8 @@ class PrivateLoop:
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._loop.set_default_executor(_DaemonThreads(POOL_THREADS))
-                self._pool = _DaemonThreads(self._threads) if self._threads > 1 else None
+                self._loop.set_default_executor(DaemonThreads(POOL_THREADS))
+                self._pool = DaemonThreads(self._threads) if self._threads > 1 else None
                 run = partial(_serve, self._loop)
                 self._thread = threading.Thread(target=run, name="rageval", daemon=True)
                 self._thread.start()
@@ -209,16 +209,18 @@ def _user_line(thread: threading.Thread) -> str:
     return "code that has just ended" if line is None else f"{line.filename}:{line.lineno} in {line.name}"
 
 
-class _DaemonThreads(ThreadPoolExecutor):
+class DaemonThreads(ThreadPoolExecutor):
     """A pool whose threads end with the process: at exit the interpreter would wait for those of any other."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, name: str = "rageval") -> None:
         super().__init__(threads)
         self._most = threads
+        self._name = name
         self._calls: queue.SimpleQueue[Callable[[], bool]] = queue.SimpleQueue()
         self._started = 0
 
     def submit(self, function: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
+        """Have a thread call a function, and return the future of its result."""
         future: Future[T] = Future()
 
         def call() -> bool:
@@ -232,7 +234,7 @@ class _DaemonThreads(ThreadPoolExecutor):
         self._calls.put(call)
         if self._started < self._most:
             self._started += 1
-            threading.Thread(target=self._work, name=f"rageval-{self._started}", daemon=True).start()
+            threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002

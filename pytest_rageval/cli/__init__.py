@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.cli.output import note, say
-from pytest_rageval.config import OPTIONS, Option
+from pytest_rageval.config import OPTIONS, Option, named_cache
 from pytest_rageval.errors import RagevalError, require
+from pytest_rageval.secret import parse_public_cache
 
 __all__ = ["main"]
 
@@ -97,11 +98,31 @@ URL: Final = _checked(
     str, lambda url: url.startswith(("http://", "https://")), "URL that begins with http:// or https://"
 )
 
+
+def _cache(text: str) -> Any:
+    try:
+        return parse_public_cache(text)
+    except ValueError as error:
+        # The text itself, which argparse would print, may contain a password.
+        raise argparse.ArgumentTypeError(f"it cannot be used: {error}") from None
+
+
 CACHE_FOLDER: Final = Path(".rageval_cache")
 CACHE_HELP: Final = f"cache (default: {CACHE_FOLDER})"
+CACHE_URL_HELP: Final = (
+    "folder, or URL of a shared store, such as redis://HOST/0 (default: RAGEVAL_CACHE_URL, the only place for a URL "
+    "with a password, or --cache-dir)"
+)
 CACHE_DIR: Final = _value("--cache-dir", "DIR", CACHE_HELP, default=CACHE_FOLDER)
-SAME_CACHE_DIR: Final = _value("--cache-dir", "DIR", CACHE_HELP, default=argparse.SUPPRESS)
-"""The same argument after the command's name; without it, the value that the group parsed stays."""
+PLACES: Final = (
+    _value("--cache-dir", "DIR", CACHE_HELP, default=None),
+    _value("--cache", "PLACE", CACHE_URL_HELP, _cache, default=None),
+)
+SAME_PLACES: Final = (
+    _value("--cache-dir", "DIR", CACHE_HELP, default=argparse.SUPPRESS),
+    _value("--cache", "PLACE", CACHE_URL_HELP, _cache, default=argparse.SUPPRESS),
+)
+"""The same arguments after the command's name; without one, the value that the group parsed stays."""
 
 JSON: Final = _switch("--json", "print JSON")
 MODELS: Final = _value(
@@ -127,14 +148,14 @@ EVALSET: Final = (
 
 GENERATE_OPTIONS: Final = (
     "model", "judge_model", "base_url", "judge_base_url", "parameters", "judge_parameters",
-    "max_tokens", "concurrency", "timeout", "cache_dir", "refresh", "replay",
+    "max_tokens", "concurrency", "timeout", "cache", "cache_dir", "refresh", "replay",
     "cassette", "max_calls", "max_cost", "prices", "prompts", "seed",
 )  # fmt: skip
 """The plugin's options that `evalset generate` shares."""
 
 GATEWAY_OPTIONS: Final = (
-    "base_url", "concurrency", "rpm", "tpm", "timeout", "retries", "patience", "cache_dir", "refresh", "replay",
-    "cassette", "record", "record_prompts", "max_calls", "max_cost", "prices",
+    "base_url", "concurrency", "rpm", "tpm", "timeout", "retries", "patience", "cache", "cache_dir", "refresh",
+    "replay", "cassette", "record", "record_prompts", "max_calls", "max_cost", "prices",
 )  # fmt: skip
 """Those that `gateway` shares."""
 
@@ -234,24 +255,24 @@ COMMANDS: Final = (
             "Exit status: 0, also of a failed run; 2 if something cannot be used."),
     Command("cache", "info", "cache_reading",
             "show replies and tokens by model, the number of embeddings, dates and sizes", "",
-            (SAME_CACHE_DIR, JSON)),
+            (*SAME_PLACES, JSON)),
     Command("cache", "export", "cache_reading",
             "write the replies to a cassette",
             "Damaged entries are named and left out, and the exit status is 1.",
-            (SAME_CACHE_DIR,
+            (*SAME_PLACES,
              _value("file", "FILE", "to write; compressed if it ends in .gz"),
              MODELS,
              _switch("--force", "replace FILE if it exists"))),
     Command("cache", "import", "cache_writing",
             "add the replies of cassettes to the cache",
             "Their date is today. The folder is made if it is missing.",
-            (SAME_CACHE_DIR,
+            (*SAME_PLACES,
              _value("files", "FILE", "cassettes; the first reply to a request counts", nargs="+"),
              _switch("--replace", "replace cached replies to the same requests"))),
     Command("cache", "prune", "cache_writing",
             "delete replies, and embeddings by age alone",
             "At least one condition is needed; all that are set must hold. The file is made smaller afterwards.",
-            (SAME_CACHE_DIR,
+            (*SAME_PLACES,
              _value("--older-than", "DAYS", "only what was stored over DAYS days ago, such as 0.5", DAYS),
              MODELS,
              _switch("--cut", "only replies that the token limit ended"),
@@ -260,7 +281,7 @@ COMMANDS: Final = (
     Command("cache", "verify", "cache_writing",
             "look for damage",
             "Repeated requests and lines out of order are reported, but are no damage.",
-            (SAME_CACHE_DIR,
+            (*SAME_PLACES,
              _value("files", "FILE", "cassettes; without any, the cache", nargs="*"),
              _switch("--repair", "delete damaged entries from the cache, but keep whole replies"))),
     Command("evalset", "check", "evalset_check",
@@ -396,7 +417,8 @@ def _parser() -> argparse.ArgumentParser:
             epilog=f"Exit status: 0; 1 if {one}; 2 if something cannot be used.",
         )
         if name == "cache":
-            group.add_argument(*CACHE_DIR[0], **CACHE_DIR[1])
+            for names, words in PLACES:
+                group.add_argument(*names, **words)
         commands[name] = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
         added = commands[command.group].add_parser(
@@ -413,6 +435,19 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(command: Command, options: argparse.Namespace) -> int:
     """Run a command, whose module is imported only now: it may need SQLite, models or NumPy."""
+    if command.group == "cache":
+        _find_cache(options)
     module = import_module(f"pytest_rageval.cli.{command.module}")
     status: int = getattr(module, f"{command.name.replace('-', '_')}_command")(options)
     return status
+
+
+def _find_cache(options: argparse.Namespace) -> None:
+    """Set `cache_dir` to the cache's folder, and `cache` to the URL of a shared store or None."""
+    if options.cache is None and options.cache_dir is not None:
+        return
+    found = named_cache(options.cache, os.environ, Path.cwd())
+    if isinstance(found, Path):
+        options.cache_dir, options.cache = found, None
+    else:
+        options.cache_dir, options.cache = options.cache_dir or CACHE_FOLDER, found

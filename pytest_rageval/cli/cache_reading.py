@@ -11,8 +11,12 @@ from pytest_rageval.cli.output import count, date, note, plain, say, size, table
 from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, Survey, survey
 from pytest_rageval.errors import InputError, StoreError
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
-from pytest_rageval.llm.maintenance import Damaged, file_faults, inspect, model_of, schema, uses
-from pytest_rageval.llm.store import FILE, Database, Entry, ForeignSchemaError
+from pytest_rageval.llm.maintenance import file_faults, inspect, model_of, schema, uses
+from pytest_rageval.llm.open_store import open_store
+from pytest_rageval.llm.port import Damaged, Entry, ReplyStore
+from pytest_rageval.llm.schemes import Namespace
+from pytest_rageval.llm.store import FILE, Database, ForeignSchemaError
+from pytest_rageval.secret import StoreURL
 
 __all__ = [
     "BrokenCacheError",
@@ -25,6 +29,7 @@ __all__ = [
     "known_models",
     "models_table",
     "open_cache",
+    "open_shared",
     "split_damaged",
 ]
 
@@ -80,6 +85,16 @@ def open_cache(
         if str(getattr(error.__cause__, "sqlite_errorname", "")).startswith(CORRUPT):
             raise BrokenCacheError(directory, str(error.__cause__)) from error
         raise InputError(f"{_first_line(error)}\nName another folder with --cache-dir.") from error
+
+
+@contextmanager
+def open_shared(url: StoreURL, namespace: Namespace = "replies") -> Iterator[ReplyStore]:
+    """Open the store at a URL; InputError if it cannot be used."""
+    try:
+        with closing(open_store(url, namespace=namespace)) as store:
+            yield store
+    except StoreError as error:
+        raise InputError(str(error)) from None
 
 
 def bytes_on_disk(directory: Path) -> int:
@@ -140,6 +155,8 @@ def known_models(entries: Iterable[Entry]) -> str:
 
 def info_command(options: argparse.Namespace) -> int:
     """Print replies and tokens by model, and the number of embeddings; damaged entries are counted separately."""
+    if options.cache is not None:
+        return _shared_info(options.cache, options)
     directory = options.cache_dir
     # Measured first: SQLite adds files while it is open.
     total, version = bytes_on_disk(directory), None
@@ -186,6 +203,35 @@ def info_command(options: argparse.Namespace) -> int:
     return 0
 
 
+def _shared_info(url: StoreURL, options: argparse.Namespace) -> int:
+    with open_shared(url) as store:
+        good, damaged = split_damaged(store.entries())
+    with open_shared(url, "embeddings") as store:
+        vectors, harmed = split_damaged(store.entries())
+    dates, written = [entry.written for entry in good], [entry.written for entry in vectors]
+    if options.json:
+        kept = {"embeddings": len(vectors), "damaged": len(harmed), **_oldest_and_newest(written)}
+        document = {
+            "store": url.public,
+            "replies": len(good),
+            "damaged": len(damaged),
+            **_oldest_and_newest(dates),
+            "models": [asdict(use) for use in uses(good)],
+            "embeddings": kept if vectors or harmed else None,
+        }
+        say(json.dumps(document, indent=2))
+        return 0
+    say(f"{url}: {count(len(good), 'reply')}")
+    if good:
+        say(f"{_span(dates)}\n\n{models_table(good)}")
+    if vectors:
+        say(f"{url}: {count(len(vectors), 'embedding')}; {_span(written)}")
+    if damaged or harmed:
+        found = count(len(damaged) + len(harmed), "entry")
+        note(f"{found} not counted: damaged. `rageval cache verify` lists them.")
+    return 0
+
+
 def _span(dates: Sequence[float]) -> str:
     return f"the oldest kept {date(min(dates))}, the newest {date(max(dates))}" if dates else ""
 
@@ -196,10 +242,12 @@ def _oldest_and_newest(dates: Sequence[float]) -> dict[str, str | None]:
 
 def export_command(options: argparse.Namespace) -> int:
     """Write the replies to a cassette, of a damaged file those that SQLite reads; 1 if something cannot be read."""
-    file, directory = options.file, options.cache_dir
+    file, directory = options.file, options.cache or options.cache_dir
     if file.exists() and not options.force:
         raise InputError(f"{file} exists already, nothing was written.\nName another file, or add --force.")
-    entries, failure = _readable_entries(directory)
+    entries, failure = (
+        _readable_entries(directory) if options.cache is None else (_shared_entries(directory), "")
+    )
     good, damaged = split_damaged(entries)
     for entry in damaged:
         note(f"{'only in part' if entry.rest else 'left out'}: {plain(entry.key)}: {'; '.join(entry.why)}")
@@ -233,6 +281,11 @@ def export_command(options: argparse.Namespace) -> int:
         + (f", {count(omitted, 'damaged entry')} left out" if omitted else "")
     )
     return 1 if damaged or failure else 0
+
+
+def _shared_entries(url: StoreURL) -> list[Entry | Damaged]:
+    with open_shared(url) as store:
+        return list(store.entries())
 
 
 def _readable_entries(directory: Path) -> tuple[list[Entry | Damaged], str]:

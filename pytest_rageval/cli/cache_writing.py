@@ -5,9 +5,10 @@ import gzip
 import math
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Final
 
 from pytest_rageval.cli.cache_reading import (
     BrokenCacheError,
@@ -18,15 +19,14 @@ from pytest_rageval.cli.cache_reading import (
     known_models,
     models_table,
     open_cache,
+    open_shared,
     split_damaged,
 )
 from pytest_rageval.cli.output import count, note, plain, say, size
 from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, delete_damaged, delete_older, survey
 from pytest_rageval.errors import InputError, StoreError
-from pytest_rageval.llm.cache import LEASE_S
 from pytest_rageval.llm.cassette import LaterVersionError, cassette_lines, read_entry, write_cassette
 from pytest_rageval.llm.maintenance import (
-    Damaged,
     file_faults,
     inspect,
     leases,
@@ -36,11 +36,18 @@ from pytest_rageval.llm.maintenance import (
     schema,
 )
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.store import FILE, Database, Entry, Store
+from pytest_rageval.llm.port import LEASE_S, Damaged, Entry
+from pytest_rageval.llm.schemes import Namespace
+from pytest_rageval.llm.store import FILE, Database, Store
+from pytest_rageval.secret import StoreURL
 
 __all__ = ["import_command", "prune_command", "verify_command"]
 
 DAY_S = 86_400.0
+
+NOT_LOOKED_AT: Final = (
+    "{} not looked at; `rageval cache verify` lists such entries, and with --repair deletes them."
+)
 
 
 def import_command(options: argparse.Namespace) -> int:
@@ -52,20 +59,44 @@ def import_command(options: argparse.Namespace) -> int:
     # The first reply to a request counts, as within a file.
     for path in options.files:
         entries = {**cassette_entries(path), **entries}
-    with open_cache(options.cache_dir, make=True, write=True) as database, database.transaction():
-        existing = present(database, list(entries))
-        cached = Store(database).get_many(list(existing))
-        other = [key for key in cached if cached[key] != entries[key].reply]
-        written = (entries.keys() - cached.keys()) | set(other if options.replace else ())
-        Store(database).put_many(entry for key, entry in entries.items() if key in written)
+    place = options.cache or options.cache_dir
+    existing, cached, other = (_imported if options.cache is None else _imported_shared)(
+        place, entries, replace=options.replace
+    )
     summary = f"{count(len(entries) - len(existing), 'new reply')}, {len(cached):,} there already"
     if other:
         fate = "replaced" if options.replace else "kept as they were"
         summary += f", of these {len(other):,} with another text, {fate}"
     if len(existing) > len(cached):
         summary += f", {count(len(existing) - len(cached), 'damaged entry')} replaced"
-    say(f"{options.cache_dir}: {summary}")
+    say(f"{place}: {summary}")
     return 0
+
+
+def _imported(
+    directory: Path, entries: Mapping[str, Entry], *, replace: bool
+) -> tuple[set[str], dict[str, Reply], list[str]]:
+    """Add entries; return the keys that had one, the replies that were good, and the keys with another reply."""
+    with open_cache(directory, make=True, write=True) as database, database.transaction():
+        existing = present(database, list(entries))
+        cached = Store(database).get_many(list(existing))
+        other = [key for key in cached if cached[key] != entries[key].reply]
+        written = (entries.keys() - cached.keys()) | set(other if replace else ())
+        Store(database).put_many(entry for key, entry in entries.items() if key in written)
+    return existing, cached, other
+
+
+def _imported_shared(
+    url: StoreURL, entries: Mapping[str, Entry], *, replace: bool
+) -> tuple[set[str], dict[str, Reply], list[str]]:
+    with open_shared(url) as store:
+        existing = {str(entry.key) for entry in store.entries(list(entries))}
+        cached = store.get_many(list(existing))
+        other = [key for key in cached if cached[key] != entries[key].reply]
+        if replace:
+            store.delete_many(other)
+        store.keep(entries.values())
+    return existing, cached, other
 
 
 def prune_command(options: argparse.Namespace) -> int:
@@ -81,6 +112,9 @@ def prune_command(options: argparse.Namespace) -> int:
                 "--older-than cannot be used with --cassette: a cassette has no dates.\nTake --older-than away."
             )
         _prune_cassette(options, options.cassette)
+        return 0
+    if options.cache is not None:
+        _prune_shared(options, options.cache)
         return 0
     if not has_only_embeddings(options.cache_dir):
         _prune_replies(options, options.cache_dir)
@@ -100,10 +134,7 @@ def _prune_replies(options: argparse.Namespace, directory: Path) -> None:
         with nullcontext() if dry else database.transaction():
             good, damaged = split_damaged(inspect(database))
             if damaged:
-                note(
-                    f"{count(len(damaged), 'damaged entry')} not looked at; `rageval cache verify` lists such entries, "
-                    "and with --repair deletes them."
-                )
+                note(NOT_LOOKED_AT.format(count(len(damaged), "damaged entry")))
             selected = _selected(good, options)
             if not dry:
                 Store(database).delete_many([entry.key for entry in selected])
@@ -118,6 +149,25 @@ def _prune_replies(options: argparse.Namespace, directory: Path) -> None:
         say("The file becomes smaller when the runs that use the cache now have ended.")
     else:
         say(f"{size(bytes_on_disk(directory))} on disk, before {size(before)}")
+
+
+def _prune_shared(options: argparse.Namespace, url: StoreURL) -> None:
+    with open_shared(url) as store:
+        good, damaged = split_damaged(store.entries())
+        if damaged:
+            note(NOT_LOOKED_AT.format(count(len(damaged), "damaged entry")))
+        selected = _selected(good, options)
+        if not options.dry_run:
+            store.delete_many([entry.key for entry in selected])
+    _say_deleted(good, selected, options, url)
+    if options.older_than is not None and not options.model and not options.cut:
+        with open_shared(url, "embeddings") as store:
+            vectors, _ = split_damaged(store.entries())
+            old = [entry.key for entry in vectors if entry.written < _limit(options)]
+            if not options.dry_run:
+                store.delete_many(old)
+        if vectors:
+            say(f"{url}: {len(old):,} of {count(len(vectors), 'embedding')} {_deleted(options)}")
 
 
 def _prune_cassette(options: argparse.Namespace, path: Path) -> None:
@@ -149,7 +199,7 @@ def _selected(entries: Sequence[Entry], options: argparse.Namespace) -> list[Ent
 
 
 def _say_deleted(
-    entries: Sequence[Entry], selected: Sequence[Entry], options: argparse.Namespace, place: Path
+    entries: Sequence[Entry], selected: Sequence[Entry], options: argparse.Namespace, place: Path | StoreURL
 ) -> None:
     models = {model_of(entry)[0] for entry in entries}
     for name in options.model or ():
@@ -166,6 +216,9 @@ def _deleted(options: argparse.Namespace) -> str:
 
 def verify_command(options: argparse.Namespace) -> int:
     """Look for damage in the cache, or in the named cassettes; 1 if there was any, even if it was repaired."""
+    if not options.files and options.cache is not None:
+        whole = _verify_shared(options.cache, "replies", mend=options.repair)
+        return 0 if _verify_shared(options.cache, "embeddings", mend=options.repair) and whole else 1
     if not options.files:
         directory = options.cache_dir
         sound = has_only_embeddings(directory) or _verify_replies(directory, mend=options.repair)
@@ -182,6 +235,25 @@ def verify_command(options: argparse.Namespace) -> int:
                 say(f"{path}: {kind}: {line}")
         say(f"{path}: {count(replies, 'good reply')}, {count(len(damage), 'fault')}")
     return 1 if any(damage for _, _, damage, _ in checks) else 0
+
+
+def _verify_shared(url: StoreURL, namespace: Namespace, *, mend: bool) -> bool:
+    with open_shared(url, namespace) as store:
+        good, damaged = split_damaged(store.entries())
+        for entry in damaged:
+            say(f"{url}: damaged: entry {plain(entry.key)}: {'; '.join(entry.why)}")
+        if good or damaged or namespace == "replies":
+            kind = "good reply" if namespace == "replies" else "good embedding"
+            say(f"{url}: {count(len(good), kind)}, {count(len(damaged), 'damaged entry')}")
+        if damaged and mend:
+            # A reply that another process keeps in its place meanwhile is asked for again.
+            store.delete_many([str(entry.key) for entry in damaged])
+            say(f"deleted: {count(len(damaged), 'damaged entry')}")
+        elif damaged:
+            note(
+                "`rageval cache verify --repair` deletes the damaged entries; then they are asked for again."
+            )
+    return not damaged
 
 
 def _verify_replies(directory: Path, *, mend: bool) -> bool:

@@ -25,7 +25,7 @@ from pytest_rageval.config.models import (
 from pytest_rageval.config.options import OPTIONS, Option
 from pytest_rageval.config.settings import EMBEDDED, JUDGE_KEY, PACE, Settings
 from pytest_rageval.errors import InputError
-from pytest_rageval.secret import Secret
+from pytest_rageval.secret import CACHE_URL, Secret, StoreURL, parse_cache
 
 __all__ = [
     "EMBEDDED",
@@ -43,11 +43,24 @@ __all__ = [
     "Settings",
     "combined",
     "kind_of",
+    "named_cache",
     "resolve",
 ]
 
 SECRET_SIGNS: Final = frozenset("@?#{")
 """A URL with one of these, or a JSON object, may contain a password or a key."""
+
+RUN_VARIABLE: Final = "RAGEVAL_RUN_ID"
+
+CI_RUNS: Final = (
+    ("GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT"),
+    ("CI_PIPELINE_ID",),  # GitLab
+    ("BUILDKITE_BUILD_ID",),
+    ("CIRCLE_WORKFLOW_ID",),
+    ("BUILD_BUILDID",),  # Azure
+    ("BUILD_TAG",),  # Jenkins
+)
+"""Variables that all machines of a run have in common, on build servers."""
 
 URL_VARIABLES: Final = {"base_url": "OPENAI_BASE_URL", "judge_base_url": "RAGEVAL_JUDGE_BASE_URL"}
 
@@ -91,7 +104,7 @@ def resolve(
                 continue
             where = getattr(option, source)
             parsed = [_parsed(option, where, str(text)) for text in (raw if option.many else [raw])]
-            placed = [base / item if isinstance(item, Path) else item for item in parsed]
+            placed = [_placed(item, base) for item in parsed]
             values[option.name] = tuple(placed) if option.many else placed[0]
             if option.name == "baseline":
                 values["baseline_named"] = True
@@ -100,11 +113,55 @@ def resolve(
         variable = URL_VARIABLES.get(option.name)
         if variable and option.name not in values and (url := environ.get(variable, "").strip()):
             values[option.name] = _parsed(option, variable, url)
+    cache = named_cache(values.get("cache"), environ, invoked_in)
+    # A folder is one, by whichever option.
+    values |= {"cache_dir": cache, "cache": None} if isinstance(cache, Path) else {"cache": cache}
+    values["run"] = _run_of(environ, shared=isinstance(cache, StoreURL))
     values["tables"] = {role: _with_key(table, environ) for role, table in tables.items()}
     settings = Settings(**values)
     for message in _contradictions(settings):
         raise InputError(message)
     return settings
+
+
+def _placed(item: Any, base: Path) -> Any:
+    """Return a value with relative paths in it below a folder."""
+    if isinstance(item, StoreURL):
+        return item.below(base)
+    return base / item if isinstance(item, Path) else item
+
+
+def named_cache(
+    given: Path | StoreURL | None, environ: Mapping[str, str], base: Path
+) -> Path | StoreURL | None:
+    """Return the cache that is given, or else that of the environment, whose URL may have a password.
+
+    Raises:
+        InputError: the environment's cannot be used.
+    """
+    url = environ.get(CACHE_URL, "").strip()
+    if not url:
+        return given
+    try:
+        named = _placed(parse_cache(url), base)
+    except ValueError as error:
+        # It may contain a password.
+        message = f"{CACHE_URL} cannot be used: {error}."
+    else:
+        # An option may name the same store without the password.
+        same = isinstance(given, StoreURL) and isinstance(named, StoreURL) and given.public == named.public
+        return named if given is None or same else given
+    raise InputError(message)
+
+
+def _run_of(environ: Mapping[str, str], *, shared: bool) -> str:
+    """Return the name that the machines of a run share; with a shared cache also that of a build server."""
+    if name := environ.get(RUN_VARIABLE, "").strip():
+        return name
+    for names in CI_RUNS if shared else ():
+        if environ.get(names[0]):
+            return "-".join(environ.get(name, "") for name in names)
+    return ""
 
 
 def _overrule(tables: Tables, name: str, value: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple
 from pytest_rageval.config.destinations import parse_destination
 from pytest_rageval.config.models import AMOUNT, COUNT, POSITIVE, RATE, SECONDS, number, parse_parameters
 from pytest_rageval.config.settings import Settings
-from pytest_rageval.secret import BaseURL
+from pytest_rageval.secret import BaseURL, parse_public_cache
 
 __all__ = ["OPTIONS", "Option"]
 
@@ -123,6 +123,10 @@ OPTIONS: Final = (
            "errors, and the next run asks for the rest"),
     Option("threads", POSITIVE, "N",
            "threads that call a synchronous retriever or generator; 1 is the test's own thread, one call at a time"),
+    Option("cache", parse_public_cache, "PLACE",
+           "folder of the reply cache, or URL of a store that machines share: redis://HOST/0, rediss://HOST/0, "
+           "diskcache:FOLDER; default: RAGEVAL_CACHE_URL, the only place for a URL with a password",
+           private=True),
     Option("cache_dir", Path, "DIR", "folder of the reply cache; in the root directory by default"),
     Option("refresh", _switch, "", "ask again for replies that are in the cache or the cassette"),
     Option("replay", _switch, "", "ask nothing: a reply in neither the cache nor the cassette is an error"),

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from pytest_rageval.config.destinations import Address
 from pytest_rageval.config.models import ModelSettings, Role, ServerSettings
-from pytest_rageval.secret import BaseURL, Secret
+from pytest_rageval.secret import BaseURL, Secret, StoreURL
 
 __all__ = ["EMBEDDED", "JUDGE_KEY", "PACE", "Settings"]
 
@@ -28,7 +28,7 @@ class Settings:
 
     `baseline_named` is whether the command line or the ini file names the baseline, `ci` whether this is a
     build server. `tables` has the fields of `ModelSettings` and `ServerSettings` that `pyproject.toml` names and no
-    option does.
+    option does. `run` is the name that machines give to a run that they share, where they do.
     """
 
     model: str | None = None
@@ -50,6 +50,7 @@ class Settings:
     retries: int = 4
     patience: float = 300.0
     threads: int = 1
+    cache: Path | StoreURL | None = None
     cache_dir: Path = Path(".rageval_cache")
     refresh: bool = False
     replay: bool = False
@@ -83,6 +84,7 @@ class Settings:
     tables: Mapping[Role, Mapping[str, Any]] = field(default_factory=dict)
     gguf: str | None = None
     ci: bool = False
+    run: str = ""
 
     def __post_init__(self) -> None:
         """Convert keys and URLs of plain text, so that no secret is kept as one."""
@@ -130,6 +132,11 @@ class Settings:
             # That path is for the generator's model.
             base = replace(base, role="judge", api="chat")
         return _changed(ModelSettings(self.judge_model, self.judge_parameters or {}, base), own)
+
+    @property
+    def cache_place(self) -> Path | StoreURL:
+        """Where replies and embeddings are kept."""
+        return self.cache or self.cache_dir
 
     @property
     def embedded(self) -> bool:

@@ -1,7 +1,7 @@
 """Encoders: embeddings of texts and tokens, by an offline model by default, kept in memory and on disk."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -197,6 +197,22 @@ class SentenceEncoder:
             return self._loaded
 
 
+class VectorStore(Protocol):
+    """Where embeddings are kept, for any thread."""
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, Vectors]:
+        """Return the vectors kept under these keys; missing ones are left out."""
+        ...
+
+    def put_many(self, vectors: Mapping[str, Vectors]) -> None:
+        """Keep vectors, all or none."""
+        ...
+
+    def close(self) -> None:
+        """Close the store."""
+        ...
+
+
 class CachedEncoder:
     """An encoder whose embeddings of texts are kept in a folder; those of tokens are not.
 
@@ -204,9 +220,11 @@ class CachedEncoder:
     and processes may share the folder, which may be that of the replies.
     """
 
-    def __init__(self, encoder: FingerprintedEncoder, directory: Path | str) -> None:
+    def __init__(self, encoder: FingerprintedEncoder, directory: "Path | str | VectorStore") -> None:
         self._encoder = encoder
-        self._store = EmbeddingStore(Path(directory))
+        self._store: VectorStore = (
+            EmbeddingStore(Path(directory)) if isinstance(directory, Path | str) else directory
+        )
 
     @property
     def fingerprint(self) -> str:

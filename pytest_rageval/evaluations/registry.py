@@ -30,10 +30,12 @@ from pytest_rageval.evaluations.context import Evaluation, Pipeline, ScoreReques
 from pytest_rageval.evaluations.scoring import ASKABLE, ScoreDef
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.late import Late
+from pytest_rageval.llm.schemes import STORES, StoreFactory
 from pytest_rageval.model import Example
 from pytest_rageval.plural import counted
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
 from pytest_rageval.scores import Outcome, Spec
+from pytest_rageval.secret import SCHEME
 from pytest_rageval.user_code import Unusable, UserCallable, as_number, as_share, is_async
 
 __all__ = [
@@ -139,6 +141,7 @@ class Registry:
         formats: of eval sets, by name.
         reports: the writers that were added, by the suffix of the file's name, such as ".xml", or the scheme of the
             address, such as "mlflow:".
+        stores: of replies, by the scheme of their URLs.
     """
 
     def __init__(self) -> None:
@@ -148,6 +151,7 @@ class Registry:
         self.adapters: list[Adapter] = list(ADAPTERS)
         self.formats: dict[str, Format] = dict(FORMATS)
         self.reports: dict[str, Report] = {}
+        self.stores: dict[str, StoreFactory] = dict(STORES)
 
     def add_score(
         self,
@@ -282,6 +286,24 @@ class Registry:
                 f"add_report({kind!r}): expected the suffix of a file, such as '.xml', or a scheme, such as 'mlflow:'."
             )
         _add(self.reports, "report", kind.lower() if kind.endswith(":") else kind, write)
+
+    def add_store(self, scheme: str, factory: StoreFactory) -> None:
+        """Add a store of replies: `--rageval-cache SCHEME://…`.
+
+        Args:
+            scheme: with which its URLs begin; lower-case letters, digits, plus, minus and dots, at least two.
+            factory: a function `(url, namespace)` that opens the store, a `pytest_rageval.llm.port.ReplyStore`, or
+                raises StoreError, or StoreAwayError where a server does not answer. `url.secret` is the whole URL,
+                `url.public` the one for messages. Entries of the namespaces "replies" and "embeddings" are apart.
+
+        Raises:
+            InputError: the scheme is not valid, or taken.
+        """
+        if not SCHEME.fullmatch(f"{scheme}:"):
+            raise InputError(
+                f"add_store({scheme!r}): a scheme is what stands before :// in a URL, such as 'redis'."
+            )
+        _add(self.stores, "store", scheme, factory)
 
 
 def _check_word(call: str, name: object) -> None:

@@ -9,19 +9,22 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from functools import partial, reduce
+from math import inf
+from typing import Any, Final, Protocol, TypedDict
 
 from pytest_rageval.config import LENGTHS
 from pytest_rageval.errors import BudgetError, StoreError
 from pytest_rageval.llm.messages import Reply, Request
-from pytest_rageval.llm.store import Database
+from pytest_rageval.llm.port import Spending
 from pytest_rageval.llm.usage import Price, Prices
 from pytest_rageval.plural import counted
 
 __all__ = [
     "Budget",
+    "Ledger",
     "Limits",
     "Purchase",
     "count_tokens",
@@ -32,7 +35,6 @@ __all__ = [
 
 POLL_S: Final = 0.02
 SETTLING_S: Final = 5.0  # how long another process may take to settle a call after its reply
-KEPT_S: Final = 7 * 86400.0  # how long the spending of a run is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,20 @@ class Purchase:
     billed: bool = False
 
 
+class Ledger(Protocol):
+    """Where the processes of a run count what they spend."""
+
+    async def spend(
+        self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
+    ) -> Spending | None:
+        """As `ReplyStore.spend`; it is done as well where the caller is cancelled."""
+        ...
+
+    async def others_active(self) -> bool:
+        """Whether another living process requests anything."""
+        ...
+
+
 class Budget:
     """One process's access to the budget of its run, or of a server in it; processes share it by its name `run`.
 
@@ -68,23 +84,15 @@ class Budget:
     lasts; where no other process is active, `SETTLING_S` is enough.
     """
 
-    def __init__(
-        self,
-        limits: Limits,
-        prices: Prices,
-        run: str,
-        *,
-        patience_s: float = 60.0,
-        others_active: Callable[[], bool] = lambda: True,
-    ) -> None:
+    def __init__(self, limits: Limits, prices: Prices, run: str, *, patience_s: float = 60.0) -> None:
         self._limits = limits
         self._prices = prices
         self._run = run
         self._patience_s = patience_s
-        self._others_active = others_active
         self._open = 0
         self._given_up = False
-        self._unsettled: list[tuple[int, float, float]] = []
+        self._giving_back: asyncio.Future[None] | None = None
+        self._unsettled: list[Spending] = []
 
     def cost(self, request: Request, reply: Reply) -> float | None:
         """Return the cost of a reply in USD, where the price is known; what is not reported counts as reserved."""
@@ -97,7 +105,7 @@ class Budget:
         return None if most is None and price.output else price.cost(tokens_in, most or 0)
 
     @contextlib.asynccontextmanager
-    async def purchase(self, database: Database, request: Request) -> AsyncIterator[Purchase]:
+    async def purchase(self, ledger: Ledger, request: Request) -> AsyncIterator[Purchase]:
         """Reserve one call and the most that it can cost, or raise BudgetError; afterwards count its real cost."""
         purchase = Purchase()
         # Reads the file of prices before anything is paid: later it might fail.
@@ -106,7 +114,7 @@ class Budget:
             yield purchase
             return
         most = self._most_cost(request) if self._limits.max_cost is not None else 0.0
-        await self._reserve(database, most)
+        await self._reserve(ledger, most)
         self._open += 1
         try:
             yield purchase
@@ -114,71 +122,77 @@ class Budget:
             self._open -= 1
             reply, billed = purchase.reply, purchase.billed
             spent = most * billed if reply is None else self.cost(request, reply) or 0.0
-            self._unsettled.append((int(billed or reply is not None), spent, most))
+            self._unsettled.append(Spending(int(billed or reply is not None), spent, -1, -most))
             # A reply must not be lost because it cannot be counted now: it is counted before the next call.
             with contextlib.suppress(StoreError):
-                self._settle(database)
+                await self._settle(ledger)
 
-    def _settle(self, database: Database) -> None:
+    async def _settle(self, ledger: Ledger) -> None:
         """Count the finished calls."""
-        with database.transaction():
-            for calls, spent, most in self._unsettled:
-                database.execute(
-                    # Without open calls the open cost is exactly 0, despite rounding.
-                    "UPDATE spending SET calls = calls + ?, cost = cost + ?, open_calls = open_calls - 1, "
-                    "open_cost = CASE open_calls WHEN 1 THEN 0 ELSE open_cost - ? END WHERE run = ?",
-                    (calls, spent, most, self._run),
-                )
-        self._unsettled.clear()
+        finished, self._unsettled = self._unsettled, []
+        if not finished:
+            return
+        counting = asyncio.ensure_future(
+            ledger.spend(self._run, reduce(Spending.changed, finished, Spending()))
+        )
+        # Also where this caller is cancelled.
+        counting.add_done_callback(lambda done: self._count_again(finished, done))
+        await asyncio.shield(counting)
 
-    async def _reserve(self, database: Database, most: float) -> None:
+    def _count_again(self, finished: Sequence[Spending], counting: "asyncio.Future[Spending | None]") -> None:
+        if not counting.cancelled() and counting.exception() is not None:
+            self._unsettled += finished
+
+    async def _reserve(self, ledger: Ledger, most: float) -> None:
         """Reserve a call; wait while open calls, which may cost less than reserved, leave no room for it."""
         before, since = None, time.monotonic()
         while True:
-            state = self._try_reserve(database, most)
+            state = await self._try_reserve(ledger, most)
             if state is None:
                 return
             if state != before:
                 before, since = state, time.monotonic()
-            if not self._fits(state.calls, state.cost, most) or not state.open_calls:
+            if not self._fits(Spending(state.calls, state.cost), most) or not state.open_calls:
                 raise BudgetError(self._exhausted(state, most))
             # Calls of this process end by themselves; another process may be dead.
             if not self._open:
-                patience = self._patience_s if self._others_active() else min(SETTLING_S, self._patience_s)
+                active = await ledger.others_active()
+                patience = self._patience_s if active else min(SETTLING_S, self._patience_s)
                 self._given_up = self._given_up or time.monotonic() - since > patience
                 if self._given_up:
                     raise BudgetError(self._exhausted(state, most))
             await asyncio.sleep(POLL_S)
 
-    def _try_reserve(self, database: Database, most: float) -> "_State | None":
+    async def _try_reserve(self, ledger: Ledger, most: float) -> Spending | None:
         """Reserve a call if that keeps the limits; else return the state that prevents it."""
-        if self._unsettled:
-            self._settle(database)
-        with database.transaction():
-            database.execute(
-                "DELETE FROM spending WHERE began < ? AND run != ?", (time.time() - KEPT_S, self._run)
-            )
-            database.execute(
-                "INSERT OR IGNORE INTO spending (run, calls, cost, began, open_calls, open_cost) "
-                "VALUES (?, 0, 0, ?, 0, 0)",
-                (self._run, time.time()),
-            )
-            sql = "SELECT calls, cost, open_calls, open_cost FROM spending WHERE run = ?"
-            state = _State(*database.rows(sql, (self._run,))[0])
-            if not self._fits(state.calls + state.open_calls, state.cost + state.open_cost, most):
-                return state
-            database.execute(
-                "UPDATE spending SET open_calls = open_calls + 1, open_cost = open_cost + ? WHERE run = ?",
-                (most, self._run),
-            )
-        return None
+        await self._settle(ledger)
+        call = Spending(open_calls=1, open_cost=most)
+        reserving = asyncio.ensure_future(ledger.spend(self._run, call, **self._bounds))
+        try:
+            return await asyncio.shield(reserving)
+        except asyncio.CancelledError:
+            # It is reserved all the same, and nobody is left who would give it back.
+            reserving.add_done_callback(partial(self._give_back, ledger, most))
+            raise
 
-    def _fits(self, calls: int, cost: float, most: float) -> bool:
+    def _give_back(self, ledger: Ledger, most: float, reserved: "asyncio.Future[Spending | None]") -> None:
+        if not reserved.cancelled() and reserved.exception() is None and reserved.result() is None:
+            self._unsettled.append(Spending(open_calls=-1, open_cost=-most))
+            self._giving_back = asyncio.ensure_future(self._settled(ledger))
+
+    async def _settled(self, ledger: Ledger) -> None:
+        with contextlib.suppress(StoreError):
+            await self._settle(ledger)
+
+    def _fits(self, state: Spending, most: float) -> bool:
         """Whether one more call keeps the limits."""
-        limits = self._limits
-        return (limits.max_calls is None or calls < limits.max_calls) and (
-            limits.max_cost is None or cost + most <= limits.max_cost
-        )
+        return state.fits(Spending(open_calls=1, open_cost=most), **self._bounds)
+
+    @property
+    def _bounds(self) -> "_Bounds":
+        """The limits as arguments of the ledger."""
+        calls, cost = self._limits.max_calls, self._limits.max_cost
+        return {"max_calls": inf if calls is None else calls, "max_cost": inf if cost is None else cost}
 
     def _most_cost(self, request: Request) -> float:
         price = self._prices.of(request.base_url, request.model)
@@ -198,7 +212,7 @@ class Budget:
             )
         return price.cost(prompt_tokens(request.messages, request.parameters), out)
 
-    def _exhausted(self, state: "_State", most: float) -> str:
+    def _exhausted(self, state: Spending, most: float) -> str:
         limits = self._limits
         if limits.max_calls is not None and state.calls >= limits.max_calls:
             limit = limits.named("max_calls", str(limits.max_calls))
@@ -216,13 +230,9 @@ class Budget:
         return f"{found}.\nWhat was paid is in the cache: a run with a higher limit goes on from there."
 
 
-class _State(NamedTuple):
-    """What a run has spent, and what is reserved for its open calls."""
-
-    calls: int
-    cost: float
-    open_calls: int
-    open_cost: float
+class _Bounds(TypedDict):
+    max_calls: float
+    max_cost: float
 
 
 def most_reply_tokens(request: Request, price: Price | None) -> int | None:

@@ -16,11 +16,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Final, TypeVar, cast
 
-from pytest_rageval.errors import CallableError, InputError, MissingReplyError, Planned, RagevalError
+from pytest_rageval.errors import CallableError, InputError, MissingReplyError, Planned
 from pytest_rageval.event_loop import PrivateLoop, in_asyncio
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Reply, Request, request_summary
-from pytest_rageval.llm.store import Entry
+from pytest_rageval.llm.port import Entry
 from pytest_rageval.user_code import CACHED, is_async
 
 __all__ = ["Functions"]
@@ -144,7 +144,7 @@ class Functions:
         lock = self._locks.setdefault(request.key, asyncio.Lock())
         await lock.acquire()
         try:
-            reply = cache.find([request.key]).get(request.key)
+            reply = (await cache.look_up([request.key])).get(request.key)
             mode = self._gateway.access.mode
             if reply is None and mode == "replay":
                 raise MissingReplyError(
@@ -175,8 +175,7 @@ class Functions:
         request = turn.request
         try:
             if reply is None:
-                with suppress(RagevalError):
-                    self._gateway.cache.release(request.key)
+                self._gateway.cache.release(request.key)
             else:
                 await self._gateway.cache.keep(Entry(request.key, reply, request_summary(request)))
                 self._gateway.record(request, reply)

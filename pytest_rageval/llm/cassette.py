@@ -10,14 +10,22 @@ import reprlib
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, Any, Final, cast
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.files import refuse_special, write_whole
 from pytest_rageval.llm.messages import Reply, read_summary
-from pytest_rageval.llm.store import Entry
+from pytest_rageval.llm.port import Entry
 
-__all__ = ["LaterVersionError", "cassette_lines", "read_cassette", "read_entry", "write_cassette"]
+__all__ = [
+    "LaterVersionError",
+    "cassette_lines",
+    "entry_of",
+    "parsed",
+    "read_cassette",
+    "read_entry",
+    "write_cassette",
+]
 
 VERSION: Final = 1
 MIB: Final = 2**20
@@ -79,10 +87,19 @@ def entry_line(entry: Entry) -> str:
 
 def read_entry(line: str) -> Entry:
     """Parse what `entry_line` returned; ValueError says why it is none, `LaterVersionError` of which version it is."""
+    return entry_of(parsed(line))
+
+
+def parsed(line: str | bytes) -> Any:
+    """Parse JSON of any origin, or raise ValueError."""
     try:
-        record = json.loads(line)
+        return json.loads(line)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def entry_of(record: Any) -> Entry:
+    """Return the entry in a parsed line, or raise as `read_entry`; what it does not know is ignored."""
     version, key = (
         (record.pop("version", 1), record.pop("key", None)) if isinstance(record, dict) else (1, None)
     )

@@ -6,11 +6,11 @@ A missing reply comes from a source: a server in a live run, an error in replay,
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from pytest_rageval.errors import PLAN_MARK, MissingReplyError, RagevalError, Unscored
 from pytest_rageval.llm.budget import Budget, Limits, Purchase, most_reply_tokens, prompt_tokens
@@ -26,10 +26,10 @@ from pytest_rageval.llm.messages import (
     nearest,
     request_summary,
 )
+from pytest_rageval.llm.port import Entry, OpenStore
 from pytest_rageval.llm.rate_limits import Limiter, Wait
 from pytest_rageval.llm.sender import Sender
 from pytest_rageval.llm.servers import Pace, Server
-from pytest_rageval.llm.store import Entry
 from pytest_rageval.llm.usage import Prices, Usage
 
 __all__ = ["Access", "Gateway", "LiveSource", "PlanSource", "ReplaySource"]
@@ -49,7 +49,7 @@ EXPLAINED: Final = 50  # missing replies that are explained; further ones mostly
 class Access:
     """How models are reached."""
 
-    cache_dir: Path
+    cache_dir: Path  # of the reply cache, where `store` names no other
     cassette: Path | None = None  # a file of recorded replies, read for what the cache lacks
     mode: Mode = "live"  # a missing reply is requested, an error ("replay") or only counted ("plan")
     run: str = ""  # a name that all processes of a run share; empty for a single process
@@ -61,6 +61,7 @@ class Access:
     longest_call_s: float = 0.0  # the longest timeout of a server with a pace of its own
     servers: frozenset[str] = frozenset()  # base URLs of different servers, where more than one is in force
     prices: Path | None = None  # a file of prices that override the shipped ones
+    store: OpenStore | None = None  # opens the store, where it is not the folder's own
 
 
 class Gateway:
@@ -77,7 +78,7 @@ class Gateway:
         self.used: dict[str, Entry] = {}
         self.serves_application = False
         how = {"missing_ok": access.record, "refresh": access.refresh}
-        self.cache = Cache(access.cache_dir, access.cassette, run=access.run, **how)
+        self.cache = Cache(access.store or access.cache_dir, access.cassette, run=access.run, **how)
         self.usage = Usage(remarks=self.cache.remarks)
         self.served: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self._source = self._make_source(Prices.load(access.prices))
@@ -94,7 +95,7 @@ class Gateway:
         if access.mode == "replay":
             return ReplaySource(self.cache)
         patience_s = 2 * max(access.pace.timeout_s, access.longest_call_s)
-        budget = partial(Budget, prices=prices, patience_s=patience_s, others_active=self.cache.others_active)
+        budget = partial(Budget, prices=prices, patience_s=patience_s)
         return LiveSource(self.cache, budget, self.usage, access)
 
     async def ask(self, server: Server, request: Request) -> Reply:
@@ -108,7 +109,7 @@ class Gateway:
         future: asyncio.Future[Reply] = loop.create_future()
         if request.key not in self._callers:
             if not self._arrived:
-                loop.call_soon(self._look_up)
+                self._begin(self._look_up())
             self._arrived.append((server, request))
         self._callers[request.key].append(future)
         return await future
@@ -146,14 +147,24 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._source.close()
+        await self.cache.drain()
         self.cache.close()
 
-    def _look_up(self) -> None:
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _look_up(self) -> None:
         """Resolve all arrived requests whose replies are kept, and start a task for each other one."""
         arrived, self._arrived = self._arrived, []
         self.usage.requests += len(arrived)
         try:
-            found = self.cache.find([request.key for _, request in arrived])
+            found = await self.cache.look_up([request.key for _, request in arrived])
+        except asyncio.CancelledError:
+            for _, request in arrived:
+                self._cancel(request)
+            raise
         except Exception as error:  # noqa: BLE001 - raised to the callers
             self.usage.failed += len(arrived)
             for _, request in arrived:
@@ -168,16 +179,17 @@ class Gateway:
                 self.usage.cached += 1
                 self._resolve(request, reply, recorded)
             else:
-                task = asyncio.get_running_loop().create_task(self._obtain(server, request))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._begin(self._obtain(server, request))
+
+    def _cancel(self, request: Request) -> None:
+        for future in self._callers.pop(request.key):
+            future.cancel()
 
     async def _obtain(self, server: Server, request: Request) -> None:
         try:
             reply = await self._source.obtain(server, request)
         except asyncio.CancelledError:
-            for future in self._callers.pop(request.key):
-                future.cancel()
+            self._cancel(request)
             raise
         except Exception as error:  # noqa: BLE001 - raised to the callers
             self.usage.failed += isinstance(error, RagevalError | Unscored)
@@ -320,18 +332,17 @@ class LiveSource:
     async def _purchase(self, route: _Route, request: Request) -> AsyncIterator[Purchase]:
         async with self._bought(route, request) as purchase:
             # A process that was suspended for a while has lost its leases to others.
-            if not self.cache.holds_lease(request.key):
+            if not await self.cache.holds_claim(request.key):
                 raise _LeaseLost
             yield purchase
 
     @contextlib.asynccontextmanager
     async def _bought(self, route: _Route, request: Request) -> AsyncIterator[Purchase]:
         """Make a purchase from the budget of the run and that of the server."""
-        # `database` opens the cache: nothing is paid that could not be kept.
-        database = self.cache.database
+        await self.cache.open()
         async with (
-            self._budget.purchase(database, request) as purchase,
-            route.budget.purchase(database, request) as of_server,
+            self._budget.purchase(self.cache, request) as purchase,
+            route.budget.purchase(self.cache, request) as of_server,
         ):
             if self._store_error is not None:
                 raise self._store_error

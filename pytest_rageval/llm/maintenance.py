@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pytest_rageval.llm.messages import Reply, read_summary
-from pytest_rageval.llm.store import COLUMNS, Database, Entry, Store, stored_summary
+from pytest_rageval.llm.port import Damaged, Entry
+from pytest_rageval.llm.store import COLUMNS, Database, Store, stored_summary
 
 __all__ = [
-    "Damaged",
     "ModelUse",
     "file_faults",
     "inspect",
@@ -29,18 +29,6 @@ YEAR_10000: Final = 253_402_300_800  # in seconds since 1970; later dates cannot
 CHUNK: Final = 256  # entries that are checked together
 
 
-@dataclass(frozen=True, slots=True)
-class Damaged:
-    """A damaged entry: its key, in bytes where that is not text, and its faults.
-
-    `rest` is the entry without damaged metadata, where the reply itself is good; None where it is not.
-    """
-
-    key: str | bytes
-    why: tuple[str, ...]
-    rest: Entry | None = None
-
-
 @dataclass(slots=True)
 class ModelUse:
     """The replies of one model (see `model_of`) in a cache: totals, and how many the token limit cut."""
@@ -53,14 +41,23 @@ class ModelUse:
     cut: int = 0
 
 
-def inspect(database: Database) -> Iterator[Entry | Damaged]:
-    """Yield every entry, good or damaged, sorted by key; StoreError where SQLite itself cannot read on."""
+def inspect(database: Database, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
+    """Yield every entry, or those under these keys, good or damaged, sorted by key.
+
+    StoreError where SQLite itself cannot read on.
+    """
     # As bytes: Python would refuse the whole row for one text that is not UTF-8.
     columns = ", ".join(
         f"typeof({name}), CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) ELSE {name} END"
         for name in COLUMNS
     )
-    cursor = database.execute(f"SELECT {columns} FROM replies ORDER BY key")  # noqa: S608 - our own names
+    which, values = (
+        ("", ())
+        if keys is None
+        else (" WHERE key IN (SELECT value FROM json_each(?))", (json.dumps(list(keys)),))
+    )
+    sql = f"SELECT {columns} FROM replies{which} ORDER BY key"  # noqa: S608 - our own names
+    cursor = database.execute(sql, values)
     store = Store(database)
     while True:
         with database.mapped():

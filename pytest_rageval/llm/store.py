@@ -11,15 +11,15 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.files import foreign_objects, make_cache_folder, make_private_file, refuse_special
-from pytest_rageval.llm.messages import RUN, TYPES, Reply, RequestSummary, read_summary
+from pytest_rageval.llm.messages import RUN, TYPES, Reply, read_summary
+from pytest_rageval.llm.port import Entry
 
-__all__ = ["COLUMNS", "FILE", "Database", "Entry", "ForeignSchemaError", "Store", "stored_summary"]
+__all__ = ["COLUMNS", "FILE", "Database", "ForeignSchemaError", "Store", "stored_summary"]
 
 FILE: Final = "replies.sqlite"
 APPLICATION_ID: Final = 0x52414756  # marks our files among SQLite files
@@ -49,16 +49,6 @@ PAUSES_S: Final = (0.01, 0.05)  # pauses between attempts to restore a file that
 
 UNWRITABLE: Final = {"SQLITE_READONLY", "SQLITE_READONLY_DIRECTORY", "SQLITE_CANTOPEN"}
 """SQLite's errors for a folder or file that may only be read."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Entry:
-    """A kept reply, the key and the summary of its request, and when it was stored, in seconds since 1970."""
-
-    key: str
-    reply: Reply
-    summary: RequestSummary = field(default_factory=RequestSummary)
-    written: float = 0.0
 
 
 class Store:
@@ -142,7 +132,7 @@ class ForeignSchemaError(StoreError):
 
 
 class Database:
-    """A connection to the file, for one thread; read-only where the folder cannot be written.
+    """A connection to the file, for one thread at a time; read-only where the folder cannot be written.
 
     Args:
         directory: the cache folder; made if missing, with a `.gitignore` in it.
@@ -316,7 +306,9 @@ class Database:
         if self._file.exists():
             refuse_special(self._file)
         uri = f"{self._file.resolve().as_uri()}?{query}"
-        connection = sqlite3.connect(uri, uri=True, timeout=WAIT_S, isolation_level=None)
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=WAIT_S, isolation_level=None, check_same_thread=False
+        )
         try:
             self._check(connection)
             if write:

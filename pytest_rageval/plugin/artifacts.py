@@ -20,7 +20,7 @@ from pytest_rageval.plural import counted, plural
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline import BaselineEntry
     from pytest_rageval.gate.comparison import Pin
-    from pytest_rageval.llm.store import Entry
+    from pytest_rageval.llm.port import Entry
 
 __all__ = [
     "BaselineWriterPlugin",

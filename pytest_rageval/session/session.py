@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytest_rageval.config import EMBEDDED, Settings
@@ -24,6 +25,7 @@ from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import CONTEXT, EvalSet, Example, Ranking
 from pytest_rageval.scores import Outcome, Score, Spec
+from pytest_rageval.secret import StoreURL
 from pytest_rageval.session.models import Models
 from pytest_rageval.session.pipelines import Components, MarkedTest, Pipelines, Sources
 from pytest_rageval.stats.drops import ROUNDING
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from pytest_rageval.llm.gateway import Gateway
     from pytest_rageval.llm.rate_limits import Wait
     from pytest_rageval.serving.application import Backend
+    from pytest_rageval.session.shared_embeddings import SharedEmbeddings
 
 __all__ = ["RunContext", "Session"]
 
@@ -143,7 +146,9 @@ class Session:
             # They import numpy, which a run of ranking measures need not load.
             from pytest_rageval.embeddings.encoder import CachedEncoder, shared_encoder  # noqa: PLC0415
 
-            self._encoder = CachedEncoder(shared_encoder(), self.settings.cache_dir)
+            place = self.settings.cache_place
+            kept = place if isinstance(place, Path) else self._shared_embeddings(place)
+            self._encoder = CachedEncoder(shared_encoder(), kept)
         return self._encoder
 
     @cached_property
@@ -371,9 +376,17 @@ class Session:
             self._encoder.close()
         return self.loop.close(None if self._gateway is None else self._gateway.close)
 
+    def _shared_embeddings(self, place: StoreURL) -> "SharedEmbeddings":
+        from pytest_rageval.llm.open_store import open_store  # noqa: PLC0415 - see gateway
+        from pytest_rageval.session.shared_embeddings import SharedEmbeddings  # noqa: PLC0415 - as in `encoder`
+
+        stores = self.registry.stores
+        return SharedEmbeddings(partial(open_store, place, namespace="embeddings", stores=stores))
+
     def _made_gateway(self) -> "Gateway":
         from pytest_rageval.llm.budget import Limits  # noqa: PLC0415 - see gateway
         from pytest_rageval.llm.gateway import Access, Gateway  # noqa: PLC0415
+        from pytest_rageval.llm.open_store import store_opener  # noqa: PLC0415
 
         settings = self.settings
         servers = settings.generator.server, settings.judge.server
@@ -382,7 +395,8 @@ class Session:
             cache_dir=settings.cache_dir,
             cassette=settings.cassette,
             mode="plan" if settings.plan else "replay" if settings.replay else "live",
-            run=self._context.run,
+            store=store_opener(settings.cache_place, settings.cache_dir, self.registry.stores),
+            run=settings.run or self._context.run,
             refresh=settings.refresh,
             record=settings.record,
             prompts=settings.record_prompts,

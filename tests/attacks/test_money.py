@@ -20,7 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.llm.store import FILE, Database, Entry, Store
+from pytest_rageval.llm.port import Entry
+from pytest_rageval.llm.store import FILE, Database, Store
 from tests.llm_server import Fault, clerk
 from tests.unit.llm.scripted import completion
 

@@ -18,8 +18,8 @@ from pytest_rageval.llm.api import LLM, REFUSED
 from pytest_rageval.llm.cassette import entry_line, read_cassette, read_entry, write_cassette
 from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.messages import Reply, Request, request_summary, well_formed
+from pytest_rageval.llm.port import Entry
 from pytest_rageval.llm.servers import RemoteServer
-from pytest_rageval.llm.store import Entry
 
 QUICK = settings(max_examples=30)
 """Thirty requests of this size are many hundred values; and a busy machine is no failure."""

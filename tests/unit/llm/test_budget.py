@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,8 +12,10 @@ import pytest
 
 from pytest_rageval.errors import BudgetError, ServerError, StoreError
 from pytest_rageval.llm import budget as module
-from pytest_rageval.llm.budget import KEPT_S, SETTLING_S, Budget, Limits, most_tokens_out, prompt_tokens
+from pytest_rageval.llm.budget import SETTLING_S, Budget, Limits, most_tokens_out, prompt_tokens
 from pytest_rageval.llm.messages import Reply, Request
+from pytest_rageval.llm.port import Spending
+from pytest_rageval.llm.sqlite_store import KEPT_S, spend
 from pytest_rageval.llm.store import Database
 from pytest_rageval.llm.usage import Price, Prices
 
@@ -32,13 +35,13 @@ DIES_IN_A_CALL = """
 import asyncio, os, sys
 from pathlib import Path
 from pytest_rageval.llm.budget import Budget, Limits
-from pytest_rageval.llm.store import Database
+from pytest_rageval.llm.cache import Cache
 from pytest_rageval.llm.usage import Prices
 from pytest_rageval.llm.messages import Request
 
 async def die():
-    database = Database(Path(sys.argv[1]))
-    async with Budget(Limits(max_calls=2), Prices(), "r").purchase(database, Request("http://u/v1", "m", ())):
+    cache = Cache(Path(sys.argv[1]), None)
+    async with Budget(Limits(max_calls=2), Prices(), "r").purchase(cache, Request("http://u/v1", "m", ())):
         os._exit(3)
 
 asyncio.run(die())
@@ -52,6 +55,22 @@ class Spent(NamedTuple):
     cost: float = 0.0
     open_calls: int = 0
     open_cost: float = 0.0
+
+
+@dataclass
+class Ledger:
+    """A ledger in a file, without a thread of its own."""
+
+    database: Database
+    active: Callable[[], bool] = lambda: True
+
+    async def spend(self, account: str, change: Spending, **limits: float) -> Spending | None:
+        """At once."""
+        return spend(self.database, account, change, **limits)
+
+    async def others_active(self) -> bool:
+        """As the test says."""
+        return self.active()
 
 
 class Clock:
@@ -97,15 +116,16 @@ def _budget(run: str = "r", *, patience_s: float = PATIENCE, **limits: Any) -> B
 
 async def _buy(
     budget: Budget,
-    database: Database,
+    database: Database | Ledger,
     request: Request = ASKED,
     *,
     reply: Reply | None = REPLY,
     billed: bool = False,
 ) -> Spent:
     """Make one call; returns what was spent and set aside in the midst of it."""
-    async with budget.purchase(database, request) as purchase:
-        during = _spent(database)
+    ledger = database if isinstance(database, Ledger) else Ledger(database)
+    async with budget.purchase(ledger, request) as purchase:
+        during = _spent(ledger.database)
         await asyncio.sleep(0)
         purchase.reply, purchase.billed = reply, billed
     return during
@@ -113,7 +133,7 @@ async def _buy(
 
 async def _wait_a_little() -> None:
     """Let everybody look a few times."""
-    for _ in range(5):
+    for _ in range(20):
         await asyncio.sleep(0)
 
 
@@ -207,7 +227,7 @@ def test_an_error_is_raised_and_the_call_given_back(database: Database) -> None:
     """Whatever ended it."""
 
     async def fails() -> None:
-        async with _budget(max_cost=MOST).purchase(database, ASKED):
+        async with _budget(max_cost=MOST).purchase(Ledger(database), ASKED):
             raise ServerError("gone")
 
     with pytest.raises(ServerError, match="gone"):
@@ -226,7 +246,7 @@ def test_a_billed_attempt_that_raises_counts(database: Database) -> None:
     budget = _budget(max_calls=3)
 
     async def slow() -> None:
-        async with budget.purchase(database, ASKED) as purchase:
+        async with budget.purchase(Ledger(database), ASKED) as purchase:
             purchase.billed = True
             raise TimeoutError
 
@@ -285,7 +305,7 @@ def test_a_call_that_cannot_be_counted_stays_set_aside_until_it_can(
         raise StoreError("database is locked")
 
     async def calls() -> None:
-        async with budget.purchase(database, ASKED) as purchase:
+        async with budget.purchase(Ledger(database), ASKED) as purchase:
             purchase.reply = REPLY
             monkeypatch.setattr(Database, "transaction", locked)
         with pytest.raises(StoreError):
@@ -307,11 +327,9 @@ def test_nobody_waits_for_a_process_that_is_known_to_be_dead(databases: Open, cl
     asking = [True]
 
     async def calls() -> None:
-        budget = Budget(
-            Limits(max_calls=1), PRICES, "r", patience_s=PATIENCE, others_active=lambda: asking[0]
-        )
-        async with _budget(max_calls=1).purchase(one, ASKED):
-            waiting = asyncio.create_task(_buy(budget, other))
+        budget = _budget(max_calls=1)
+        async with _budget(max_calls=1).purchase(Ledger(one), ASKED):
+            waiting = asyncio.create_task(_buy(budget, Ledger(other, lambda: asking[0])))
             await _wait_a_little()
             clock.now += SETTLING_S + 1
             await _wait_a_little()
@@ -338,7 +356,7 @@ def test_who_waits_gets_what_a_failed_call_gives_back(database: Database) -> Non
     budget = _budget(max_calls=1)
 
     async def calls() -> None:
-        async with budget.purchase(database, ASKED):
+        async with budget.purchase(Ledger(database), ASKED):
             waiting = asyncio.create_task(_buy(budget, database))
             await _wait_a_little()
             assert not waiting.done()
@@ -356,7 +374,7 @@ def test_who_waits_in_vain_hears_it_when_the_last_call_is_settled(
     budget = _budget(max_calls=1)
 
     async def calls() -> None:
-        async with budget.purchase(database, ASKED) as purchase:
+        async with budget.purchase(Ledger(database), ASKED) as purchase:
             waiting = [asyncio.create_task(_buy(budget, database)) for _ in range(3)]
             await _wait_a_little()
             assert not any(task.done() for task in waiting)
@@ -372,7 +390,7 @@ def test_a_cancelled_waiter_takes_nothing(database: Database) -> None:
     budget = _budget(max_calls=1)
 
     async def calls() -> None:
-        async with budget.purchase(database, ASKED):
+        async with budget.purchase(Ledger(database), ASKED):
             waiting = asyncio.create_task(_buy(budget, database))
             await _wait_a_little()
             waiting.cancel()
@@ -390,7 +408,7 @@ def test_a_cancelled_call_is_given_back(database: Database) -> None:
     budget = _budget(max_cost=MOST)
 
     async def never() -> None:
-        async with budget.purchase(database, ASKED):
+        async with budget.purchase(Ledger(database), ASKED):
             await asyncio.Event().wait()
 
     async def calls() -> None:
@@ -432,7 +450,7 @@ def test_what_another_process_set_aside_is_waited_for(databases: Open) -> None:
     one, other = databases(), databases()
 
     async def calls() -> None:
-        async with _budget(max_cost=1.5 * MOST).purchase(one, ASKED) as purchase:
+        async with _budget(max_cost=1.5 * MOST).purchase(Ledger(one), ASKED) as purchase:
             waiting = asyncio.create_task(_buy(_budget(max_cost=1.5 * MOST), other))
             await _wait_a_little()
             assert not waiting.done()
@@ -450,7 +468,7 @@ def test_what_another_process_set_aside_is_not_spent(databases: Open, clock: Clo
     async def calls() -> None:
         budget = _budget(max_cost=1.5 * MOST)
         await _buy(budget, one)
-        async with budget.purchase(one, ASKED):
+        async with budget.purchase(Ledger(one), ASKED):
             waiting = asyncio.create_task(_buy(_budget(max_cost=1.5 * MOST), other))
             await _wait_a_little()
             clock.now += PATIENCE + 1
@@ -468,8 +486,8 @@ def test_whoever_settles_a_call_is_alive(databases: Open, clock: Clock) -> None:
     budget = _budget(max_calls=2)
 
     async def calls() -> None:
-        async with budget.purchase(one, ASKED):
-            async with budget.purchase(one, ASKED) as purchase:
+        async with budget.purchase(Ledger(one), ASKED):
+            async with budget.purchase(Ledger(one), ASKED) as purchase:
                 waiting = asyncio.create_task(_buy(_budget(max_calls=2), other))
                 await _wait_a_little()
                 clock.now += PATIENCE - 1

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from pytest_rageval.errors import StoreError
-from pytest_rageval.llm import cache as cache_module
+from pytest_rageval.llm import leases
 from pytest_rageval.llm.cache import DAMAGED, Cache
 from pytest_rageval.llm.cassette import write_cassette
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.store import FILE, Entry
+from pytest_rageval.llm.port import Entry, Spending
+from pytest_rageval.llm.store import FILE
 
 Caches = Callable[..., Cache]
 
@@ -51,7 +52,7 @@ def _keep(cache: Cache, *entries: Entry) -> None:
 def _statements(cache: Cache, run: Callable[[], object]) -> list[str]:
     """What the cache asks SQLite meanwhile."""
     said: list[str] = []
-    connection = cache.database._connection
+    connection = cache.store.database._connection
     connection.set_trace_callback(said.append)
     run()
     connection.set_trace_callback(None)
@@ -127,7 +128,7 @@ def test_who_releases_lets_the_other_ask(caches: Caches) -> None:
 
 def test_who_closes_lets_the_other_ask(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of a process gives its leases back; they need not run out."""
-    monkeypatch.setattr(cache_module, "LEASE_S", 3600.0)
+    monkeypatch.setattr(leases, "LEASE_S", 3600.0)
     one, other = caches(), caches()
 
     async def ask() -> object:
@@ -142,9 +143,9 @@ def test_who_closes_lets_the_other_ask(caches: Caches, monkeypatch: pytest.Monke
 
 def test_the_lease_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
     """As soon as it has run out, and by one alone."""
-    monkeypatch.setattr(cache_module, "LEASE_S", 0.3)
+    monkeypatch.setattr(leases, "LEASE_S", 0.3)
     # As if its process had been killed: nobody renews.
-    monkeypatch.setattr(cache_module.Leases, "_start_renewing", lambda _: None)
+    monkeypatch.setattr(leases.Leases, "_start_renewing", lambda _: None)
     dead, one, other = caches(), caches(), caches()
 
     async def take_over(cache: Cache) -> object:
@@ -164,16 +165,21 @@ def test_a_process_knows_when_its_claim_was_taken_over(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after it was stopped for a while: then it must not ask."""
-    monkeypatch.setattr(cache_module, "LEASE_S", 0.1)
-    monkeypatch.setattr(cache_module.Leases, "_start_renewing", lambda _: None)
+    monkeypatch.setattr(leases, "LEASE_S", 0.1)
+    monkeypatch.setattr(leases.Leases, "_start_renewing", lambda _: None)
     stopped, other = caches(), caches()
 
     async def take_over() -> list[bool]:
         await stopped.claim("k")
-        before = stopped.holds_lease("k")
+        before = await stopped.holds_claim("k")
         await other.wait_for_other("k")
         assert await other.claim("k") is True
-        return [before, stopped.holds_lease("k"), other.holds_lease("k"), stopped.others_active()]
+        return [
+            before,
+            await stopped.holds_claim("k"),
+            await other.holds_claim("k"),
+            await stopped.others_active(),
+        ]
 
     assert _run(take_over()) == [True, False, True, True]
 
@@ -352,7 +358,7 @@ def test_a_late_reply_does_not_replace_one_that_may_be_in_use(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process was held up for longer than its lease lasts; it takes over what the other has kept."""
-    monkeypatch.setattr(cache_module, "LEASE_S", 0.0)
+    monkeypatch.setattr(leases, "LEASE_S", 0.0)
     slow, quick = caches(), caches()
 
     async def race() -> list[Reply]:
@@ -369,7 +375,7 @@ def test_a_claim_that_is_not_waited_for_holds_up_nobody(
     caches: Caches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is cancelled while claiming will not ask; its living process must not keep the others waiting."""
-    monkeypatch.setattr(cache_module, "LEASE_S", 3600.0)
+    monkeypatch.setattr(leases, "LEASE_S", 3600.0)
     one, other = caches(), caches()
 
     async def claim() -> object:
@@ -381,3 +387,53 @@ def test_a_claim_that_is_not_waited_for_holds_up_nobody(
         return await other.claim("k")
 
     assert _run(claim()) is True
+
+
+def test_another_process_that_writes_stalls_no_request_in_flight(caches: Caches, tmp_path: Path) -> None:
+    """What needs the file waits for its transaction, and the event loop goes on."""
+    cache = caches()
+    cache.find(["k"])
+    other = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    async def work() -> int:
+        waiting = [
+            asyncio.ensure_future(use)
+            for use in (cache.claim("k"), cache.keep(Entry("l", Reply("x"))), cache.spend("r", Spending(1)))
+        ]
+        cache.release("m")
+        turns = 0
+        for _ in range(50):
+            await asyncio.sleep(0.002)
+            turns += 1
+        assert not any(each.done() for each in waiting)
+        other.execute("ROLLBACK")
+        assert await asyncio.gather(*waiting) == [True, Reply("x"), None]
+        return turns
+
+    assert _run(work()) == 50
+    other.close()
+
+
+def test_a_reply_that_nobody_waits_for_is_kept(caches: Caches, tmp_path: Path) -> None:
+    """Its run was interrupted while the store was busy with others: it was paid for."""
+    cache = caches()
+    cache.find(["k"])
+    other = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    async def interrupted() -> None:
+        keeping = [asyncio.ensure_future(cache.keep(Entry(key, Reply("x")))) for key in "ab"]
+        await asyncio.sleep(0.05)
+        keeping.append(asyncio.ensure_future(cache.keep(Entry("c", Reply("x")))))
+        await asyncio.sleep(0.01)
+        for each in keeping:
+            each.cancel()
+        await asyncio.gather(*keeping, return_exceptions=True)
+        other.execute("ROLLBACK")
+        await cache.drain()
+        cache.close()
+
+    _run(interrupted())
+    other.close()
+    assert set(caches().find(["a", "b", "c"])) == {"a", "b", "c"}

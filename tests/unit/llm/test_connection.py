@@ -225,5 +225,6 @@ def test_secrets_are_revealed_in_one_place() -> None:
     }
     assert {name: count for name, count in calls.items() if count} == {
         "llm/connection.py": 3,
+        "llm/redis_store.py": 1,
         "reports/otlp.py": 2,
     }

@@ -11,7 +11,8 @@ import pytest
 
 from pytest_rageval.errors import StoreError
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.store import FILE, Database, Entry, Store
+from pytest_rageval.llm.port import Entry
+from pytest_rageval.llm.store import FILE, Database, Store
 
 Open = Callable[..., Database]
 Start = Callable[..., subprocess.Popen[str]]
@@ -21,7 +22,8 @@ import sys
 from pathlib import Path
 from pytest_rageval.llm.store import Database
 from pytest_rageval.llm.messages import Reply
-from pytest_rageval.llm.store import Entry, Store
+from pytest_rageval.llm.port import Entry
+from pytest_rageval.llm.store import Store
 """
 
 

@@ -18,14 +18,15 @@ from pytest_rageval.errors import (
     StoreError,
     Unscored,
 )
-from pytest_rageval.llm import cache as cache_module
+from pytest_rageval.llm import leases
 from pytest_rageval.llm import sender as sender_module
 from pytest_rageval.llm.budget import Limits
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
 from pytest_rageval.llm.gateway import Access, Gateway
 from pytest_rageval.llm.messages import Reply, Request, request_summary
+from pytest_rageval.llm.port import Entry
 from pytest_rageval.llm.servers import Pace, RemoteServer, Server
-from pytest_rageval.llm.store import FILE, Entry
+from pytest_rageval.llm.store import FILE
 from pytest_rageval.llm.usage import Usage
 from tests.unit.llm.scripted import Answer, ScriptedServer, completion, error, until
 
@@ -36,7 +37,7 @@ PACE = Pace(concurrency=8, timeout_s=30, retries=1)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeat at once, and renew leases often, so that nobody waits for these tests."""
     monkeypatch.setattr(sender_module, "FIRST_DELAY_S", 0.005)
-    monkeypatch.setattr(cache_module, "RENEWAL_S", 0.05)
+    monkeypatch.setattr(leases, "RENEWAL_S", 0.05)
 
 
 Through = Callable[..., Gateway]
@@ -94,7 +95,7 @@ class _TracedRun:
 
     def __call__(self, *requests: Request) -> list[Any]:
         async def main() -> list[Any]:
-            connection = self.door.cache.database._connection
+            connection = self.door.cache.store.database._connection
             connection.set_trace_callback(lambda sql: self.statements.append(sql.split()[0]))
             nowhere = RemoteServer("http://127.0.0.1:9/v1")
             replies = await asyncio.gather(*(self.door.ask(nowhere, request) for request in requests))
@@ -290,7 +291,7 @@ def test_what_cannot_be_kept_is_paid_no_more(door: Through, tmp_path: Path) -> N
 
     async def main() -> list[Any]:
         await made.ask(_at(server), _request("first"))
-        made.cache.database.execute(
+        made.cache.store.database.execute(
             "CREATE TRIGGER full BEFORE INSERT ON replies BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
         )
         return await asyncio.gather(
@@ -312,15 +313,16 @@ def test_what_cannot_be_kept_is_paid_no_more(door: Through, tmp_path: Path) -> N
 def test_what_another_has_taken_over_is_not_asked(door: Through, monkeypatch: pytest.MonkeyPatch) -> None:
     """This process was stopped between its claim and its turn: it waits for the other's reply."""
     # As if it had been stopped: it renews nothing, and counts as dead at once.
-    monkeypatch.setattr(cache_module.Leases, "_start_renewing", lambda _: None)
-    monkeypatch.setattr(cache_module, "LEASE_S", 0.05)
+    monkeypatch.setattr(leases.Leases, "_start_renewing", lambda _: None)
+    monkeypatch.setattr(leases, "LEASE_S", 0.05)
     stopped, other = door(pace=replace(PACE, concurrency=1)), door()
 
     async def main() -> list[Reply]:
         # The first is in flight, and the second claimed, when the other looks.
         asking = [asyncio.create_task(stopped.ask(_at(server), _request(n))) for n in ("first", "second")]
         await until(lambda: server.requests)
-        await until(lambda: stopped.cache.holds_lease(_request("second").key))
+        while not await stopped.cache.holds_claim(_request("second").key):  # noqa: ASYNC110 - the store has no event
+            await asyncio.sleep(0.005)
         await asyncio.sleep(0.1)
         second = await other.ask(_at(server), _request("second"))
         replies = [second, *await asyncio.gather(*asking)]
@@ -575,7 +577,7 @@ def test_a_door_closed_with_requests_in_flight_leaves_nothing(
     connection = sqlite3.connect(tmp_path / "cache" / FILE)
     assert connection.execute("SELECT count(*) FROM leases").fetchone() == (0,)
     connection.close()
-    assert made.cache._files is None
+    assert made.cache._store is None
 
 
 HERE, THERE = "http://here.test/v1", "http://there.test/v1"

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.errors import StoreError
-from pytest_rageval.llm import cache as cache_module
-from pytest_rageval.llm.cache import Leases
+from pytest_rageval.llm import leases as module
+from pytest_rageval.llm import port
+from pytest_rageval.llm.leases import Leases
 from pytest_rageval.llm.store import Database
 
 Open = Callable[..., Database]
@@ -55,7 +56,7 @@ def _mark(owner: Leases, key: str) -> float:
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases that are renewed every 0.02 s."""
-    monkeypatch.setattr(cache_module, "RENEWAL_S", 0.02)
+    monkeypatch.setattr(port, "RENEWAL_S", 0.02)
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The time as all processes of this machine see it."""
     clock = Clock()
-    monkeypatch.setattr(cache_module, "time", clock)
+    monkeypatch.setattr(module, "time", clock)
     return clock
 
 
@@ -167,7 +168,7 @@ def test_renewing_goes_on_after_an_error(owner: Owner, monkeypatch: pytest.Monke
         return Database(folder)
 
     one = owner()
-    monkeypatch.setattr(cache_module, "Database", scarce)
+    monkeypatch.setattr(module, "Database", scarce)
     _claim(one, "a")
     before = _mark(one, "a")
     assert _soon(lambda: _mark(one, "a") > before)
@@ -181,7 +182,7 @@ def test_a_lease_of_a_dead_owner_runs_out(owner: Owner, clock: Clock) -> None:
     killed, one, other = owner(), owner(), owner()
     assert _claim(killed, "a", "b") == {"a", "b"}
     one.held(["a"])
-    _look(one, clock, cache_module.LEASE_S - 0.1)
+    _look(one, clock, module.LEASE_S - 0.1)
     assert _claim(one, "a") == set()
     assert one.held(["a"]) == {"a"}
     assert one.others_active()
@@ -199,7 +200,7 @@ def test_a_lease_holds_for_as_long_whatever_was_written(owner: Owner, clock: Clo
     one = owner()
     one._database.execute("INSERT INTO leases VALUES ('a', 'killed', ?)", (left,))
     one.held(["a"])
-    _look(one, clock, cache_module.LEASE_S - 0.1)
+    _look(one, clock, module.LEASE_S - 0.1)
     assert _claim(one, "a") == set()
     _look(one, clock, 0.2)
     assert _claim(one, "a") == {"a"}
@@ -213,7 +214,7 @@ def test_whatever_stands_in_the_table_holds_no_longer(owner: Owner, clock: Clock
     value = "''" if kind == "NULL" else kind
     one._database.execute(f"INSERT INTO leases VALUES ('a', {value}, {value})")  # noqa: S608 - from the list above
     one.held(["a"])
-    _look(one, clock, cache_module.LEASE_S + 0.1)
+    _look(one, clock, module.LEASE_S + 0.1)
     assert one.held(["a"]) == set()
     assert _claim(one, "a") == {"a"}
 
@@ -227,8 +228,8 @@ def test_an_owner_with_another_clock_is_alive(
     elsewhere, one = owner(), owner()
     _claim(elsewhere, "a")
     for second in range(30):
-        monkeypatch.setattr(cache_module, "_new_mark", lambda: clock.now + shift)
-        elsewhere._database.execute("UPDATE leases SET expires = ?", (cache_module._new_mark(),))
+        monkeypatch.setattr(module, "_new_mark", lambda: clock.now + shift)
+        elsewhere._database.execute("UPDATE leases SET expires = ?", (module._new_mark(),))
         _look(one, clock, 1.0)
         assert one.held(["a"]) == {"a"}, second
 
@@ -243,7 +244,7 @@ def test_who_was_stopped_itself_does_not_take_the_others_for_dead(owner: Owner, 
     assert one.held(["a"]) == {"a"}
     _look(one, clock, 2.0)
     assert one.held(["a"]) == {"a"}
-    _look(one, clock, cache_module.LEASE_S)
+    _look(one, clock, module.LEASE_S)
     assert one.held(["a"]) == set()
 
 
@@ -253,7 +254,7 @@ def test_an_owner_knows_what_was_taken_over(owner: Owner, clock: Clock) -> None:
     stopped, one = owner(), owner()
     _claim(stopped, "a", "b")
     one.held(["a"])
-    _look(one, clock, cache_module.LEASE_S + 0.1)
+    _look(one, clock, module.LEASE_S + 0.1)
     _claim(one, "a")
     assert stopped.own(["a", "b"]) == set()
     assert _claim(stopped, "a", "b", "c") == {"b", "c"}

@@ -1,0 +1,475 @@
+"""What every store promises, whatever it is made of."""
+
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from math import inf
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from pytest_rageval.llm.messages import Reply, well_formed
+from pytest_rageval.llm.port import LEASE_S, Damaged, Entry, ReplyStore, Spending
+from tests.store_kinds import Kind, opened
+
+Open = Callable[..., ReplyStore]
+Start = Callable[..., "subprocess.Popen[str]"]
+
+SILENT = Reply(" \n", "m")
+KEYS = [f"{number:02x}" for number in range(6)]
+TEXTS = st.text().map(well_formed)
+COUNTS = st.integers(0, 2**63 - 1)
+REPLIES = st.builds(Reply, TEXTS, TEXTS, TEXTS, COUNTS, COUNTS, TEXTS, TEXTS, TEXTS)
+SUMMARY = {"base_url": "http://u/v1", "model": "m", "parts": {"question": "ab"}}
+
+
+def _entry(key: str, text: str = "x", **changes: Any) -> Entry:
+    return Entry(key, Reply(text, "m", **changes), SUMMARY)
+
+
+def _good(store: ReplyStore) -> dict[str, Reply]:
+    found = list(store.entries())
+    assert [entry.key for entry in found] == sorted(entry.key for entry in found)
+    assert not [entry for entry in found if isinstance(entry, Damaged)]
+    return {entry.key: entry.reply for entry in found}
+
+
+def test_what_is_kept_is_found(stores: Open) -> None:
+    """By this process and by others, with its summary and its time."""
+    one, other = stores(), stores()
+    began = time.time()
+    entry = Entry(
+        "ab", Reply("c7 – „ja“\n\x00 \U0001f600", "m", "stop", 12, 3, "no", "[{}]", "seed"), SUMMARY
+    )
+    assert one.get_many(["ab"]) == {}
+    assert one.keep([entry, _entry("cd", "other")]) == {"ab": entry.reply, "cd": Reply("other", "m")}
+    for store in (one, other):
+        assert store.get_many(["ab", "ef", "ab"]) == {"ab": entry.reply}
+    found, _ = other.entries()
+    assert (found.key, found.reply, found.summary) == ("ab", entry.reply, SUMMARY)
+    assert began - 1 <= found.written <= time.time() + 1
+    assert [each.key for each in other.entries(["cd", "ef"])] == ["cd"]
+    one.keep([Entry("old", Reply("x"), written=1e9)])
+    assert [each.written for each in other.entries(["old"])] == [1e9]
+
+
+def test_a_reply_that_is_kept_stays(stores: Open) -> None:
+    """A process that was slower takes over what is kept, also within one call."""
+    one, other = stores(), stores()
+    one.keep([_entry("a", "first")])
+    assert other.keep([_entry("a", "late"), _entry("b", "1"), _entry("b", "2")]) == {
+        "a": Reply("first", "m"),
+        "b": Reply("1", "m"),
+    }
+    assert _good(one) == {"a": Reply("first", "m"), "b": Reply("1", "m")}
+
+
+def test_ten_thousand_keys_are_found_at_once(stores: Open) -> None:
+    """And as many kept; the missing do not matter."""
+    store = stores()
+    keys = [f"{number:064x}" for number in range(10_000)]
+    store.keep(_entry(key, key) for key in keys[::2])
+    assert store.get_many(keys) == {key: Reply(key, "m") for key in keys[::2]}
+    assert store.get_many([]) == {}
+    store.delete_many(keys)
+    assert list(store.entries()) == []
+
+
+def test_one_of_two_has_a_claim(stores: Open) -> None:
+    """Until it is released; what it has, it may claim again."""
+    one, other = stores(), stores()
+    assert one.claim(["a", "b"]) == {"a": True, "b": True}
+    assert other.claim(["b", "c"]) == {"b": False, "c": True}
+    assert one.claim(["a"]) == {"a": True}
+    assert one.claims(["a", "b", "c", "d"]) == {"a": True, "b": True, "c": False}
+    assert other.claims(["a", "b", "c", "d"]) == {"a": False, "b": False, "c": True}
+    assert one.others_active()
+    other.release(["a", "c", "d"])
+    assert other.claims(["a", "b", "c"]) == {"a": False, "b": False}
+    assert not one.others_active()
+    one.release(["b"])
+    assert other.claim(["a", "b"]) == {"a": False, "b": True}
+    assert other.claim([]) == {}
+
+
+def test_a_claim_ends_with_the_reply(stores: Open) -> None:
+    """Who claims then has the reply."""
+    one, other = stores(), stores()
+    one.claim(["a"])
+    one.keep([_entry("a")])
+    assert other.claims(["a"]) == {}
+    assert other.claim(["a", "b"]) == {"a": Reply("x", "m"), "b": True}
+
+
+def test_closing_ends_the_claims(stores: Open) -> None:
+    """Those of others stay."""
+    one, other, third = stores(), stores(), stores()
+    one.claim(["a"])
+    other.claim(["b"])
+    one.close()
+    assert third.claim(["a", "b"]) == {"a": True, "b": False}
+
+
+def test_replies_of_one_run(stores: Open) -> None:
+    """An empty one counts in its own run; with `only_run`, no other counts at all."""
+    store = stores()
+    store.keep([Entry("silent", SILENT), _entry("full")], run="1")
+    assert store.get_many(["silent", "full"]).keys() == {"silent", "full"}
+    assert store.get_many(["silent", "full"], run="1").keys() == {"silent", "full"}
+    assert store.get_many(["silent", "full"], run="2").keys() == {"full"}
+    assert store.get_many(["silent", "full"], run="2", only_run=True) == {}
+    assert store.claim(["silent", "full"], run="2") == {"silent": True, "full": Reply("x", "m")}
+    assert store.keep([_entry("silent", "at last")], run="2") == {"silent": Reply("at last", "m")}
+    assert store.keep([_entry("full", "anew")], run="2", only_run=True) == {"full": Reply("anew", "m")}
+    assert store.get_many(["silent", "full"], run="3") == {
+        "silent": Reply("at last", "m"),
+        "full": Reply("anew", "m"),
+    }
+
+
+@pytest.mark.parametrize("how", ["cut", "changed", "no text"])
+def test_a_damaged_entry_counts_as_missing(stores: Open, kind: Kind, place: str, how: str) -> None:
+    """It is named, can be deleted, and is replaced by the next reply."""
+    store = stores()
+    store.keep([_entry("aa", "damaged"), _entry("bb", "good"), _entry("cc", "deleted")])
+    for key in ("aa", "cc"):
+        kind.damage(place, key, how)
+    store = stores()
+    assert store.get_many(["aa", "bb"]) == {"bb": Reply("good", "m")}
+    assert store.damaged == {"aa"}
+    first, good, last = store.entries()
+    assert isinstance(first, Damaged)
+    assert isinstance(last, Damaged)
+    assert (first.key, last.key) == ("aa", "cc")
+    assert first.rest is None
+    assert first.why
+    assert isinstance(good, Entry)
+    store.delete_many(["cc", "dd"])
+    assert [each.key for each in store.entries()] == ["aa", "bb"]
+    assert store.claim(["aa"]) == {"aa": True}
+    assert store.keep([_entry("aa", "anew")]) == {"aa": Reply("anew", "m")}
+    assert _good(stores()) == {"aa": Reply("anew", "m"), "bb": Reply("good", "m")}
+
+
+def test_an_account(stores: Open) -> None:
+    """A change is added as a whole, unless it exceeds a limit; accounts are apart."""
+    one, other = stores(), stores()
+    call = Spending(open_calls=1, open_cost=0.1)
+    assert one.spend("r", call, max_calls=2, max_cost=0.25) is None
+    assert other.spend("r", call, max_calls=2, max_cost=0.25) is None
+    assert one.spend("r", call, max_calls=2) == pytest.approx(Spending(0, 0, 2, 0.2))
+    assert one.spend("r", call, max_cost=0.25) == pytest.approx(Spending(0, 0, 2, 0.2))
+    assert other.spend("r", Spending(1, 0.05, -1, -0.1)) is None
+    assert one.spend("r", Spending(1, 0.3, -1, -0.1)) is None
+    assert one.spend("r", call, max_calls=2) == Spending(2, 0.05 + 0.3, 0, 0.0)
+    assert one.spend("r", call, max_cost=0.3) == Spending(2, 0.05 + 0.3, 0, 0.0)
+    assert one.spend("r", call, max_calls=3, max_cost=inf) is None
+    assert one.spend("another", call, max_calls=0) == Spending()
+
+
+def test_any_reply_is_kept_as_it_is(stores: Open) -> None:
+    """Whatever text it has."""
+    store, other = stores(), stores()
+
+    @given(st.lists(REPLIES, max_size=5))
+    @settings(max_examples=30, deadline=None)
+    def check(replies: list[Reply]) -> None:
+        entries = [Entry(f"{number:x}", reply, SUMMARY) for number, reply in enumerate(replies)]
+        store.delete_many([f"{number:x}" for number in range(5)])
+        expected = {entry.key: entry.reply for entry in entries}
+        assert store.keep(entries) == expected
+        assert other.get_many([f"{number:x}" for number in range(5)]) == expected
+        assert _good(other) == expected
+
+    check()
+
+
+class Machine(RuleBasedStateMachine):
+    """Two processes on one store, beside a dictionary of what must be in it."""
+
+    places: Iterator[str]
+
+    @initialize()
+    def open(self) -> None:
+        """Both on a store without entries."""
+        place = next(self.places)
+        self.stores = [opened(place), opened(place)]
+        self.kept: dict[str, Reply] = {}
+        self.owners: dict[str, int] = {}
+        self.account = Spending()
+
+    @rule(who=st.integers(0, 1), keys=st.lists(st.sampled_from(KEYS)))
+    def claim(self, who: int, keys: list[str]) -> None:
+        """What is kept is had; what nobody has is claimed."""
+        expected = {}
+        for key in keys:
+            if key in self.kept:
+                expected[key] = self.kept[key]
+            else:
+                expected[key] = self.owners.setdefault(key, who) == who
+        assert self.stores[who].claim(keys) == expected
+
+    @rule(
+        who=st.integers(0, 1), keys=st.lists(st.sampled_from(KEYS)), text=st.text(max_size=3).map(well_formed)
+    )
+    def keep(self, who: int, keys: list[str], text: str) -> None:
+        """With a claim or without."""
+        kept = self.stores[who].keep([_entry(key, text + key) for key in keys])
+        for key in keys:
+            self.kept.setdefault(key, Reply(text + key, "m"))
+            if self.owners.get(key) == who:
+                del self.owners[key]
+        assert kept == {key: self.kept[key] for key in keys}
+
+    @rule(who=st.integers(0, 1), keys=st.lists(st.sampled_from(KEYS)))
+    def release(self, who: int, keys: list[str]) -> None:
+        """One's own alone."""
+        self.stores[who].release(keys)
+        self.owners = {key: owner for key, owner in self.owners.items() if owner != who or key not in keys}
+
+    @rule(who=st.integers(0, 1), keys=st.lists(st.sampled_from(KEYS)))
+    def delete(self, who: int, keys: list[str]) -> None:
+        """Claims stay."""
+        self.stores[who].delete_many(keys)
+        self.kept = {key: reply for key, reply in self.kept.items() if key not in keys}
+
+    @rule(who=st.integers(0, 1))
+    def renew(self, who: int) -> None:
+        """It changes nothing that can be seen."""
+        self.stores[who].renew()
+
+    @rule(
+        who=st.integers(0, 1),
+        calls=st.integers(0, 3),
+        cents=st.integers(0, 300),
+        most=st.sampled_from([0, 2, 5, inf]),
+        max_cents=st.sampled_from([0, 150, inf]),
+    )
+    def spend(self, who: int, calls: int, cents: int, most: float, max_cents: float) -> None:
+        """In quarters, which add up without rounding."""
+        change = Spending(calls, cents / 4, 1, 0.25)
+        fits = self.account.fits(change, most, max_cents)
+        found = self.stores[who].spend("r", change, max_calls=most, max_cost=max_cents)
+        assert found == (None if fits else self.account)
+        if fits:
+            self.account = self.account.changed(change)
+
+    @rule(who=st.integers(0, 1))
+    def settle(self, who: int) -> None:
+        """Give back what is open, without a limit."""
+        change = Spending(0, 0, -self.account.open_calls, -self.account.open_cost)
+        assert self.stores[who].spend("r", change) is None
+        self.account = self.account.changed(change)
+
+    @invariant()
+    def both_see_the_same(self) -> None:
+        """What is kept, and who has which claim."""
+        for who, store in enumerate(getattr(self, "stores", [])):
+            assert store.get_many(KEYS) == self.kept
+            assert store.claims(KEYS) == {key: owner == who for key, owner in self.owners.items()}
+            assert store.others_active() == any(owner != who for owner in self.owners.values())
+
+    def teardown(self) -> None:
+        """Close both."""
+        for store in getattr(self, "stores", []):
+            store.close()
+
+
+@pytest.mark.parametrize("examples", [8, pytest.param(100, marks=pytest.mark.slow)])
+def test_a_store_is_like_a_dictionary(places: Iterator[str], examples: int) -> None:
+    """After any calls of two processes."""
+
+    class Here(Machine):
+        pass
+
+    Here.places = places
+    run_state_machine_as_test(
+        Here,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=15,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+ASK_ALL = """
+keys = [f"{number:03x}" for number in range(60)]
+random.seed(int(sys.argv[1]))
+random.shuffle(keys)
+from pytest_rageval.llm.messages import Reply
+from pytest_rageval.llm.port import Entry
+while keys:
+    for key, found in store.claim(keys[:7]).items():
+        if found is True:
+            print("asked", key, flush=True)
+            time.sleep(0.005)
+            kept = store.keep([Entry(key, Reply(sys.argv[1] + " " + key, "m"))])
+            found = kept[key]
+        if found is not False:
+            print("found", key, found.text, flush=True)
+            keys.remove(key)
+    random.shuffle(keys)
+    time.sleep(0.001)
+store.close()
+"""
+
+
+@pytest.mark.slow
+def test_eight_processes_ask_once(start: Start) -> None:
+    """For each reply, and all have the same."""
+    processes = [start(ASK_ALL, number) for number in range(8)]
+    lines = [
+        line.split() for process in processes for line in process.communicate(timeout=120)[0].splitlines()
+    ]
+    asked = Counter(line[1] for line in lines if line[0] == "asked")
+    assert len(asked) == asked.total() == 60
+    found = Counter((key, text) for word, key, text, *_ in (line for line in lines if line[0] == "found"))
+    assert len(found) == 60
+    assert set(found.values()) == {8}
+
+
+SPEND_ALL = """
+from pytest_rageval.llm.port import Spending
+made = 0
+while True:
+    state = store.spend("r", Spending(open_calls=1, open_cost=0.25), max_calls=100, max_cost=20.0)
+    if state is None:
+        made += 1
+        store.spend("r", Spending(1, 0.125, -1, -0.25))
+    elif not state.fits(Spending(calls=1), 100, inf) and not state.open_calls:
+        break
+print(made)
+"""
+
+
+@pytest.mark.slow
+def test_eight_processes_spend_no_more_than_the_limit(start: Start, stores: Open) -> None:
+    """And all of it."""
+    processes = [start(f"from math import inf\n{SPEND_ALL}") for _ in range(8)]
+    assert sum(int(process.communicate(timeout=120)[0]) for process in processes) == 100
+    assert stores().spend("r", Spending(calls=1), max_calls=0) == Spending(100, 12.5)
+
+
+KEEP_ON = """
+from pytest_rageval.llm.messages import Reply
+from pytest_rageval.llm.port import Entry
+number = 0
+while True:
+    keys = [f"{sys.argv[1]}-{number:05x}-{each}" for each in range(20)]
+    store.claim(keys)
+    store.keep([Entry(key, Reply(key, "m")) for key in keys])
+    print(number, flush=True)
+    number += 1
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_process_leaves_whole_calls(start: Start, stores: Open) -> None:
+    """What it has heard to be kept is kept; and of what it was keeping, all or nothing."""
+    for attempt in range(5):
+        process = start(KEEP_ON, attempt)
+        assert process.stdout is not None
+        for _ in range(3 + 5 * attempt):
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+        rest, _ = process.communicate()
+        last = [2 + 5 * attempt, *map(int, rest.split())][-1]
+        kept = Counter(
+            entry.key.split("-")[1] for entry in stores().entries() if entry.key.startswith(f"{attempt}-")
+        )
+        assert set(kept.values()) == {20}
+        assert last + 1 <= len(kept) <= last + 2
+
+
+CLAIM = """
+assert store.claim(["a", "b"]) == {"a": True, "b": True}
+print("claimed", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "shift", [0.0, 86_400.0, -86_400.0], ids=["same clock", "a day ahead", "a day behind"]
+)
+def test_the_claims_of_a_killed_process_end(start: Start, stores: Open, shift: float) -> None:
+    """After their time and for one alone, whatever time the process had; while it lives, it keeps them."""
+    process = start(CLAIM, shift=shift)
+    assert process.stdout is not None
+    process.stdout.readline()
+    one, other = stores(), stores()
+
+    def look(seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            for store in (one, other):
+                assert store.claims(["a"]) == {"a": False}
+                assert store.claim(["a"]) == {"a": False}
+                assert store.others_active()
+            time.sleep(0.1)
+
+    look(LEASE_S + 2)
+    process.kill()
+    process.wait()
+    look(LEASE_S - 2)
+    ended = time.monotonic() + 60
+    while one.claims(["a"]) or other.claims(["a"]):
+        assert time.monotonic() < ended
+        time.sleep(0.05)
+    assert not one.others_active()
+    assert one.claim(["a"]) == {"a": True}
+    assert other.claim(["a", "b"]) == {"a": False, "b": True}
+
+
+@pytest.mark.parametrize("shift", [86_400.0, -86_400.0], ids=["a day ahead", "a day behind"])
+def test_a_process_with_another_time(start: Start, stores: Open, shift: float) -> None:
+    """Its replies and claims hold here at once, and those of this one there."""
+    store = stores()
+    assert store.claim(["here"]) == {"here": True}
+    store.keep([_entry("kept here")])
+    code = """
+from pytest_rageval.llm.messages import Reply
+from pytest_rageval.llm.port import Entry
+assert store.claim(["here", "there", "kept here"]) == {"here": False, "there": True, "kept here": Reply("x", "m")}
+store.keep([Entry("kept there", Reply("y", "m"))])
+print("done", flush=True)
+time.sleep(600)
+"""
+    process = start(code, shift=shift)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "done\n"
+    assert store.claim(["there", "kept there"]) == {"there": False, "kept there": Reply("y", "m")}
+    assert store.claims(["here", "there"]) == {"here": True, "there": False}
+
+
+@pytest.mark.slow
+def test_a_process_that_was_stopped_knows_what_it_lost(start: Start, stores: Open) -> None:
+    """Another has claimed it meanwhile; it keeps the other's reply."""
+    code = """
+from pytest_rageval.llm.messages import Reply
+from pytest_rageval.llm.port import Entry
+store.claim(["a", "b"])
+print("claimed", flush=True)
+os.kill(os.getpid(), 19)
+print(store.claims(["a"]), flush=True)
+print(store.keep([Entry("a", Reply("late")), Entry("b", Reply("late"))])["a"].text, flush=True)
+"""
+    process = start(code)
+    assert process.stdout is not None
+    process.stdout.readline()
+    store = stores()
+    ended = time.monotonic() + 60
+    while store.claim(["a"]) != {"a": True}:
+        assert time.monotonic() < ended
+        time.sleep(0.05)
+    process.send_signal(signal.SIGCONT)
+    assert process.stdout.readline() == "{'a': False}\n"
+    assert process.stdout.readline() in {"late\n", "first\n"}
+    assert store.keep([_entry("a", "first")])["a"] == store.get_many(["a"])["a"]

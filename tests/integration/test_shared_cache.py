@@ -1,0 +1,384 @@
+"""Runs whose cache is a store that machines share."""
+
+import json
+import logging
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pytest_rageval.cli import main
+from pytest_rageval.llm.redis_store import RedisStore
+from tests.llm_server import clerk
+from tests.redis_server import RedisServer
+
+SCORE = '@pytest.mark.rageval_threshold("answer.em@1", min=0.3)\ndef test_gate(): pass\n'
+
+
+@pytest.fixture
+def redis(tmp_path_factory):
+    """A server without entries."""
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture(params=["redis", "diskcache"])
+def url(request, tmp_path_factory):
+    """The URL of a store without entries."""
+    if request.param == "redis":
+        return f"{request.getfixturevalue('redis').url}/0"
+    pytest.importorskip("diskcache")
+    return f"diskcache:{tmp_path_factory.mktemp('diskcache')}"
+
+
+def _once(llm):
+    asked = Counter(json.dumps(body, sort_keys=True) for body in llm.requests)
+    assert set(asked.values()) == {1}
+
+
+def test_another_machine_finds_the_replies(project, llm, url):
+    """In the store; the local folder is not even made."""
+    project.use(llm)
+    project.test(SCORE)
+    for folder in ("one", "other"):
+        project.run(f"--rageval-cache={url}", f"--rageval-cache-dir={folder}").assert_outcomes(passed=1)
+        assert not (project.path / folder).exists()
+    assert len(llm.requests) == 4
+    _once(llm)
+
+
+def test_a_cached_function_uses_the_store(project, llm, url, monkeypatch):
+    """It computes once for both machines."""
+    project.use(llm)
+    monkeypatch.setenv("RAGEVAL_CACHE_URL", url)
+    project.pytester.makepyfile(
+        """
+        import pathlib
+
+        def slow(text):
+            with pathlib.Path("calls").open("a") as file:
+                file.write("slow\\n")
+            return [text]
+
+        def test_it(rageval_llm):
+            assert rageval_llm.cached(slow, version="1")("a") == ["a"]
+        """
+    )
+    for folder in ("one", "other"):
+        project.run(f"--rageval-cache-dir={folder}").assert_outcomes(passed=1)
+        assert not (project.path / folder).exists()
+    assert (project.path / "calls").read_text().split() == ["slow"]
+
+
+def test_replies_of_the_local_folder_are_brought_to_the_store(project, llm, url):
+    """A run that fell back has left them there: they were paid for."""
+    project.use(llm)
+    project.test(SCORE)
+    project.run("--rageval-cache-dir=one").assert_outcomes(passed=1)
+    for folder in ("one", "other"):
+        project.run(f"--rageval-cache={url}", f"--rageval-cache-dir={folder}").assert_outcomes(passed=1)
+    assert len(llm.requests) == 4
+
+
+@pytest.mark.parametrize("variable", ["RAGEVAL_RUN_ID", "GITHUB_RUN_ID"])
+def test_machines_of_one_run_share_its_budget(project, llm, redis, monkeypatch, variable):
+    """The run of another name has one of its own."""
+    project.use(llm)
+    project.evalset(6)
+    project.test(SCORE)
+    options = [f"--rageval-cache={redis.url}/0", "--rageval-max-calls=4"]
+    monkeypatch.setenv(variable, "17")
+    project.run(*options, "--rageval-cache-dir=one").assert_outcomes(errors=1)
+    assert len(llm.requests) == 4
+    result = project.run(*options, "--rageval-cache-dir=other")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*--rageval-max-calls=4 is reached: 4 calls were made*"])
+    assert len(llm.requests) == 4
+    monkeypatch.setenv(variable, "18")
+    project.run(*options, "--rageval-cache-dir=other").assert_outcomes(passed=1)
+    assert len(llm.requests) == 6
+    _once(llm)
+
+
+def _stopping(redis, after):
+    """A model during whose replies the server goes away."""
+    said = []
+
+    def model(prompt):
+        said.append(prompt)
+        if len(said) == after:
+            redis.stop()
+        return clerk(prompt)
+
+    return model
+
+
+@pytest.fixture
+def _impatient(monkeypatch):
+    monkeypatch.setattr("pytest_rageval.llm.redis_store.PATIENCE_S", 0.3)
+    call = RedisStore._call
+
+    def quick(self, work, *, patience_s=0.3):
+        return call(self, work, patience_s=min(patience_s, 0.3))
+
+    monkeypatch.setattr(RedisStore, "_call", quick)
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_a_server_that_goes_away_loses_nothing(project, llm, redis):
+    """Replies are kept in the folder, with one remark; when it is back, it is told."""
+    project.use(llm)
+    project.evalset(8)
+    project.test(SCORE)
+    llm.model = _stopping(redis, 3)
+    options = [f"--rageval-cache={redis.url}/0", "--rageval-concurrency=1"]
+    result = project.run(*options)
+    result.assert_outcomes(passed=1)
+    name = f"redis://127.0.0.1:{redis.port}/0"
+    result.stdout.fnmatch_lines(
+        [f"*1 × {name} did not answer: meanwhile replies were kept in *.rageval_cache*"]
+    )
+    assert str(result.stdout).count("did not answer") == 1
+    assert len(llm.requests) == 8
+    redis.start()
+    project.run(*options).assert_outcomes(passed=1)
+    project.run(*options, "--rageval-cache-dir=other").assert_outcomes(passed=1)
+    assert len(llm.requests) == 8
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_impatient")
+def test_a_limit_is_not_passed_while_the_count_is_away(project, llm, redis):
+    """It is of all machines: nothing more is paid, and what was paid is kept."""
+    project.use(llm)
+    project.evalset(8)
+    project.test(SCORE)
+    llm.model = _stopping(redis, 3)
+    options = [f"--rageval-cache={redis.url}/0", "--rageval-concurrency=1", "--rageval-max-calls=8"]
+    result = project.run(*options)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*The limit of calls or cost is for all machines of the run*"])
+    assert len(llm.requests) == 3
+    redis.start()
+    project.run(*options).assert_outcomes(passed=1)
+    assert len(llm.requests) == 8
+    _once(llm)
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_a_server_that_was_never_there_is_an_error(project, llm, redis):
+    """With what to do; nothing is asked."""
+    project.use(llm)
+    project.test(SCORE)
+    redis.stop()
+    result = project.run(f"--rageval-cache={redis.url}/0")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*The cache redis://127.0.0.1:*/0 cannot be used: ConnectionError: *", "*Check the server*"]
+    )
+    assert llm.requests == []
+    redis.start()
+
+
+def test_a_server_that_evicts_is_refused(project, llm, redis):
+    """It would delete what was paid for."""
+    project.use(llm)
+    project.test(SCORE)
+    redis.client().config_set("maxmemory-policy", "allkeys-lru")
+    result = project.run(f"--rageval-cache={redis.url}/0")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*its maxmemory-policy is allkeys-lru, which deletes replies*"])
+    assert llm.requests == []
+
+
+PASSWORD = "planted-password/of mine"
+WRITTEN = "planted-password%2Fof%20mine"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_impatient")
+@pytest.mark.parametrize("what", ["right", "wrong", "away", "option", "malformed"])
+def test_the_password_is_printed_nowhere(project, llm, monkeypatch, capfd, what):
+    """Not in errors, reports and logs, and not in what the run leaves behind."""
+    logging.getLogger().setLevel(logging.DEBUG)
+    with RedisServer(project.path.parent, password=PASSWORD) as server:
+        project.use(llm)
+        project.test(SCORE)
+        place = f"127.0.0.1:{server.port}/0"
+        url = f"redis://:{WRITTEN}{'x' if what == 'wrong' else ''}@{place}"
+        arguments = [
+            "-vv",
+            "--showlocals",
+            "--tb=long",
+            "--full-trace",
+            "--debug=debug.log",
+            "--rageval-report=r.json",
+            "--log-level=DEBUG",
+        ]
+        if what == "option":
+            # Nobody can take it out of the arguments, which pytest logs.
+            arguments = [f"--rageval-cache={url}", "-vv"]
+        elif what == "malformed":
+            monkeypatch.setenv("RAGEVAL_CACHE_URL", f"redis://:{PASSWORD}@host")
+        else:
+            monkeypatch.setenv("RAGEVAL_CACHE_URL", url)
+            arguments.append(f"--rageval-cache=redis://{place}")
+        if what == "away":
+            llm.model = _stopping(server, 2)
+        result = project.run_process(*arguments) if what != "away" else project.run(*arguments)
+        # What was captured besides begins with the command line, which the test itself has printed.
+        captured = "".join(capfd.readouterr())
+        printed = str(result.stdout) + str(result.stderr) + (captured if what != "option" else "")
+        if what in {"right", "away"}:
+            result.assert_outcomes(passed=1)
+        elif what == "wrong":
+            assert "cannot be used: AuthenticationError" in printed
+        else:
+            assert re.search("RAGEVAL_CACHE_URL|--rageval-cache", printed)
+        if what in {"right", "wrong"}:
+            assert main(["cache", "info"]) == (0 if what == "right" else 2)
+            printed += "".join(capfd.readouterr())
+        files = [path for path in project.path.rglob("*") if path.is_file()]
+        written = "".join(path.read_bytes().decode(errors="replace") for path in files)
+        assert "planted" not in printed
+        assert "planted" not in written
+        if what == "away":
+            server.start()
+
+
+def _cache(capsys, *arguments):
+    status = main(["cache", *arguments])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_the_commands_of_the_cache(project, llm, url, capsys, tmp_path):
+    """Each of them works on each store."""
+    project.use(llm)
+    project.test(SCORE)
+    project.run(f"--rageval-cache={url}")
+    capsys.readouterr()
+    at = ("--cache", url)
+    assert _cache(capsys, *at, "info")[:2] == (0, _cache(capsys, "info", *at)[1])
+    status, out, _ = _cache(capsys, "info", "--json", *at)
+    document = json.loads(out)
+    assert (status, document["store"], document["replies"], document["damaged"]) == (0, url, 4, 0)
+    tape = tmp_path / "tape.jsonl"
+    assert _cache(capsys, "export", str(tape), *at)[:2] == (0, f"{tape}: 4 replies written\n")
+    assert _cache(capsys, "prune", "--model", "m1", "--dry-run", *at)[1].startswith(
+        f"{url}: 4 of 4 replies would be deleted\n"
+    )
+    assert _cache(capsys, "prune", "--older-than", "1", *at)[1] == f"{url}: 0 of 4 replies deleted\n"
+    assert _cache(capsys, "prune", "--model", "m1", *at)[1].startswith(f"{url}: 4 of 4 replies deleted\n")
+    assert _cache(capsys, "import", str(tape), *at)[:2] == (0, f"{url}: 4 new replies, 0 there already\n")
+    tape.write_text(tape.read_text().replace("c1x", "c9x"))
+    assert "of these 1 with another text, kept as they were" in _cache(capsys, "import", str(tape), *at)[1]
+    assert (
+        "of these 1 with another text, replaced" in _cache(capsys, "import", "--replace", str(tape), *at)[1]
+    )
+    assert _cache(capsys, "verify", *at)[:2] == (0, f"{url}: 4 good replies, 0 damaged entries\n")
+    project.run(f"--rageval-cache={url}", "--rageval-replay").assert_outcomes(passed=1)
+    assert len(llm.requests) == 4
+
+
+def test_damage_is_found_and_deleted(redis, capsys):
+    """By `verify`."""
+    redis.client().set("rageval:1:replies:reply:ab", "no reply")
+    url = f"{redis.url}/0"
+    status, out, err = _cache(capsys, "verify", "--cache", url)
+    assert (status, out.splitlines()) == (
+        1,
+        [
+            f"{url}: damaged: entry ab: the checksum is not that of the contents",
+            f"{url}: 0 good replies, 1 damaged entry",
+        ],
+    )
+    assert "--repair" in err
+    assert _cache(capsys, "info", "--cache", url)[1] == f"{url}: 0 replies\n"
+    assert _cache(capsys, "verify", "--repair", "--cache", url)[0] == 1
+    assert _cache(capsys, "verify", "--cache", url)[0] == 0
+
+
+def test_a_store_of_another_plugin(project, llm):
+    """It is named by the scheme that the plugin adds."""
+    project.use(llm)
+    project.test(SCORE)
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(
+        source
+        + """
+from pathlib import Path
+
+def pytest_rageval_register(registry):
+    from pytest_rageval.llm.sqlite_store import SqliteStore
+    registry.add_store("team", lambda url, namespace: SqliteStore(Path(url.public.removeprefix("team://")) / namespace))
+"""
+    )
+    for folder in ("one", "other"):
+        project.run(
+            f"--rageval-cache=team://{project.path}/shared", f"--rageval-cache-dir={folder}"
+        ).assert_outcomes(passed=1)
+    assert len(llm.requests) == 4
+    result = project.run("--rageval-cache=teem://x")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*There is no store 'teem' for teem://x. Did you mean team?*", "*diskcache, redis, rediss, team.*"]
+    )
+
+
+class _Bomb:
+    def __init__(self, file):
+        self.file = file
+
+    def __reduce__(self):
+        return Path.touch, (self.file,)
+
+
+def test_a_planted_pickle_is_not_executed(project, llm, tmp_path):
+    """In the folder of diskcache, where its own `Cache` would; and it costs its own reply alone."""
+    diskcache = pytest.importorskip("diskcache")
+    project.use(llm)
+    project.test(SCORE)
+    folder, bomb = tmp_path / "shared", tmp_path / "executed"
+    project.run(f"--rageval-cache=diskcache:{folder}").assert_outcomes(passed=1)
+    with diskcache.Cache(folder) as cache:
+        names = [name for name in cache if ":reply:" in name]
+        cache[names[0]] = _Bomb(bomb)
+        cache[_Bomb(bomb)] = "a key"
+        cache["rageval:replies:owners"] = _Bomb(bomb)
+        large = cache.get(names[1]), _Bomb(bomb), "x" * 100_000
+        cache[names[1]] = large
+        cache.get("rageval:replies:owners")
+        assert bomb.exists()
+        bomb.unlink()
+    project.run(f"--rageval-cache=diskcache:{folder}", "--rageval-cache-dir=other").assert_outcomes(passed=1)
+    assert main(["cache", "verify", "--cache", f"diskcache:{folder}"]) == 0
+    assert not bomb.exists()
+    assert len(llm.requests) == 6
+
+
+def test_a_planted_file_name_leads_nowhere(project, llm, tmp_path):
+    """Neither read nor deleted: a row may name any file."""
+    diskcache = pytest.importorskip("diskcache")
+    project.use(llm)
+    project.test(SCORE)
+    folder, victim = tmp_path / "shared", tmp_path / "victim"
+    victim.write_text("mine")
+    project.run(f"--rageval-cache=diskcache:{folder}")
+    with diskcache.Cache(folder) as cache:
+        cache._sql("UPDATE Cache SET mode = 3, filename = ? WHERE key LIKE '%reply%'", (str(victim),))
+    project.run(f"--rageval-cache=diskcache:{folder}").assert_outcomes(passed=1)
+    assert victim.read_text() == "mine"
+    assert len(llm.requests) == 8
+
+
+def test_a_folder_that_evicts_is_refused(project, llm, tmp_path):
+    """With what to do; it stays as it is."""
+    diskcache = pytest.importorskip("diskcache")
+    diskcache.FanoutCache(tmp_path / "shared", shards=2).close()
+    project.use(llm)
+    project.test(SCORE)
+    result = project.run(f"--rageval-cache=diskcache:{tmp_path / 'shared'}")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*its eviction_policy is *", 'Make it with eviction_policy="none".'])

@@ -1,0 +1,108 @@
+"""Where the cache is, and the name of the run whose machines share it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_rageval.config import Settings, resolve
+from pytest_rageval.errors import InputError
+from pytest_rageval.secret import Secret, StoreURL, parse_cache
+
+ROOT, HERE = Path("/root"), Path("/here")
+
+
+def _resolve(
+    given: dict[str, Any] | None = None, ini: dict[str, Any] | None = None, **environ: str
+) -> Settings:
+    return resolve(given or {}, ini or {}, environ, invoked_in=HERE, root=ROOT)
+
+
+@pytest.mark.parametrize(
+    ("given", "ini", "environ", "place"),
+    [
+        ({}, {}, "", "/root/.rageval_cache"),
+        ({"cache": "c"}, {}, "", "/here/c"),
+        ({"cache_dir": "c"}, {}, "", "/here/c"),
+        ({"cache": "c", "cache_dir": "d"}, {}, "", "/here/c"),
+        ({}, {"cache": "c"}, "", "/root/c"),
+        ({}, {"cache": "redis://h/0"}, "", "redis://h/0"),
+        ({"cache": "c"}, {"cache": "redis://h/0"}, "", "/here/c"),
+        ({}, {"cache": "diskcache:c"}, "", "diskcache:/root/c"),
+        ({"cache": "diskcache:/c"}, {}, "", "diskcache:/c"),
+        ({}, {}, "c", "/here/c"),
+        ({}, {}, "redis://h/0", "redis://h/0"),
+        ({}, {"cache": "c"}, "redis://h/0", "/root/c"),
+        ({"cache": r"C:\c"}, {}, "", r"/here/C:\c"),
+    ],
+)
+def test_the_place_of_the_cache(given: dict[str, str], ini: dict[str, str], environ: str, place: str) -> None:
+    """Command line, ini file, environment, default; a folder is one by whichever option."""
+    settings = _resolve(given, ini, RAGEVAL_CACHE_URL=environ)
+    assert str(settings.cache_place) == place
+    if not isinstance(settings.cache_place, StoreURL):
+        assert settings.cache_dir == settings.cache_place
+
+
+def test_an_option_may_name_the_store_without_its_password() -> None:
+    """The environment has it; of another store it is not."""
+    environ = "rediss://me:planted-password@h:1/0"
+    same = _resolve({"cache": "rediss://h:1/0"}, RAGEVAL_CACHE_URL=environ).cache
+    other = _resolve({"cache": "rediss://h:1/1"}, RAGEVAL_CACHE_URL=environ).cache
+    assert isinstance(same, StoreURL)
+    assert isinstance(other, StoreURL)
+    assert (same.secret, same.public) == (Secret(environ), "rediss://h:1/0")
+    assert other.secret == Secret("rediss://h:1/1")
+
+
+@pytest.mark.parametrize("source", ["flag", "ini"])
+@pytest.mark.parametrize(
+    "url", ["redis://:planted-password@h/0", "redis://planted@h/0", "redis://h/0?password=planted-password"]
+)
+def test_a_password_is_refused_where_others_read_it(source: str, url: str) -> None:
+    """And not quoted."""
+    given, ini = ({"cache": url}, {}) if source == "flag" else ({}, {"cache": url})
+    with pytest.raises(InputError, match="environment variable RAGEVAL_CACHE_URL alone") as caught:
+        _resolve(given, ini)
+    assert "planted" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://:planted/password@h/0", "redis://h:planted/0", "redis://u:planted#x@h/0"]
+)
+def test_a_url_that_cannot_be_used_is_not_quoted(url: str) -> None:
+    """A part of the password may stand anywhere in it."""
+    with pytest.raises(InputError, match="RAGEVAL_CACHE_URL cannot be used: expected a") as caught:
+        _resolve(RAGEVAL_CACHE_URL=url)
+    assert "planted" not in str(caught.value)
+
+
+def test_what_is_shown_of_a_url() -> None:
+    """Neither user nor password nor parameters, in its own text and in those of a library."""
+    url = parse_cache("rediss://me:planted%2Fpassword@h:6380/2?ssl_ca_certs=%2Fetc%2Fmine.pem")
+    assert isinstance(url, StoreURL)
+    assert str(url) == url.public == "rediss://h:6380/2"
+    assert "planted" not in repr(url)
+    for text in ("planted/password", "planted%2Fpassword", "'me:planted%2Fpassword'"):
+        assert "planted" not in url.redacted(f"wrong: {text}")
+
+
+@pytest.mark.parametrize(
+    ("environ", "shared", "name"),
+    [
+        ({}, True, ""),
+        ({"RAGEVAL_RUN_ID": "n"}, True, "n"),
+        ({"RAGEVAL_RUN_ID": "n"}, False, "n"),
+        ({"GITHUB_RUN_ID": "7", "GITHUB_RUN_ATTEMPT": "2"}, True, "7-2"),
+        ({"GITHUB_RUN_ID": "7", "GITHUB_RUN_ATTEMPT": "2"}, False, ""),
+        ({"RAGEVAL_RUN_ID": "n", "GITHUB_RUN_ID": "7"}, True, "n"),
+        ({"CI_PIPELINE_ID": "8"}, True, "8"),
+        ({"BUILDKITE_BUILD_ID": "8"}, True, "8"),
+        ({"CIRCLE_WORKFLOW_ID": "8"}, True, "8"),
+        ({"BUILD_BUILDID": "8"}, True, "8"),
+        ({"BUILD_TAG": "8"}, True, "8"),
+    ],
+)
+def test_the_name_that_machines_give_a_run(environ: dict[str, str], shared: bool, name: str) -> None:  # noqa: FBT001
+    """A build server's own counts where machines share a cache."""
+    assert _resolve({"cache": "redis://h/0"} if shared else {}, **environ).run == name
