@@ -99,7 +99,7 @@ JUDGED = """
 import pytest
 pytestmark = pytest.mark.rageval_evalset("evals.jsonl")
 
-@pytest.mark.rageval_threshold("judged.correctness@2", max_drop=0.1, alpha=0.9)
+@pytest.mark.rageval_threshold("judged.correctness@2", max_drop=0.1, alpha=0.5)
 @pytest.mark.rageval_threshold("recall@3", max_drop=0.1)
 def test_gate(): pass
 """
