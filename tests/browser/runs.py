@@ -23,12 +23,15 @@ import pytest
 LOST = os.environ.get("LOST", "").split()
 GOOD = {passages!r}
 
+def passage(name):
+    return {{"id": name, "text": GOOD.replace("NAME", name).replace("NUMBER", name[4:])}}
+
 @pytest.fixture(scope="session")
 def rageval_retriever():
-    def search(query, k):
+    def search(query, k, history=None, filters=None, metadata=None):
         wanted = query.split("item-")[1].split("?")[0]
         names = [f"doc-{{n}}" for n in (wanted, *"123456789") if n not in LOST]
-        return [{{"id": name, "text": GOOD.format(name, name[4:])}} for name in dict.fromkeys(names)][:k]
+        return [passage(name) for name in dict.fromkeys(names)][:k]
     return search
 """
 
@@ -82,7 +85,13 @@ def real_run(folder: Path) -> Path:
         }
         for n in range(1, QUESTIONS + 1)
     ]
-    _write(folder, records, "Of all things, item-{1} has the code c{1}x. See {0}.", TESTS, rageval_model="m1")
+    _write(
+        folder,
+        records,
+        "Of all things, item-NUMBER has the code cNUMBERx. See NAME.",
+        TESTS,
+        rageval_model="m1",
+    )
     with LLMServer() as server:
         reports = ("--rageval-history=history.jsonl", "--rageval-report=before.json")
         _run(folder, server, "--rageval-update-baseline", *reports, LOST="40")
@@ -123,7 +132,7 @@ def planted_run(folder: Path, text: str) -> Path:
         for n in range(1, 5)
     ]
     models = {"rageval_model": f"m {text}", "rageval_judge": f"judge {text}", "rageval_max_unscored": "1"}
-    _write(folder, records, f"The code of {{0}} is c{{1}}x. {text}", JUDGED, **models)
+    _write(folder, records, f"The code of NAME is cNUMBERx. {text}", JUDGED, **models)
 
     def model(prompt: str) -> str:
         if '"grade"' in prompt or "Rate how" in prompt:
