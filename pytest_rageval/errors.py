@@ -26,6 +26,7 @@ __all__ = [
     "Planned",
     "QueryError",
     "RagevalError",
+    "ReplyPending",
     "ServerError",
     "StaleBaselineError",
     "StoreError",
@@ -147,6 +148,13 @@ class QueryError(CallableError, Unscored):
 
 class Planned(Unscored):
     """In a plan: a request that the score depends on was counted, not sent."""
+
+
+class ReplyPending(BaseException):
+    """A reply will come in a batch: what depends on it ends here, and goes on in a later stage.
+
+    It is no `Exception`, so that neither an evaluation nor the user's code goes on as if the request had failed.
+    """
 
 
 PLAN_MARK: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")

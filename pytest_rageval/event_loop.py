@@ -17,7 +17,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
-from pytest_rageval.errors import CallableError, innermost_user_frame
+from pytest_rageval.errors import CallableError, ReplyPending, innermost_user_frame
 
 __all__ = ["DaemonThreads", "PrivateLoop", "in_asyncio"]
 
@@ -275,14 +275,14 @@ async def _two_turns() -> None:
     await asyncio.sleep(0)
 
 
-Outcome = tuple[T | None, Exception | None]
+Outcome = tuple[T | None, BaseException | None]
 
 
 def _outcome(function: Callable[..., T], args: tuple[Any, ...]) -> Outcome[T]:
     """Return the result and the exception of a call: a future cannot hold every exception."""
     try:
         return function(*args), None
-    except Exception as error:  # noqa: BLE001 - raised in the calling coroutine
+    except (Exception, ReplyPending) as error:  # noqa: BLE001 - raised in the calling coroutine
         return None, error
 
 

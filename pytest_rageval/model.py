@@ -15,6 +15,8 @@ __all__ = [
     "EvalSet",
     "Example",
     "Gold",
+    "Part",
+    "PartOfSet",
     "Ranking",
     "Retrieval",
     "Span",
@@ -172,6 +174,25 @@ class Example:
         return digest([*fields, given] if given else fields)[:12]
 
 
+class PartOfSet(tuple[Example, ...]):  # noqa: SLOT001 - a tuple has no slots for names
+    """Some examples of an eval set, in its order. `ids` are those of the whole set."""
+
+    ids: tuple[str, ...] = ()
+
+
+class Part(NamedTuple):
+    """Which examples of an eval set there are: a random share, or a shard such as "2/8", of so many examples."""
+
+    of: int
+    sample: float = 1.0
+    shard: str = ""
+
+    def __str__(self) -> str:
+        """Such as "sample 0.1, shard 2/8"."""
+        parts = [f"sample {self.sample:g}"] if self.sample < 1 else []
+        return ", ".join([*parts, *([f"shard {self.shard}"] if self.shard else [])])
+
+
 @dataclass(frozen=True)
 class EvalSet:
     """The examples of a test.
@@ -179,10 +200,12 @@ class EvalSet:
     Attributes:
         name: the file's, for reports.
         examples: in the file's order; ids are unique.
+        part: which part of a set it is; None for a whole one.
     """
 
     name: str
     examples: tuple[Example, ...]
+    part: Part | None = None
 
     def __len__(self) -> int:
         return len(self.examples)

@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
         found.append(parser)
         raise SystemExit
 
-    with patch.object(argparse.ArgumentParser, "parse_args", kept):
+    with patch.object(argparse.ArgumentParser, "parse_known_args", kept):
         try:
             main([])
         except SystemExit:

@@ -1,10 +1,10 @@
 """The `rageval` command: `main()` runs it, and each command's own module is imported only when it runs.
 
-`init`, `demo`, `scores`, `diff`, `history`, `badge`, `judge`, `gateway`, `cache_reading` (info, export),
-`cache_writing` (import, prune, verify), `evalset_check`, `evalset_anchor`, `evalset_generate` and
-`evalset_from_traces` are the commands. They share `evalset_reading`, `quotes` (quotes found in texts) and `output`
-(what is printed); `compared` and `diff_page` are of `diff`, `retriever_name` reads an argument of `init`. A command
-returns the exit status, and raises `RagevalError` for input that cannot be used.
+`init`, `demo`, `scores`, `diff`, `merge`, `history`, `badge`, `judge`, `gateway`, `batch` (submit, status, collect),
+`cache_reading` (info, export), `cache_writing` (import, prune, verify), `evalset_check`, `evalset_anchor`,
+`evalset_generate` and `evalset_from_traces` are the commands. They share `evalset_reading`, `quotes` (quotes found in
+texts) and `output` (what is printed); `compared` and `diff_page` are of `diff`, `retriever_name` reads an argument of
+`init`. A command returns the exit status, and raises `RagevalError` for input that cannot be used.
 """
 
 import argparse
@@ -45,7 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     try:
-        options = _parser().parse_args(arguments)
+        parser = _parser()
+        options, rest = parser.parse_known_args(arguments)
+        if rest and "arguments" not in options:
+            parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        if "arguments" in options:
+            # Of pytest's arguments, those before the first that is no option are in the rest.
+            options.arguments = [*rest, *options.arguments]
         status: int = options.run(options)
         sys.stdout.flush()
     except RagevalError as error:
@@ -146,9 +152,18 @@ EVALSET: Final = (
            "may be repeated", str, action="append"),
 )  # fmt: skip
 
+PYTEST: Final[Argument] = (
+    ("arguments",),
+    {
+        "metavar": "ARGUMENT",
+        "nargs": argparse.REMAINDER,
+        "help": "arguments of pytest: options, files, tests",
+    },
+)
+
 GENERATE_OPTIONS: Final = (
     "model", "judge_model", "base_url", "judge_base_url", "parameters", "judge_parameters",
-    "max_tokens", "concurrency", "timeout", "cache", "cache_dir", "refresh", "replay",
+    "max_tokens", "flex", "concurrency", "timeout", "cache", "cache_dir", "refresh", "replay",
     "cassette", "max_calls", "max_cost", "prices", "prompts", "seed",
 )  # fmt: skip
 """The plugin's options that `evalset generate` shares."""
@@ -183,6 +198,10 @@ class Command(NamedTuple):
 
 # fmt: off
 GROUPS: Final = (
+    ("batch", "send what a run asks in batches of the server, at their lower price",
+     ("Does what `pytest --rageval-batch` does, a step at a time: submit, collect when the batches have ended, submit "
+      "what depends on these replies, until none is missing. The arguments are those of pytest for the run."),
+     "a batch has not ended"),
     ("cache", "maintain the cache of replies and embeddings",
      "Maintains the cache of replies and embeddings, and cassettes of replies.", "damage was found"),
     ("evalset", "check an eval set, anchor its gold in files, generate one, or make one of traces",
@@ -192,6 +211,17 @@ GROUPS: Final = (
 """Each with its name, summary, description, and what the exit status 1 means."""
 
 COMMANDS: Final = (
+    Command("batch", "submit", "batch",
+            "submit what the tests would ask and no reply is there for",
+            "The tests run as far as there are replies. Requests that are in a batch already are not submitted again.",
+            (PYTEST,),
+            "Exit status: 0; 2 if something cannot be used, or a server does not take a batch."),
+    Command("batch", "status", "batch",
+            "show the batches and how far they are", "No test runs.",
+            (PYTEST,)),
+    Command("batch", "collect", "batch",
+            "put the replies of batches that have ended into the cache", "No test runs.",
+            (PYTEST,)),
     Command("", "init", "init",
             "write a first test of a retriever, which passes at once",
             "Writes conftest.py, test_retrieval.py, an eval set, pytest.ini, .gitattributes and a workflow for GitHub "
@@ -233,6 +263,25 @@ COMMANDS: Final = (
                 "print all questions that changed, with what was retrieved and answered in both"}),
              JSON),
             "Exit status: 0, also where a score dropped; 2 if a file cannot be used."),
+    Command("", "merge", "merge",
+            "judge the reports of a run's shards as one run",
+            "Joins the JSON reports of pytest --rageval-shard, of which none may be missing, and compares the joined "
+            "scores with their bounds and with the baseline, as one run with all questions would.",
+            (_value("files", "FILE", "JSON reports, one of each shard (pytest --rageval-shard I/N --rageval-report "
+                    "FILE.json)", nargs="+"),
+             _value("--report", "FILE", "to write: .md for a pull request, .html for a browser, .json for programs; "
+                    "may be repeated", action="append", default=[]),
+             _value("--baseline", "FILE", "baseline to compare with (default: that of the shards)"),
+             _value("--update-baseline", "force", "write the joined scores to the baseline, and compare them with "
+                    "none; under CI=true refused unless it is --update-baseline=force", str, nargs="?", const=""),
+             _switch("--pin-baseline", "with --update-baseline: pin what it writes as the anchor of max_total_drop"),
+             _switch("--require-baseline", "a bound on a drop without a baseline is an error (default: as in the "
+                     "shards)"),
+             _value("--cassette", "FILE", "to write: the replies that shards with --rageval-record used"),
+             _switch("--drop-unused", "drop replies that no shard used from the cassette"),
+             _switch("--partial", "allow that tests which were collected ran in no shard, as with -k")),
+            "Exit status: 0; 1 if a test failed or was in error, or a shard was stopped; 2 if a report is missing, is "
+            "there twice or is of another run, or something else cannot be used."),
     Command("", "history", "history",
             "show how scores changed from run to run",
             "Prints for each score its lowest and highest mean, its last two and that of the baseline, and a line of "
@@ -397,8 +446,8 @@ def _parser() -> argparse.ArgumentParser:
     """Return the parser of the command line; it sets `run`, the function that executes the command."""
     main = argparse.ArgumentParser(
         prog="rageval",
-        description="Starts a project, lists scores, compares runs, tests a model as a judge, keeps the model calls of "
-        "a command, and maintains caches, cassettes and eval sets.",
+        description="Starts a project, lists scores, compares runs, judges the shards of a run, tests a "
+        "model as a judge, keeps the model calls of a command, and maintains caches, cassettes and eval sets.",
     )
     main.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     main.add_argument(

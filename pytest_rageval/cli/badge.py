@@ -9,6 +9,7 @@ from typing import Any, Final
 from pytest_rageval.cli.output import say
 from pytest_rageval.errors import InputError
 from pytest_rageval.files import write_whole
+from pytest_rageval.plural import counted
 from pytest_rageval.reports.history import Run, history_entry, narrowed, read_history
 from pytest_rageval.reports.terminal import BROKEN, number_text
 
@@ -77,16 +78,19 @@ def _overall(run: Run) -> tuple[str, str, str]:
     verdicts = Counter(point.verdict for point in run.points.values() if point.verdict is not None)
     failed = sum(verdicts[verdict] for verdict in BROKEN)
     others = sum(outcome in {"failed", "error"} for outcome in run.outcomes.values())
+    total = counted(verdicts.total(), "score")
     if failed:
-        message, color = f"{failed} of {verdicts.total()} failed", "red"
+        message, color = f"{failed} of {total} failed", "red"
     elif others:
-        message, color = f"{others} failed", "red"
+        message, color = f"{counted(others, 'test')} failed", "red"
     elif run.stopped:
         message, color = "stopped early", "lightgrey"
     elif verdicts["inconclusive"]:
-        message, color = f"{verdicts['inconclusive']} of {verdicts.total()} inconclusive", "yellow"
+        message, color = f"{verdicts['inconclusive']} of {total} inconclusive", "yellow"
+    elif verdicts["pass"]:
+        message, color = f"{counted(verdicts['pass'], 'score')} passed", "brightgreen"
     elif verdicts:
-        message, color = f"{verdicts.total()} passed", "brightgreen"
+        message, color = f"{total} failed as expected", COLOURS["expected"]
     else:
         message, color = f"{len(run.points)} scored", UNJUDGED
     return "rageval", message, color

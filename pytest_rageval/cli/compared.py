@@ -1,11 +1,10 @@
 """What `rageval diff` compares: the scores of two reports, or of two systems of a report, question by question."""
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isfinite
+from math import fsum, isfinite
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -14,6 +13,7 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.evaluations.registry import SCORES
 from pytest_rageval.files import refuse_special
 from pytest_rageval.reports.document import QuestionEntry
+from pytest_rageval.reports.terminal import number_text
 from pytest_rageval.stats.drops import ROUNDING, Drops, joint_drop_test
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "named",
     "of_system",
     "read_report",
+    "signed",
 ]
 
 SCHEMA: Final = 1
@@ -143,6 +144,14 @@ class Difference:
     def only_after(self) -> list[str]:
         """Questions that only the second one has."""
         return [each for each in self.after.values if each not in self.before.values]
+
+    @property
+    def errors(self) -> list[str | None]:
+        """Why the score could not be computed in the first report and in the second; None where it could."""
+        return [
+            " ".join(str(side.entry.get("reason")).split()) if side.entry.get("verdict") == "error" else None
+            for side in (self.before, self.after)
+        ]
 
     @property
     def unscored(self) -> list[str]:
@@ -273,12 +282,12 @@ def _side(test: Mapping[str, Any], score: Mapping[str, Any]) -> tuple[Key, Side]
 def _seen(test: Mapping[str, Any], score: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """By id what is known of each question: of earlier versions only those that explain a verdict."""
     known = {str(each["id"]): each for each in test.get("questions", ())}
-    told = {str(each["id"]): each for entry in test["scores"] for each in _listed(entry)}
+    explained = {str(each["id"]): each for entry in test["scores"] for each in _listed(entry)}
     listed = {str(each["id"]): each for each in _listed(score)}
     found = {}
     for example in score["examples"]:
         one = str(example["id"])
-        question, own = known.get(one, told.get(one, {})), listed.get(one, {})
+        question, own = known.get(one, explained.get(one, {})), listed.get(one, {})
         retrieved = [each["document"] for each in known[one].get("retrieved", ())] if one in known else []
         seen = {
             **{name: question.get(name) for name in ASKED},
@@ -299,7 +308,7 @@ def _listed(entry: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 def _number(value: object) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         raise ValueError(f"a score must be a number or null, found {value!r}")
     return float(value)
 
@@ -331,7 +340,7 @@ def _tested(each: Difference) -> Tested:
         for sign in (1, -1)
     )
     return Tested(
-        math.fsum(values) / len(values),
+        fsum(values) / len(values),
         (rise.low, -drop.low),
         min(1.0, 2 * min(rise.p_value, drop.p_value)),
     )
@@ -342,6 +351,16 @@ def named(ids: Sequence[str], *, everything: bool) -> str:
     shown = ids if everything else ids[:MAX_IDS]
     more = len(ids) - len(shown)
     return ", ".join(map(plain, shown)) + (f" and {more:,} more (-v shows them)" if more else "")
+
+
+def signed(change: float) -> str:
+    """A change with its sign; one that rounding alone may explain is 0.
+
+    >>> signed(0.25), signed(-0.0002), signed(-1e-17)
+    ('+0.250', '-0.0002', '+0.000')
+    """
+    seen = change if abs(change) > SIMILARITIES else 0.0
+    return f"{'-' if seen < 0 else '+'}{number_text(abs(seen))}"
 
 
 def _reworded(compared: Sequence[Difference]) -> Iterator[str]:

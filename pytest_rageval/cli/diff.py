@@ -6,11 +6,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_rageval.cli.compared import Difference, Report, compared_reports, named, of_system, read_report
+from pytest_rageval.cli.compared import (
+    Difference,
+    Report,
+    compared_reports,
+    named,
+    of_system,
+    read_report,
+    signed,
+)
 from pytest_rageval.cli.output import note, plain, say, table
 from pytest_rageval.errors import InputError
 from pytest_rageval.files import write_whole
 from pytest_rageval.reports.questions import single_question_lines
+from pytest_rageval.reports.terminal import number_text
 
 __all__ = ["diff_command"]
 
@@ -91,13 +100,18 @@ def _lines(
     rows = []
     for each in compared:
         tested = each.tested
-        bounds = "-" if tested.interval is None else "{:+.3f} to {:+.3f}".format(*tested.interval)
-        means = (_shown(each.before.mean), _shown(each.after.mean), _shown(tested.difference, "+.3f"))
+        bounds = "-" if tested.interval is None else " to ".join(map(signed, tested.interval))
+        means = ["-" if mean is None else number_text(mean) for mean in (each.before.mean, each.after.mean)]
+        difference = "-" if tested.difference is None else signed(tested.difference)
+        p_value = "-" if tested.p_value is None else f"{tested.p_value:.2g}"
         numbers = map(str, (len(each.differences), len(each.gained), len(each.lost), each.same))
-        rows.append((plain(each.key.label), *means, bounds, _shown(tested.p_value, ".2g"), *numbers))
+        rows.append((plain(each.key.label), *means, difference, bounds, p_value, *numbers))
     yield from table(head, rows).splitlines()
     for each in compared:
         label = plain(each.key.label)
+        for report, error in zip((before, after), each.errors, strict=True):
+            if error is not None:
+                yield f"{label}: not computed in {plain(report.name)}: {plain(error)}"
         for text, ids in (
             (f"gained in {label}", each.gained),
             (f"lost in {label}", each.lost),
@@ -122,10 +136,6 @@ def _changed_questions(each: Difference) -> Iterator[str]:
         yield plain(each.key.label)
     for question in known:
         yield from single_question_lines(question)
-
-
-def _shown(number: float | None, form: str = ".3f") -> str:
-    return "-" if number is None else format(number, form)
 
 
 def _entry(each: Difference) -> dict[str, Any]:

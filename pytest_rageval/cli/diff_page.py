@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pytest_rageval.cli.compared import Difference, Report
+from pytest_rageval.cli.compared import Difference, Report, signed
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.html import Fact, html_page
+from pytest_rageval.reports.question_rows import question_of
 
 __all__ = ["diff_page"]
 
@@ -42,11 +43,16 @@ def diff_page(before: Report, after: Report, compared: Sequence[Difference], not
 
 
 def _word(each: Difference) -> str:
-    """What became of a score: "worse" and "better" where the difference is significant."""
+    """What became of a score: "worse" and "better" where the difference is significant.
+
+    It is "unclear" also where no question has two scores, as after an error.
+    """
     difference, _, p_value = each.tested
+    if difference is None or p_value is None:
+        return "unclear"
     if not each.gained and not each.lost:
         return "same"
-    if difference is None or p_value is None or p_value > ALPHA:
+    if p_value > ALPHA:
         return "unclear"
     return "worse" if (difference > 0) == each.is_cost else "better"
 
@@ -74,7 +80,7 @@ def _test(compared: Sequence[Difference], before: Report, after: Report) -> dict
     for each in compared:
         for side in (each.after, each.before):
             for one, seen in side.seen.items():
-                questions.setdefault(one, _question(one, seen))
+                questions.setdefault(one, question_of({"id": one, "question": "", **seen}))
     evalset = second.get("evalset") or {}
     words = [_word(each) for each in compared]
     return {
@@ -84,14 +90,6 @@ def _test(compared: Sequence[Difference], before: Report, after: Report) -> dict
         "scores": [_score(each, before, after) for each in compared],
         "questions": list(questions.values()),
     }
-
-
-def _question(identifier: str, seen: Mapping[str, Any]) -> dict[str, Any]:
-    """A question of a report of an earlier version, as those of later ones have it."""
-    gold = seen.get("gold", ())
-    kept = {name: seen[name] for name in ("question", "history", "filters", "gold", "steps") if name in seen}
-    ranking = [{"document": label, "gold": label in gold} for label in seen.get("retrieved", ())]
-    return {"id": identifier, "question": "", **kept, **({"retrieved": ranking} if ranking else {})}
 
 
 def _score(each: Difference, before: Report, after: Report) -> dict[str, Any]:
@@ -132,6 +130,11 @@ def _reason(each: Difference, before: Report, after: Report) -> str:
     """The test, and what is not compared."""
     difference, interval, p_value = each.tested
     parts = [
+        f"not computed in {report.name}: {error}"
+        for report, error in zip((before, after), each.errors, strict=True)
+        if error is not None
+    ]
+    parts += [
         f"{counted(len(ids), 'question')} {text}"
         for ids, text in (
             (each.only_before, f"only in {before.name}"),
@@ -142,8 +145,8 @@ def _reason(each: Difference, before: Report, after: Report) -> str:
     ]
     if difference is None or interval is None:
         return "; ".join(["no question has two scores", *parts])
-    low, high = interval
-    test = f"difference {difference:+.3f}, 95% interval {low:+.3f} to {high:+.3f}, p = {p_value:.2g}"
+    low, high = map(signed, interval)
+    test = f"difference {signed(difference)}, 95% interval {low} to {high}, p = {p_value:.2g}"
     changes = f"{len(each.gained)} gained, {len(each.lost)} lost, {each.same} same"
     return "; ".join([test, changes, *parts])
 

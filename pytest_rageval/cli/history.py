@@ -50,13 +50,19 @@ def _lines(runs: Sequence[Run]) -> Iterator[str]:
         yield plain(nodeid)
         rows: list[tuple[str, ...]] = []
         notes: list[str] = []
+        missing: list[str] = []
         for key, found in scores:
             points = {id(run): point for run, point in found}
             bars = sparkline([points.get(id(run)) for run in runs[-WIDEST:]], plain=ascii_only)
             rows.append((plain(key.score), *_cells([point for _, point in found]), bars))
             notes += _breaks(found)
+            if found[-1][0] is not last:
+                missing.append(plain(key.score))
         head = ("score", "lowest", "highest", "baseline", "before", "last", "runs", "verdict", "trend")
         yield from (f"  {line}" for line in aligned([head, *rows], right=range(1, len(head) - 2)))
+        if missing:
+            named = "" if len(missing) == len(rows) else f": {', '.join(missing)}"
+            notes.append(f"note: not in the last run{named}")
         yield from (f"  {note}" for note in dict.fromkeys(notes))
     stopped = sum(run.stopped for run in runs)
     if stopped:
@@ -66,8 +72,9 @@ def _lines(runs: Sequence[Run]) -> Iterator[str]:
 
 def _cells(points: Sequence[Point]) -> tuple[str, ...]:
     means = [point.mean for point in points if point.mean is not None]
-    before = points[-2].mean if len(points) > 1 else None
     last = points[-1]
+    earlier = means if last.mean is None else means[:-1]
+    before = earlier[-1] if earlier else None
     numbers = (min(means, default=None), max(means, default=None), last.baseline, before, last.mean)
     return (
         *("-" if each is None else number_text(each) for each in numbers),

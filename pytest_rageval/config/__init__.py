@@ -42,6 +42,7 @@ __all__ = [
     "ServerSettings",
     "Settings",
     "combined",
+    "is_ci",
     "kind_of",
     "named_cache",
     "resolve",
@@ -63,6 +64,10 @@ CI_RUNS: Final = (
 """Variables that all machines of a run have in common, on build servers."""
 
 URL_VARIABLES: Final = {"base_url": "OPENAI_BASE_URL", "judge_base_url": "RAGEVAL_JUDGE_BASE_URL"}
+
+
+FLEX_WAITS: Final = {"timeout": 900.0, "patience": 3600.0}
+"""Defaults with `--rageval-flex`: an answer may take minutes, and a server without resources says 429."""
 
 
 def resolve(
@@ -92,8 +97,8 @@ def resolve(
         "api_key": _key(environ, "OPENAI_API_KEY"),
         "judge_api_key": _key(environ, JUDGE_KEY),
         "gguf": environ.get("RAGEVAL_GGUF") or None,
-        "ci": _is_ci(environ.get("CI")),
-        "require_baseline": _is_ci(environ.get("CI")),
+        "ci": is_ci(environ.get("CI")),
+        "require_baseline": is_ci(environ.get("CI")),
         "annotations": environ.get("GITHUB_ACTIONS") == "true",
     }
     tables = read_tables(root)
@@ -113,6 +118,8 @@ def resolve(
         variable = URL_VARIABLES.get(option.name)
         if variable and option.name not in values and (url := environ.get(variable, "").strip()):
             values[option.name] = _parsed(option, variable, url)
+    if values.get("flex"):
+        values = FLEX_WAITS | values
     cache = named_cache(values.get("cache"), environ, invoked_in)
     # A folder is one, by whichever option.
     values |= {"cache_dir": cache, "cache": None} if isinstance(cache, Path) else {"cache": cache}
@@ -194,7 +201,22 @@ def _key(environ: Mapping[str, str], name: str) -> Secret | None:
     return Secret(text) if text else None
 
 
+def _not_in_batches(settings: Settings) -> Iterator[str]:
+    for name, why in BATCH_WITHOUT.items():
+        if settings.batch and getattr(settings, name):
+            yield f"--rageval-batch takes several runs, and --rageval-{name} {why}: leave one out."
+
+
+BATCH_WITHOUT: Final = {
+    "refresh": "asks each run anew",
+    "replay": "asks nothing",
+    "canary": "asks each run anew",
+}
+"""Options that a run in batches cannot have, and why."""
+
+
 def _contradictions(settings: Settings) -> Iterator[str]:
+    yield from _not_in_batches(settings)
     if settings.record and settings.cassette is None:
         yield "--rageval-record writes a cassette, but none is named: add --rageval-cassette FILE."
     if (settings.record_prompts or settings.drop_unused) and not settings.record:
@@ -203,6 +225,14 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         yield "--rageval-replay asks nothing and --rageval-refresh asks everything again: leave one out."
     if settings.replay and settings.canary:
         yield "--rageval-replay asks nothing and --rageval-canary asks anew: leave one out."
+    yield from _contradictions_of_update(settings)
+    if settings.shard is not None:
+        yield from _contradictions_of_shard(settings)
+    if settings.plan and settings.record:
+        yield "--rageval-plan asks nothing, so there is nothing for --rageval-record to write: leave one out."
+
+
+def _contradictions_of_update(settings: Settings) -> Iterator[str]:
     if settings.plan and settings.update_baseline:
         yield (
             "--rageval-plan asks nothing, so there are no scores for --rageval-update-baseline to write: leave one "
@@ -219,8 +249,34 @@ def _contradictions(settings: Settings) -> Iterator[str]:
             "or bad; under CI=true that is refused. Update on the commit to compare with, look at what it lowers, "
             "and commit the file; or, in a job that is meant to update, write --rageval-update-baseline=force."
         )
-    if settings.plan and settings.record:
-        yield "--rageval-plan asks nothing, so there is nothing for --rageval-record to write: leave one out."
+    if settings.sample < 1 and settings.update_baseline:
+        yield (
+            "--rageval-update-baseline writes the scores of all questions, and --rageval-sample leaves some out: leave "
+            "one out."
+        )
+
+
+def _contradictions_of_shard(settings: Settings) -> Iterator[str]:
+    if settings.update_baseline:
+        yield (
+            "--rageval-update-baseline writes the scores of a whole run, and --rageval-shard has a part of them: leave "
+            "it out here, and write the baseline with rageval merge --update-baseline."
+        )
+    if settings.early_stop:
+        yield (
+            "--rageval-early-stop asks until the verdict on all questions is clear, and --rageval-shard sees a part of "
+            "them: leave one out (--rageval-early-stop=false)."
+        )
+    if settings.canary:
+        yield (
+            "--rageval-canary compares with the baseline, which --rageval-shard leaves to the merge: leave one out, "
+            "and run the canary in a job of its own."
+        )
+    if not settings.plan and not any(kind_of(each) == ".json" for each in settings.report):
+        yield (
+            "--rageval-shard needs a JSON report, which rageval merge reads: add --rageval-report shard.json, with "
+            "another name for each shard."
+        )
 
 
 def _parsed(option: Option, where: str, text: str) -> Any:
@@ -233,5 +289,6 @@ def _parsed(option: Option, where: str, text: str) -> Any:
     raise InputError(message)
 
 
-def _is_ci(value: str | None) -> bool:
+def is_ci(value: str | None) -> bool:
+    """Whether the variable CI, of this value, says that this is a build server."""
     return (value or "").strip().lower() not in {"", "0", "false", "no", "off"}

@@ -68,6 +68,17 @@ def _update(text: str) -> bool | Literal["force"]:
         raise ValueError("expected nothing, or force") from None
 
 
+def _shard(text: str) -> tuple[int, int]:
+    index, _, number = text.partition("/")
+    if index.isdecimal() and number.isdecimal() and 1 <= int(index) <= int(number):
+        return int(index), int(number)
+    raise ValueError("expected I/N with 1 ≤ I ≤ N, such as 2/8")
+
+
+def _batch(text: str) -> bool | str:
+    return text if text in {"submit", "status", "collect"} else _switch(text)
+
+
 def _choice(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in words:
@@ -123,6 +134,9 @@ OPTIONS: Final = (
            "errors, and the next run asks for the rest"),
     Option("threads", POSITIVE, "N",
            "threads that call a synchronous retriever or generator; 1 is the test's own thread, one call at a time"),
+    Option("flex", _switch, "",
+           "ask servers for the flex tier (service_tier): a lower price, and an answer when there is time; "
+           "--rageval-timeout is then 900 s by default, and --rageval-patience 3600 s"),
     Option("cache", parse_public_cache, "PLACE",
            "folder of the reply cache, or URL of a store that machines share: redis://HOST/0, rediss://HOST/0, "
            "diskcache:FOLDER; default: RAGEVAL_CACHE_URL, the only place for a URL with a password",
@@ -136,6 +150,12 @@ OPTIONS: Final = (
     Option("record_prompts", _switch, "", "write prompts to the cassette in full, not only their hashes"),
     Option("drop_unused", _switch, "", "drop recorded replies that a full run did not use from the cassette"),
     Option("plan", _switch, "", "print what a run would ask and cost; ask nothing"),
+    Option("batch", _batch, "",
+           "send what a run asks in batches of the server, at their lower price, and wait for the replies; the same "
+           "command goes on where it was. `rageval batch` does each step by itself",
+           words=("submit", "status", "collect"), permanent=False),
+    Option("batch_errors", _choice("live", "unscored"), "live|unscored",
+           "whether a request that failed in a batch is asked again live, or left unscored"),
     Option("max_calls", COUNT, "N", "stop before more replies than these are asked of servers"),
     Option("max_cost", AMOUNT, "USD", "stop before the call that could cost more than this in all"),
     Option("prices", Path, "FILE", "file of prices of models (TOML), which override the known ones"),
@@ -173,6 +193,14 @@ OPTIONS: Final = (
     Option("repeat", POSITIVE, "N",
            "ask generator and judge this often, under new sample numbers; a question's score is the mean over these "
            "runs, and how far their means spread is reported"),
+    Option("sample", PART, "SHARE",
+           "score this share of the questions of every eval set: those that a hash of their ids chooses, the same in "
+           "each run; they are compared with the baseline's scores of the same questions; only on the command line",
+           permanent=False),
+    Option("shard", _shard, "I/N",
+           "score the I-th of N parts of the questions of every eval set, chosen by a hash of their ids, and judge "
+           "nothing: `rageval merge` judges the JSON reports of all parts as one run; 1/1 is a job with all questions "
+           "of some of the tests; only on the command line", permanent=False),
     Option("report", parse_destination, "FILE",
            "write results to this file: .md for a pull request, .html for a browser, .json for programs; or send them: "
            "otlp:URL to an OpenTelemetry collector, otlp: to that of OTEL_EXPORTER_OTLP_ENDPOINT; repeatable",

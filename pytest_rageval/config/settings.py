@@ -50,6 +50,7 @@ class Settings:
     retries: int = 4
     patience: float = 300.0
     threads: int = 1
+    flex: bool = False
     cache: Path | StoreURL | None = None
     cache_dir: Path = Path(".rageval_cache")
     refresh: bool = False
@@ -59,6 +60,8 @@ class Settings:
     record_prompts: bool = False
     drop_unused: bool = False
     plan: bool = False
+    batch: bool | Literal["submit", "status", "collect"] = False
+    batch_errors: Literal["live", "unscored"] = "live"
     max_calls: int | None = None
     max_cost: float | None = None
     prices: Path | None = None
@@ -75,6 +78,8 @@ class Settings:
     early_stop: bool = False
     calibration: Path | None = None
     repeat: int = 1
+    sample: float = 1.0
+    shard: tuple[int, int] | None = None
     report: tuple[Path | Address, ...] = ()
     history: Path | None = None
     annotations: bool = False
@@ -153,7 +158,18 @@ class Settings:
     @property
     def stops_early(self) -> bool:
         """Whether this run may leave questions out: a plan counts them all, and a replay costs nothing."""
-        return self.early_stop and not (self.update_baseline or self.plan or self.replay or self.repeat > 1)
+        costs = not (self.plan or self.replay or self.batch)
+        return self.early_stop and costs and not (self.update_baseline or self.repeat > 1)
+
+    @property
+    def collects(self) -> bool:
+        """Whether this run collects what it would ask, for a batch."""
+        return self.batch == "submit" and not self.plan
+
+    @property
+    def tiers(self) -> tuple[Literal["flex", "batch"], ...]:
+        """The cheaper tiers that are asked for."""
+        return (*(("flex",) if self.flex else ()), *(("batch",) if self.batch else ()))
 
     def in_force(self) -> str:
         """Generator, judge and comparator, in a line for pytest's header."""

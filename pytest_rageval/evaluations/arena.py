@@ -11,7 +11,7 @@ from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.context import Pipeline, Terms, gather_two
 from pytest_rageval.evaluations.scoring import ScoreDef, score_each
 from pytest_rageval.fingerprint import digest
-from pytest_rageval.model import Example
+from pytest_rageval.model import Example, PartOfSet
 from pytest_rageval.scores import Evidence, Outcome, Places, Score
 from pytest_rageval.stats.intervals import Estimate
 from pytest_rageval.stats.systems import first_place_share, position_bias
@@ -34,7 +34,8 @@ async def evaluate_arena(run: Pipeline, examples: Sequence[Example], terms: Term
     the run says so; then a verdict that changes with the order is a tie. An abstention loses, against another it
     ties, and no judge is asked. An example without a long-form `reference` is unscored.
     """
-    leading = leading_half([example.id for example in examples], run.seed)
+    ids = examples.ids if isinstance(examples, PartOfSet) else [example.id for example in examples]
+    leading = leading_half(ids, run.seed)
 
     async def score(example: Example) -> tuple[float, Evidence]:
         # Before anything is asked: an example that cannot be scored costs nothing.
@@ -145,6 +146,7 @@ SCORES: Final = tuple(
         settings=_settings,
         # Which answer the judge reads first depends on the other examples.
         separable=False,
+        by_ids=True,
         notes=arena_notes,
         family="Arena",
         definition=definition,

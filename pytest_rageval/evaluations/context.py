@@ -329,6 +329,11 @@ class Pipeline:
         )
 
     @property
+    def judged(self) -> Mapping[tuple[str, ...], float]:
+        """The judge's verdicts so far, by question, what was judged, and what it was held against."""
+        return self._verdicts
+
+    @property
     def verdicts(self) -> Iterator[tuple[str, float]]:
         """The judge's verdicts so far on answers and passages, with their questions: 1 is yes, 0 is no."""
         return ((question, verdict) for (question, *_), verdict in self._verdicts.items())

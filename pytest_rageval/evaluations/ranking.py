@@ -88,7 +88,8 @@ def measured(name: str, found: Sequence[tuple[Example, GoldMatch]], k: int) -> l
     ideals = [ideal_labels(example.gold) for example, _ in found]
     cutoffs = np.array([k + match.surplus for _, match in found], int)
     labels = np.zeros((len(found), cutoffs.max(initial=k)))
-    ideal = np.zeros((len(found), max(map(len, ideals), default=1)))
+    # At least as wide as the cut-off: the width decides in which order numpy adds, and other examples must not.
+    ideal = np.zeros((len(found), max([k, *map(len, ideals)])))
     for row, ((_, match), best) in enumerate(zip(found, ideals, strict=True)):
         labels[row, : len(match.labels)] = match.labels
         ideal[row, : len(best)] = best

@@ -160,6 +160,7 @@ class Registry:
         *,
         asks: Collection[str] | None = None,
         scale: tuple[float, float] | None = None,
+        separable: bool = False,
     ) -> None:
         """Add a score.
 
@@ -172,6 +173,8 @@ class Registry:
                 Default: it may depend on all.
             scale: the lowest and the highest value of an example. Values and bounds outside it are errors. Default:
                 unknown.
+            separable: whether an example scores the same whichever others are scored with it, so that they may be
+                scored in parts: in shards, and until a verdict is clear.
 
         Raises:
             InputError: the name cannot be a score's, or is taken; or another argument cannot be used.
@@ -191,7 +194,9 @@ class Registry:
         asked = None if asks is None else frozenset(asks)
         # Its outcomes may have `Evidence.sizes`, which are pooled.
         notes = Late("evaluations.rel_prime", "pooled_notes")
-        score = ScoreDef(name, PluginScore(name, evaluate, scale), asked, scale, separable=False, notes=notes)
+        score = ScoreDef(
+            name, PluginScore(name, evaluate, scale), asked, scale, separable=separable, notes=notes
+        )
         _add(self.scores, "score", name, score)
 
     def add_answer_measure(self, name: str, measure: AnswerMeasure) -> None:

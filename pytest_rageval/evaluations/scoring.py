@@ -66,6 +66,7 @@ class ScoreDef:
         comparisons: how it compares answers, by the keyword that the fingerprint shows it under.
         settings: further settings of the run that change it, by name, for the fingerprint.
         separable: whether an example scores the same whichever others are scored with it.
+        by_ids: whether it depends on the others by their ids alone, which `PartOfSet` has of the whole set.
         verdicts: whether its values are verdicts on answers, so that human labels can correct the mean.
         notes: the keys that only this score has in its report entry; for None, of one that could not be computed.
         family: the heading under which lists of scores show it.
@@ -85,6 +86,7 @@ class ScoreDef:
     comparisons: Callable[[Pipeline, Terms], Mapping[str, str | None]] = _comparisons
     settings: Callable[[Pipeline, Terms], Mapping[str, Any]] = lambda _run, _terms: {}
     separable: bool = True
+    by_ids: bool = False
     verdicts: bool = False
     notes: Callable[[Score | None], Mapping[str, Any]] = lambda _score: {}
     family: str = ""

@@ -35,6 +35,9 @@ __all__ = [
 
 POLL_S: Final = 0.02
 SETTLING_S: Final = 5.0  # how long another process may take to settle a call after its reply
+NOTHING_SUBMITTED: Final = (
+    "Nothing was submitted: raise the limit, or ask less (--rageval-plan says what is asked)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +98,68 @@ class Budget:
         self._unsettled: list[Spending] = []
 
     def cost(self, request: Request, reply: Reply) -> float | None:
-        """Return the cost of a reply in USD, where the price is known; what is not reported counts as reserved."""
+        """Return the cost of a reply in USD, where the price is known; what is not reported counts as reserved.
+
+        A reply that says that its tier was flex costs the price there; where that is not known, the usual one.
+        """
         price = self._prices.of(request.base_url, request.model)
         if price is None:
             return None
+        if reply.tier == "flex":
+            price = price.at("flex") or price
         counted = reply.counts_in
         tokens_in = reply.tokens_in if counted else prompt_tokens(request.messages, request.parameters)
         most = reply.tokens_out if reply.counts_out else most_reply_tokens(request, price)
         return None if most is None and price.output else price.cost(tokens_in, most or 0)
+
+    def batch_cost(self, base_url: str, model: str, reply: Reply) -> float | None:
+        """Return the cost in USD of a reply that came in a batch; at the usual price where that of batches is unknown.
+
+        None where no price is known, or the server reports no tokens.
+        """
+        price = self._prices.of(base_url, model)
+        if price is None or not reply.counts_in:
+            return None
+        return (price.at("batch") or price).cost(reply.tokens_in, reply.tokens_out)
+
+    def most_in_batch(self, requests: Sequence[Request]) -> float:
+        """Return the most that requests can cost in a batch, in USD; 0 without a limit of the cost."""
+        limited = self._limits.max_cost is not None
+        return sum(self._most_cost(each, batch=True) for each in requests) if limited else 0.0
+
+    async def check_batch(
+        self, ledger: Ledger, requests: Sequence[Request], *, open_calls: int = 0, open_cost: float = 0.0
+    ) -> None:
+        """Refuse requests in a batch that could pass a limit.
+
+        `open_calls` and `open_cost` are of batches whose replies have not come.
+
+        Raises:
+            BudgetError: they could.
+        """
+        limits = self._limits
+        if not limits:
+            return
+        calls, most = open_calls + len(requests), open_cost + self.most_in_batch(requests)
+        state = await ledger.spend(self._run, Spending(calls, most), **self._bounds)
+        if state is None:
+            # It is counted when the replies have come.
+            await ledger.spend(self._run, Spending(-calls, -most))
+            return
+        if limits.max_calls is not None and state.calls + calls > limits.max_calls:
+            limit = limits.named("max_calls", str(limits.max_calls))
+            made = f"{_made(state.calls)}, and the batches have {counted(calls, 'request')}"
+            raise BudgetError(f"{limit} would be passed: {made}.\n{NOTHING_SUBMITTED}")
+        limit = limits.named("max_cost", f"{limits.max_cost:g}")
+        raise BudgetError(
+            f"{limit} could be passed: {state.cost:.4f} USD are spent, and the batches may cost {most:.4f}.\n"
+            f"{NOTHING_SUBMITTED}"
+        )
+
+    async def count_batch(self, ledger: Ledger, calls: int, cost: float) -> None:
+        """Count the replies of a batch, and what they cost in USD."""
+        if self._limits:
+            await ledger.spend(self._run, Spending(calls, cost))
 
     @contextlib.asynccontextmanager
     async def purchase(self, ledger: Ledger, request: Request) -> AsyncIterator[Purchase]:
@@ -194,7 +251,7 @@ class Budget:
         calls, cost = self._limits.max_calls, self._limits.max_cost
         return {"max_calls": inf if calls is None else calls, "max_cost": inf if cost is None else cost}
 
-    def _most_cost(self, request: Request) -> float:
+    def _most_cost(self, request: Request, *, batch: bool = False) -> float:
         price = self._prices.of(request.base_url, request.model)
         if price is None:
             raise BudgetError(
@@ -210,7 +267,8 @@ class Budget:
                 f"{self._limits.named('max_cost')} cannot be kept.\n"
                 "Set --rageval-max-tokens, or max_output in the file of --rageval-prices."
             )
-        return price.cost(prompt_tokens(request.messages, request.parameters), out)
+        lower = price.at("batch") if batch else None
+        return (lower or price).cost(prompt_tokens(request.messages, request.parameters), out)
 
     def _exhausted(self, state: Spending, most: float) -> str:
         limits = self._limits

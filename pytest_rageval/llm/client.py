@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeVar
 from urllib.parse import urljoin
 
 from pytest_rageval.config import Api, Role
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pytest_rageval.llm.connection import Connection
 
 __all__ = ["URL_OPTIONS", "Client", "Endpoint", "Refused", "RetryableError", "known_first", "refusal_in"]
+
+T = TypeVar("T")
 
 SHOWN: Final = 4000  # characters of an unreadable body that are shown and searched
 DEEPEST: Final = 32  # levels of nesting in which an error is searched for words; real errors have six
@@ -84,7 +86,7 @@ class Refused(Unscored):
         self.status = status
 
 
-Send = Callable[["AsyncOpenAI"], Awaitable[Answer]] | None
+Send = Callable[["AsyncOpenAI"], Awaitable[Any]] | None
 """Another way to send than that of this package's own requests."""
 
 
@@ -130,11 +132,12 @@ class _KeyRefused(NamedTuple):
 
 
 class Client:
-    """Sends requests to one server, each once; `timeout_s` is for a whole reply."""
+    """Sends requests to one server, each once; `timeout_s` is for a whole reply, `most_bytes` for its body."""
 
-    def __init__(self, server: Endpoint, *, timeout_s: float) -> None:
+    def __init__(self, server: Endpoint, *, timeout_s: float, most_bytes: int | None = None) -> None:
         self._server = server
         self._timeout_s = timeout_s
+        self._most_bytes = {} if most_bytes is None else {"most_bytes": most_bytes}
         self._connection: Connection | None = None
         self._api = responses if server.api == "responses" else completions
 
@@ -176,6 +179,15 @@ class Client:
             raise (Unscored if error.kind == "unreached" else Billed)(error.reason) from None
         return answer._replace(content=self._redacted(answer.content.decode("latin-1")).encode("latin-1"))
 
+    async def call(self, request: Request, do: Callable[["AsyncOpenAI"], Awaitable[T]]) -> T:
+        """Do something else with the library's client, once, about such a request; raises as `complete`."""
+        result: T = await self._response(request, {}, do)
+        return result
+
+    def read(self, body: bytes) -> Reply:
+        """Return the reply in the body of an answer; raises as `complete`."""
+        return self._reply(body)
+
     async def _response(self, request: Request, parameters: Mapping[str, Any], send: Send = None) -> Any:
         """Return the library's response, or that of `send`; with another key where one is refused."""
         response = await self._respond(request, parameters, send)
@@ -208,6 +220,7 @@ class Client:
                     timeout_s=self._timeout_s,
                     # What the environment has for OpenAI's library is not for the server of a judge.
                     environment=self._server.role == "generator",
+                    **self._most_bytes,
                 )
                 methods = self._api.method(self._connection.client)
                 # Kept, since each look-up wraps all methods of the library anew.
@@ -220,7 +233,8 @@ class Client:
             async with asyncio.timeout(self._timeout_s):
                 if send is not None:
                     answer = await send(self._connection.client)
-                    return _KeyRefused(answer, credentials) if answer.status in KEY_REFUSED else answer
+                    refused = isinstance(answer, Answer) and answer.status in KEY_REFUSED
+                    return _KeyRefused(answer, credentials) if refused else answer
                 messages = [
                     {name: well_formed(value) for name, value in message.items()}
                     for message in request.messages
@@ -255,7 +269,7 @@ class Client:
                 return Reply.of({name: self._redacted(value) for name, value in whole.items()})
             record = self._api.record(_parsed(body))
             kept = Reply.of({name: self._redacted(value) for name, value in record.items()})
-            reply = replace(kept, apart=record["apart"])
+            reply = replace(kept, apart=record["apart"], tier=record["tier"])
         except responses.ReportedError as error:
             raise RetryableError(
                 f"the server reports an error: {self._brief(str(error))}", "failed"

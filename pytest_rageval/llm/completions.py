@@ -69,11 +69,12 @@ def field(of: Mapping[str, Any], name: str, kind: type[T]) -> T:
 
 
 def reported(answer: Mapping[str, Any], tokens_in: str, tokens_out: str) -> dict[str, Any]:
-    """Return the model that a server reports, and the tokens under these names; 0 where it reports none."""
-    usage, model = answer.get("usage"), answer.get("model")
+    """Return the model and the tier that a server reports, and the tokens under these names; 0 for none."""
+    usage, model, tier = answer.get("usage"), answer.get("model"), answer.get("service_tier")
     counts = usage if isinstance(usage, Mapping) else {}
     return {
         "model": model if isinstance(model, str) else "",
+        "tier": tier if isinstance(tier, str) else "",
         "tokens_in": _count(counts.get(tokens_in)),
         "tokens_out": _count(counts.get(tokens_out)),
     }

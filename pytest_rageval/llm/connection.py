@@ -43,7 +43,13 @@ class Connection:
     """
 
     def __init__(
-        self, address: str, credentials: Credentials, *, timeout_s: float, environment: bool = True
+        self,
+        address: str,
+        credentials: Credentials,
+        *,
+        timeout_s: float,
+        environment: bool = True,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
         query = credentials.query
         self._credentials = credentials
@@ -56,7 +62,7 @@ class Connection:
             timeout=timeout_s,
             # The sender retries: it must see every refusal to slow down.
             max_retries=0,
-            http_client=bounded_client(before=self._authorize),
+            http_client=bounded_client(before=self._authorize, most_bytes=most_bytes),
         )
         self._filter = _Redacting(credentials)
         # After the client: its modules have made their loggers by now.
@@ -101,9 +107,10 @@ def _headers_of_environment() -> tuple[str, ...]:
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A response's body, decompressed; raises `TooLarge` beyond `MOST_BYTES`."""
+    """A response's body, decompressed; raises `TooLarge` where it is larger than `most` bytes."""
 
-    def __init__(self, response: httpx2.Response) -> None:
+    def __init__(self, response: httpx2.Response, most: int) -> None:
+        self._most = most
         # Decompressed here: the client's own response would be read without a bound.
         self._compressed = httpx2.Response(
             response.status_code, headers=response.headers, stream=response.stream
@@ -113,28 +120,28 @@ class _Bounded(httpx2.AsyncByteStream):
         size = 0
         async for part in self._compressed.aiter_bytes():
             size += len(part)
-            if size > MOST_BYTES:
-                raise TooLarge(f"the server's answer is larger than {MOST_BYTES // 2**20} MiB")
+            if size > self._most:
+                raise TooLarge(f"the server's answer is larger than {self._most // 2**20} MiB")
             yield part
 
     async def aclose(self) -> None:
         await self._compressed.aclose()
 
 
-async def _bound(response: httpx2.Response) -> None:
-    response.stream = _Bounded(response)
-    response.headers.pop("content-encoding", None)
-
-
 def bounded_client(
-    before: Callable[[httpx2.Request], Awaitable[None]] | None = None,
+    before: Callable[[httpx2.Request], Awaitable[None]] | None = None, *, most_bytes: int = MOST_BYTES
 ) -> httpx2.AsyncClient:
     """Return an HTTP client that bounds every body, an error's too; `before` is called with each request.
 
     It follows no redirect, which may turn POST into GET and lead to a server that the key is not for.
     """
+
+    async def bound(response: httpx2.Response) -> None:
+        response.stream = _Bounded(response, most_bytes)
+        response.headers.pop("content-encoding", None)
+
     return openai.DefaultAsyncHttpxClient(
-        follow_redirects=False, event_hooks={"request": [before] if before else [], "response": [_bound]}
+        follow_redirects=False, event_hooks={"request": [before] if before else [], "response": [bound]}
     )
 
 

@@ -6,13 +6,14 @@ A missing reply comes from a source: a server in a live run, an error in replay,
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from pytest_rageval.errors import PLAN_MARK, MissingReplyError, RagevalError, Unscored
+from pytest_rageval.errors import PLAN_MARK, MissingReplyError, RagevalError, ReplyPending, Unscored
+from pytest_rageval.llm.batches import Batch, Batches, Failure
 from pytest_rageval.llm.budget import Budget, Limits, Purchase, most_reply_tokens, prompt_tokens
 from pytest_rageval.llm.cache import Cache
 from pytest_rageval.llm.exchange import Answer, Exchange
@@ -29,10 +30,10 @@ from pytest_rageval.llm.messages import (
 from pytest_rageval.llm.port import Entry, OpenStore
 from pytest_rageval.llm.rate_limits import Limiter, Wait
 from pytest_rageval.llm.sender import Sender
-from pytest_rageval.llm.servers import Pace, Server
-from pytest_rageval.llm.usage import Prices, Usage
+from pytest_rageval.llm.servers import Pace, RemoteServer, Server
+from pytest_rageval.llm.usage import Price, Prices, Tier, Usage
 
-__all__ = ["Access", "Gateway", "LiveSource", "PlanSource", "ReplaySource"]
+__all__ = ["Access", "BatchSource", "Gateway", "LiveSource", "PlanSource", "ReplaySource", "Submission"]
 
 Mode = Literal["live", "replay", "plan"]
 
@@ -41,6 +42,8 @@ OVERRULED: Final = (
     "CASSETTE` takes over the cassette's)"
 )
 
+
+NEW_REQUEST: Final = "no stage asked for it, so that it was in no batch (does it change from run to run?)"
 
 EXPLAINED: Final = 50  # missing replies that are explained; further ones mostly have the same cause
 
@@ -61,6 +64,9 @@ class Access:
     longest_call_s: float = 0.0  # the longest timeout of a server with a pace of its own
     servers: frozenset[str] = frozenset()  # base URLs of different servers, where more than one is in force
     prices: Path | None = None  # a file of prices that override the shipped ones
+    tiers: tuple[Tier, ...] = ()  # a plan counts the cost in these, too
+    batch: Literal["", "collect", "use"] = ""  # missing replies are to come in batches, or came in them
+    batch_errors: Literal["live", "unscored"] = "live"  # what becomes of requests that failed in one
     store: OpenStore | None = None  # opens the store, where it is not the folder's own
 
 
@@ -91,12 +97,20 @@ class Gateway:
     def _make_source(self, prices: Prices) -> "LiveSource | ReplaySource | PlanSource":
         access = self.access
         if access.mode == "plan":
-            return PlanSource(prices, self.usage)
+            return PlanSource(prices, self.usage, access.tiers)
         if access.mode == "replay":
             return ReplaySource(self.cache)
         patience_s = 2 * max(access.pace.timeout_s, access.longest_call_s)
         budget = partial(Budget, prices=prices, patience_s=patience_s)
-        return LiveSource(self.cache, budget, self.usage, access)
+        source = BatchSource if access.batch else LiveSource
+        return source(self.cache, budget, self.usage, access)
+
+    @property
+    def batches(self) -> "BatchSource":
+        """The batches of a run that has them."""
+        if not isinstance(self._source, BatchSource):
+            raise TypeError("this run has no batches")
+        return self._source
 
     async def ask(self, server: Server, request: Request) -> Reply:
         """Return the reply to a request: from the cache, the cassette or the source.
@@ -191,23 +205,25 @@ class Gateway:
         except asyncio.CancelledError:
             self._cancel(request)
             raise
-        except Exception as error:  # noqa: BLE001 - raised to the callers
+        except (Exception, ReplyPending) as error:  # noqa: BLE001 - raised to the callers
             self.usage.failed += isinstance(error, RagevalError | Unscored)
             self._resolve(request, error)
         else:
             self._resolve(request, reply)
 
-    def _resolve(self, request: Request, outcome: Reply | Exception, recorded: Entry | None = None) -> None:
+    def _resolve(
+        self, request: Request, outcome: Reply | BaseException, recorded: Entry | None = None
+    ) -> None:
         """Give the outcome to all callers; `recorded` is the entry at another address that it comes from."""
         for future in self._callers.pop(request.key):
             if future.done():
                 continue
-            if isinstance(outcome, Exception):
+            if isinstance(outcome, BaseException):
                 future.set_exception(outcome)
             else:
                 future.set_result(outcome)
         # Last: the callers have the reply even if remarks or the recording fail.
-        if not isinstance(outcome, Exception):
+        if not isinstance(outcome, BaseException):
             self._remark(request, outcome, recorded)
             self.record(request, outcome, recorded)
 
@@ -365,6 +381,8 @@ class LiveSource:
             if not (reply.counts_in and (reply.counts_out or not request.generates)):
                 remark = f"{request.model} reports no tokens: counted as costing the most it can"
                 self.usage.remarks[remark] += 1
+            if route.sender.flex and request.own and reply.tier != "flex":
+                self.usage.remarks[f"{request.model} answered outside the flex tier, at the usual price"] += 1
 
     def _route(self, server: Server) -> _Route:
         """Return the way to a server; two with the same settings share it."""
@@ -373,10 +391,73 @@ class LiveSource:
             most = min(pace.concurrency, server.in_flight or pace.concurrency)
             limiter = Limiter(most, rpm=pace.rpm, tpm=pace.tpm)
             client = server.client(timeout_s=pace.timeout_s)
-            sender = Sender(client, limiter, pace.timeout_s, pace.retries, pace.patience_s)
+            sender = Sender(client, limiter, pace.timeout_s, pace.retries, pace.patience_s, server.flex)
             budget = self._make_budget(server.limits, run=f"{self._access.run} {server.label}")
             self._routes[server] = _Route(sender, asyncio.Semaphore(2 * most), server.label, budget)
         return self._routes[server]
+
+
+class Submission(NamedTuple):
+    """What was submitted: the new batches, those that have the missing replies, and how many are missing."""
+
+    made: list[Batch]
+    waited_for: list[Batch]
+    missing: int
+
+
+class BatchSource(LiveSource):
+    """Has missing replies come in batches.
+
+    While requests are collected each one raises ReplyPending. Live are asked: requests of the application and of the
+    run alone, servers without a URL, and requests that failed in a batch, unless these are to be unscored.
+    """
+
+    def __init__(self, cache: Cache, make_budget: MakeBudget, usage: Usage, access: Access) -> None:
+        super().__init__(cache, make_budget, usage, access)
+        self._batches = Batches(access.cache_dir / "batches", cache, access.run, self._budgets)
+        self._missing: dict[str, tuple[RemoteServer, Request]] = {}
+
+    async def obtain(self, server: Server, request: Request) -> Reply:
+        """Return the reply of a request that is asked live.
+
+        Raises:
+            ReplyPending: it will come in a batch.
+        """
+        if not isinstance(server, RemoteServer) or not request.own or request.sample >= OF_ONE_RUN:
+            return await super().obtain(server, request)
+        state = self._batches.state(request)
+        if self._access.batch == "collect" and not isinstance(state, Failure):
+            self._missing[request.key] = server, request
+            raise ReplyPending
+        why = f"it failed in a batch: {state.reason}" if isinstance(state, Failure) else NEW_REQUEST
+        if self._access.batch_errors == "unscored":
+            raise Unscored(why)
+        reply = await super().obtain(server, request)
+        if not isinstance(state, Failure):
+            self.usage.remarks[f"{request.model} asked live: {NEW_REQUEST}"] += 1
+        return reply
+
+    async def submit(self) -> Submission:
+        """Submit the missing requests that are in no open batch; raises as `Batches.submit`."""
+        made = await self._batches.submit(list(self._missing.values()))
+        states = (self._batches.state(request) for _, request in self._missing.values())
+        names = {state.name for state in states if isinstance(state, Batch)}
+        waited_for = [batch for batch in self._batches.all if batch.name in names]
+        return Submission(made, waited_for, len(self._missing))
+
+    async def refresh(self, servers: Iterable[Server], *, collect: bool = True) -> list[Batch]:
+        """Look at the batches of these servers, and return all. Raises as `Batches.refresh`."""
+        remote = (server for server in servers if isinstance(server, RemoteServer))
+        await self._batches.refresh(remote, collect=collect)
+        return self._batches.all
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._batches.close()
+        await super().close()
+
+    def _budgets(self, server: RemoteServer) -> tuple[Budget, Budget]:
+        return self._budget, self._route(server).budget
 
 
 class _LeaseLost(Exception):  # noqa: N818 - control flow, not an error
@@ -425,6 +506,7 @@ class PlanSource:
 
     prices: Prices
     usage: Usage
+    tiers: Sequence[Tier] = ()
     _planned: dict[str, int] = field(default_factory=dict)
 
     async def obtain(self, server: Server, request: Request) -> Reply:
@@ -440,9 +522,16 @@ class PlanSource:
         tokens_in += sum(self._planned.get(mark, 0) for mark in marks)
         most = most_reply_tokens(request, price)
         self._planned[mark] = tokens_out = most or 0
-        cost = None if price is None or (most is None and price.output) else price.cost(tokens_in, tokens_out)
+
+        def cost(price: Price | None) -> float | None:
+            unknown = price is None or (most is None and price.output)
+            return None if price is None or unknown else price.cost(tokens_in, tokens_out)
+
+        lower = {tier: cost(price and price.at(tier)) for tier in self.tiers}
         for usage in self.usage.at(server.label):
-            usage.count_live(tokens_in, tokens_out, cost)
+            usage.count_live(tokens_in, tokens_out, cost(price))
+            usage.cost_at.update({tier: usd for tier, usd in lower.items() if usd is not None})
+            usage.unpriced_at.update([tier for tier, usd in lower.items() if usd is None])
             usage.dependent += bool(marks)
             usage.unbounded += most is None
         return reply

@@ -116,6 +116,7 @@ class Reply:
     apart: bool = field(
         default=False, compare=False
     )  # whether the server sent reasoning apart; it is not kept
+    tier: str = field(default="", compare=False)  # the server's name for the service tier; it is not kept
 
     @property
     def cut(self) -> bool:

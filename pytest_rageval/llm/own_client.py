@@ -91,6 +91,7 @@ class OwnServer:
     key_name = ""
     key_command = ()
     in_flight: int | None = None
+    flex = False
 
     def __init__(
         self,

@@ -38,7 +38,8 @@ class Sender:
     """Sends all requests of this process to one server.
 
     A request that the server refuses for load (429, 503) is repeated for `patience_s`, beside the `retries` after
-    other failures. After so long without any success the server itself is given up.
+    other failures. After so long without any success the server itself is given up. With `flex` the package's own
+    requests ask for that tier; a model that has none is asked without it.
     """
 
     client: Client
@@ -46,7 +47,9 @@ class Sender:
     timeout_s: float
     retries: int
     patience_s: float = 300.0
+    flex: bool = False
     _unsupported: dict[str, "UnsupportedParams"] = field(default_factory=dict)
+    _without_flex: set[str] = field(default_factory=set)
     _broken: dict[str, RagevalError] = field(default_factory=dict)
     _reached: bool = False
     _patience: Patience = field(init=False)
@@ -99,12 +102,18 @@ class Sender:
                 parameters, without = request.parameters, ""
                 if request.own:
                     parameters, without = unsupported.adapt(parameters)
+                flex = self.flex and request.own and request.model not in self._without_flex
                 try:
                     async with purchase() as bought:
-                        reply = await self._attempt(request, parameters, slot, bought)
+                        # Beside the request, whose key it is no part of: the tier changes the price, not the reply.
+                        sent = {**FLEX, **parameters} if flex else parameters
+                        reply = await self._attempt(request, sent, slot, bought)
                         reply = replace(reply, without=without) if without else reply
                         return reply if keep is None else await keep(reply)
                 except Refused as refused:
+                    if flex and TIER.search(str(_without_repeated(refused.answer))):
+                        self._without_flex.add(request.model)
+                        continue
                     if not (request.own and unsupported.learn(parameters, refused.answer)):
                         raise
                     continue
@@ -190,6 +199,11 @@ class Sender:
             raise self._broken[model] from last
         raise Unscored(f"{last.reason}, {len(failures)} {plural(len(failures), 'time')}") from last
 
+
+FLEX: Final = {"service_tier": "flex"}
+TIER: Final = re.compile(
+    r"service[_ ]?tier|\bflex\b", re.IGNORECASE
+)  # words of a refusal that is about the tier
 
 OTHER_NAMES: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 

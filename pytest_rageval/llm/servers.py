@@ -76,6 +76,10 @@ class Server(Endpoint, Protocol):
         """Limits of what is asked of it, beside those of the run."""
 
     @property
+    def flex(self) -> bool:
+        """Whether requests ask for the flex tier: a lower price, and an answer when there is time."""
+
+    @property
     def label(self) -> str:
         """Its name in reports."""
 
@@ -108,6 +112,7 @@ class RemoteServer(_Connected):
         key_command: prints the key; run at the first request, and again when the server refuses a key.
         pace: how fast it is asked; None for that of the run.
         limits: of what is asked of it, beside those of the run.
+        flex: whether requests ask for the flex tier.
     """
 
     def __init__(  # noqa: PLR0913 - what settings say of a server
@@ -123,6 +128,7 @@ class RemoteServer(_Connected):
         key_command: tuple[str, ...] = (),
         pace: Pace | None = None,
         limits: Limits = NO_LIMITS,
+        flex: bool = False,
     ) -> None:
         place = BaseURL.parse(url) if isinstance(url, str) else url
         key = Secret(api_key) if isinstance(api_key, str) else api_key
@@ -136,8 +142,10 @@ class RemoteServer(_Connected):
         self.key_command = key_command
         self.pace = pace
         self.limits = limits
+        self.flex = flex
         self._needs_key = needs_key or self.base_url == DEFAULT_BASE_URL
-        self._settings = (place, key, in_flight, api, role, key_name, needs_key, key_command, pace, limits)
+        how = (key_name, needs_key, key_command, pace, limits, flex)
+        self._settings = (place, key, in_flight, api, role, *how)
         self._renewing = asyncio.Lock()
         self._no_key: RagevalError | None = None
 
@@ -205,6 +213,7 @@ class EmbeddedServer(_Connected):
     key_command = ()
     pace: Pace | None = None
     limits = NO_LIMITS
+    flex = False
     label = "embedded model"
 
     # A name without the port, which changes, and with the thread count, which changes replies.

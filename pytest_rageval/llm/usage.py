@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.files import refuse_special
 
-__all__ = ["Price", "Prices", "Usage"]
+__all__ = ["Price", "Prices", "Tier", "Usage"]
 
 SHIPPED: Final = Path(__file__).with_name("prices.toml")
 OPTION: Final = "--rageval-prices"
@@ -21,8 +21,14 @@ MILLION: Final = 1_000_000
 ANYWHERE: Final = ""  # the base URL of an override that names only a model: it holds at every server
 ALLOWED: Final = (
     "A model's table has input and output, USD per million tokens (numbers, at least 0), and may have "
-    "max_output, tokens of one reply (a whole number, at least 1)."
+    "max_output, tokens of one reply (a whole number, at least 1), and the lower prices flex_input and flex_output, "
+    "batch_input and batch_output."
 )
+
+Tier = Literal["flex", "batch"]
+"""What is cheaper than a usual request: one that is answered when there is time, or one in a batch."""
+
+TIERS: Final[tuple[Tier, ...]] = ("flex", "batch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,11 @@ class Price:
     input: float
     output: float
     max_output: int | None = None
+    tiers: Mapping[Tier, "Price"] = field(default_factory=dict, hash=False)  # the known ones
+
+    def at(self, tier: Tier) -> "Price | None":
+        """Return the price in a cheaper tier; None where it is not known. What is free is free there too."""
+        return self.tiers.get(tier, None if self.input or self.output else self)
 
     def cost(self, tokens_in: int, tokens_out: int) -> float:
         """Return the cost of a prompt and a reply of so many tokens, in USD."""
@@ -112,12 +123,14 @@ def _price(fields: Any, where: str) -> Price:
     """Return the price in a TOML table; errors begin with `where`."""
     if not isinstance(fields, dict):
         raise InputError(f"{where} is {fields!r}, expected a table.\n{ALLOWED}")
-    if unknown := sorted(set(fields) - {"input", "output", "max_output"}):
+    pairs = {tier: (f"{tier}_input", f"{tier}_output") for tier in TIERS}
+    if unknown := sorted(set(fields) - {"input", "output", "max_output"}.union(*pairs.values())):
         # Without quotes, a name with a dot is a table within a table.
         nested = isinstance(fields[unknown[0]], dict)
         quotes = ' A name with dots needs quotes: ["gpt-4.1"].' if nested else ""
         raise InputError(f"{where} has the unknown key {unknown[0]!r}.{quotes}\n{ALLOWED}")
-    for key in ("input", "output"):
+    tiers = {tier: keys for tier, keys in pairs.items() if not fields.keys().isdisjoint(keys)}
+    for key in ("input", "output", *(key for keys in tiers.values() for key in keys)):
         if key not in fields:
             raise InputError(f"{where} has no {key!r}.\n{ALLOWED}")
         price = fields[key]
@@ -126,7 +139,8 @@ def _price(fields: Any, where: str) -> Price:
     most = fields.get("max_output")
     if most is not None and (type(most) is not int or most < 1):
         raise InputError(f"{where} has max_output = {most!r}.\n{ALLOWED}")
-    return Price(float(fields["input"]), float(fields["output"]), most)
+    lower = {tier: Price(float(fields[inp]), float(fields[out]), most) for tier, (inp, out) in tiers.items()}
+    return Price(float(fields["input"]), float(fields["output"]), most, lower)
 
 
 @dataclass
@@ -143,6 +157,10 @@ class Usage:
     unpriced: int = 0  # live ones without a known price, whose cost is not counted
     dependent: int = 0  # in a plan, live ones that depend on missing replies
     unbounded: int = 0  # in a plan, live ones whose replies have no length limit
+    cost_at: Counter[str] = field(default_factory=Counter)  # in a plan, the cost in USD in each tier
+    unpriced_at: Counter[str] = field(
+        default_factory=Counter
+    )  # likewise, live ones without a known price there
     cut: int = 0  # replies that the token limit ended, live or cached
     remarks: Counter[str] = field(default_factory=Counter)  # what readers of the scores should know
     # The live ones of each server, which are counted above too.
@@ -177,13 +195,16 @@ class Usage:
     def plain(self) -> dict[str, Any]:
         """Return it as a JSON object."""
         servers = {name: usage.plain() for name, usage in sorted(self.servers.items())}
-        return {**vars(self), "remarks": self.sorted_remarks, "servers": servers}
+        # Plain dicts: xdist sends no other ones.
+        tiers = {"cost_at": dict(self.cost_at), "unpriced_at": dict(self.unpriced_at)}
+        return {**vars(self), **tiers, "remarks": self.sorted_remarks, "servers": servers}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Usage":
         """Return the usage that `plain` wrote."""
         servers = ByServer({name: cls.of(each) for name, each in plain["servers"].items()})
-        return cls(**{**plain, "remarks": Counter(plain["remarks"]), "servers": servers})
+        counters = {name: Counter(plain[name]) for name in ("remarks", "cost_at", "unpriced_at")}
+        return cls(**{**plain, **counters, "servers": servers})
 
 
 class ByServer(dict[str, Usage]):

@@ -172,7 +172,8 @@ def usefulness(
         why = f", and labels are expected to be 0 or 1.\n{REMEDY}"
         _refuse(labels, (flat > 0) & (flat < 1), why)
 
-    depth = int(sizes.max(initial=1))
+    # At least k columns: the width decides in which order numpy adds, and other queries must not.
+    depth = int(sizes.max(initial=k or 1))
     table = np.zeros((len(sizes), depth))
     table[np.arange(depth) < sizes[:, None]] = flat
     ideal = -np.sort(-table, axis=1)

@@ -2,7 +2,7 @@
 
 pytest imports it in every run of every project that has it installed: heavy imports wait for a marked test.
 `fixtures` has the fixtures, `runner` the hooks of tests, `rageval_fixture` the object that tests receive,
-`artifacts` the files of a run, `summary` its table and reports.
+`batches` the hooks of runs in batches, `artifacts` the files of a run, `summary` its table and reports.
 """
 
 import os
@@ -60,6 +60,9 @@ __all__ = [
 
 ENVIRONMENT = pytest.StashKey[Mapping[str, str]]()
 """The environment variables of the process, as they were before they led to its own gateway."""
+
+STEPS: Final = ("submit", "status", "collect")
+"""What a run with `--rageval-batch` consists of; `rageval batch` does one of them."""
 
 # Written out: the modules of `Threshold` and `Bounds`, which have the signatures, are for marked tests alone.
 MARKERS: Final = """
@@ -156,23 +159,41 @@ def pytest_configure(config: pytest.Config) -> None:
         settings = _settings(config, config.option)
     except InputError as error:
         raise pytest.UsageError(str(error)) from None
-    plugins: list[Any] = [GatePlugin(config, settings), MarksPlugin(config)]
-    if settings.plan:
-        if getattr(config.option, "numprocesses", None):
-            raise pytest.UsageError("--rageval-plan asks nothing and needs no workers: add -n0.")
-        plugins.append(PlanningPlugin())
+    plugins: list[Any] = [
+        GatePlugin(config, settings),
+        MarksPlugin(config),
+        *_plugins_of_modes(config, settings),
+    ]
     if hasattr(config, "workerinput"):
         plugins.append(WorkerPlugin(config))
-    else:
+    elif settings.batch not in STEPS:
         workers = WorkersProgress(config)
         completeness = CompletenessPlugin(config, settings, workers)
-        plugins += [SummaryPlugin(config, settings, workers), completeness]
+        plugins += [SummaryPlugin(config, settings, workers, completeness), completeness]
         if settings.update_baseline:
             plugins.append(BaselineWriterPlugin(config, settings, completeness))
         if settings.record:
             plugins.append(CassetteWriterPlugin(config, settings, completeness))
     for plugin in plugins:
         config.pluginmanager.register(plugin, plugin.NAME)
+
+
+def _plugins_of_modes(config: pytest.Config, settings: Settings) -> list[Any]:
+    """The plugins of runs that ask no models, or in batches."""
+    workers = getattr(config.option, "numprocesses", None)
+    if settings.plan:
+        if workers:
+            raise pytest.UsageError("--rageval-plan asks nothing and needs no workers: add -n0.")
+        return [PlanningPlugin()]
+    if not settings.batch or config.option.collectonly or hasattr(config, "workerinput"):
+        return []
+    from pytest_rageval.plugin import batches  # noqa: PLC0415 - few runs have batches
+
+    if settings.batch not in STEPS:
+        return [batches.BatchPlugin(config)]
+    if workers:
+        raise pytest.UsageError(f"--rageval-batch={settings.batch} needs no workers: add -n0.")
+    return [batches.BatchCollectPlugin(config) if settings.collects else batches.BatchLookPlugin(config)]
 
 
 def _settings(config: pytest.Config, options: Namespace) -> Settings:

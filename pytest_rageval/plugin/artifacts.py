@@ -2,9 +2,8 @@
 
 import json
 import os
-import uuid
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -20,7 +19,6 @@ from pytest_rageval.plural import counted, plural
 if TYPE_CHECKING:
     from pytest_rageval.gate.baseline import BaselineEntry
     from pytest_rageval.gate.comparison import Pin
-    from pytest_rageval.llm.port import Entry
 
 __all__ = [
     "BaselineWriterPlugin",
@@ -32,12 +30,6 @@ __all__ = [
 SELECTING: Final = ("lf", "stepwise", "ignore", "ignore_glob", "setuponly", "setupplan")
 """Options of pytest by which tests are left out, or not run."""
 
-COMPARED: Final = ("max_drop", "max_total_drop", "max_lost")
-"""The bounds that compare with the baseline."""
-
-KEYS: Final = 3
-"""Number of keys of unused replies that are listed; -v lists all."""
-
 
 class _SelectionPlugin:
     """Counts the tests that were collected and left out.
@@ -48,10 +40,14 @@ class _SelectionPlugin:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._deselected = 0
+        self.collected: set[str] = set()
+        """The tests that have scores, those included that are left out."""
 
-    def pytest_itemcollected(self) -> None:
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Count a test."""
         self._deselected += 1
+        if "rageval" in getattr(item, "fixturenames", ()):
+            self.collected.add(plain_nodeid(item.nodeid))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Subtract those that are run."""
@@ -68,6 +64,7 @@ class WorkerPlugin(_SelectionPlugin):
         output: dict[str, Any] = self._config.workeroutput  # type: ignore[attr-defined]
         output["rageval_recorded"] = GatePlugin.of(self._config).recorded()
         output["rageval_deselected"] = self._deselected
+        output["rageval_collected"] = sorted(self.collected)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_to_serializable(self) -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:
@@ -97,13 +94,12 @@ class CompletenessPlugin(_SelectionPlugin):
         self._compared: dict[str, set[str]] = {}
         self._excused: set[str] = set()
         self._lines: list[str] = []
-        self._run = uuid.uuid4().hex
         self._progress = workers
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Send an xdist worker the run's name, which its processes share, the terminal's width, and a channel."""
-        node.workerinput["rageval_run"] = self._run
+        node.workerinput["rageval_run"] = GatePlugin.of(self._config).run
         node.workerinput["rageval_width"] = terminal_width()
         self._progress.connect(node)
 
@@ -122,13 +118,9 @@ class CompletenessPlugin(_SelectionPlugin):
         if not report.passed:
             self._excused.add(nodeid)
         if results := getattr(report, "rageval", None):
-            from pytest_rageval.reports.results import entry_name  # noqa: PLC0415 - few runs have results
+            from pytest_rageval.reports.results import compared_names  # noqa: PLC0415 - few runs have results
 
-            self._compared[nodeid] = {
-                entry_name(entry)
-                for entry in results["scores"]
-                if any((entry["threshold"] or {}).get(word) is not None for word in COMPARED)
-            }
+            self._compared[nodeid] = compared_names(results["scores"])
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Count a module that was skipped or cannot be imported: its tests are not gone."""
@@ -142,6 +134,7 @@ class CompletenessPlugin(_SelectionPlugin):
         output = getattr(node, "workeroutput", {})
         self._crashed |= "rageval_deselected" not in output
         self._deselected = max(self._deselected, output.get("rageval_deselected", 0))
+        self.collected.update(output.get("rageval_collected", ()))
 
     def partial(self, session: pytest.Session) -> str:
         """Why this run may not have used all that the tests use; empty where all tests ran and passed."""
@@ -168,46 +161,24 @@ class CompletenessPlugin(_SelectionPlugin):
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """After a full run, check the baseline against what was compared."""
-        if self._settings.plan or self._settings.update_baseline:
+        # What a shard has compared, the merge knows.
+        if self._settings.plan or self._settings.update_baseline or self._settings.shard:
             return
         # Few projects have one, and reading it takes imports.
         if self._config.option.collectonly or not os.path.exists(self._settings.baseline):  # noqa: PTH110 - never raises
             return
         if not self.selected(session):
-            self._lines = list(self._missing())
-            if self._lines and self._settings.require_baseline:
+            from pytest_rageval.session.written_files import not_compared  # noqa: PLC0415 - see above
+
+            path, required = self._settings.baseline, self._settings.require_baseline
+            self._lines = list(not_compared(path, self._compared, excused=self._excused, required=required))
+            if self._lines and required:
                 fail_run(session)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """List them, also with -q."""
         required = self._settings.require_baseline
         print_lines(terminalreporter, self._lines, red=required, yellow=not required)
-
-    def _missing(self) -> Iterator[str]:
-        from pytest_rageval.gate.baseline import Baseline  # noqa: PLC0415 - see above
-
-        path = self._settings.baseline
-        try:
-            tests = Baseline.read(path).tests
-        except InputError as error:
-            # There may be no test left that compares with it.
-            yield str(error)
-            return
-        missing = []
-        for nodeid in sorted(tests):
-            if any(nodeid == each or nodeid.startswith((f"{each}::", f"{each}/")) for each in self._excused):
-                continue
-            scores = sorted(tests[nodeid]["scores"].keys() - self._compared.get(nodeid, set()))
-            if nodeid not in self._compared:
-                missing.append(f"  {nodeid}")
-            elif scores:
-                missing.append(f"  {nodeid}: {', '.join(scores)}")
-        if missing:
-            forbidden = ", which --rageval-require-baseline forbids (the default under CI=true)"
-            why = forbidden if self._settings.require_baseline else ""
-            yield f"{path} lists what nothing in this run is compared with{why}:"
-            yield from missing
-            yield "Is a test gone, or its max_drop? If that is meant, pytest --rageval-update-baseline takes it out."
 
 
 class _FilePlugin:
@@ -242,32 +213,33 @@ class CassetteWriterPlugin(_FilePlugin):
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the cassette."""
         path = self._settings.cassette
-        if path is None or self._config.option.collectonly:
+        if path is None or self._config.option.collectonly or self._settings.shard:
+            # The report of a shard has the replies.
             return
-        from pytest_rageval.llm import cassette  # noqa: PLC0415 - rare
+        from pytest_rageval.session.written_files import update_cassette  # noqa: PLC0415 - rare
 
-        self._lines.update(GatePlugin.of(self._config).recorded())
-        used = {key: cassette.read_entry(line) for key, line in self._lines.items()}
+        left_out = {
+            "--rageval-early-stop": self._settings.stops_early,
+            "--rageval-sample": self._settings.sample < 1,
+        }
         partial = self._completeness.partial(session)
-        partial = partial or ("--rageval-early-stop" if self._settings.stops_early else "")
-        drop = self._settings.drop_unused and not partial
+        partial = partial or ", ".join(name for name, is_set in left_out.items() if is_set)
         try:
-            kept = cassette.read_cassette(path) if path.exists() else {}
-            unused = {key: entry for key, entry in kept.items() if key not in used}
-            cassette.write_cassette(path, [*used.values(), *(() if drop else unused.values())])
+            self._notes += update_cassette(
+                path,
+                self.recorded,
+                drop_unused=self._settings.drop_unused,
+                partial=partial,
+                every_key=self._config.get_verbosity() > 0,
+            )
         except StoreError as error:
             self._failure.append(str(error))
             fail_run(session)
-            return
-        new = len(used.keys() - kept.keys())
-        other = sum(used[key].reply != entry.reply for key, entry in kept.items() if key in used)
-        replaced = f", {other} in place of other replies" if other else ""
-        self._notes.append(
-            f"cassette: {path} ({counted(len(used), 'reply')} used, {new} of them new{replaced}; "
-            f"{len(unused)} {'dropped' if drop else 'kept'} unused)"
-        )
-        if unused:
-            self._notes.append(self._unused_note(unused, partial, drop=drop))
+
+    @property
+    def recorded(self) -> dict[str, str]:
+        """The replies that the run used, as lines of a cassette by key."""
+        return {**self._lines, **GatePlugin.of(self._config).recorded()}
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print what was written, or why it could not be."""
@@ -275,19 +247,6 @@ class CassetteWriterPlugin(_FilePlugin):
         if self._notes and terminalreporter.verbosity >= 0:
             terminalreporter.section("rageval cassette")
             print_lines(terminalreporter, self._notes)
-
-    def _unused_note(self, unused: "dict[str, Entry]", partial: str, *, drop: bool) -> str:
-        if partial:
-            kept = "not dropped" if self._settings.drop_unused else "kept"
-            return f"unused replies are {kept}: this was no full run ({partial})"
-        models = Counter(entry.summary.get("model") or entry.reply.model for entry in unused.values())
-        by_model = ", ".join(f"{count} of {model or 'unknown'}" for model, count in models.most_common())
-        keys = sorted(unused)
-        shown = keys if self._config.get_verbosity() > 0 else keys[:KEYS]
-        more = f" and {len(keys) - len(shown)} more (-v lists them)" if len(shown) < len(keys) else ""
-        listed = ", ".join(key[:12] for key in shown)
-        remedy = "" if drop else "; --rageval-drop-unused drops them"
-        return f"unused: {by_model}: {listed}{more}{remedy}"
 
 
 class BaselineWriterPlugin(_FilePlugin):
@@ -353,34 +312,16 @@ class BaselineWriterPlugin(_FilePlugin):
         Raises:
             InputError: the existing file is no baseline, or the file cannot be written.
         """
-        from pytest_rageval.gate.baseline import Baseline  # noqa: PLC0415 - rare
-        from pytest_rageval.gate.baseline_update import anchors_after, update_of  # noqa: PLC0415 - rare
-        from pytest_rageval.reports.notes import update_text  # noqa: PLC0415 - rare
+        from pytest_rageval.session.written_files import update_baseline  # noqa: PLC0415 - rare
 
-        path, old = self._settings.baseline, Baseline.read(self._settings.baseline)
-        update = update_of(
-            old.tests, self._entries, unfinished=self._unfinished, failed=self._failed, complete=not partial
+        self._note, self._changes, self._lowers = update_baseline(
+            self._settings.baseline,
+            self._entries,
+            unfinished=self._unfinished,
+            failed=self._failed,
+            partial=partial,
+            pin=_pin(self._config.rootpath) if self._settings.pin_baseline else None,
         )
-        pin = _pin(self._config.rootpath) if self._settings.pin_baseline else None
-        anchors = anchors_after(old.anchors, update, written=self._entries, pin=pin, complete=not partial)
-        Baseline(update.tests, anchors=anchors).write(path)
-        held_back = [
-            f"{test} {name}: out of its bounds and lower, the old baseline is kept"
-            for test, name in update.held_back
-        ]
-        gone = [] if partial else [f"{test}: dropped, it is gone" for test in update.others]
-        dropped = [
-            f"{test} {name}: dropped, no threshold with max_drop bounds it" for test, name in update.dropped
-        ]
-        dropped += [
-            f"{test}: its anchor is dropped, it is gone" for test in sorted(old.anchors.keys() - anchors)
-        ]
-        self._changes = [*map(update_text, update.moved), *held_back, *gone, *dropped]
-        self._lowers = bool(held_back or gone or dropped) or any(moved.lowered for moved in update.moved)
-        fate = f"kept, since this was no full run ({partial})" if partial else "dropped, since gone"
-        others = f"; {counted(len(update.others), 'other')} {fate}" if update.others else ""
-        pinned = "" if pin is None else f", {pin} as the anchor of max_total_drop"
-        self._note = f"baseline: {path} ({counted(len(self._entries), 'test')} written{pinned}{others})"
 
 
 def _pin(root: Path) -> "Pin":

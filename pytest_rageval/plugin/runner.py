@@ -4,6 +4,7 @@ So a score out of its bounds is a failure, and a score that cannot be computed i
 """
 
 import inspect
+import os
 import uuid
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack
@@ -45,6 +46,7 @@ __all__ = [
     "GatePlugin",
     "PlanningPlugin",
     "checked_prompts",
+    "leave_out_others",
     "or_failure",
 ]
 
@@ -55,6 +57,9 @@ GATEWAY: "pytest.StashKey[GatewayServer]" = pytest.StashKey()
 
 GATEWAY_RUNS: "pytest.StashKey[ExitStack]" = pytest.StashKey()
 """Closing it stops that gateway, and restores the environment."""
+
+RUN: Final = "RAGEVAL_BATCH_RUN"
+"""The environment variable with the run's name, where this process is a step of another's run in batches."""
 
 MARKERS: Final = ("rageval_threshold", "rageval_calibration")
 """Markers whose tests are evaluated at setup; the body of such a test may be empty."""
@@ -86,7 +91,10 @@ class GatePlugin:
         self._explained = False
         self._running: str | None = None
         # Measured here: once tests run, their output is captured and the terminal out of reach.
-        self._width: int = getattr(config, "workerinput", {}).get("rageval_width", terminal_width())
+        sent = getattr(config, "workerinput", {})
+        # Of the processes of one run; a step of a run in batches is one of them.
+        self.run: str = sent.get("rageval_run") or os.environ.get(RUN) or uuid.uuid4().hex
+        self._width: int = sent.get("rageval_width", terminal_width())
 
     @classmethod
     def of(cls, config: pytest.Config) -> "GatePlugin":
@@ -106,8 +114,7 @@ class GatePlugin:
             self._progress = EvaluationProgress(self.config, self._work, self.running, self._width)
             width.set(self._width)
             registry, tick = self.registry, self._progress.tick
-            sent = getattr(self.config, "workerinput", {})
-            run, workers = sent.get("rageval_run", uuid.uuid4().hex), int(sent.get("workercount", 1))
+            run, workers = self.run, int(getattr(self.config, "workerinput", {}).get("workercount", 1))
             self._session = or_failure(
                 lambda: Session(self.settings, context=RunContext(run, workers), registry=registry, tick=tick)
             )
@@ -411,9 +418,7 @@ class PlanningPlugin:
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave out the tests that ask no models."""
-        if others := [item for item in items if not _asks(item)]:
-            config.hook.pytest_deselected(items=others)
-            items[:] = filter(_asks, items)
+        leave_out_others(config, items)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -443,6 +448,13 @@ class PlanningPlugin:
             tests = f"{counted(n, 'test')} could not be planned to the end"
             head = f"{tests}; what is asked behind these places is not counted:"
             print_lines(terminalreporter, [head, *(f"  {line}" for line in self._unfinished)], red=True)
+
+
+def leave_out_others(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests that ask no models."""
+    if others := [item for item in items if not _asks(item)]:
+        config.hook.pytest_deselected(items=others)
+        items[:] = filter(_asks, items)
 
 
 def _asks(item: pytest.Item) -> bool:

@@ -13,6 +13,7 @@ import pytest
 
 from pytest_rageval.config import Address, Settings, kind_of
 from pytest_rageval.errors import InputError, RagevalError
+from pytest_rageval.plugin.artifacts import CassetteWriterPlugin, CompletenessPlugin
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import GatePlugin
 from pytest_rageval.plugin.terminal import argument_of, fail_run, plain_nodeid, print_command, print_lines
@@ -26,12 +27,6 @@ __all__ = ["LEGEND", "SummaryPlugin"]
 
 LEGEND: Final = "https://pytest-rageval.github.io/pytest-rageval/reference/terminal-table.html"
 """The page that explains the signs of the table."""
-
-REPORTED: Final = (
-    *("nodeid", "evalset", "function", "system", "parameters", "own", "served", "warnings"),
-    *("scores", "accept", "retrieval", "agreement", "calibration", "fingerprint", "prompts", "questions"),
-)
-"""Keys of a test's results that the reports have."""
 
 PHASES: Final = frozenset({"setup", "call", "teardown"})
 """Phases of a test; xdist reports a test whose worker crashed in none of them."""
@@ -50,8 +45,15 @@ class SummaryPlugin:
 
     NAME: ClassVar[str] = "rageval-outcome"
 
-    def __init__(self, config: pytest.Config, settings: Settings, workers: WorkersProgress) -> None:
+    def __init__(
+        self,
+        config: pytest.Config,
+        settings: Settings,
+        workers: WorkersProgress,
+        completeness: CompletenessPlugin,
+    ) -> None:
         self._config = config
+        self._completeness = completeness
         self._settings = settings
         self._workers = workers
         self._began = time.monotonic()
@@ -93,6 +95,7 @@ class SummaryPlugin:
         if results is None:
             return
         from pytest_rageval.llm.usage import Usage  # noqa: PLC0415 - few runs have results
+        from pytest_rageval.reports.results import REPORTED  # noqa: PLC0415 - see above
 
         nodeid = results["nodeid"]
         self._usage_of[nodeid] = self._usage_of.get(nodeid, Usage()) + Usage.of(results["llm"])
@@ -146,6 +149,8 @@ class SummaryPlugin:
                 written=[self._settings.history] if self._settings.history else [],
             ),
         )
+        if self._settings.shard:
+            document["shard"] = self._shard(session)
         if self._settings.history is not None:
             document |= self._with_history(self._settings.history, document, session)
         # A plugin may replace a built-in report.
@@ -161,6 +166,30 @@ class SummaryPlugin:
                     fail_run(session)
             else:
                 self._notes.append(f"report: {where}")
+
+    def _shard(self, session: pytest.Session) -> dict[str, Any]:
+        """What a merge has to know of this run."""
+        from pytest_rageval.session.shards import shard_entry  # noqa: PLC0415 - few runs are shards
+
+        index, number = self._settings.shard or (1, 1)
+        self._notes.append(
+            f"shard {index}/{number}: no score is judged here; rageval merge judges the reports of all shards together"
+        )
+        cassette = self._config.pluginmanager.get_plugin(CassetteWriterPlugin.NAME)
+        recorded = cassette.recorded if isinstance(cassette, CassetteWriterPlugin) else {}
+        baseline, root = self._settings.baseline, self._config.rootpath
+        return shard_entry(
+            self._settings,
+            collected=sorted(self._completeness.collected),
+            ran=sorted(self._usage_of),
+            calibration=None if self._settings.calibration is None else str(self._settings.calibration),
+            left_out=self._completeness.selected(session),
+            baseline=baseline.relative_to(root).as_posix()
+            if baseline.is_relative_to(root)
+            else str(baseline),
+            usage=self._usage.plain(),
+            recorded=recorded,
+        )
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -198,6 +227,9 @@ class SummaryPlugin:
         entry = history_entry(document)
         if not entry:
             return {}
+        if self._settings.shard or self._settings.sample < 1:
+            self._notes.append(f"history: {path} is as it was: a part of the questions is no run of it")
+            return {}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             append_run(path, entry)
@@ -212,7 +244,7 @@ class SummaryPlugin:
             # What this run added is there.
             self._problems.append(f"{error}\nReports have no chart of it.")
             return {}
-        # This run is the last, whatever the clocks of other machines said.
+        # This run is the last, even if the clocks of other machines are ahead.
         return {"history": [*before, entry][-CHARTED:]}
 
     def _add_without_results(self, report: pytest.TestReport | pytest.CollectReport) -> None:
@@ -246,7 +278,7 @@ class SummaryPlugin:
         from pytest_rageval.reports.terminal import plan_lines, table_lines  # noqa: PLC0415
 
         if self._settings.plan:
-            lines = plan_lines(sorted(self._usage_of.items()))
+            lines = plan_lines(sorted(self._usage_of.items()), self._settings.tiers)
             if self._settings.early_stop:
                 lines.append("--rageval-early-stop may ask about fewer questions: the plan counts all.")
             return lines

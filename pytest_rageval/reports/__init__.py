@@ -48,7 +48,7 @@ def deliver(write: Callable[..., Any], document: Mapping[str, Any], destination:
 
     Raises:
         OSError: the file cannot be written.
-        Exception: whatever the writer raised.
+        Exception: the error of the writer.
     """
     if isinstance(destination, Address):
         return str(write(document, destination.rest) or destination)

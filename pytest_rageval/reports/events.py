@@ -22,8 +22,8 @@ SUMMARY: Final = "rageval.score"
 SHORT: Final = 16
 """Hex digits of a digest in an attribute."""
 
-OUTCOMES: Final = {"passed": "pass", "failed": "fail"}
-"""Values of `test.case.result.status`; the conventions have no others."""
+OUTCOMES: Final = {"passed": "pass", "failed": "fail", "error": "fail"}
+"""Values of `test.case.result.status`; the conventions have no others. Thresholds fail in the setup of some tests."""
 
 
 class Event(NamedTuple):
@@ -60,8 +60,10 @@ def ended_ns(document: Mapping[str, Any]) -> int:
 
 
 def events_of(document: Mapping[str, Any]) -> Iterator[Event]:
-    """For each score of each test an event of the score, and one of each of its examples."""
+    """For each test an event of each of its scores, and then one of each question and score."""
     for test in document["tests"]:
+        # Several thresholds may be on one score; what either compared counts.
+        results: dict[tuple[str, str, str], dict[str, Any]] = {}
         for entry in test["scores"]:
             shared = _shared(test, entry)
             yield Event(SUMMARY, _known(shared | _of_score(entry)))
@@ -69,7 +71,10 @@ def events_of(document: Mapping[str, Any]) -> Iterator[Event]:
             change = dict.fromkeys(baseline.get("worse", ()), "worse")
             change |= dict.fromkeys(baseline.get("better", ()), "better")
             for example in entry["examples"]:
-                yield Event(RESULT, _known(shared | _of_example(example, change.get(example["id"]))))
+                key = shared["gen_ai.evaluation.name"], shared["rageval.where"], example["id"]
+                found = _known(shared | _of_example(example, change.get(example["id"])))
+                results[key] = found | results.get(key, {})
+        yield from (Event(RESULT, attributes) for attributes in results.values())
 
 
 def _shared(test: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -374,15 +374,16 @@ def _answers(question: QuestionEntry) -> Iterator[str]:
 def _reasons(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Why tests failed or are in doubt, and the questions that got worse, also of scores that passed; a line each."""
     for test in tests:
-        name = f"{MARKS[test['outcome']]} {_code(test['nodeid'])}"
+        name, outcome = _code(test["nodeid"]), test["outcome"]
         broken = any(entry["verdict"] in BROKEN for entry in test["scores"])
         # The reasons of failed thresholds say more.
         if test.get("message") and not broken:
-            yield f"- {name}<br>{_code(_ends(test['message']), None)}"
+            yield f"- {MARKS[outcome]} {name}<br>{_code(_ends(test['message']), None)}"
         for entry in test["scores"]:
             questions = entry.get("questions")
             if entry["verdict"] in BROKEN or questions is not None:
-                parts = [f"{name} {_code(sliced_name(entry))}", _code(entry["reason"] or "", REASON)]
+                mark = MARKS[outcome if outcome == "xfailed" else entry["verdict"] or outcome]
+                parts = [f"{mark} {name} {_code(sliced_name(entry))}", _code(entry["reason"] or "", REASON)]
                 if questions is not None:
                     lost_by = f"; lost by: {lost_by_text(questions)}" if questions["lost_by"] else ""
                     parts.append(f"{questions_text(questions)}{lost_by}: {_ids(questions['listed'])}")

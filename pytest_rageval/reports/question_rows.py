@@ -13,7 +13,7 @@ from pytest_rageval.reports.questions import expected_text, score_text
 from pytest_rageval.reports.results import entry_name
 from pytest_rageval.tokenize import COMMON_UNSPACED
 
-__all__ = ["STATES", "Field", "Passage", "QuestionRow", "ScoreCell", "question_rows", "taken"]
+__all__ = ["STATES", "Field", "Passage", "QuestionRow", "ScoreCell", "question_of", "question_rows", "taken"]
 
 STATES: Final = ("lost", "beyond", "unscored", "", "gained")
 """What became of a question, the worst first: it got worse; it is beyond a bound; it has no score; or it got better."""
@@ -39,18 +39,18 @@ TELLING: Final = 4  # letters that a word has which is marked as taken; shorter 
 
 @dataclass(frozen=True)
 class ScoreCell:
-    """A score of a question: `said` are the keys of its example, and what the baseline had."""
+    """A score of a question: `example` is its example in the report, with what the baseline had."""
 
     name: str
-    said: Mapping[str, Any]
+    example: Mapping[str, Any]
     moved: str
 
     @property
     def text(self) -> str:
         """Such as "1.00 → 0.00", or why there is no score."""
-        now, before = self.said.get("score"), self.said.get("before")
+        now, before = self.example.get("score"), self.example.get("before")
         if now is None:
-            return "not asked" if self.said.get("early_stop") == "not asked" else _missing(self.said)
+            return "not asked" if self.example.get("early_stop") == "not asked" else _missing(self.example)
         then = f"{score_text(before)} → " if before is not None and before != now else ""
         return f"{then}{score_text(now)}"
 
@@ -118,7 +118,7 @@ class QuestionRow:
     @property
     def value(self) -> float | None:
         """The mean of its scores."""
-        scores = [cell.said["score"] for cell in self.cells if cell.said.get("score") is not None]
+        scores = [cell.example["score"] for cell in self.cells if cell.example.get("score") is not None]
         return sum(scores) / len(scores) if scores else None
 
     def cell(self, name: str) -> ScoreCell | None:
@@ -134,7 +134,7 @@ class QuestionRow:
 
     def known(self, key: str) -> list[str]:
         """The different values that its scores have of a key."""
-        return list(dict.fromkeys(str(cell.said[key]) for cell in self.cells if cell.said.get(key)))
+        return list(dict.fromkeys(str(cell.example[key]) for cell in self.cells if cell.example.get(key)))
 
     @property
     def gold(self) -> list[tuple[str, str]]:
@@ -147,7 +147,7 @@ class QuestionRow:
     @property
     def before(self) -> list[tuple[str, bool]]:
         """The ranking of the baseline, where it was another one: each document with whether it is gold."""
-        rankings = (cell.said.get("before_retrieved", ()) for cell in self.cells)
+        rankings = (cell.example.get("before_retrieved", ()) for cell in self.cells)
         gold = set(self.entry.get("gold", ()))
         return [(label, label in gold) for label in max(rankings, key=len, default=())]
 
@@ -155,7 +155,9 @@ class QuestionRow:
     def k(self) -> int | None:
         """How many passages the longest of its answers was given."""
         seen = [
-            cell.said["k"] for cell in self.cells if "k" in cell.said and cell.said.get("answer") is not None
+            cell.example["k"]
+            for cell in self.cells
+            if "k" in cell.example and cell.example.get("answer") is not None
         ]
         return max(seen, default=None)
 
@@ -169,7 +171,7 @@ class QuestionRow:
         for key, name in FIELDS.items():
             found: dict[tuple[str, str], list[str]] = {}
             for cell in self.cells:
-                value = cell.said.get(key)
+                value = cell.example.get(key)
                 if value or (key == "answer" and value is not None):
                     text = expected_text(value) if key == "expected" else str(value)
                     found.setdefault((value["as"] if key == "expected" else name, text), []).append(cell.name)
@@ -178,7 +180,7 @@ class QuestionRow:
                 Field(label, text, ", ".join(names) if several else "")
                 for (label, text), names in found.items()
             )
-        if not any("expected" in cell.said for cell in self.cells) and (
+        if not any("expected" in cell.example for cell in self.cells) and (
             wanted := self.entry.get("references")
         ):
             yield Field("reference", " + ".join(" | ".join(aliases) for aliases in wanted))
@@ -186,8 +188,8 @@ class QuestionRow:
             yield Field("long reference", reference)
         for cell in self.cells:
             # Some retrievers answer otherwise for another k.
-            if "retrieved" in cell.said:
-                yield Field("retrieved", ", ".join(cell.said["retrieved"]) or "(nothing)", cell.name)
+            if "retrieved" in cell.example:
+                yield Field("retrieved", ", ".join(cell.example["retrieved"]) or "(nothing)", cell.name)
 
     @property
     def passages(self) -> list[Passage]:
@@ -198,8 +200,8 @@ class QuestionRow:
         most = inf if self.k is None else self.k
         retrieved = self.entry.get("retrieved", ())
         before = {label: rank for rank, (label, _) in enumerate(self.before, 1)}
-        labels = next((cell.said["labels"] for cell in self.cells if cell.said.get("labels")), ())
-        alone = next((cell.said["alone"] for cell in self.cells if cell.said.get("alone")), ())
+        labels = next((cell.example["labels"] for cell in self.cells if cell.example.get("labels")), ())
+        alone = next((cell.example["alone"] for cell in self.cells if cell.example.get("alone")), ())
         answers = " ".join(self.known("answer"))
         return [
             Passage(
@@ -226,7 +228,7 @@ def question_rows(test: Mapping[str, Any]) -> list[QuestionRow]:
     }
     worst = 0
     for name, entries in _by_name(test["scores"]).items():
-        said: dict[str, dict[str, Any]] = {}
+        examples: dict[str, dict[str, Any]] = {}
         states: dict[str, set[str]] = {}
         for entry in entries:
             listed = {each["id"]: each for each in (entry.get("questions") or {}).get("listed", ())}
@@ -235,7 +237,8 @@ def question_rows(test: Mapping[str, Any]) -> list[QuestionRow]:
                 known = {
                     name: value for name, value in example.items() if name == "score" or value is not None
                 }
-                said.setdefault(example["id"], of_listed | known)
+                # Thresholds on one score differ in what they compare it with.
+                examples[example["id"]] = of_listed | known | examples.get(example["id"], {})
             for state, ids in _moved(entry):
                 for one in ids:
                     states.setdefault(one, set()).add(state)
@@ -244,7 +247,7 @@ def question_rows(test: Mapping[str, Any]) -> list[QuestionRow]:
                     if state == "lost" and one in rows and not rows[one].worst:
                         worst += 1
                         rows[one].worst = worst
-        for one, keys in said.items():
+        for one, keys in examples.items():
             moved = states.get(one, set())
             missing = {"unscored"} if keys.get("unscored") is not None else set()
             rows[one].states |= moved | missing
@@ -265,12 +268,12 @@ def _entries(test: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         for example in entry["examples"]:
             one = example["id"]
             if one not in entries:
-                entries[one] = _of_question(listed[one]) if one in listed else {"id": one, "question": ""}
+                entries[one] = question_of(listed[one]) if one in listed else {"id": one, "question": ""}
     return list(entries.values())
 
 
-def _of_question(question: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry of a question that explains a verdict, as the entries of `questions` have it."""
+def question_of(question: Mapping[str, Any]) -> dict[str, Any]:
+    """A question that explains a verdict, in the form of a test's `questions`, which earlier reports lack."""
     gold = question.get("gold", ())
     kept = {
         name: question[name]
@@ -283,7 +286,7 @@ def _of_question(question: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_listed(question: Mapping[str, Any]) -> dict[str, Any]:
     """What a question that explains a verdict says of its score, by the keys of an example."""
-    said = {
+    known = {
         name: question[name]
         for name in ("answer", "expected", "remark", "lost_by", "case")
         if name in question
@@ -299,7 +302,7 @@ def _of_listed(question: Mapping[str, Any]) -> dict[str, Any]:
         "before_answer": before.get("answer") if before.get("answer") != question.get("answer") else None,
         "alone": [each.get("answer", "") for each in passages],
     }
-    return said | {name: value for name, value in optional.items() if value is not None}
+    return known | {name: value for name, value in optional.items() if value is not None}
 
 
 def _by_name(scores: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
@@ -383,8 +386,8 @@ def _pieces(
         yield text[end:], False
 
 
-def _missing(said: Mapping[str, Any]) -> str:
-    return "unscored" if said.get("unscored") is not None else "undefined"
+def _missing(example: Mapping[str, Any]) -> str:
+    return "unscored" if example.get("unscored") is not None else "undefined"
 
 
 def _rank(rank: int | None) -> str:

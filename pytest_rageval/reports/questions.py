@@ -200,7 +200,8 @@ def questions_text(entry: QuestionsEntry) -> str:
     if entry["why"] == "worse":
         since = f" since the {entry['since']}" if "since" in entry else ""
         return f"{some} got worse{since}, {entry['better']} better"
-    return f"{some} are {entry['why']} {entry['bound']:g}"
+    verb = "is" if len(entry["listed"]) == 1 else "are"
+    return f"{some} {verb} {entry['why']} {entry['bound']:g}"
 
 
 def lost_by_text(entry: QuestionsEntry) -> str:

@@ -4,7 +4,7 @@ Entries also travel from xdist workers to the controller.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -30,11 +30,14 @@ from pytest_rageval.reports.questions import questions_entry
 from pytest_rageval.scores import Outcome, Places, Score
 
 __all__ = [
+    "REPORTED",
     "SCHEMA",
     "Notes",
+    "compared_names",
     "entry_name",
     "error_entry",
     "evalset_entry",
+    "evalset_text",
     "models_text",
     "report_document",
     "ruling_entry",
@@ -45,6 +48,15 @@ __all__ = [
 ]
 
 SCHEMA: Final = 1
+
+REPORTED: Final = (
+    *("nodeid", "evalset", "function", "system", "parameters", "own", "served", "warnings", "shard"),
+    *("scores", "accept", "retrieval", "agreement", "calibration", "fingerprint", "prompts", "questions"),
+)
+"""Keys of a test's results that the reports have."""
+
+COMPARED: Final = ("max_drop", "max_total_drop", "max_lost")
+"""The bounds that compare with the baseline."""
 
 OF_ALL: Final = frozenset({"counts", "beside", "pooled", "cases", "spearman"})
 """The keys of an entry that sum up what was asked."""
@@ -248,13 +260,39 @@ def evalset_entry(evalset: EvalSet) -> dict[str, Any]:
         f'Was "{miss.meant}" meant? Rename it, or say fields={{"{miss.meant}": "{miss.key}"}}.'
         for miss in near_misses(evalset)
     ]
-    return {"name": evalset.name, "size": len(evalset), "digest": evalset.digest, **warnings_entry(warnings)}
+    part = evalset.part
+    given = {} if part is None else {"sample": part.sample if part.sample < 1 else None, "shard": part.shard}
+    return {
+        "name": evalset.name,
+        "size": len(evalset),
+        **({} if part is None else {"of": part.of}),
+        **{name: value for name, value in given.items() if value},
+        "digest": evalset.digest,
+        **warnings_entry(warnings),
+    }
+
+
+def evalset_text(entry: Mapping[str, Any]) -> str:
+    """An eval set with its size: "support.jsonl, 240", or "support.jsonl, 24 of 240, sample 0.1"."""
+    shares = (("sample", "sample {:g}"), ("shard", "shard {}"))
+    parts = "".join(f", {text.format(entry[word])}" for word, text in shares if word in entry)
+    of = f" of {entry['of']}" if "of" in entry else ""
+    return f"{entry['name']}, {entry['size']}{of}{parts}"
 
 
 def entry_name(entry: Mapping[str, Any]) -> str:
     """An entry's score, with the keywords that set it apart from others of its spec."""
     by = "".join(f" by {entry[word]}" for word in ("comparator", "label") if word in entry)
     return f"{entry['spec']}{by}{' in random order' if 'order' in entry else ''}"
+
+
+def compared_names(entries: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The scores, of the entries of a test, that are compared with the baseline."""
+    return {
+        entry_name(entry)
+        for entry in entries
+        if any((entry["threshold"] or {}).get(word) is not None for word in COMPARED)
+    }
 
 
 def sliced_name(entry: Mapping[str, Any]) -> str:

@@ -42,9 +42,11 @@ class ScoreView:
         return None if interval is None else (-interval[1], -interval[0])
 
     @property
-    def is_sure(self) -> bool:
-        """Whether the change is shown as a gain or a loss, and not as noise."""
-        return gained(self.entry) is not None or (self.entry["verdict"] == "fail" and bool(self.change))
+    def effect(self) -> str:
+        """What the change is: a "gain", a "loss", or nothing where it may be noise."""
+        if gained(self.entry) is not None or self.entry["verdict"] == "better":
+            return "gain"
+        return "loss" if self.entry["verdict"] in {"fail", "worse"} and self.change else ""
 
     @property
     def p_value(self) -> float | None:
@@ -96,7 +98,7 @@ class ScoreView:
     def distribution(self) -> "Histogram | None":
         """How many questions have which score."""
         scores = [each["score"] for each in self.entry["examples"] if each["score"] is not None]
-        return Histogram.of_scores(scores) if scores else None
+        return Histogram.of_scores(scores, is_time="statistic" in self.entry) if scores else None
 
 
 @dataclass(frozen=True)
@@ -126,9 +128,9 @@ class Histogram:
         return cls(bars, -end, end, label)
 
     @classmethod
-    def of_scores(cls, values: Sequence[float]) -> "Histogram":
-        """Scores from 0 to 1, or to the largest."""
-        end = max(1.0, *values)
+    def of_scores(cls, values: Sequence[float], *, is_time: bool = False) -> "Histogram":
+        """Scores from 0 to 1, or to the largest; times, which have no scale, from 0 to the largest."""
+        end = (max(values) or 1.0) if is_time else max(1.0, *values)
         low = min(0.0, *values)
         counts = [0] * (BINS - 1)
         for value in values:
@@ -152,26 +154,26 @@ class HeatCell:
         mean = mean_of(rows, name)
         if mean is None or overall is None:
             return None
-        said = [cell.said for row in rows for cell in row.cells if cell.name == name]
+        examples = [cell.example for row in rows for cell in row.cells if cell.name == name]
         pairs = [
             (each["before"], each["score"])
-            for each in said
+            for each in examples
             if each.get("score") is not None and each.get("before") is not None
         ]
         change = fmean(now - before for before, now in pairs) if pairs else None
         # In steps of a tenth of the scale, or of the mean over all where that is above 1, as of a time.
         away = (mean - overall) / max(1.0, abs(overall)) * 10
         level = min(3, round(abs(away)))
-        n = sum(each.get("score") is not None for each in said)
+        n = sum(each.get("score") is not None for each in examples)
         return cls(mean, n, change, f"{'below' if away < 0 else 'above'}-{level}" if level else "")
 
 
 def mean_of(rows: Iterable[QuestionRow], name: str) -> float | None:
     """The mean of a score over these questions; None where none of them has it."""
     scores = [
-        cell.said["score"]
+        cell.example["score"]
         for row in rows
         for cell in row.cells
-        if cell.name == name and cell.said.get("score") is not None
+        if cell.name == name and cell.example.get("score") is not None
     ]
     return fmean(scores) if scores else None

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.layout import WIDTH, aligned
-from pytest_rageval.reports.results import sliced_name
+from pytest_rageval.reports.results import evalset_text, sliced_name
 from pytest_rageval.stats.systems import Battle, UnratableError, against_best, bradley_terry
 
 __all__ = ["matrix_entries", "matrix_lines", "ratings_entries", "ratings_lines", "system_names"]
@@ -112,7 +112,7 @@ def _grouped(tests: Iterable[Entry], key: Callable[[Entry], Hashable]) -> list[l
 def _block(matrix: Entry) -> list[str]:
     evalset = matrix["evalset"]
     parameters = "".join(f", {name} = {value}" for name, value in matrix["parameters"].items())
-    size = f"  ({evalset['name']}, {evalset['size']})" if evalset else ""
+    size = f"  ({evalset_text(evalset)})" if evalset else ""
     systems = system_names(matrix["rows"])
     # The head ends where the numbers do.
     columns = [

@@ -11,7 +11,7 @@ from pytest_rageval.plural import counted, plural
 from pytest_rageval.reports.document import ScoreEntry
 from pytest_rageval.reports.layout import aligned
 from pytest_rageval.reports.notes import TEXTS, anomalies_text, moved_text, slice_warnings
-from pytest_rageval.reports.results import sliced_name
+from pytest_rageval.reports.results import evalset_text, sliced_name
 
 __all__ = [
     "BROKEN",
@@ -146,7 +146,7 @@ def marked(entry: ScoreEntry) -> str:
 def test_name(test: Mapping[str, Any]) -> str:
     """A test with its eval set: "test_a.py::test_support  (support.jsonl, 240)"."""
     evalset = test.get("evalset")
-    return f"{test['nodeid']}  ({evalset['name']}, {evalset['size']})" if evalset else str(test["nodeid"])
+    return f"{test['nodeid']}  ({evalset_text(evalset)})" if evalset else str(test["nodeid"])
 
 
 def table_lines(tests: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -241,15 +241,17 @@ def _all_zero(entry: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str
         yield entry["where"], f"every question scores 0{f': {found}' if found else ''}"
 
 
-def plan_lines(planned: Sequence[tuple[str, Usage]]) -> list[str]:
+def plan_lines(planned: Sequence[tuple[str, Usage]], tiers: Sequence[str] = ()) -> list[str]:
     """The plan: a row of numbers for each test that asks models, and the total.
 
-    `planned` are node ids, with the requests of each test that those before it do not make.
+    `planned` are node ids, with the requests of each test that those before it do not make; `tiers` are cheaper ones,
+    each with a column of its cost.
     """
     total = sum((usage for _, usage in planned), Usage())
     asking = [(nodeid, usage) for nodeid, usage in planned if usage.requests or usage.remarks]
-    cells = [PLAN_HEAD, *(_plan_cells(usage) for _, usage in asking), _plan_cells(total)]
-    head, *rows = (f"    {row}" for row in aligned(cells, right=range(len(PLAN_HEAD))))
+    titles = (*PLAN_HEAD, *(f"USD {tier}" for tier in tiers))
+    cells = [titles, *(_plan_cells(usage, tiers) for _, usage in asking), _plan_cells(total, tiers)]
+    head, *rows = (f"    {row}" for row in aligned(cells, right=range(len(titles))))
     lines = [head]
     for (nodeid, _), row in zip([*asking, ("in total", total)], rows, strict=True):
         lines += [nodeid, row]
@@ -257,20 +259,23 @@ def plan_lines(planned: Sequence[tuple[str, Usage]]) -> list[str]:
         lines.append(f"{len(planned) - len(asking)} other tests ask nothing.")
     if len(total.servers) > 1:
         lines += [_planned_of(name, usage) for name, usage in sorted(total.servers.items())]
-    return lines + _plan_notes(total)
+    return lines + _plan_notes(total, tiers)
 
 
-def _plan_cells(usage: Usage) -> tuple[str, ...]:
+def _plan_cells(usage: Usage, tiers: Sequence[str] = ()) -> tuple[str, ...]:
     most = "≤ " if usage.dependent else ""
     out = "unbounded" if usage.unbounded else f"≤ {usage.tokens_out:,}" if usage.live else "0"
-    cost = "unknown" if usage.unpriced else f"≤ {usage.cost_usd:.4f}" if usage.cost_usd else "0"
+    costs = [
+        (usage.cost_usd, usage.unpriced),
+        *((usage.cost_at[tier], usage.unpriced_at[tier]) for tier in tiers),
+    ]
     return (
         f"{most}{usage.requests:,}",
         f"{usage.cached:,}",
         f"{most}{usage.live:,}",
         f"{most}{usage.tokens_in:,}",
         out,
-        cost,
+        *("unknown" if unpriced else f"≤ {usd:.4f}" if usd else "0" for usd, unpriced in costs),
     )
 
 
@@ -280,7 +285,7 @@ def _planned_of(server: str, usage: Usage) -> str:
     return f"{server}: {live} live, {tokens_in} tokens in, {out} out, {paid}"
 
 
-def _plan_notes(total: Usage) -> list[str]:
+def _plan_notes(total: Usage, tiers: Sequence[str]) -> list[str]:
     notes = []
     if total.dependent:
         notes.append(
@@ -298,4 +303,10 @@ def _plan_notes(total: Usage) -> list[str]:
         notes.append(
             f"The cost of {counted(total.unpriced, 'reply')} is not known: --rageval-prices names prices."
         )
+    for tier in tiers:
+        if unpriced := total.unpriced_at[tier] - total.unpriced:
+            price = f"{tier}_input and {tier}_output in the file of --rageval-prices"
+            notes.append(
+                f"The cost of {counted(unpriced, 'reply')} in the {tier} tier is not known: {price}."
+            )
     return notes + [f"{count} × {remark}" for remark, count in total.sorted_remarks.items()]

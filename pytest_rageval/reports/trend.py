@@ -98,7 +98,7 @@ def _urgency(run: Run, key: ScoreKey) -> tuple[int, ScoreKey]:
 def _scale(key: ScoreKey, runs: Sequence[Run]) -> tuple[int, bool]:
     """What is equal of scores that one axis can show: the power of ten, and whether they are times."""
     largest = max(map(abs, _means(key, runs)))
-    return max(0, ceil(log10(largest))) if largest else 0, runs[-1].points[key].statistic is None
+    return ceil(log10(largest)) if largest else 0, runs[-1].points[key].statistic is None
 
 
 def _means(key: ScoreKey, runs: Sequence[Run]) -> list[float]:

@@ -25,6 +25,7 @@ LABELS: Final = 8  # commits that are named below a chart
 TICKS: Final = 4
 
 SMALL: Final = (160, 28)  # width and height of a chart in the overview
+DASH: Final = 6  # the width of a single point in it
 
 Placed = tuple[float, Run, Point]
 """A point of a score, and the place of its run from left to right."""
@@ -89,6 +90,7 @@ def _chart(key: ScoreKey, points: Sequence[Placed], runs: Sequence[Run]) -> dict
         "score": key.score,
         "label": f"{key.score} in {len(points)} runs: {number(last.mean)} in the last{range_text}",
         "last": last,
+        "is_current": points[-1][1] is runs[-1],
         "change": means[-1] - means[-2] if last.mean is not None and len(means) > 1 else None,
         "ticks": [(scale.y(tick), tick_text) for tick, tick_text in _ticks(low, high)],
         "names": list(_names(runs, scale)),
@@ -163,17 +165,20 @@ def _steps(values: Sequence[tuple[float, float | None]], scale: _Scale) -> str:
 
 
 def _small(part: Sequence[Placed], scale: _Scale) -> str:
-    """The line of a part in the chart of the overview."""
+    """The line of a part in the chart of the overview; that of a single point is short."""
     width, height = SMALL
-    return _line(
-        [
-            (
-                (scale.x(at) - LEFT) / (WIDTH - LEFT - RIGHT) * width,
-                2 + (scale.y(mean) - TOP) / (HEIGHT - TOP - BOTTOM) * (height - 4),
-            )
-            for at, mean in _means(part)
-        ]
-    )
+    points = [
+        (
+            (scale.x(at) - LEFT) / (WIDTH - LEFT - RIGHT) * width,
+            2 + (scale.y(mean) - TOP) / (HEIGHT - TOP - BOTTOM) * (height - 4),
+        )
+        for at, mean in _means(part)
+    ]
+    if len(points) == 1:
+        [(x, y)] = points
+        half = min(DASH, width / scale.runs) / 2
+        points = [(x - half, y), (x + half, y)]
+    return _line(points)
 
 
 def _ticks(low: float, high: float) -> list[tuple[float, str]]:

@@ -4,12 +4,13 @@ In a plan the same path counts what would be asked, and ends with stubs in place
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
-from pytest_rageval.errors import InputError, Planned, RagevalError, StaleBaselineError
+from pytest_rageval.errors import InputError, Planned, RagevalError, ReplyPending, StaleBaselineError
 from pytest_rageval.evaluations.context import Asked, ScoreRequest
 from pytest_rageval.evaluations.scoring import ScoreDef, uniform_judge
 from pytest_rageval.gate.baseline import baseline_entry
@@ -35,8 +36,11 @@ if TYPE_CHECKING:
     from pytest_rageval.session.calibration_gate import CalibrationGate
     from pytest_rageval.session.canary import Canary
     from pytest_rageval.session.early_stop import Found, Watched
+    from pytest_rageval.session.shards import ShardRecord
 
 __all__ = ["EvaluatedTest", "OutOfBoundsError"]
+
+T = TypeVar("T")
 
 EVALSET: Final = "rageval_evalset"
 CALIBRATION: Final = "rageval_calibration"
@@ -48,6 +52,7 @@ planned_agreement: Final = Late("session.plan_stubs", "planned_agreement")
 planned_ranking: Final = Late("session.plan_stubs", "planned_ranking")
 planned_score: Final = Late("session.plan_stubs", "planned_score")
 score_until_clear: Final = Late("session.early_stop", "score_until_clear")
+shard_record: Final = Late("session.shards", "ShardRecord")
 common_items: Final = Late("reports.evidence", "common_items")
 evaluated_questions: Final = Late("reports.evidence", "evaluated_questions")
 explained_examples: Final = Late("reports.evidence", "explained_examples")
@@ -109,12 +114,18 @@ class EvaluatedTest:
         self._baseline_scores: dict[str, tuple[Score, Mapping[str, Any]]] = {}
         self._canaries: dict[ScoreRequest, Canary | None] = {}
         self._violations: list[str] = []
+        self._shard: ShardRecord | None = None
         self.has_stubs = False
         """Whether the test received a stub in place of a result, as in a plan."""
 
     @property
     def evalset(self) -> EvalSet:
-        """The eval set that the closest marker names; InputError where there is none."""
+        """The eval set, or the part of it that this run scores; InputError where there is none."""
+        return self._session.part_of(self._whole_evalset)
+
+    @property
+    def _whole_evalset(self) -> EvalSet:
+        """The eval set that the closest marker names."""
         form = 'pytest.mark.rageval_evalset("evals/support.jsonl")'
         marker = next(iter(self._test.markers(EVALSET)), None)
         if marker is None:
@@ -158,6 +169,7 @@ class EvaluatedTest:
             OutOfBoundsError: the score is out of a bound.
             RagevalError: the score cannot be computed, or has no verdict.
         """
+        self._refuse_in_shard("rageval.score()")
         try:
             return self._score(spec, words)
         except RagevalError as error:
@@ -167,13 +179,20 @@ class EvaluatedTest:
 
     def agreement(self, request: "AgreementRequest") -> "Agreement":
         """How annotators of passages agree with the answers; RagevalError where these cannot be scored."""
+        self._refuse_in_shard("rageval.agreement()")
         if self._session.settings.plan:
             # Errors are ignored, as the table of a run lists them as missing.
             self._session.plan(self._components, self.evalset, request.wanted)
             self.has_stubs = True
             stub: Agreement = planned_agreement(request, len(self.evalset))
             return stub
-        agreement = request.agreement(self._session.score(self._components, self.evalset, request.wanted))
+        try:
+            scores = self._session.score(self._components, self.evalset, request.wanted)
+        except ReplyPending:
+            self.has_stubs = True
+            waiting: Agreement = planned_agreement(request, len(self.evalset))
+            return waiting
+        agreement = request.agreement(scores)
         self._agreements.append(agreement.entry())
         return agreement
 
@@ -199,7 +218,7 @@ class EvaluatedTest:
 
         With `describe` it says what the retrievals took; with `explain` it has all that is known of every question.
         """
-        results: dict[str, Any] = {"evalset": self._evalset_entry()}
+        results: dict[str, Any] = {"evalset": self._evalset_entry(), **self._of_shard()}
         if own := self._components.own:
             results["own"] = own
         if served := self._served():
@@ -287,6 +306,10 @@ class EvaluatedTest:
         if mistakes:
             # Ask nothing: the test ends as an error whatever its other scores are.
             return mistakes
+        if self._session.settings.collects:
+            return self._collect(thresholds)
+        if self._session.settings.shard and not self._session.settings.plan:
+            return self._record_shard(thresholds)
         problems = self._calibration.evaluate() if self._calibration else []
         if not thresholds:
             return problems
@@ -304,6 +327,65 @@ class EvaluatedTest:
                     error_entry(threshold.spec, threshold, str(ruling), self._definition(threshold).notes)
                 )
         return problems
+
+    def _collect(self, thresholds: Sequence[Threshold]) -> list[str]:
+        """Ask for all that the markers need; what waits for a reply does not hold up the rest.
+
+        Raises:
+            ReplyPending: replies are missing.
+        """
+        requests = list(dict.fromkeys(map(_request, thresholds)))
+        asking: list[Callable[[], object]] = [lambda: self._scored(thresholds, requests)]
+        problems: list[str] = []
+        if calibration := self._calibration:
+            asking.append(lambda: problems.extend(calibration.evaluate()))
+            asking += [partial(calibration.by_option, each) for each in thresholds]
+        pending: ReplyPending | None = None
+        for ask in asking:
+            try:
+                ask()
+            except ReplyPending as error:
+                pending = error
+        if pending is not None:
+            raise pending
+        return problems
+
+    def _record_shard(self, thresholds: Sequence[Threshold]) -> list[str]:
+        """Keep what a merge needs to rule on the thresholds; return the errors of scores."""
+        if not thresholds and not self._test.markers(CALIBRATION):
+            return []
+        requests = list(dict.fromkeys(map(_request, thresholds)))
+        record = self._shard_record()
+        record.calibrations(thresholds)
+        runs = self._by_request(thresholds, partial(self._session.outcomes, beside=requests))
+        for (request, compared), found in runs.items():
+            record.score(request, found, compared=compared)
+        for threshold in thresholds:
+            found, notes = runs[_key(threshold)], self._definition(threshold).notes
+            self._record(record.entry(threshold, found, notes))
+        record.is_whole = True
+        return record.problems
+
+    def _of_shard(self) -> dict[str, Any]:
+        if self._shard is None or not self._shard.is_whole:
+            return {}
+        return {"shard": self._shard.plain(shares_alpha=self._test.nodeid in self._sharing)}
+
+    def _shard_record(self) -> "ShardRecord":
+        if self._shard is None:
+            whole, warning = self._whole_evalset, self._evalset_warning()
+            self._shard = shard_record(self._session, self._components, self._test, whole, warning)
+        return cast("ShardRecord", self._shard)
+
+    def _refuse_in_shard(self, call: str) -> None:
+        """Refuse a result of all questions where there is only a part of them."""
+        index, number = self._session.settings.shard or (1, 1)
+        if number > 1:
+            raise InputError(
+                f"{call} in a test: its result is of all questions, and --rageval-shard {index}/{number} has a part "
+                "of them.\nWrite the bound as a marker rageval_threshold, which rageval merge judges; or run the test "
+                "with all questions, in a job with --rageval-shard 1/1."
+            )
 
     def _cases(self, thresholds: Sequence[Threshold]) -> tuple[list[Case | RagevalError], int, int]:
         """The thresholds with their scores, the number of tests that share the level, and of shares in this test."""
@@ -331,7 +413,14 @@ class EvaluatedTest:
         self, thresholds: Sequence[Threshold], beside: Sequence[ScoreRequest]
     ) -> "dict[tuple[ScoreRequest, bool], Score | RagevalError]":
         """The scores of these thresholds; those with `max_ratio` are timed beside the reference."""
-        found: dict[tuple[ScoreRequest, bool], Score | RagevalError] = {}
+        return self._by_request(thresholds, partial(self._session.score, beside=beside))
+
+    def _by_request(
+        self,
+        thresholds: Sequence[Threshold],
+        score: Callable[[Components, EvalSet, Sequence[ScoreRequest]], Mapping[ScoreRequest, T]],
+    ) -> dict[tuple[ScoreRequest, bool], T]:
+        found: dict[tuple[ScoreRequest, bool], T] = {}
         for compared in (True, False):
             requests = [each for each, paired in dict.fromkeys(map(_key, thresholds)) if paired == compared]
             if not requests:
@@ -339,8 +428,8 @@ class EvaluatedTest:
             parts = self._components
             if compared:
                 parts = replace(parts, reference=self._test.reference())
-            scores = self._session.score(parts, self.evalset, requests, beside=beside)
-            found |= {(request, compared): score for request, score in scores.items()}
+            results = score(parts, self.evalset, requests)
+            found |= {(request, compared): result for request, result in results.items()}
         return found
 
     def _watched(self, thresholds: Sequence[Threshold]) -> "dict[ScoreRequest, Watched]":
@@ -370,10 +459,18 @@ class EvaluatedTest:
         if self._session.settings.plan:
             for error in self._plan([threshold]):
                 raise error
-            self.has_stubs = True
-            scale, repeats = self._definition(threshold).scale or UNIT, self._session.settings.repeat - 1
-            return _slice(planned_score(self.evalset.examples, spec, repeats, scale), threshold)
-        score = self._scored([threshold], [request])[_key(threshold)]
+            return self._stub(spec, threshold)
+        if self._session.settings.shard and not self._session.settings.collects:
+            # Of all questions: see `_refuse_in_shard`.
+            record = self._shard_record()
+            [(key, runs)] = self._by_request([threshold], self._session.outcomes).items()
+            record.score(request, runs, compared=key[1])
+            record.call(spec, words)
+        try:
+            score = self._scored([threshold], [request])[_key(threshold)]
+        except ReplyPending:
+            # A stub lets the test run on to what it asks next.
+            return self._stub(spec, threshold)
         if not threshold.bounds:
             asked = _slice(score, threshold)
             self._add(asked, threshold)
@@ -396,6 +493,11 @@ class EvaluatedTest:
             texts = [self._failure(ruling), *self._next_steps([ruling])]
             raise OutOfBoundsError("\n\n".join(texts), _summary(ruling))
         return _slice(score, threshold)
+
+    def _stub(self, spec: str, threshold: Threshold) -> Score:
+        self.has_stubs = True
+        scale, repeats = self._definition(threshold).scale or UNIT, self._session.settings.repeat - 1
+        return _slice(planned_score(self.evalset.examples, spec, repeats, scale), threshold)
 
     def _threshold(
         self, args: tuple[Any, ...], words: Mapping[str, Any], *, optional: bool = False

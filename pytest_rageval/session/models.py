@@ -137,6 +137,7 @@ class Models:
             key_command=server.key_command,
             pace=self.pace(server),
             limits=self._limits(server),
+            flex=self.settings.flex,
         )
 
     def _own_servers(self, client: object) -> "Mapping[Role, OwnServer]":

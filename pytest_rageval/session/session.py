@@ -6,30 +6,26 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_rageval.config import EMBEDDED, Settings
-from pytest_rageval.errors import InputError, RagevalError
+from pytest_rageval.errors import InputError, RagevalError, ReplyPending
 from pytest_rageval.evaluations.context import Asked, Pipeline, ScoreRequest, Terms, gather_all
 from pytest_rageval.evaluations.registry import CUTOFF, Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef, check_failures, error_of_all
 from pytest_rageval.event_loop import PrivateLoop
-from pytest_rageval.gate.baseline import WRITE, Baseline
-from pytest_rageval.gate.comparison import BaselineScore
-from pytest_rageval.gate.ruling import BaselineLookup
-from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.late import Late
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.model import CONTEXT, EvalSet, Example, Ranking
 from pytest_rageval.scores import Outcome, Score, Spec
 from pytest_rageval.secret import StoreURL
 from pytest_rageval.session.models import Models
-from pytest_rageval.session.pipelines import Components, MarkedTest, Pipelines, Sources
-from pytest_rageval.stats.drops import ROUNDING
-from pytest_rageval.stats.intervals import UNIT
+from pytest_rageval.session.pipelines import Components, Pipelines, Sources
+from pytest_rageval.session.rules import Rules
 from pytest_rageval.user_code import FIRST
 
 if TYPE_CHECKING:
@@ -46,7 +42,8 @@ __all__ = ["RunContext", "Session"]
 
 T = TypeVar("T")
 
-EMBEDDING_ROUNDING: Final = 1e-6  # how far a score from embeddings may differ from one machine to another
+# Few runs score a part of their questions.
+part_of = Late("evalsets.parts", "part_of")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ class RunContext:
     workers: int = 1
 
 
-class Session:
+class Session(Rules):
     """What the tests of one process share.
 
     Args:
@@ -76,8 +73,7 @@ class Session:
         registry: Registry | None = None,
         tick: "Callable[[Sequence[Wait]], None] | None" = None,
     ) -> None:
-        self.settings = settings
-        self.registry = registry or Registry()
+        super().__init__(settings, registry or Registry())
         self._context = context or RunContext()
         self._gateway: Gateway | None = None
         self.loop = PrivateLoop(threads=settings.threads, tick=tick and (lambda: tick(self._waits())))
@@ -92,6 +88,7 @@ class Session:
         # Errors that the application received in place of replies.
         self._unanswered: list[RagevalError] = []
         self._outcomes: dict[tuple[Pipeline, str, Terms], list[Outcome]] = {}
+        self._parts: dict[int, tuple[EvalSet, EvalSet]] = {}
 
     @property
     def gateway(self) -> "Gateway":
@@ -151,75 +148,19 @@ class Session:
             self._encoder = CachedEncoder(shared_encoder(), kept)
         return self._encoder
 
-    @cached_property
-    def baseline(self) -> Baseline:
-        """The baseline to compare with; InputError where the file is none, or was named and is missing.
+    def part_of(self, evalset: EvalSet) -> EvalSet:
+        """The examples of the eval set that this run scores.
 
-        In an update it is the one that is replaced, and empty where it cannot be read, which the writer reports.
+        Raises:
+            InputError: there are none in the sample.
         """
-        if self.settings.update_baseline:
-            try:
-                return Baseline.read(self.settings.baseline)
-            except InputError:
-                return Baseline()
-        return Baseline.to_compare_with(self.settings.baseline, named=self.settings.baseline_named)
-
-    def look_up(
-        self, components: Components, test: MarkedTest, threshold: Threshold, request: ScoreRequest
-    ) -> BaselineLookup:
-        """A score's baseline and anchor; only bounds that compare with them read the file."""
-        settings = self.settings
-        if not threshold.compares:
-            return BaselineLookup({}, None)
-        baseline, scale = self.baseline, self.definition(request).scale
-        updating = bool(settings.update_baseline)
-        if baseline.path is None and not updating:
-            self._check_root(test)
-        before = None if updating else baseline.before(test.nodeid, threshold.name, scale)
-        anchored = updating or threshold.max_total_drop is not None
-        now = self.fingerprint(components, request)
-        absent = before is None and not updating
-        seen = {*self.received(components), *(("history",) if self.definition(request).dependencies else ())}
-
-        def in_context(found: BaselineScore | None) -> BaselineScore | None:
-            return found and replace(found, context=seen)
-
-        return BaselineLookup(
-            now,
-            in_context(before),
-            updating=updating,
-            required=settings.require_baseline,
-            missing=baseline.missing(test.nodeid, threshold.name, test.collected()) if absent else "",
-            # Embeddings differ a little from one processor to another.
-            tolerance=EMBEDDING_ROUNDING if "encoder" in now else ROUNDING,
-            anchor=in_context(baseline.anchor(test.nodeid, threshold.name, scale)) if anchored else None,
-            pinning=settings.pin_baseline,
-        )
-
-    def received(self, components: Components) -> AbstractSet[str]:
-        """The parts of an example's context that the retriever receives."""
-        taken = self.pipelines.of(components).retriever.takes
-        return frozenset(CONTEXT) if "example" in taken else taken
-
-    def _check_root(self, test: MarkedTest) -> None:
-        """Refuse a missing baseline where a folder above the test has one: the root directory is wrong."""
-        expected = self.settings.baseline
-        for folder in test.path.parents:
-            if folder != expected.parent and (folder / expected.name).is_file():
-                raise InputError(
-                    f"There is no baseline in {expected.parent}, the root directory, and there is one in {folder}.\n"
-                    "Run pytest with that root directory (--rootdir), or name the baseline with --rageval-baseline; "
-                    f"or write one here: {WRITE}"
-                )
-
-    def tests_sharing_alpha(self, selected: Collection[str]) -> int:
-        """Number of tests that share the error rate: also where only some are selected, those of the baseline."""
-        try:
-            recorded = self.baseline.sharing
-        except RagevalError:
-            # It is raised again where a score is compared.
-            return 1
-        return max(1, self.settings.family or len(recorded), len(recorded.intersection(selected)))
+        sample, shard = self.settings.sample, self.settings.shard
+        if sample >= 1 and shard is None:
+            return evalset
+        if id(evalset) not in self._parts:
+            # The set is kept, so that no other object gets its id.
+            self._parts[id(evalset)] = evalset, part_of(evalset, sample=sample, shard=shard)
+        return self._parts[id(evalset)][1]
 
     @property
     def usage(self) -> Usage:
@@ -228,9 +169,10 @@ class Session:
         served = self._gateway is not None and self._gateway.serves_application
         return asked + Usage(remarks=self.pipelines.remarks(application_asked=served))
 
-    def definition(self, request: ScoreRequest) -> ScoreDef:
-        """The definition of a score; InputError where it is unknown."""
-        return resolve(request, self.registry.scores)[1]
+    def received(self, components: Components) -> AbstractSet[str]:
+        """The parts of an example's context that the retriever receives."""
+        taken = self.pipelines.of(components).retriever.takes
+        return frozenset(CONTEXT) if "example" in taken else taken
 
     def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:
         """Everything besides the retriever that a score depends on, by name; InputError as for the score."""
@@ -252,18 +194,31 @@ class Session:
     ) -> dict[ScoreRequest, Score | RagevalError]:
         """Score an eval set by several scores at once: each is a score, or the error that prevented it.
 
-        Scores without a cut-off take the largest of these and of those `beside` them. Retrievals are timed first, while
-        nothing else runs.
+        Scores without a cut-off take the largest of these and of those `beside` them.
+        """
+        found = self.outcomes(components, evalset, requests, beside=beside)
+        return {request: self.score_or_error(request, runs) for request, runs in found.items()}
+
+    def outcomes(
+        self,
+        components: Components,
+        evalset: EvalSet,
+        requests: Sequence[ScoreRequest],
+        *,
+        beside: Sequence[ScoreRequest] = (),
+    ) -> dict[ScoreRequest, list[list[Outcome]] | RagevalError]:
+        """The outcomes of each score, of the run and of its repeats, or the error; arguments as of `score`.
+
+        Retrievals are timed first, while nothing else runs.
         """
         pipelines, k = self.pipelines.repeated(components), _largest_cutoff([*requests, *beside])
 
-        async def scored(request: ScoreRequest) -> Score:
-            outcomes, *repeats = await self._outcomes_of(pipelines, evalset, request, k)
-            return self.score_of(request, outcomes, repeats)
+        async def evaluated(request: ScoreRequest) -> list[list[Outcome]]:
+            return await self._outcomes_of(pipelines, evalset, request, k)
 
         timed = [request for request in requests if self._is_time(request)]
         others = [request for request in requests if request not in timed]
-        found = {**self._each(timed, scored), **self._each(others, scored)}
+        found = {**self._each(timed, evaluated), **self._each(others, evaluated)}
         return {request: found[request] for request in requests}
 
     def _is_time(self, request: ScoreRequest) -> bool:
@@ -271,24 +226,6 @@ class Session:
         with suppress(InputError):
             return self.definition(request).is_time
         return False
-
-    def score_of(
-        self, request: ScoreRequest, outcomes: Sequence[Outcome], repeats: Sequence[Sequence[Outcome]] = ()
-    ) -> Score:
-        """The score of these outcomes.
-
-        Raises:
-            TooManyUnscoredError: too many have no value.
-        """
-        return Score(
-            request.spec,
-            outcomes,
-            max_unscored=self.settings.max_unscored,
-            seed=self.settings.seed,
-            repeats=repeats,
-            scale=self.definition(request).scale or UNIT,
-            statistic=self.definition(request).statistic,
-        )
 
     def score_anew(
         self, components: Components, examples: Sequence[Example], request: ScoreRequest
@@ -405,6 +342,9 @@ class Session:
             servers=addresses if len(addresses) > 1 else frozenset(),
             longest_call_s=max(server.timeout for server in servers),
             prices=settings.prices,
+            tiers=settings.tiers,
+            batch="collect" if settings.collects else "use" if settings.batch else "",
+            batch_errors=settings.batch_errors,
         )
         return Gateway(access)
 
@@ -418,16 +358,27 @@ class Session:
     def _each(
         self, requests: Sequence[ScoreRequest], work: Callable[[ScoreRequest], Awaitable[T]]
     ) -> dict[ScoreRequest, T | RagevalError]:
-        """The result of the work, or its error, for each request; all run at once."""
+        """The result of the work, or its error, for each request; all run at once.
+
+        Raises:
+            ReplyPending: one of them waits for a reply, and all have asked what they can.
+        """
+        pending: list[ReplyPending] = []
 
         async def one(request: ScoreRequest) -> T | RagevalError:
             try:
                 return await work(request)
             except RagevalError as error:
                 return error
+            except ReplyPending as error:
+                pending.append(error)
+                return RagevalError("it waits for a reply")
 
         async def every() -> list[T | RagevalError]:
-            return await asyncio.gather(*map(one, requests))
+            found = await asyncio.gather(*map(one, requests))
+            for each in pending:
+                raise each
+            return found
 
         return dict(zip(requests, self.loop.run(every()), strict=True)) if requests else {}
 
@@ -439,24 +390,38 @@ class Session:
         asked = pipelines if score.dependencies else pipelines[:1]
         return await gather_all(self._evaluated(each, evalset, terms, score) for each in asked)
 
+    def _check_joinable(self, evalset: EvalSet, terms: Terms, score: ScoreDef) -> None:
+        """Refuse a score whose outcomes in a shard may be others than in the whole set."""
+        _, number = self.settings.shard or (1, 1)
+        if number > 1 and evalset.part is not None and not (score.separable or score.by_ids):
+            raise InputError(
+                f"{terms.spec}: the score of a question may depend on the others, and --rageval-shard leaves most of "
+                "them out.\nIf it does not, let its plugin say so by registry.add_score(…, separable=True); else run "
+                "its tests with all questions, in a job with --rageval-shard 1/1."
+            )
+
     async def _evaluated(
         self, pipeline: Pipeline, evalset: EvalSet, terms: Terms, score: ScoreDef
     ) -> list[Outcome]:
         # Refuse an unknown comparator before anything is asked.
         pipeline.comparison(terms.comparator)
         pipeline.comparison(terms.label, "label")
+        self._check_joinable(evalset, terms, score)
         key = (pipeline, evalset.digest, terms)
         if key not in self._outcomes:
-            if pipeline.untried and score.dependencies and score.separable and not self.settings.plan:
+            tries = not (self.settings.plan or self.settings.collects)
+            if pipeline.untried and score.dependencies and score.separable and tries:
                 # A judge of the user's is called after a model's paid answer: try it before all of these are bought.
                 first = await score.evaluate(pipeline, evalset.examples[:FIRST], terms)
                 self.check_answered()
                 if len(failed := {each.example.id: each.failed for each in first if each.failed}) == FIRST:
                     rest = f"All of the first {FIRST} of {len(evalset)} examples failed, and the others were not asked."
                     raise error_of_all(failed, rest)
-            outcomes = await score.evaluate(pipeline, evalset.examples, terms)
+            outcomes = await score.evaluate(pipeline, evalset.examples, terms) if evalset.examples else []
             self.check_answered()
-            check_failures(outcomes, self.settings.max_unscored)
+            if (self.settings.shard or (1, 1))[1] == 1:
+                # Of a shard the share that failed says little.
+                check_failures(outcomes, self.settings.max_unscored)
             self._outcomes[key] = outcomes
         return self._outcomes[key]
 

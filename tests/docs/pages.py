@@ -29,13 +29,14 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 from sybil import Document, Example, Region
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown.lexers import DirectiveInHTMLCommentLexer, FencedCodeBlockLexer
 
+from tests.batch_server import BatchServer
 from tests.foreign_plugins import WITHOUT
 from tests.llm_server import LLMServer, Said
 
@@ -167,9 +168,16 @@ class Page:
             self._open.close()
             self._update()
 
-    def serve(self, model: Callable[[str], Said], instead_of: str = "https://api.openai.com/v1") -> LLMServer:
-        """Start a chat server; wherever the page names an address, this one is asked."""
-        server = self._open.enter_context(LLMServer(model))
+    def serve(
+        self,
+        model: Callable[[str], Said],
+        instead_of: str = "https://api.openai.com/v1",
+        *,
+        batches: bool = False,
+    ) -> LLMServer | BatchServer:
+        """Start a chat server, with batches or without; wherever the page names an address, this one is asked."""
+        started: Any = BatchServer if batches else LLMServer
+        server: LLMServer | BatchServer = self._open.enter_context(started(model))
         self._aliases[server.url] = instead_of
         if instead_of == "https://api.openai.com/v1":
             self.env["OPENAI_BASE_URL"] = server.url

@@ -12,7 +12,7 @@ def test_a_failed_assertion_on_a_score_names_the_lost_questions(project):
             ">*assert rageval.score('recall@2') >= 0.9",
             "E*recall@2 >= 0.9",
             "E*recall@2 = 0.750 (95% interval 0.301 to 0.954, n = 4)",
-            "E*1 of 4 questions are below 0.9:",
+            "E*1 of 4 questions is below 0.9:",
             "E*q3  0.00  What is the code of item-3?",
         ]
     )

@@ -184,3 +184,22 @@ def rageval_judge(): return Judge()
     plan = project.run("--rageval-plan")
     plan.assert_outcomes(errors=1)
     plan.stdout.fnmatch_lines(["rageval_judge lacks the method relevant(question, passage)*"])
+
+
+def test_a_plan_has_a_column_for_the_flex_tier(project, llm):
+    """Half the cost, where the file has the price; without it, unknown."""
+    project.use(llm)
+    project.test(GATE)
+    prices = project.path / "prices.toml"
+    options = ("--rageval-prices=prices.toml", "--rageval-max-tokens=20", "--rageval-flex")
+    prices.write_text("[m1]\ninput = 4\noutput = 8\nflex_input = 2\nflex_output = 4\n", encoding="utf-8")
+    plan = project.run("--rageval-plan", *options)
+    plan.stdout.re_match_lines([r" *requests .* USD +USD flex$"])
+    usual, flex = (float(cell.removeprefix("≤ ")) for cell in _row(plan, "in total")[5:])
+    assert flex == pytest.approx(usual / 2, abs=1e-4)
+    prices.write_text("[m1]\ninput = 4\noutput = 8\n", encoding="utf-8")
+    plan = project.run("--rageval-plan", *options)
+    assert _row(plan, "in total")[6] == "unknown"
+    plan.stdout.fnmatch_lines(
+        ["The cost of 28 replies in the flex tier is not known: flex_input and flex_output *"]
+    )

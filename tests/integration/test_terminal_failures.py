@@ -102,7 +102,7 @@ def test_other_plugins_see_the_place_and_the_line(project: Project) -> None:
     tests = json.loads((project.path / "r.json").read_text(encoding="utf-8"))["tests"]
     messages = [test["message"] for test in tests]
     assert len(messages) == 4
-    assert sum("1 of 4 questions are below" in message for message in messages) == 3
+    assert sum("1 of 4 questions is below" in message for message in messages) == 3
 
 
 def test_a_drop_comes_with_the_command_that_accepts_it(project: Project) -> None:

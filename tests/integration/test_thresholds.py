@@ -28,7 +28,7 @@ def test_a_score_below_its_minimum_fails_the_build_and_names_the_lost_questions(
         [
             "recall@2: 0.750 is below the minimum 0.9",
             "recall@2 = 0.750 (95% interval 0.301 to 0.954, n = 4)",
-            "1 of 4 questions are below 0.9:",
+            "1 of 4 questions is below 0.9:",
             "  q3  0.00  What is the code of item-3?",
             "      gold        doc-3",
             "      retrieved   doc-1, doc-10",

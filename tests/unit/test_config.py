@@ -371,3 +371,41 @@ def test_it_is_known_whether_the_baseline_was_named() -> None:
     assert not _resolve().baseline_named
     assert _resolve({"baseline": "rageval_baseline.json"}).baseline_named
     assert _resolve(ini={"baseline": "evals/main.json"}).baseline_named
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "2", "2/", "/4", "a/b", "-1/4", "2/8/3"])
+def test_a_shard_is_one_of_a_number(text: str) -> None:
+    """Such as 2/8; 1/1 is a shard with all questions."""
+    with pytest.raises(InputError, match=r"--rageval-shard is .*: expected I/N with 1 ≤ I ≤ N, such as 2/8"):
+        _resolve({"shard": text})
+    assert _resolve({"shard": "1/1", "report": ["a.json"]}).shard == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({}, "--rageval-shard needs a JSON report"),
+        ({"report": ["a.md"]}, "--rageval-shard needs a JSON report"),
+        ({"report": ["a.json"], "update_baseline": "true"}, "rageval merge --update-baseline"),
+        ({"report": ["a.json"], "early_stop": "true"}, "--rageval-early-stop asks until"),
+        ({"report": ["a.json"], "canary": "20"}, "--rageval-canary compares with the baseline"),
+    ],
+)
+def test_a_shard_refuses_what_needs_all_questions(more: dict[str, Any], why: str) -> None:
+    """Each with what to do instead."""
+    with pytest.raises(InputError, match=why):
+        _resolve({"shard": "2/8", **more})
+
+
+def test_a_plan_of_a_shard_needs_no_report() -> None:
+    """It has no results."""
+    assert _resolve({"shard": "2/8", "plan": "true"}).shard == (2, 8)
+
+
+@pytest.mark.parametrize("text", ["0", "1.5", "-0.1", "some"])
+def test_a_sample_is_a_share(text: str) -> None:
+    """Above 0, at most 1; and it updates no baseline."""
+    with pytest.raises(InputError, match=r"--rageval-sample is .*: expected a share above 0, at most 1"):
+        _resolve({"sample": text})
+    with pytest.raises(InputError, match="--rageval-sample leaves some out"):
+        _resolve({"sample": "0.5", "update_baseline": "true"})

@@ -17,6 +17,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from pytest_rageval.plural import plural
+from pytest_rageval.reports.terminal import number_text
 
 __all__ = ["environment", "render"]
 
@@ -80,14 +81,12 @@ def cut(text: str) -> str:
 
 
 def number(value: float | None) -> str:
-    """In three decimals, or in two digits where these would be 0, as of a time or a cost; "-" for None.
+    """As on the terminal; "-" for None.
 
     >>> number(0.5), number(0.00012), number(None)
     ('0.500', '0.00012', '-')
     """
-    if value is None:
-        return "-"
-    return f"{value:.3f}" if abs(value) >= 0.0005 or not value else f"{value:.2g}"  # noqa: PLR2004 - rounds to 0.001
+    return "-" if value is None else number_text(value)
 
 
 def p_value(value: float) -> str:

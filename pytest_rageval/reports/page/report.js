@@ -152,9 +152,8 @@
   const bullets = (texts) => texts.map((text) => `- ${text}`).join("\n");
   const line = (text) => text.trim().replace(/\s+/g, " ");
 
-  // As prompts to chat models list them: numbered, between lines with a mark. Those to base models have neither.
-  function placesOf(body, isFenced) {
-    const fence = (name, text) => (isFenced ? `<${name} {mark}>\n${text}\n</${name} {mark}>` : text);
+  // Chat models are given numbered passages, base models a list with dashes.
+  function placesOf(body, isNumbered) {
     const field = (name) =>
       [...body.querySelectorAll("dt")]
         .filter((term) => term.firstChild.textContent.trim() === name)
@@ -162,15 +161,15 @@
     const passages = body.querySelector(".passages");
     const k = Number(passages.dataset.k ?? Infinity);
     const texts = [...passages.querySelectorAll(".passage")].slice(0, k).map((each) => line(each.textContent));
-    const listed = isFenced ? texts.map((text, at) => `[${at + 1}] ${text}`).join("\n") : bullets(texts);
+    const listed = isNumbered ? texts.map((text, at) => `[${at + 1}] ${text}`).join("\n") : bullets(texts);
     const places = {
       question: body.closest(".q").querySelector("summary > span").textContent,
-      passages: fence("passages", listed || "(none)"),
+      passages: listed || "(none)",
     };
     const answer = field("answer");
     const references = field("reference").flatMap((text) => text.split(" | "));
-    if (answer.length) places.answer = fence("answer", answer[0]);
-    if (references.length) places.references = fence("references", bullets(references));
+    if (answer.length) places.answer = answer[0];
+    if (references.length) places.references = bullets(references);
     return places;
   }
 
@@ -192,6 +191,7 @@
         const filled = document.createElement("div");
         filled.className = "filled";
         for (const template of templates) {
+          // Only prompts to chat models have lines with a mark around quoted texts.
           const places = placesOf(body, template.textContent.includes("{mark}"));
           const name = document.createElement("h4");
           name.textContent = template.dataset.prompt;

@@ -125,6 +125,20 @@ def test_scores_without_a_common_question_have_no_difference(
     assert f"{one} and {three} have no score in common." in capsys.readouterr().out
 
 
+def test_a_score_that_failed_in_a_report_is_not_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Why it was not computed is said on the terminal and on the page."""
+    one = report(tmp_path / "a.json", entry("recall@3", {"q1": 1.0}))
+    broken = {**entry("recall@3", {}), "verdict": "error", "reason": "it raised\nTimeoutError"}
+    two, page = report(tmp_path / "b.json", broken), tmp_path / "d.html"
+    assert main(["diff", one, two, "--html", str(page)]) == 0
+    said = f"not computed in {two}: it raised TimeoutError"
+    assert f"recall@3: {said}\n" in capsys.readouterr().out
+    assert said in page.read_text(encoding="utf-8")
+    assert "rageval diff: 1 unclear of 1 score" in page.read_text(encoding="utf-8")
+
+
 def test_grades_and_embeddings_are_compared_on_their_scale(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -347,7 +361,18 @@ def test_less_of_a_cost_is_a_gain(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["diff", before, after, "--json", "--html", str(tmp_path / "d.html")]) == 0
     (found,) = json.loads(capsys.readouterr().out)["scores"]
     assert (len(found["gained"]), len(found["lost"]), found["difference"]) == (9, 0, -600)
-    assert "rageval diff: 1 better of 1 score" in (tmp_path / "d.html").read_text(encoding="utf-8")
+    page = (tmp_path / "d.html").read_text(encoding="utf-8")
+    assert "rageval diff: 1 better of 1 score" in page
+    assert '<span class="change is-gain">−600.000</span>' in page
+
+
+def test_a_small_cost_has_digits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in the table of a run: it would be 0 in three decimals."""
+    dear, cheap = ({f"q{n}": cost for n in range(9)} for cost in (0.0003, 0.0001))
+    before = report(tmp_path / "a.json", entry("retrieval.cost", dear))
+    after = report(tmp_path / "b.json", entry("retrieval.cost", cheap))
+    assert main(["diff", before, after]) == 0
+    assert "  retrieval.cost  0.0003  0.0001     -0.0002  " in capsys.readouterr().out
 
 
 def test_json_has_each_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

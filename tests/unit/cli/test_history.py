@@ -33,9 +33,19 @@ def test_a_table_has_a_line_for_each_score(history: str, capsys: Capture) -> Non
         "  score     lowest  highest  baseline  before   last  runs  verdict  trend\n"
         "  mrr        0.700    0.700         -       -  0.700     1  -        ▅\n"
         "  recall@3   0.500    0.950     0.900   0.950  0.500     3  fail     ▇█▁\n"
+        "  note: not in the last run: mrr\n"
         "\n"
         "note: 1 run ended early, and may lack tests\n"
     )
+
+
+def test_the_value_before_is_the_last_one_that_is_known(tmp_path: Path, capsys: Capture) -> None:
+    """A run without a value has a gap in the bars alone."""
+    path = tmp_path / "h.jsonl"
+    for number, mean in enumerate([0.25, None, 0.5]):
+        append_run(path, line(number, {"s": score(mean)}))
+    assert main(["history", str(path)]) == 0
+    assert "  s       0.250    0.500         -   0.250  0.500     3  pass" in capsys.readouterr().out
 
 
 def test_fewer_runs_and_scores(history: str, capsys: Capture) -> None:
@@ -141,12 +151,12 @@ def report(path: Path, *scores: dict[str, Any], **more: Any) -> Path:
 @pytest.mark.parametrize(
     ("verdicts", "more", "message", "color"),
     [
-        (["pass", "pass", None], {}, "2 passed", "brightgreen"),
-        (["pass", "fail", "error"], {"outcome": "failed"}, "2 of 3 failed", "red"),
-        (["pass", "inconclusive"], {}, "1 of 2 inconclusive", "yellow"),
-        (["pass"], {"outcome": "failed"}, "1 failed", "red"),
+        (["pass", "pass", None], {}, "2 scores passed", "brightgreen"),
+        (["pass", "fail", "error"], {"outcome": "failed"}, "2 of 3 scores failed", "red"),
+        (["pass", "inconclusive"], {}, "1 of 2 scores inconclusive", "yellow"),
+        (["pass"], {"outcome": "failed"}, "1 test failed", "red"),
         (["pass"], {"stopped": True}, "stopped early", "lightgrey"),
-        (["fail"], {"outcome": "xfailed"}, "1 passed", "brightgreen"),
+        (["fail"], {"outcome": "xfailed"}, "1 score failed as expected", "blue"),
         ([None, None], {}, "2 scored", "blue"),
     ],
 )
@@ -165,7 +175,7 @@ def test_the_badge_of_a_history_is_that_of_its_last_run(history: str, capsys: Ca
     assert found == {"schemaVersion": 1, "label": "recall@3", "message": "0.500", "color": "red"}
     assert capsys.readouterr().out == "recall@3: 0.500 (red)\n"
     assert badge(Path(history), "--score", "recall@3", "--label", "")["label"] == ""
-    assert badge(Path(history))["message"] == "1 of 1 failed"
+    assert badge(Path(history))["message"] == "1 of 1 score failed"
 
 
 def test_a_badge_has_one_score(tmp_path: Path, capsys: Capture) -> None:

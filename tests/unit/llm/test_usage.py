@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.errors import InputError
-from pytest_rageval.llm.usage import SHIPPED, Price, Prices
+from pytest_rageval.llm.usage import SHIPPED, Price, Prices, Tier
 from pytest_rageval.secret import public_url
 
 OPENAI = "https://api.openai.com/v1"
@@ -36,8 +36,9 @@ def test_a_request_costs_its_tokens() -> None:
 def test_a_vendors_model_has_its_price() -> None:
     """By the vendor's base URL and the model's name, dated or not."""
     prices = Prices.load()
-    assert prices.of(OPENAI, "gpt-4o") == Price(2.5, 10, 16384)
-    assert prices.of(OPENAI, "gpt-4o-mini-2024-07-18") == Price(0.15, 0.6, 16384)
+    halves: dict[Tier, Price] = {"batch": Price(1.25, 5, 16384)}
+    assert prices.of(OPENAI, "gpt-4o") == Price(2.5, 10, 16384, halves)
+    assert prices.of(OPENAI, "gpt-3.5-turbo") == Price(0.5, 1.5, 4096)
     assert prices.of("https://api.anthropic.com/v1", "claude-haiku-4-5") == Price(1, 5, 64000)
 
 
@@ -116,6 +117,8 @@ def test_a_model_may_be_free(write: Callable[[str], Path]) -> None:
         ("input = 1", "no 'output'."),
         ("", "no 'input'."),
         ("input = 1\noutput = 1\ncached = 1", "unknown key 'cached'."),
+        ("input = 1\noutput = 1\nflex_input = 1", "no 'flex_output'."),
+        ("input = 1\noutput = 1\nbatch_input = -1\nbatch_output = 1", "batch_input = -1."),
         ("input = 1\noutput = 1\nmax_output = 0", "max_output = 0."),
         ("input = 1\noutput = 1\nmax_output = 1.5", "max_output = 1.5."),
         ("input = 1\noutput = 1\nmax_output = true", "max_output = True."),
@@ -190,6 +193,8 @@ def test_the_shipped_table_is_sound() -> None:
             assert price is not None
             assert 0 < price.input <= price.output <= 100
             assert price.max_output is None or 4096 <= price.max_output <= 1_000_000
+            assert all(2 * lower.input == price.input for lower in price.tiers.values())
+            assert all(2 * lower.output == price.output for lower in price.tiers.values())
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,22 @@ def test_the_label_of_a_result_compares_it_with_the_baseline() -> None:
     assert [event.attributes.get("rageval.before") for event in results] == [1.0, 0.0, 1.0, None, 1.0]
 
 
-@pytest.mark.parametrize(("outcome", "status"), [("passed", "pass"), ("failed", "fail"), ("skipped", None)])
+@pytest.mark.parametrize("first", [0, 1])
+def test_two_thresholds_on_a_score_have_one_result_for_each_question(first: int) -> None:
+    """Else a mean over the results would count it twice. Either threshold may compare it with the baseline."""
+    compared = entry(
+        {"id": "q1", "score": 0.0, "before": 1.0}, baseline={"mean": 1.0, "worse": ["q1"], "better": []}
+    )
+    scores = [compared, entry({"id": "q1", "score": 0.0})]
+    *summaries, result = events_of(document(*(scores[::-1] if first else scores)))
+    assert [event.name for event in summaries] == [SUMMARY, SUMMARY]
+    assert result.attributes["gen_ai.evaluation.score.label"] == "worse"
+    assert result.attributes["rageval.before"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"), [("passed", "pass"), ("failed", "fail"), ("error", "fail"), ("skipped", None)]
+)
 def test_the_outcome_of_the_test_is_one_of_the_conventions(outcome: str, status: str | None) -> None:
     """They have two."""
     found = document(entry())

@@ -286,6 +286,14 @@ def test_a_long_message_has_its_first_and_its_last_words() -> None:
     assert len(line) < 700
 
 
+def test_a_reason_has_the_mark_of_its_score() -> None:
+    """Which may have failed in a test that ended as an error, or passed in one that failed."""
+    failed, passed = _ruled([0.0], None, min=0.9), _ruled([0.0, 1.0], 1.0, max_drop=0.6)
+    text = _report(_test("test_a", failed, passed, failed | ERROR, outcome="error", message="-"))
+    marks = [line.split()[1] for line in text.splitlines() if line.startswith("- ") and "test_a" in line]
+    assert marks == ["❌", "✅", "❗"]
+
+
 def test_why_a_test_failed_is_said_by_its_scores_or_by_pytest() -> None:
     """By the scores whatever pytest was asked to show; pytest tells what no score does. It is folded."""
     text = _report(

@@ -100,7 +100,7 @@ def test_a_run_that_lacks_a_score_has_no_place_in_its_line() -> None:
     assert chart.legend.endswith("1 more score: <code>rageval history</code>")
 
 
-@pytest.mark.parametrize("other", [score(4.5), score(3e3), score(0.2, statistic="p50")])
+@pytest.mark.parametrize("other", [score(4.5), score(3e3), score(0.002), score(0.2, statistic="p50")])
 def test_other_scales_and_times_are_not_in_the_same_chart(other: dict[str, Any]) -> None:
     """Else the smaller values would be a line at the bottom. The larger group is charted."""
     scores = {"a": other, "mrr": score(0.5), "ndcg": score(0.5)}

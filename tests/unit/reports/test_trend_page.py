@@ -143,6 +143,22 @@ def test_the_overview_links_to_each_chart() -> None:
     assert "fail" in found.text("span")
 
 
+def test_a_single_run_after_a_gap_is_seen_in_the_overview() -> None:
+    """A line through one point would not be drawn."""
+    found = page(*({"s": score(mean)} for mean in (0.9, None, 0.5)))
+    overview = [each for each in found.of("polyline", "line") if each["points"]][:2]
+    for each in overview:
+        places = [float(point.split(",")[0]) for point in str(each["points"]).split()]
+        assert len(set(places)) == 2
+        assert 0 <= min(places) < max(places) <= 160
+
+
+def test_a_score_that_the_last_run_lacks_says_so() -> None:
+    """Its verdict is that of an earlier run."""
+    text = trend_page([run(1, {"mrr": score(0.5), "recall@3": score(0.9)}), run(2)])
+    assert re.findall(r'>([^<>]+)</a> <small class="muted">not in the last run<', text) == ["mrr"]
+
+
 def test_each_chart_has_its_numbers_as_a_table_and_as_a_sentence() -> None:
     """For screen readers, and without a mouse."""
     found = page({"s": score(0.5, anchor=0.75)}, {"s": score(0.25)})

@@ -178,7 +178,14 @@ def test_a_stream_that_breaks_off_before_it_begins_is_asked_again(serve, upstrea
     """Nothing was passed on, so that another attempt repeats nothing."""
     served = serve()
     upstream.breaks = 0
-    threading.Timer(0.3, lambda: setattr(upstream, "breaks", None)).start()
+
+    def mend():
+        while len(upstream.requests) < 2:
+            time.sleep(0.005)
+        upstream.breaks = None
+
+    mending = threading.Thread(target=mend, daemon=True)
+    mending.start()
     assert served.streamed() == TEXT
     assert len(upstream.requests) > 1
 

@@ -1,0 +1,155 @@
+"""What verdicts need of a run, whoever computed its scores: settings, definitions, baseline, and the level."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Final
+
+from pytest_rageval.config import Settings
+from pytest_rageval.errors import InputError, RagevalError
+from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.registry import Registry, resolve
+from pytest_rageval.evaluations.scoring import ScoreDef
+from pytest_rageval.gate.baseline import WRITE, Baseline
+from pytest_rageval.gate.comparison import BaselineExample, BaselineScore
+from pytest_rageval.gate.ruling import BaselineLookup
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.late import Late
+from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.session.pipelines import Components, MarkedTest
+from pytest_rageval.stats.drops import ROUNDING
+from pytest_rageval.stats.intervals import UNIT
+
+__all__ = ["Rules"]
+
+# Few runs have a sample.
+in_sample: Final = Late("evalsets.parts", "in_sample")
+
+EMBEDDING_ROUNDING: Final = 1e-6  # how far a score from embeddings may differ from one machine to another
+
+
+class Rules(ABC):
+    """Settings and registry of a run, and what follows from them for the verdicts on its scores."""
+
+    def __init__(self, settings: Settings, registry: Registry) -> None:
+        self.settings = settings
+        self.registry = registry
+
+    @abstractmethod
+    def fingerprint(self, components: Components, request: ScoreRequest) -> dict[str, Any]:
+        """Everything besides the retriever that a score depends on, by name; InputError as for the score."""
+
+    @abstractmethod
+    def received(self, components: Components) -> AbstractSet[str]:
+        """The parts of an example's context that the retriever receives."""
+
+    @cached_property
+    def baseline(self) -> Baseline:
+        """The baseline to compare with; InputError where the file is none, or was named and is missing.
+
+        In an update it is the one that is replaced, and empty where it cannot be read, which the writer reports.
+        """
+        return self._read_baseline()
+
+    def _read_baseline(self) -> Baseline:
+        if self.settings.update_baseline:
+            try:
+                return Baseline.read(self.settings.baseline)
+            except InputError:
+                return Baseline()
+        return Baseline.to_compare_with(self.settings.baseline, named=self.settings.baseline_named)
+
+    def look_up(
+        self, components: Components, test: MarkedTest, threshold: Threshold, request: ScoreRequest
+    ) -> BaselineLookup:
+        """A score's baseline and anchor; only bounds that compare with them read the file."""
+        settings = self.settings
+        if not threshold.compares:
+            return BaselineLookup({}, None)
+        baseline, scale = self.baseline, self.definition(request).scale
+        updating = bool(settings.update_baseline)
+        if baseline.path is None and not updating:
+            self._check_root(test)
+        before = None if updating else baseline.before(test.nodeid, threshold.name, scale)
+        anchored = updating or threshold.max_total_drop is not None
+        now = self.fingerprint(components, request)
+        absent = before is None and not updating
+        seen = {*self.received(components), *(("history",) if self.definition(request).dependencies else ())}
+
+        def in_context(found: BaselineScore | None) -> BaselineScore | None:
+            return found and replace(found, context=seen, examples=self._in_sample(found))
+
+        return BaselineLookup(
+            now,
+            in_context(before),
+            updating=updating,
+            required=settings.require_baseline,
+            missing=baseline.missing(test.nodeid, threshold.name, test.collected()) if absent else "",
+            # Embeddings differ a little from one processor to another.
+            tolerance=EMBEDDING_ROUNDING if "encoder" in now else ROUNDING,
+            anchor=in_context(baseline.anchor(test.nodeid, threshold.name, scale)) if anchored else None,
+            pinning=settings.pin_baseline,
+        )
+
+    def _in_sample(self, found: BaselineScore) -> Mapping[str, BaselineExample]:
+        """The examples of the baseline that are in the sample; the others are left out on purpose."""
+        if self.settings.sample >= 1:
+            return found.examples
+        kept = found.examples.items()
+        return {name: example for name, example in kept if in_sample(name, self.settings.sample)}
+
+    def _check_root(self, test: MarkedTest) -> None:
+        """Refuse a missing baseline where a folder above the test has one: the root directory is wrong."""
+        expected = self.settings.baseline
+        for folder in test.path.parents:
+            if folder != expected.parent and (folder / expected.name).is_file():
+                raise InputError(
+                    f"There is no baseline in {expected.parent}, the root directory, and there is one in {folder}.\n"
+                    "Run pytest with that root directory (--rootdir), or name the baseline with --rageval-baseline; "
+                    f"or write one here: {WRITE}"
+                )
+
+    def tests_sharing_alpha(self, selected: Collection[str]) -> int:
+        """Number of tests that share the error rate: also where only some are selected, those of the baseline."""
+        try:
+            recorded = self.baseline.sharing
+        except RagevalError:
+            # It is raised again where a score is compared.
+            return 1
+        return max(1, self.settings.family or len(recorded), len(recorded.intersection(selected)))
+
+    def definition(self, request: ScoreRequest) -> ScoreDef:
+        """The definition of a score; InputError where it is unknown."""
+        return resolve(request, self.registry.scores)[1]
+
+    def score_of(
+        self, request: ScoreRequest, outcomes: Sequence[Outcome], repeats: Sequence[Sequence[Outcome]] = ()
+    ) -> Score:
+        """The score of these outcomes.
+
+        Raises:
+            TooManyUnscoredError: too many have no value.
+        """
+        return Score(
+            request.spec,
+            outcomes,
+            max_unscored=self.settings.max_unscored,
+            seed=self.settings.seed,
+            repeats=repeats,
+            scale=self.definition(request).scale or UNIT,
+            statistic=self.definition(request).statistic,
+        )
+
+    def score_or_error(
+        self, request: ScoreRequest, runs: Sequence[Sequence[Outcome]] | RagevalError
+    ) -> Score | RagevalError:
+        """The score of the outcomes of the run and of its repeats; or the error that there is in its place."""
+        if isinstance(runs, RagevalError):
+            return runs
+        outcomes, *repeats = runs
+        try:
+            return self.score_of(request, outcomes, repeats)
+        except RagevalError as error:
+            return error

@@ -1,0 +1,230 @@
+"""A server of chat completions on 127.0.0.1 that has files and batches, for tests: real HTTP, scripted replies."""
+
+import email
+import json
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar, Self
+from urllib.parse import parse_qs, urlsplit
+
+from tests.llm_server import clerk
+
+Refusal = tuple[int, dict[str, Any]]
+
+
+class BatchServer:
+    """Answers chat completions and responses, live and in batches.
+
+    Attributes:
+        model: from the last message to the reply's text.
+        polls: how often a batch is looked at before it ends.
+        refuse: from the body of a request to the status and the error that it gets in place of a reply; None for none.
+        expire: whether a request of a batch expires, by its body and the number of its batch.
+        ends: the status in which a batch ends, by its number; "completed" where none is named.
+        lost: so many of the next batches are made, and the client is not told.
+        without: the methods and paths that it does not have.
+        usage: whether replies report their tokens.
+        age_s: how long ago batches seem to have been made.
+        happens: called before each answer with what was done: "upload", "create", "retrieve", "list", "content".
+        live: the bodies of requests that were asked live.
+        uploads: the files' lines, in order.
+        batches: as the server shows them, by id, in order.
+    """
+
+    def __init__(self, model: Callable[[str], str] = clerk) -> None:
+        self.model = model
+        self.polls = 0
+        self.refuse: Callable[[dict[str, Any]], Refusal | None] = lambda _: None
+        self.expire: Callable[[dict[str, Any], int], bool] = lambda *_: False
+        self.ends: dict[int, str] = {}
+        self.lost = 0
+        self.without: set[str] = set()
+        self.usage = True
+        self.age_s = 0
+        self.happens: Callable[[str], None] = lambda _: None
+        self.live: list[dict[str, Any]] = []
+        self.uploads: list[list[dict[str, Any]]] = []
+        self.batches: dict[str, dict[str, Any]] = {}
+        self.files: dict[str, bytes] = {}
+        self.events: list[str] = []
+        self._polled: dict[str, int] = {}
+        self._lock = threading.RLock()
+        server = self
+
+        class Handler(_Handler):
+            owner = server
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def asked(self) -> list[dict[str, Any]]:
+        """The bodies of the requests of all batches, in order."""
+        return [line["body"] for batch in self.batches.values() for line in self.lines(batch)]
+
+    def lines(self, batch: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the lines of a batch's file."""
+        return [json.loads(line) for line in self.files[batch["input_file_id"]].splitlines()]
+
+    def reply(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Return status and body of the answer to one request."""
+        refusal = self.refuse(body)
+        if refusal is not None:
+            return refusal[0], {"error": refusal[1]}
+        messages = body["messages"] if path.endswith("completions") else body["input"]
+        text = self.model(messages[-1]["content"])
+        if path.endswith("completions"):
+            message = {"role": "assistant", "content": text}
+            answer: dict[str, Any] = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+            counts = {"prompt_tokens": 10, "completion_tokens": 2}
+        else:
+            part = {"type": "output_text", "text": text}
+            answer = {"status": "completed", "output": [{"type": "message", "content": [part]}]}
+            counts = {"input_tokens": 10, "output_tokens": 2}
+        return 200, {"id": "1", "model": body["model"], **answer, **({"usage": counts} if self.usage else {})}
+
+    def handle(  # noqa: PLR0911 - a path a line
+        self, method: str, target: str, content: bytes, kind: str
+    ) -> tuple[int, Any]:
+        """Return status and body of an answer; a body of bytes is sent as it is."""
+        url = urlsplit(target)
+        path = url.path.removeprefix("/v1")
+        if any(f"{method} {path}".startswith(each) for each in self.without):
+            return 404, {"error": {"message": f"Invalid URL ({method} {url.path})"}}
+        if path in {"/chat/completions", "/responses"}:
+            body = json.loads(content)
+            self.live.append(body)
+            return self.reply(path, body)
+        with self._lock:
+            if (method, path) == ("POST", "/files"):
+                return 200, self._upload(content, kind)
+            if (method, path) == ("POST", "/batches"):
+                return self._create(json.loads(content))
+            if path == "/batches":
+                return 200, self._list(parse_qs(url.query))
+            if path.startswith("/batches/"):
+                return self._retrieve(path.removeprefix("/batches/"))
+            return 200, self._content(path.split("/")[2])
+
+    def _event(self, what: str) -> None:
+        self.events.append(what)
+        self.happens(what)
+
+    def _upload(self, content: bytes, kind: str) -> dict[str, Any]:
+        form = email.message_from_bytes(b"content-type: " + kind.encode() + b"\n\n" + content)
+        parts = {part.get_param("name", header="content-disposition"): part for part in form.get_payload()}
+        assert parts["purpose"].get_payload(decode=True) == b"batch"
+        data = parts["file"].get_payload(decode=True)
+        file_id = f"file-{len(self.files) + 1}"
+        self.files[file_id] = data
+        self.uploads.append([json.loads(line) for line in data.splitlines()])
+        self._event("upload")
+        return {"id": file_id, "object": "file", "purpose": "batch", "bytes": len(data), "filename": "f"}
+
+    def _create(self, body: dict[str, Any]) -> tuple[int, Any]:
+        assert body["completion_window"] == "24h"
+        batch_id = f"batch-{len(self.batches) + 1}"
+        total = len(self.files[body["input_file_id"]].splitlines())
+        self.batches[batch_id] = {
+            "id": batch_id,
+            "object": "batch",
+            "created_at": int(time.time()) - self.age_s,
+            "status": "validating",
+            "request_counts": {"total": total, "completed": 0, "failed": 0},
+            **body,
+        }
+        self._event("create")
+        if self.lost:
+            self.lost -= 1
+            return 500, {"error": {"message": "something went wrong"}}
+        return 200, self.batches[batch_id]
+
+    def _list(self, query: dict[str, list[str]]) -> dict[str, Any]:
+        self._event("list")
+        newest = list(self.batches.values())[::-1]
+        if "after" in query:
+            ids = [batch["id"] for batch in newest]
+            newest = newest[ids.index(query["after"][0]) + 1 :]
+        page = newest[: int(query.get("limit", ["20"])[0])]
+        return {"object": "list", "data": page, "has_more": len(page) < len(newest)}
+
+    def _retrieve(self, batch_id: str) -> tuple[int, Any]:
+        self._event("retrieve")
+        if batch_id not in self.batches:
+            return 404, {"error": {"message": "no such batch"}}
+        batch = self.batches[batch_id]
+        self._polled[batch_id] = self._polled.get(batch_id, 0) + 1
+        if self._polled[batch_id] <= self.polls:
+            batch["status"] = "in_progress"
+        elif "output_file_id" not in batch:
+            self._end(batch, list(self.batches).index(batch_id) + 1)
+        return 200, batch
+
+    def _end(self, batch: dict[str, Any], number: int) -> None:
+        status = self.ends.get(number, "completed")
+        batch["output_file_id"] = batch["error_file_id"] = None
+        if status == "failed":
+            errors = [{"code": "token_limit_exceeded", "message": "Enqueued token limit reached", "line": 1}]
+            batch |= {"status": "failed", "errors": {"object": "list", "data": errors}}
+            return
+        out, err = [], []
+        for line in self.lines(batch):
+            result = {"id": "r", "custom_id": line["custom_id"], "response": None, "error": None}
+            if self.expire(line["body"], number) or status == "cancelled":
+                status = status if status == "cancelled" else "expired"
+                error = {
+                    "code": f"batch_{status}",
+                    "message": f"This request could not be executed: {status}",
+                }
+                err.append(result | {"error": error})
+                continue
+            code, body = self.reply(line["url"], line["body"])
+            result["response"] = {"status_code": code, "request_id": "r", "body": body}
+            (out if code == 200 else err).append(result)
+        for name, lines in (("output", out), ("error", err)):
+            if lines:
+                file_id = f"file-{len(self.files) + 1}"
+                # Backwards: the order of the replies says nothing.
+                text = "".join(json.dumps(line) + "\n" for line in reversed(lines))
+                self.files[file_id] = text.encode()
+                batch[f"{name}_file_id"] = file_id
+        total = len(out) + len(err)
+        batch["request_counts"] = {"total": total, "completed": len(out), "failed": len(err)}
+        batch["status"] = status
+
+    def _content(self, file_id: str) -> bytes:
+        self._event("content")
+        return self.files[file_id]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    owner: ClassVar[BatchServer]
+    protocol_version = "HTTP/1.1"
+
+    def _answer(self) -> None:
+        content = self.rfile.read(int(self.headers.get("content-length") or 0))
+        status, body = self.owner.handle(
+            self.command, self.path, content, self.headers.get("content-type", "")
+        )
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_GET = do_POST = _answer  # noqa: N815 - names of the base class
+
+    def log_message(self, *_: object) -> None:
+        pass

@@ -1,0 +1,368 @@
+"""Runs in batches: the scores of a live run, and no request is asked live."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.batch_server import BatchServer
+from tests.integration.conftest import Project
+from tests.llm_server import clerk
+
+GATE = """
+@pytest.mark.rageval_threshold("llm_reteval@1", min=0.5)
+@pytest.mark.rageval_threshold("answer.correct@2", min=0.5)
+def test_gate(): pass
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[BatchServer]:
+    """It answers as the scripted model of the other tests."""
+    with BatchServer() as running:
+        yield running
+
+
+@pytest.fixture
+def suite(project: Project, server: BatchServer) -> Project:
+    """A project with a generator and a judge at the server, one of whose passages is not found."""
+    project.use(server)  # type: ignore[arg-type]
+    project.lose(2)
+    project.test(GATE)
+    return project
+
+
+def _scores(project: Project, *arguments: str) -> tuple[pytest.RunResult, Any]:
+    """A run, and what its report says of scores and questions."""
+    run = project.run_process("--rageval-report=report.json", *arguments)
+    report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+    return run, [test["scores"] for test in report["tests"]]
+
+
+@pytest.mark.slow
+def test_one_command_has_the_scores_of_a_live_run(suite: Project, server: BatchServer) -> None:
+    """Answers in a first stage, verdicts in a second one; the run itself asks nothing."""
+    live, expected = _scores(suite, "--rageval-cache-dir=live")
+    asked = len(server.live)
+    server.live.clear()
+    server.polls = 1
+    run, found = _scores(suite, "--rageval-batch")
+    assert found == expected
+    assert run.ret == live.ret == 0
+    assert not server.live
+    assert len(server.asked) == asked
+    assert len(server.batches) >= 2
+    run.stdout.fnmatch_lines(
+        [
+            "rageval: stage 1: submitted batch-1 at http://127.0.0.1:*/v1, m1: * 0 of 17 requests answered, 0 failed",
+            "rageval: collected batch-1 at *, m1: completed, 17 of 17 replies kept, price not known",
+            "rageval: stage 2: submitted batch-2 *",
+            "rageval: stage *: no reply is missing",
+            "rageval: 20 replies came in 2 batches: 200 tokens in, 40 out, price not known",
+            "20 replies: 20 cached, 0 live",
+        ]
+    )
+    _, found = _scores(suite)
+    assert found == expected
+    assert not server.live
+
+
+@pytest.mark.slow
+def test_each_step_is_a_command(suite: Project, server: BatchServer) -> None:
+    """Submit, look, collect, and so on; the tests then ask nothing."""
+
+    def rageval(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pytest_rageval", "batch", *arguments]
+        return subprocess.run(command, cwd=suite.path, capture_output=True, text=True, check=False)
+
+    server.polls = 1
+    assert rageval("status").stdout == "There are no batches.\n"
+    done = rageval("submit", "-q", *suite.arguments, "test_it.py")
+    assert done.stdout.startswith("submitted batch-1 at ")
+    assert "17 replies missing" in done.stderr
+    done = rageval("status", *suite.arguments)
+    assert (done.returncode, "in_progress" in done.stdout) == (1, True)
+    done = rageval("collect", *suite.arguments)
+    assert (done.returncode, "17 of 17 replies kept" in done.stdout) == (0, True)
+    assert "submitted batch-2" in rageval("submit", *suite.arguments).stdout
+    assert rageval("collect", *suite.arguments).returncode == 1
+    assert rageval("collect", *suite.arguments).returncode == 0
+    assert rageval("submit", *suite.arguments).stdout == "no reply is missing\n"
+    suite.run().assert_outcomes(passed=1)
+    assert not server.live
+    done = rageval("submit", "--no-such-option")
+    assert (done.returncode, "unrecognized arguments: --no-such-option" in done.stderr) == (2, True)
+
+
+OWN = """
+def test_in_own_words(rageval, rageval_llm):
+    assert rageval.score("answer.correct@2") >= 0.5
+    assert rageval.score("answer.em@1") >= 0.5
+    assert rageval.answer("What is the code of item-3?", k=1) == "c3x"
+    assert rageval_llm.complete("Which is the code of item-4? item-4 has the code c4x").text == "c4x"
+"""
+
+
+def test_a_test_in_own_words_runs_as_far_as_there_are_replies(suite: Project, server: BatchServer) -> None:
+    """Its scores in one stage; what its own statements ask comes when they are reached."""
+    suite.test(OWN)
+    stages = []
+    for _ in range(6):
+        before = len(server.uploads)
+        suite.run("--rageval-batch=submit").assert_outcomes(skipped=1)
+        stages.append(sum(map(len, server.uploads[before:])))
+        suite.run("--rageval-batch=collect")
+    # The answers of two cut-offs, the verdicts on those from two, and what the test says itself.
+    assert stages[0] == 8
+    assert stages[-1] == 0
+    suite.run().assert_outcomes(passed=1)
+    assert not server.live
+
+
+@pytest.mark.slow
+def test_generator_and_judge_at_two_servers_have_batches_of_their_own(suite: Project) -> None:
+    """Each with its key."""
+    with BatchServer() as judges, BatchServer() as generators:
+        suite.use(generators)  # type: ignore[arg-type]
+        judge = (f"--rageval-judge-base-url={judges.url}", "--rageval-judge-model=m2")
+        for _ in range(4):
+            suite.run("--rageval-batch=submit", *judge)
+            suite.run("--rageval-batch=collect", *judge)
+        suite.run(*judge).assert_outcomes(passed=1)
+        assert {body["model"] for body in generators.asked} == {"m1"}
+        assert {body["model"] for body in judges.asked} == {"m2"}
+        assert not generators.live
+        assert not judges.live
+
+
+@pytest.mark.slow
+def test_a_rating_that_cannot_be_read_is_repaired_in_the_next_stage(
+    suite: Project, server: BatchServer
+) -> None:
+    """As in a live run: the model is asked again, with what is wrong."""
+
+    def model(prompt: str) -> str:
+        if prompt.startswith("Your reply cannot be read"):
+            return '{"explanation": "It is.", "grade": 4}'
+        return "well, well" if "Rate how correct" in prompt else clerk(prompt)
+
+    server.model = model
+    suite.test("@pytest.mark.rageval_threshold('judged.correctness@1', min=1)\ndef test_gate(): pass\n")
+    suite.evalset(2, reference="c1x")
+    stages = []
+    for _ in range(4):
+        before = len(server.uploads)
+        suite.run("--rageval-batch=submit")
+        stages.append(sum(map(len, server.uploads[before:])))
+        suite.run("--rageval-batch=collect")
+    # The passage of the second question is not found, and what abstains is not rated.
+    assert stages == [2, 1, 1, 0]
+    suite.run()
+    assert not server.live
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("errors", ["live", "unscored"])
+def test_what_fails_in_a_batch_is_asked_live_or_unscored(
+    suite: Project, server: BatchServer, errors: str
+) -> None:
+    """What depends on it follows in the next stage, or not at all."""
+    server.refuse = lambda body: (
+        (500, {"message": "broken"})
+        if "code of item-3" in str(body) and body not in server.live and "Answer to check" not in str(body)
+        else None
+    )
+    option = f"--rageval-batch-errors={errors}"
+    suite.test("@pytest.mark.rageval_threshold('answer.correct@1', min=0.5)\ndef test_gate(): pass\n")
+    for _ in range(4):
+        suite.run("--rageval-batch=submit", option)
+        suite.run("--rageval-batch=collect", option)
+    asked = len(server.live)
+    run = suite.run("--rageval-batch", option, "--rageval-max-unscored=0.5")
+    run.assert_outcomes(passed=1)
+    assert len(server.live) == asked == (1 if errors == "live" else 0)
+    if errors == "unscored":
+        run.stdout.fnmatch_lines(["  answer.correct@1 * 3 *1 *pass"])
+
+
+def test_the_budget_counts_batches(suite: Project, server: BatchServer) -> None:
+    """Before anything is submitted."""
+    run = suite.run("--rageval-batch=submit", "--rageval-max-calls=5")
+    run.stdout.fnmatch_lines(
+        ["--rageval-max-calls=5 would be passed: 0 calls were made, and the batches have 17 *"]
+    )
+    assert not server.files
+
+
+@pytest.mark.parametrize("step", ["submit", "collect"])
+def test_a_file_that_cannot_be_used_is_the_error_of_the_step(
+    suite: Project, server: BatchServer, step: str
+) -> None:
+    """In one line, as in a run."""
+    run = suite.run(f"--rageval-batch={step}", "--rageval-prices=none.toml")
+    assert run.ret == pytest.ExitCode.TESTS_FAILED
+    assert "INTERNALERROR" not in str(run.stdout)
+    run.stdout.fnmatch_lines(["*none.toml*"])
+    assert not server.files
+
+
+@pytest.mark.parametrize("option", ["--rageval-refresh", "--rageval-replay", "--rageval-canary=2"])
+def test_what_contradicts_batches_is_refused(suite: Project, option: str) -> None:
+    """A usage error."""
+    run = suite.run("--rageval-batch", option)
+    assert run.ret == pytest.ExitCode.USAGE_ERROR
+    run.stderr.fnmatch_lines(["ERROR: --rageval-batch takes several runs, and --rageval-*: leave one out."])
+
+
+def test_a_plan_has_the_cost_in_batches(suite: Project, server: BatchServer) -> None:
+    """And asks nothing."""
+    text = "[m1]\ninput = 4\noutput = 8\nbatch_input = 2\nbatch_output = 4\n"
+    (suite.path / "prices.toml").write_text(text, encoding="utf-8")
+    options = ("--rageval-prices=prices.toml", "--rageval-max-tokens=20", "--rageval-batch")
+    plan = suite.run("--rageval-plan", *options)
+    plan.stdout.re_match_lines([r" *requests .* USD +USD batch$"])
+    assert not server.events
+
+
+@pytest.mark.slow
+def test_what_a_server_without_batches_says(suite: Project, server: BatchServer) -> None:
+    """The command ends before its tests."""
+    server.without = {"POST /files"}
+    run = suite.run_process("--rageval-batch")
+    assert run.ret == pytest.ExitCode.USAGE_ERROR
+    run.stderr.fnmatch_lines(["ERROR: The server at * has no batches, *", "Run without --rageval-batch*"])
+    assert not server.live
+
+
+@pytest.mark.slow
+def test_a_batch_that_failed_ends_the_command(suite: Project, server: BatchServer) -> None:
+    """With the server's reason; the same command tries again."""
+    server.ends[1] = "failed"
+    run = suite.run_process("--rageval-batch")
+    assert run.ret == pytest.ExitCode.USAGE_ERROR
+    run.stderr.fnmatch_lines(["ERROR: The batch batch-1 *: failed (Enqueued token limit reached)*"])
+    assert not server.live
+    suite.run_process("--rageval-batch").assert_outcomes(passed=1)
+    assert not server.live
+
+
+@pytest.mark.slow
+def test_workers_start_when_the_batches_have_ended(suite: Project, server: BatchServer) -> None:
+    """Each request is in one batch, and none is asked live."""
+    suite.test(GATE, "test_other")
+    suite.run_process("--rageval-batch", "-n2").assert_outcomes(passed=2)
+    assert not server.live
+    assert len(server.asked) == len({json.dumps(body) for body in server.asked}) + 8
+
+
+KILLED_AT = ("upload", "create", "retrieve", "content", "create", "content")
+"""What the server is doing when the run is killed, one after the other, over both stages."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_a_run_that_is_killed_anywhere_goes_on(suite: Project, server: BatchServer) -> None:
+    """With all its processes; no request is in two batches, and none is asked live."""
+    _, expected = _scores(suite, "--rageval-cache-dir=live")
+    server.live.clear()
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *suite.arguments,
+        "--rageval-batch",
+        "--rageval-report=report.json",
+    ]
+    left, kills = list(KILLED_AT), 0
+
+    def kill(what: str) -> None:
+        if left and what == left[0]:
+            left.pop(0)
+            os.killpg(process.pid, signal.SIGKILL)
+
+    server.happens = kill
+    while left:
+        before = len(left)
+        with (suite.path / "output.txt").open("wb") as output:
+            process = subprocess.Popen(
+                command, cwd=suite.path, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
+            process.wait(timeout=300)
+        kills += process.returncode == -signal.SIGKILL
+        if len(left) == before:
+            break
+    text = (suite.path / "output.txt").read_text(encoding="utf-8")
+    assert kills == len(KILLED_AT) - len(left) >= 5, text
+    _, found = _scores(suite, "--rageval-batch")
+    assert found == expected
+    lines = [line["custom_id"] for batch in server.batches.values() for line in server.lines(batch)]
+    assert len(lines) == len(set(lines)) == 20
+    assert not server.live
+
+
+def test_a_step_leaves_the_last_failures_as_they_are(suite: Project, server: BatchServer) -> None:
+    """For `--lf`: what a step skips has not passed."""
+    suite.arguments = [each for each in suite.arguments if "cacheprovider" not in each]
+    suite.run("--rageval-max-calls=0").assert_outcomes(errors=1)
+    suite.run("--rageval-batch=submit", "--lf").assert_outcomes(skipped=1)
+    suite.test("def test_other(): pass\n", "test_other")
+    assert "test_other" not in str(suite.run("--lf", "--collect-only", "-q").stdout)
+    assert not server.live
+
+
+REWRITING = """
+@pytest.fixture(scope="session")
+def rageval_retriever(rageval_llm):
+    def rewritten(query, k):
+        try:
+            text = rageval_llm.complete("Repeat: " + query).text
+        except Exception:
+            text = "the request failed"
+        return search(text, k)
+    return rewritten
+"""
+
+JUDGE = """
+@pytest.fixture(scope="session")
+def rageval_judge():
+    class Judge:
+        def compare(self, question, references, prediction):
+            return float(prediction in references)
+    return Judge()
+"""
+
+
+def _stages(project: Project, server: BatchServer, most: int) -> list[int]:
+    """How many requests are submitted in each stage."""
+    stages = []
+    for _ in range(most):
+        before = len(server.uploads)
+        project.run("--rageval-batch=submit")
+        stages.append(sum(map(len, server.uploads[before:])))
+        project.run("--rageval-batch=collect")
+    return stages
+
+
+def test_what_the_retriever_asks_is_one_stage(suite: Project, server: BatchServer) -> None:
+    """Sync code of the user's waits for a reply too, and does not take that for a failure of its request."""
+    conftest = (suite.path / "conftest.py").read_text(encoding="utf-8")
+    suite.pytester.makeconftest(conftest + REWRITING)
+    server.model = lambda prompt: prompt.removeprefix("Repeat: ") if "Repeat" in prompt else clerk(prompt)
+    suite.test("@pytest.mark.rageval_threshold('answer.em@1', min=0.5)\ndef test_gate(): pass\n")
+    assert _stages(suite, server, 3) == [4, 4, 0]
+    suite.run().assert_outcomes(passed=1)
+    assert not server.live
+
+
+def test_with_a_judge_of_the_users_all_answers_are_one_stage(suite: Project, server: BatchServer) -> None:
+    """A live run tries it on the first five answers; in batches that would be a stage of its own."""
+    conftest = (suite.path / "conftest.py").read_text(encoding="utf-8")
+    suite.pytester.makeconftest(conftest + JUDGE)
+    suite.evalset(9)
+    suite.test("@pytest.mark.rageval_threshold('answer.correct@1', min=0.5)\ndef test_gate(): pass\n")
+    assert _stages(suite, server, 2) == [9, 0]

@@ -1,0 +1,208 @@
+"""A run in shards is judged as the run in one, however the questions fall to the shards."""
+
+import json
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_rageval.config import Settings
+from pytest_rageval.evalsets.parts import in_sample, part_of
+from pytest_rageval.model import Document, EvalSet, Example, Gold, Ranking, Span
+from pytest_rageval.scores import Evidence, Outcome, Places
+from pytest_rageval.session import Components
+from pytest_rageval.session.plain_data import Reader, Writer
+from pytest_rageval.stats.agreement import Tally
+from tests.unit.session.marked import Judge, Mark
+from tests.unit.session.sharded import evaluated_in, outcome_of, ruled, shards_of, write_baseline
+
+IDS = st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=25, unique=True)
+
+THRESHOLDS = st.lists(
+    st.sampled_from(
+        [
+            ("recall@2", {"max_drop": 0.02}),
+            ("recall@2", {"min": 0.5, "max_drop": 0.05, "by": "topic"}),
+            ("ndcg@3", {"max_drop": 0.0, "burden": "beyond"}),
+            ("map@10", {"max_lost": 1, "where": {"topic": ("a", "b")}}),
+            ("mrr@2", {"min": 0.9}),
+            ("precision@3", {"max_drop": 0.02, "cluster": "gold.id"}),
+            ("precision@2", {"max_drop": 0.1, "strict": True}),
+            ("answer.f1@2", {"max_drop": 0.02, "inconclusive": "fail"}),
+            ("answer.correct@2", {"min": 0.1, "max": 0.9}),
+            ("llm_reteval@2", {"max_drop": 0.02}),
+            ("erag.ndcg@10", {"min": 0.3, "where": {"of": "x"}}),
+            ("arena.win@2", {"min": 0.1}),
+            ("full_recall@3", {"max_total_drop": 0.02}),
+        ]
+    ),
+    min_size=1,
+    max_size=4,
+    unique_by=str,
+)
+
+
+def retriever(lost: set[int], failing: set[int]) -> Callable[[str, int], list[dict[str, str]]]:
+    """Finds the gold passage second; misses some, and fails at others."""
+
+    def find(query: str, k: int) -> list[dict[str, str]]:
+        number = int(query.split()[1])
+        if number in failing:
+            raise RuntimeError("the index is gone")
+        found = [f"other {number}", f"gold {number}", f"more {number}"]
+        if number in lost:
+            found[1] = "another"
+        return [{"id": name, "text": f"text of {name}"} for name in found[:k]]
+
+    return find
+
+
+class Preferring(Judge):
+    """Prefers by the texts alone."""
+
+    def prefer(self, _question: str, first: str, second: str) -> int:
+        """1 or 2."""
+        return 1 + (len(first) % 3 < len(second) % 2)
+
+
+def generate(question: str, passages: list[Any]) -> str:
+    """The last passage's text."""
+    return passages[-1].text if passages else question
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_the_merge_of_random_shards_is_the_whole_run(data: st.DataObject) -> None:
+    """Entries, verdicts and messages, in all digits."""
+    names = data.draw(IDS, label="ids")
+    numbers = st.sets(st.integers(0, len(names) - 1))
+    examples = tuple(
+        Example(
+            name,
+            f"question {n}",
+            answers=(f"text of gold {n}",),
+            reference="a long answer",
+            gold=(
+                Gold(id=f"gold {n}", text=f"text of gold {n}"),
+                Gold(id=f"more {n}", text=f"text of more {n}", grade=n % 3),
+            ),
+            tags={"topic": "abc"[n % 3], "of": ["x", "y"][: n % 3]},
+        )
+        for n, name in enumerate(names)
+    )
+    marks = [
+        Mark("rageval_evalset", (EvalSet("evals", examples),)),
+        *(
+            Mark("rageval_threshold", (spec,), words)
+            for spec, words in data.draw(THRESHOLDS, label="thresholds")
+        ),
+    ]
+    # A retriever that fails at all of the first five questions that it is asked is not asked again.
+    failing = data.draw(st.sets(st.integers(1, 24), max_size=4), label="failing")
+    lost = data.draw(numbers, label="lost")
+
+    def parts() -> Components:
+        return Components(retriever(lost, failing), generate, Preferring())
+
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        options = Settings(
+            cache_dir=root / "cache",
+            baseline=root / "rageval_baseline.json",
+            max_unscored=data.draw(st.sampled_from([0.05, 0.5]), label="unscored"),
+            repeat=data.draw(st.integers(1, 2), label="repeat"),
+            seed=data.draw(st.integers(0, 3), label="seed"),
+        )
+        if any(
+            bound in mark.kwargs for mark in marks for bound in ("max_drop", "max_lost", "max_total_drop")
+        ):
+            write_baseline(options, root, marks, Components(retriever(set(), set()), generate, Preferring()))
+        problems, failures, whole = evaluated_in(options, root, marks, parts(), explain=True)
+        number = data.draw(st.integers(1, 8), label="shards")
+        merged = ruled(shards_of(options, root, marks, number, parts), options, root, explain=True)
+    expected = {"nodeid": merged.entry["nodeid"], **outcome_of(problems, failures), **whole}
+    for entry in (expected, merged.entry):
+        _without_times(entry)
+    assert json.dumps(merged.entry, sort_keys=True) == json.dumps(expected, sort_keys=True)
+
+
+def _without_times(entry: dict[str, Any]) -> None:
+    for name in ("timed", "latency_p50", "latency_p95"):
+        entry.get("retrieval", {}).pop(name, None)
+    for question in entry.get("questions", ()):
+        question.pop("seconds", None)
+
+
+@given(names=IDS, number=st.integers(1, 8), share=st.floats(0.05, 1.0))
+def test_each_question_of_a_sample_is_in_one_shard(names: list[str], number: int, share: float) -> None:
+    """In the order of the set, and with the ids of all."""
+    evalset = EvalSet("evals", tuple(Example(name, name) for name in names))
+    sampled = [name for name in names if in_sample(name, share)]
+    if not sampled:
+        return
+    parts = [part_of(evalset, sample=share, shard=(index, number)) for index in range(1, number + 1)]
+    of_parts = [[example.id for example in part] for part in parts]
+    assert sorted(chain.from_iterable(of_parts)) == sorted(sampled)
+    assert all(part == [name for name in sampled if name in part] for part in of_parts)
+    assert all(part.examples.ids == tuple(names) for part in parts)
+
+
+@given(name=st.text(), one=st.floats(0.01, 1.0), other=st.floats(0.01, 1.0))
+def test_a_larger_sample_contains_a_smaller_one(name: str, one: float, other: float) -> None:
+    """So that a baseline of all questions, and each larger sample, has what it is compared with."""
+    smaller, larger = sorted((one, other))
+    assert in_sample(name, larger) or not in_sample(name, smaller)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.text() | st.integers(), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+DOCUMENTS = st.builds(Document, st.text(), st.none() | st.text(), st.none() | st.floats(allow_nan=False))
+RANKINGS = st.builds(
+    Ranking,
+    st.text(),
+    st.lists(DOCUMENTS, max_size=3).map(tuple),
+    cost=st.none() | st.floats(0, 1),
+    seconds=st.none() | st.floats(0, 1),
+)
+OUTCOMES = st.builds(
+    Outcome,
+    st.builds(Example, st.text(), st.text(), tags=st.dictionaries(st.text(), VALUES, max_size=2)),
+    st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    st.none() | st.text(),
+    st.builds(
+        Evidence,
+        st.none() | RANKINGS,
+        st.none() | st.text(),
+        st.lists(st.text(), max_size=2).map(tuple),
+        counts=st.dictionaries(st.text(), st.integers(), max_size=2),
+        votes=st.builds(Tally, st.integers(0, 9)),
+        places=st.builds(Places, st.none() | st.floats(0, 1), st.none() | st.floats(0, 1)),
+    ),
+)
+
+
+@given(
+    outcomes=st.lists(OUTCOMES, max_size=3),
+    value=VALUES,
+    span=st.builds(Span, st.text(), st.just(0), st.just(1)),
+)
+def test_what_is_written_is_read(outcomes: list[Outcome], value: object, span: Span) -> None:
+    """Through JSON; also objects of unusual keys, and tuples in them."""
+    writer = Writer()
+    plain = writer.plain([outcomes, value, span])
+    text = json.dumps([plain, writer.table], allow_nan=False)
+    read, table = json.loads(text)
+    found = Reader(table).value(read)
+    assert found == [outcomes, value, span]
+    assert repr(found) == repr([outcomes, value, span])

@@ -1,0 +1,117 @@
+"""`rageval merge`: its options, its files and its exit status."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_rageval.cli import main
+from pytest_rageval.config import Settings
+from tests.unit.session.marked import EVALS, NODEID, components, threshold
+from tests.unit.session.sharded import shards_of, write_baseline
+
+
+@pytest.fixture
+def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Writes the reports of two shards of 20 questions, of which the retriever loses some."""
+    monkeypatch.chdir(tmp_path)
+    settings = Settings(cache_dir=tmp_path / "cache", baseline=tmp_path / "rageval_baseline.json")
+
+    def write(*lost: int, sample: float = 1.0) -> list[str]:
+        marks = [EVALS, threshold(max_drop=0.02)]
+        if not settings.baseline.exists():
+            write_baseline(settings, tmp_path, marks, components())
+        found = shards_of(replace(settings, sample=sample), tmp_path, marks, 2, lambda: components(*lost))
+        for shard in found:
+            Path(shard.path).write_text(json.dumps(shard.document), encoding="utf-8")
+        return [shard.path for shard in found]
+
+    return write
+
+
+def merge(*arguments: str) -> int:
+    """Run the command."""
+    return main(["merge", *arguments])
+
+
+def test_what_passes_ends_with_0_and_a_drop_with_1(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table and the failure are printed, the reports are written."""
+    assert merge(*shards()) == 0
+    assert "rageval: 1 of 1 threshold passed" in capsys.readouterr().out
+    assert merge(*shards(0, 1, 2, 3, 4, 5, 6), "--report", "out/rageval.md", "--report", "out.html") == 1
+    printed = capsys.readouterr().out
+    assert "rageval: 1 of 1 threshold failed" in printed
+    assert "7 of 20 questions got worse" in printed
+    assert NODEID in Path("out/rageval.md").read_text(encoding="utf-8")
+    assert NODEID in Path("out.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--report", "a.pdf"], "--report is 'a.pdf': expected a file name that ends in .html, .json, .md"),
+        (["--update-baseline=yes"], "--update-baseline is 'yes': expected nothing, or force"),
+        (["--pin-baseline"], "--pin-baseline pins what --update-baseline writes: add that"),
+        (["--drop-unused"], "--drop-unused drops replies from a cassette: name it"),
+        (["nothing.json"], "nothing.json cannot be read"),
+    ],
+)
+def test_what_cannot_be_used_ends_with_2(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str], arguments: list[str], why: str
+) -> None:
+    """And says what can."""
+    assert merge(*shards(), *arguments) == 2
+    assert why in capsys.readouterr().err
+
+
+def test_a_baseline_that_was_named_has_to_be_there(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a run, it is an error of each test that compares."""
+    assert merge(*shards(), "--baseline", "nowhere.json") == 1
+    printed = capsys.readouterr().out
+    assert "nowhere.json cannot be read: there is no such file" in printed
+    assert "rageval: 1 of 1 threshold in error" in printed
+
+
+def test_an_update_is_refused_on_a_build_server(
+    shards: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a run; a job that is meant to update says force."""
+    monkeypatch.setenv("CI", "true")
+    names = shards(0, 1, 2, 3)
+    before = Path("rageval_baseline.json").read_bytes()
+    assert merge(*names, "--update-baseline") == 2
+    assert "under CI=true that is refused" in capsys.readouterr().err
+    assert Path("rageval_baseline.json").read_bytes() == before
+    assert merge(*names, "--update-baseline=force", "--pin-baseline") == 0
+    printed = capsys.readouterr().out
+    assert "1.000 → 0.800" in printed
+    assert "as the anchor of max_total_drop" in printed
+    assert json.loads(Path("rageval_baseline.json").read_text(encoding="utf-8"))["anchors"].keys() == {NODEID}
+
+
+def test_a_sample_updates_nothing(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is compared over its questions, and says that it is one."""
+    names = shards(sample=0.5)
+    assert merge(*names) == 0
+    assert " of 20, sample 0.5)" in capsys.readouterr().out
+    assert merge(*names, "--update-baseline") == 2
+    assert "these shards have a sample of them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"schema": 1}', '{"schema": 2, "tests": []}'])
+def test_a_file_that_is_no_report_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """By name."""
+    path = tmp_path / "odd.json"
+    path.write_text(text, encoding="utf-8")
+    assert merge(str(path)) == 2
+    assert "odd.json" in capsys.readouterr().err

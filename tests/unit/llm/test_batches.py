@@ -1,0 +1,531 @@
+"""Requests in batches: made once, found again, and kept under the keys of their requests."""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_rageval.errors import BudgetError, ReplyPending, ServerError, StoreError, Unscored
+from pytest_rageval.llm import batches as module
+from pytest_rageval.llm.batches import Batch
+from pytest_rageval.llm.budget import Limits
+from pytest_rageval.llm.gateway import Access, Gateway, Submission
+from pytest_rageval.llm.messages import Reply, Request
+from pytest_rageval.llm.servers import RemoteServer
+from tests.batch_server import BatchServer
+from tests.unit.llm.scripted import ScriptedServer
+
+KEY = "sk-a-key-that-nobody-may-see"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Repeat at once."""
+    monkeypatch.setattr(module, "FIRST_DELAY_S", 0.001)
+
+
+@pytest.fixture
+def server() -> Iterator[BatchServer]:
+    """One that repeats what it is asked."""
+    with BatchServer(lambda prompt: f"re: {prompt}") as running:
+        yield running
+
+
+def _request(text: object, **changes: Any) -> Request:
+    fields: dict[str, Any] = {"model": "m", "parameters": {"temperature": 0.5, "max_tokens": 5}, **changes}
+    messages = ({"role": "user", "content": str(text)},)
+    return Request("u", messages=messages, **fields)
+
+
+class Runs:
+    """Processes that share a cache folder, one after the other."""
+
+    def __init__(self, folder: Path, server: BatchServer | ScriptedServer) -> None:
+        self.folder = folder
+        self.remote = RemoteServer(server.url, KEY)
+        # As the requests have it.
+        self.remote.base_url = "u"
+
+    def of(self, work: Callable[[Gateway], Any], **access: Any) -> Any:
+        """What the work returns, in a process of its own."""
+
+        async def main() -> Any:
+            gateway = Gateway(Access(self.folder / "cache", **{"batch": "collect", "run": "r", **access}))
+            try:
+                return await work(gateway)
+            finally:
+                await gateway.close()
+
+        return asyncio.run(main())
+
+    def ask(self, *requests: Request, **access: Any) -> list[Any]:
+        """The outcome of each request: a reply or an exception."""
+        return self.of(lambda gateway: self._asked(gateway, requests), **access)
+
+    def submit(self, *requests: Request, **access: Any) -> Submission:
+        """What was submitted of these requests."""
+
+        async def work(gateway: Gateway) -> Submission:
+            await self._asked(gateway, requests)
+            return await gateway.batches.submit()
+
+        return self.of(work, **access)
+
+    def collect(self, **access: Any) -> list[Batch]:
+        """All batches, after those that have ended were collected."""
+        return self.of(lambda gateway: gateway.batches.refresh([self.remote]), **access)
+
+    async def _asked(self, gateway: Gateway, requests: Sequence[Request]) -> list[Any]:
+        asking = (gateway.ask(self.remote, request) for request in requests)
+        return await asyncio.gather(*asking, return_exceptions=True)
+
+
+@pytest.fixture
+def runs(tmp_path: Path, server: BatchServer) -> Runs:
+    """Runs at the server."""
+    return Runs(tmp_path, server)
+
+
+def _texts(outcomes: Sequence[Any]) -> list[str]:
+    return [each.text if isinstance(each, Reply) else type(each).__name__ for each in outcomes]
+
+
+def test_replies_of_a_batch_are_found_by_any_later_run(runs: Runs, server: BatchServer) -> None:
+    """Nothing is asked live; what the request summary says is kept with the reply."""
+    one, two = _request("one"), _request("two")
+    assert _texts(runs.ask(one, two)) == ["ReplyPending"] * 2
+    submission = runs.submit(one, two)
+    assert (submission.missing, [batch.requests for batch in submission.made]) == (2, [2])
+    [batch] = runs.collect()
+    assert (batch.status, batch.replies, batch.failures) == ("completed", 2, {})
+    assert _texts(runs.ask(one, two, batch="")) == ["re: one", "re: two"]
+    assert not server.live
+
+    async def summaries(gateway: Gateway) -> list[Any]:
+        return [each["model"] for each in gateway.cache.summaries()]
+
+    assert runs.of(summaries) == ["m", "m"]
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("extra", [{}, {"extra_body": {"top_k": 3}, "temperature": 0.1}, {"stop": ["x"]}])
+def test_a_line_is_what_would_be_sent_live(tmp_path: Path, api: Any, extra: dict[str, Any]) -> None:
+    """Body, path and key."""
+    request = _request("Why – 😀?", parameters={"max_tokens": 5, **extra}, api=api)
+    with BatchServer() as server:
+        runs = Runs(tmp_path, server)
+        runs.remote = RemoteServer(server.url, KEY, api=api)
+        runs.ask(request, batch="", run="live")
+        runs.folder = tmp_path / "other"
+        runs.submit(request)
+    [[line]] = server.uploads
+    assert line["body"] == server.live[0]
+    assert line["custom_id"] == request.key
+    [batch] = server.batches.values()
+    assert (
+        batch["endpoint"] == line["url"] == f"/v1/{'responses' if api == 'responses' else 'chat/completions'}"
+    )
+
+
+def test_a_request_in_flight_is_not_submitted_again(runs: Runs, server: BatchServer) -> None:
+    """A later stage adds what is new; it waits for both batches."""
+    server.polls = 1
+    one, two = _request("one"), _request("two")
+    runs.submit(one)
+    submission = runs.submit(one, two)
+    assert [line["body"]["messages"][0]["content"] for lines in server.uploads for line in lines] == [
+        "one",
+        "two",
+    ]
+    assert (submission.missing, len(submission.waited_for), len(submission.made)) == (2, 2, 1)
+
+
+def test_a_batch_that_the_client_was_not_told_of_is_found(runs: Runs, server: BatchServer) -> None:
+    """The answer to its making is lost: it is looked for by its name before another one is made."""
+    server.lost = 1
+    [batch] = runs.submit(_request("one")).made
+    assert (batch.id, list(server.batches)) == ("batch-1", ["batch-1"])
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3])
+def test_a_process_that_dies_makes_no_second_batch(
+    runs: Runs, server: BatchServer, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the search, the upload or the making of the batch: the next run finds what there is."""
+    once, done = module.Batches._once, []
+
+    async def dies(*args: Any) -> Any:
+        result = await once(*args)
+        done.append(result)
+        if len(done) == calls:
+            raise KeyboardInterrupt
+        return result
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module.Batches, "_once", dies)
+        with pytest.raises(KeyboardInterrupt):
+            runs.submit(_request("one"))
+    assert [each for each in server.events if each != "list"] == ["upload", "create"][: calls - 1]
+    [batch] = runs.submit(_request("one")).waited_for
+    assert batch.id == "batch-1"
+    assert len(server.batches) == 1
+
+
+def test_a_lost_folder_costs_no_second_batch(runs: Runs, server: BatchServer, tmp_path: Path) -> None:
+    """The name of a batch depends on its requests alone, so that the server's list has it."""
+    runs.submit(_request("one"), _request("two"))
+    runs.folder = tmp_path / "another machine"
+    [batch] = runs.submit(_request("two"), _request("one")).made
+    assert (batch.id, len(server.uploads)) == ("batch-1", 1)
+    runs.collect()
+    assert _texts(runs.ask(_request("one"))) == ["re: one"]
+
+
+def test_an_old_batch_is_not_taken_for_a_lost_one(runs: Runs, server: BatchServer, tmp_path: Path) -> None:
+    """Whoever removes the cache asks anew."""
+    server.age_s = 3 * 86400
+    runs.submit(_request("one"))
+    runs.folder = tmp_path / "another machine"
+    [batch] = runs.submit(_request("one")).made
+    assert batch.id == "batch-2"
+
+
+def test_each_server_and_model_has_a_batch_of_its_own(runs: Runs, server: BatchServer) -> None:
+    """A batch is for one model; a judge elsewhere has its own server."""
+    with BatchServer(lambda _: "yes") as judges:
+        judge = RemoteServer(judges.url, "sk-another", role="judge")
+        judged = Request(judges.url, "m", ({"role": "user", "content": "three"},))
+
+        async def work(gateway: Gateway) -> Submission:
+            asking = [
+                gateway.ask(runs.remote, _request("one")),
+                gateway.ask(runs.remote, _request("two", model="n")),
+                gateway.ask(judge, judged),
+            ]
+            await asyncio.gather(*asking, return_exceptions=True)
+            return await gateway.batches.submit()
+
+        assert len(runs.of(work).made) == 3
+        assert [body["model"] for body in server.asked] == ["m", "n"]
+        assert [body["messages"][0]["content"] for body in judges.asked] == ["three"]
+        collected = runs.of(lambda gateway: gateway.batches.refresh([runs.remote, judge]))
+        assert [batch.replies for batch in collected] == [1, 1, 1]
+
+
+def test_a_batch_has_no_more_than_the_server_takes(
+    runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In number and in size."""
+    monkeypatch.setattr(module, "MOST_REQUESTS", 3)
+    runs.submit(*map(_request, range(7)))
+    assert [len(lines) for lines in server.uploads] == [3, 3, 1]
+    monkeypatch.setattr(module, "MOST_BYTES", 2 * len(json.dumps(server.uploads[0][0])) + 20)
+    runs.submit(*map(_request, range(10, 13)))
+    assert [len(lines) for lines in server.uploads] == [3, 3, 1, 2, 1]
+
+
+@pytest.mark.parametrize("errors", ["live", "unscored"])
+def test_a_request_that_failed_is_asked_live_or_left_unscored(
+    runs: Runs, server: BatchServer, errors: Any
+) -> None:
+    """As the option says; it is in no further batch."""
+    one, two = _request("one"), _request("two")
+    server.refuse = lambda body: (
+        (500, {"message": "broken"}) if body["messages"][0]["content"] == "two" else None
+    )
+    runs.submit(one, two)
+    [batch] = runs.collect()
+    assert batch.failures[two.key]["reason"] == "status 500: broken"
+    server.refuse = lambda _: None
+    found, missing = runs.ask(one, two, batch_errors=errors)
+    assert found.text == "re: one"
+    if errors == "live":
+        assert missing.text == "re: two"
+        assert len(server.live) == 1
+    else:
+        assert str(missing) == "it failed in a batch: status 500: broken"
+        assert not server.live
+    assert runs.submit(one, two, batch_errors=errors).missing == 0
+
+
+@pytest.mark.parametrize("errors", ["live", "unscored"])
+def test_what_no_stage_asked_for_is_asked_live_or_left_unscored(
+    runs: Runs, server: BatchServer, errors: Any
+) -> None:
+    """As the option says of those that failed; the run says so."""
+
+    async def work(gateway: Gateway) -> Any:
+        asking = asyncio.gather(gateway.ask(runs.remote, _request("new")), return_exceptions=True)
+        return (await asking)[0], dict(gateway.usage.remarks)
+
+    outcome, remarks = runs.of(work, batch="use", batch_errors=errors)
+    if errors == "live":
+        assert outcome.text == "re: new"
+        [remark] = remarks
+        assert remark.startswith("m asked live: no stage asked for it")
+    else:
+        assert "no stage asked for it" in str(outcome)
+        assert not server.live
+
+
+def test_a_failure_is_forgotten_after_a_day(
+    runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run tries a batch again."""
+    server.refuse = lambda _: (500, {"message": "broken"})
+    runs.submit(_request("one"))
+    runs.collect()
+    monkeypatch.setattr(module, "FAILURES_COUNT_S", 0.0)
+    assert len(runs.submit(_request("one")).made) == 1
+
+
+def test_what_expires_is_asked_in_a_second_batch_and_no_third(runs: Runs, server: BatchServer) -> None:
+    """The replies that came are kept."""
+    server.expire = lambda body, _: body["messages"][0]["content"] == "two"
+    one, two = _request("one"), _request("two")
+    runs.submit(one, two)
+    [batch] = runs.collect()
+    assert (batch.status, batch.replies) == ("expired", 1)
+    assert [each.requests for each in runs.submit(one, two).made] == [1]
+    runs.collect()
+    assert runs.submit(one, two, batch_errors="unscored").missing == 0
+    [reply, missing] = runs.ask(one, two, batch_errors="unscored")
+    assert reply.text == "re: one"
+    assert isinstance(missing, Unscored)
+
+
+@pytest.mark.parametrize("end", ["failed", "cancelled"])
+def test_a_batch_that_failed_or_was_cancelled_is_free_for_another(
+    runs: Runs, server: BatchServer, end: str
+) -> None:
+    """With the server's reason."""
+    server.ends[1] = end
+    runs.submit(_request("one"))
+    [batch] = runs.collect()
+    assert (batch.status, batch.replies) == (end, 0)
+    assert batch.error == ("Enqueued token limit reached" if end == "failed" else "")
+    runs.submit(_request("one"))
+    runs.collect()
+    assert _texts(runs.ask(_request("one"))) == ["re: one"]
+
+
+def test_a_parameter_that_the_model_refuses_is_left_out_of_the_next_batch(
+    runs: Runs, server: BatchServer
+) -> None:
+    """As in a live run: the reply says what it was asked without, and others of the model are asked so at once."""
+
+    def refuse(body: dict[str, Any]) -> Any:
+        words = {"message": "Unsupported value: 'temperature'", "param": "temperature"}
+        return (400, words) if "temperature" in body else None
+
+    server.refuse = refuse
+    runs.submit(_request("one"))
+    runs.collect()
+    assert len(runs.submit(_request("one"), _request("two")).made) == 1
+    runs.collect()
+    replies = runs.ask(_request("one"), _request("two"))
+    assert [(reply.text, reply.without) for reply in replies] == [
+        ("re: one", "temperature"),
+        ("re: two", "temperature"),
+    ]
+    assert not server.live
+
+
+def test_a_refusal_that_no_parameter_explains_is_a_failure(runs: Runs, server: BatchServer) -> None:
+    """It is not asked in batch after batch."""
+    server.refuse = lambda _: (400, {"message": "the prompt is too long"})
+    runs.submit(_request("one"))
+    runs.collect()
+    [error] = runs.ask(_request("one"), batch_errors="unscored")
+    assert "status 400: the prompt is too long" in str(error)
+
+
+def test_what_is_no_reply_is_a_failure(
+    runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines that are no JSON, of other requests, or without a completion cost their own request alone."""
+    one, two = _request("one"), _request("two")
+    runs.submit(one, two)
+    content = server._content
+
+    def garbled(file_id: str) -> bytes:
+        lines = [json.loads(line) for line in content(file_id).splitlines()]
+        for line in lines:
+            if line["custom_id"] == two.key:
+                line["response"]["body"] = {"choices": []}
+        foreign = {**lines[0], "custom_id": "f" * 64}
+        return b"\n".join([b"{", b"[]", *(json.dumps(line).encode() for line in [*lines, foreign])])
+
+    monkeypatch.setattr(server, "_content", garbled)
+    [batch] = runs.collect()
+    assert batch.replies == 1
+    assert "not understood" in batch.failures[two.key]["reason"]
+    assert _texts(runs.ask(one)) == ["re: one"]
+
+
+def test_a_line_without_an_answer_is_a_failure(runs: Runs, server: BatchServer, monkeypatch: Any) -> None:
+    """The batch says that it is complete, and a line is missing."""
+    one, two = _request("one"), _request("two")
+    runs.submit(one, two)
+    content = server._content
+    monkeypatch.setattr(server, "_content", lambda file_id: content(file_id).splitlines()[0] + b"\n")
+    [batch] = runs.collect()
+    assert (batch.replies, len(batch.failures)) == (1, 1)
+
+
+def test_what_is_kept_is_counted_once_where_a_process_dies_while_it_collects(
+    runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one collects the batch again."""
+    runs.submit(*map(_request, range(5)))
+    write = module.Batches._write
+
+    def die(self: Any, batch: Batch) -> None:
+        if batch.collected:
+            raise KeyboardInterrupt
+        write(self, batch)
+
+    monkeypatch.setattr(module, "CHUNK", 2)
+    monkeypatch.setattr(module.Batches, "_write", die)
+    with pytest.raises(KeyboardInterrupt):
+        runs.collect()
+    monkeypatch.setattr(module.Batches, "_write", write)
+    [batch] = runs.collect()
+    assert batch.replies == 5
+    assert runs.submit(*map(_request, range(5))).missing == 0
+    assert len(server.uploads) == 1
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        (Limits(max_calls=1), "--rageval-max-calls=1 would be passed"),
+        (Limits(max_cost=1e-9), "--rageval-max-cost=1e-09 could be passed"),
+    ],
+)
+def test_a_batch_that_could_pass_the_budget_is_not_submitted(
+    runs: Runs, server: BatchServer, limits: Limits, told: str, tmp_path: Path
+) -> None:
+    """Nothing of it."""
+    prices = tmp_path / "prices.toml"
+    prices.write_text("[m]\ninput = 2\noutput = 8\nbatch_input = 1\nbatch_output = 4\n", encoding="utf-8")
+    with pytest.raises(BudgetError, match=told):
+        runs.submit(_request("one"), _request("two"), limits=limits, prices=prices)
+    assert not server.files
+
+
+def test_a_batch_is_counted_at_its_own_price(runs: Runs, tmp_path: Path) -> None:
+    """In the budget of the run: calls and cost; the second stage has what the first one left."""
+    prices = tmp_path / "prices.toml"
+    prices.write_text("[m]\ninput = 2\noutput = 8\nbatch_input = 1\nbatch_output = 4\n", encoding="utf-8")
+    how: dict[str, Any] = {"prices": prices, "limits": Limits(max_calls=3, max_cost=1.0)}
+    runs.submit(_request("one"), _request("two"), **how)
+    with pytest.raises(BudgetError):
+        # Those in flight count.
+        runs.submit(_request("three"), _request("four"), **how)
+    [batch] = runs.collect(**how)
+    assert batch.cost_usd == pytest.approx(2 * (10 * 1 + 2 * 4) / 1e6)
+    with pytest.raises(BudgetError, match="2 calls were made"):
+        runs.submit(_request("three"), _request("four"), **how)
+    assert len(runs.submit(_request("three"), **how).made) == 1
+    assert len(runs.submit(_request("four"), _request("five"), **{**how, "run": "another"}).made) == 1
+
+
+def test_a_server_that_reports_no_tokens_costs_the_most(
+    runs: Runs, server: BatchServer, tmp_path: Path
+) -> None:
+    """Where the cost is limited."""
+    prices = tmp_path / "prices.toml"
+    prices.write_text("[m]\ninput = 2\noutput = 8\nbatch_input = 1\nbatch_output = 4\n", encoding="utf-8")
+    how: dict[str, Any] = {"prices": prices, "limits": Limits(max_cost=1.0)}
+    server.usage = False
+    [made] = runs.submit(_request("one"), **how).made
+    [batch] = runs.collect(**how)
+    assert batch.cost_usd == made.most_usd > 0
+
+
+@pytest.mark.parametrize("path", ["POST /files", "POST /batches", "GET /batches"])
+def test_a_server_without_batches_is_an_error(runs: Runs, server: BatchServer, path: str) -> None:
+    """It names the server, and what to do; the requests are free."""
+    server.without = {path}
+    with pytest.raises(ServerError, match=r"has no batches.*\nRun without --rageval-batch"):
+        runs.submit(_request("one"))
+    server.without = set()
+    assert len(runs.submit(_request("one")).made) == 1
+
+
+def test_a_batch_that_the_server_does_not_know_is_an_error(runs: Runs, server: BatchServer) -> None:
+    """It may be of another key: asked again, it would be paid twice."""
+    runs.submit(_request("one"))
+    server.batches.clear()
+    with pytest.raises(ServerError, match="another key or project"):
+        runs.collect()
+
+
+def test_a_damaged_note_is_an_error_that_names_it(runs: Runs, tmp_path: Path) -> None:
+    """Its batch may still be there: it is not made again silently."""
+    runs.submit(_request("one"))
+    [file] = (tmp_path / "cache" / "batches").glob("*.json")
+    for content in ("{", "[]", '{"name": 7}', file.read_text(encoding="utf-8").replace('"chat"', "7")):
+        file.write_text(content, encoding="utf-8")
+        with pytest.raises(StoreError, match="Delete it"):
+            runs.ask(_request("one"))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
+@pytest.mark.parametrize("suffix", ["json", "lines"])
+def test_a_pipe_in_place_of_a_note_holds_nothing_up(runs: Runs, tmp_path: Path, suffix: str) -> None:
+    """It is an error."""
+    runs.submit(_request("one"))
+    [file] = (tmp_path / "cache" / "batches").glob(f"*.{suffix}")
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(StoreError):
+        runs.ask(_request("one"))
+
+
+def test_the_key_is_in_no_file_and_no_reason(runs: Runs, server: BatchServer, tmp_path: Path) -> None:
+    """A server may repeat it."""
+    server.refuse = lambda _: (401, {"message": f"Incorrect API key provided: {KEY}"})
+    runs.submit(_request("one"))
+    [batch] = runs.collect()
+    assert "***" in next(iter(batch.failures.values()))["reason"]
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files
+    assert not any(KEY.encode() in path.read_bytes() for path in files)
+
+
+def test_two_processes_submit_one_batch(runs: Runs, server: BatchServer) -> None:
+    """At the same time: one waits for the other, and finds the requests in flight."""
+
+    async def both() -> list[Submission]:
+        gateways = [Gateway(Access(runs.folder / "cache", batch="collect", run=name)) for name in "ab"]
+
+        async def one(gateway: Gateway) -> Submission:
+            with pytest.raises(ReplyPending):
+                await gateway.ask(runs.remote, _request("one"))
+            return await gateway.batches.submit()
+
+        try:
+            return await asyncio.gather(*map(one, gateways))
+        finally:
+            for gateway in gateways:
+                await gateway.close()
+
+    submissions = asyncio.run(both())
+    assert sorted(len(each.made) for each in submissions) == [0, 1]
+    assert [len(each.waited_for) for each in submissions] == [1, 1]
+    assert len(server.uploads) == 1
+
+
+def test_an_empty_reply_is_kept_and_a_failure(runs: Runs, server: BatchServer) -> None:
+    """It was paid; another batch would be empty again."""
+    server.model = lambda _: ""
+    runs.submit(_request("one"))
+    [batch] = runs.collect()
+    assert (batch.replies, len(batch.failures)) == (1, 1)
+    assert runs.submit(_request("one"), run="another", batch_errors="unscored").missing == 0
