@@ -20,6 +20,7 @@ from pytest_rageval.gate.threshold import BOUNDS, Threshold
 from pytest_rageval.late import Late
 from pytest_rageval.model import EvalSet, Example, Ranking
 from pytest_rageval.printable import printable
+from pytest_rageval.reports.next_steps import accept_entry, accept_lines
 from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
 from pytest_rageval.scores import Score
@@ -55,8 +56,6 @@ shard_record: Final = Late("session.shards", "ShardRecord")
 common_items: Final = Late("reports.evidence", "common_items")
 evaluated_questions: Final = Late("reports.evidence", "evaluated_questions")
 explained_examples: Final = Late("reports.evidence", "explained_examples")
-accept_entry: Final = Late("reports.next_steps", "accept_entry")
-accept_lines: Final = Late("reports.next_steps", "accept_lines")
 retrieval_entry: Final = Late("reports.retrieval", "retrieval_entry")
 retrieved: Final = Late("reports.retrieval", "retrieved")
 with_tokens: Final = Late("reports.retrieval", "with_tokens")
@@ -686,8 +685,7 @@ def _summary(ruling: Ruling) -> str:
 
 
 def _accept_entry(failed: Iterable[Ruling]) -> dict[str, str]:
-    broken = [(ruling.threshold.name, broken_parts(ruling)) for ruling in failed]
-    return cast("dict[str, str]", accept_entry(broken)) if broken else {}
+    return accept_entry([(ruling.threshold.name, broken_parts(ruling)) for ruling in failed])
 
 
 def _failed(ruling: Ruling) -> Ruling | None:
