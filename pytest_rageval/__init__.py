@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from pytest_rageval.evalsets.loading import load
     from pytest_rageval.model import Document, EvalSet, Example, Gold, Ranking, Retrieval, Step
     from pytest_rageval.plugin.rageval_fixture import Rageval
+    from pytest_rageval.retrievers.adapters import RetrieverFactory
     from pytest_rageval.retrievers.bm25 import BM25Retriever
     from pytest_rageval.retrievers.dense import DenseRetriever, PooledRetriever
-    from pytest_rageval.retrievers.factory import RetrieverFactory
     from pytest_rageval.retrievers.llm_baselines import (
         FeedbackRetriever,
         FusionRetriever,
@@ -60,7 +60,7 @@ _HOMES = {
         ("plugin.rageval_fixture", "Rageval"),
         ("retrievers.bm25", "BM25Retriever"),
         ("retrievers.dense", "DenseRetriever PooledRetriever"),
-        ("retrievers.factory", "RetrieverFactory"),
+        ("retrievers.adapters", "RetrieverFactory"),
         (
             "retrievers.llm_baselines",
             "FeedbackRetriever FusionRetriever HyDERetriever reciprocal_rank_fusion",

@@ -229,11 +229,16 @@ class StoreURL:
         private = bool(user_info) or any(is_secret_name(name) for name, _ in query)
         return cls(match[1], public, Secret(text, [text, *hidden, *map(unquote, hidden)]), private)
 
+    @property
+    def folder(self) -> Path | None:
+        """The folder of a store on this machine; None for one at a server."""
+        return Path(self.public.partition(":")[2]) if self.scheme in FOLDERS else None
+
     def below(self, folder: Path) -> Self:
         """Return the URL with a relative folder in it placed below this one."""
-        if self.scheme not in FOLDERS:
+        if self.folder is None:
             return self
-        text = f"{self.scheme}:{folder / self.public.partition(':')[2]}"
+        text = f"{self.scheme}:{folder / self.folder}"
         return replace(self, public=text, secret=Secret(text, ()))
 
     def redacted(self, text: str) -> str:
@@ -254,8 +259,8 @@ def parse_public_cache(text: str) -> Path | StoreURL:
     place = parse_cache(text)
     if isinstance(place, StoreURL) and place.private:
         raise ValueError(
-            f"a URL with a user or password is given in the environment variable {CACHE_URL} alone, which nobody "
-            f"prints; here it is {place.public}"
+            f"a URL with a user or password belongs in the environment variable {CACHE_URL}, since command lines and "
+            f"ini files are read by others; here it is {place.public}"
         )
     return place
 

@@ -271,6 +271,8 @@ COMMANDS: Final = (
                     "FILE.json)", nargs="+"),
              _value("--report", "FILE", "to write: .md for a pull request, .html for a browser, .json for programs; "
                     "may be repeated", action="append", default=[]),
+             _value("--history", "FILE", "append the joined scores to this file (.jsonl), as --rageval-history does in "
+                    "a run; not those of a sample"),
              _value("--baseline", "FILE", "baseline to compare with (default: that of the shards)"),
              _value("--update-baseline", "force", "write the joined scores to the baseline, and compare them with "
                     "none; under CI=true refused unless it is --update-baseline=force", str, nargs="?", const=""),

@@ -10,13 +10,13 @@ from pathlib import Path
 from pytest_rageval.cli.output import count, date, note, plain, say, size, table
 from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, Survey, survey
 from pytest_rageval.errors import InputError, StoreError
+from pytest_rageval.llm import Namespace
 from pytest_rageval.llm.cassette import read_cassette, write_cassette
 from pytest_rageval.llm.maintenance import file_faults, inspect, model_of, schema, uses
 from pytest_rageval.llm.open_store import open_store
 from pytest_rageval.llm.port import Damaged, Entry, ReplyStore
-from pytest_rageval.llm.schemes import Namespace
 from pytest_rageval.llm.store import FILE, Database, ForeignSchemaError
-from pytest_rageval.secret import StoreURL
+from pytest_rageval.secret import CACHE_URL, StoreURL
 
 __all__ = [
     "BrokenCacheError",
@@ -88,8 +88,15 @@ def open_cache(
 
 
 @contextmanager
-def open_shared(url: StoreURL, namespace: Namespace = "replies") -> Iterator[ReplyStore]:
-    """Open the store at a URL; InputError if it cannot be used."""
+def open_shared(
+    url: StoreURL, namespace: Namespace = "replies", *, make: bool = False
+) -> Iterator[ReplyStore]:
+    """Open the store at a URL; InputError if it is missing or cannot be used."""
+    if url.folder is not None and not make and not url.folder.exists():
+        raise InputError(
+            f"There is no cache {url}.\n"
+            f"Check the folder in --cache or {CACHE_URL}; a run of pytest with --rageval-cache makes one."
+        )
     try:
         with closing(open_store(url, namespace=namespace)) as store:
             yield store
@@ -207,17 +214,17 @@ def _shared_info(url: StoreURL, options: argparse.Namespace) -> int:
     with open_shared(url) as store:
         good, damaged = split_damaged(store.entries())
     with open_shared(url, "embeddings") as store:
-        vectors, harmed = split_damaged(store.entries())
+        vectors, damaged_vectors = split_damaged(store.entries())
     dates, written = [entry.written for entry in good], [entry.written for entry in vectors]
     if options.json:
-        kept = {"embeddings": len(vectors), "damaged": len(harmed), **_oldest_and_newest(written)}
+        kept = {"embeddings": len(vectors), "damaged": len(damaged_vectors), **_oldest_and_newest(written)}
         document = {
             "store": url.public,
             "replies": len(good),
             "damaged": len(damaged),
             **_oldest_and_newest(dates),
             "models": [asdict(use) for use in uses(good)],
-            "embeddings": kept if vectors or harmed else None,
+            "embeddings": kept if vectors or damaged_vectors else None,
         }
         say(json.dumps(document, indent=2))
         return 0
@@ -226,8 +233,8 @@ def _shared_info(url: StoreURL, options: argparse.Namespace) -> int:
         say(f"{_span(dates)}\n\n{models_table(good)}")
     if vectors:
         say(f"{url}: {count(len(vectors), 'embedding')}; {_span(written)}")
-    if damaged or harmed:
-        found = count(len(damaged) + len(harmed), "entry")
+    if damaged or damaged_vectors:
+        found = count(len(damaged) + len(damaged_vectors), "entry")
         note(f"{found} not counted: damaged. `rageval cache verify` lists them.")
     return 0
 

@@ -25,6 +25,7 @@ from pytest_rageval.cli.cache_reading import (
 from pytest_rageval.cli.output import count, note, plain, say, size
 from pytest_rageval.embeddings.store import EMBEDDINGS_FILE, delete_damaged, delete_older, survey
 from pytest_rageval.errors import InputError, StoreError
+from pytest_rageval.llm import Namespace
 from pytest_rageval.llm.cassette import LaterVersionError, cassette_lines, read_entry, write_cassette
 from pytest_rageval.llm.maintenance import (
     file_faults,
@@ -37,7 +38,6 @@ from pytest_rageval.llm.maintenance import (
 )
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.port import LEASE_S, Damaged, Entry
-from pytest_rageval.llm.schemes import Namespace
 from pytest_rageval.llm.store import FILE, Database, Store
 from pytest_rageval.secret import StoreURL
 
@@ -89,7 +89,7 @@ def _imported(
 def _imported_shared(
     url: StoreURL, entries: Mapping[str, Entry], *, replace: bool
 ) -> tuple[set[str], dict[str, Reply], list[str]]:
-    with open_shared(url) as store:
+    with open_shared(url, make=True) as store:
         existing = {str(entry.key) for entry in store.entries(list(entries))}
         cached = store.get_many(list(existing))
         other = [key for key in cached if cached[key] != entries[key].reply]

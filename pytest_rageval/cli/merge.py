@@ -18,6 +18,7 @@ from pytest_rageval.gate.comparison import Pin
 from pytest_rageval.llm.usage import Usage
 from pytest_rageval.plural import counted
 from pytest_rageval.reports import KINDS, deliver
+from pytest_rageval.reports.history import add_run, history_entry
 from pytest_rageval.reports.results import compared_names, report_document, usage_entry, usage_lines
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines, ratings_entries, ratings_lines
 from pytest_rageval.reports.terminal import headline, table_lines, warning_lines
@@ -46,6 +47,8 @@ def merge_command(options: argparse.Namespace) -> int:
     for line in missing:
         note(line)
     status = status or int(bool(missing) and settings.require_baseline)
+    if options.history is not None:
+        document |= _with_history(options.history, document, settings)
     for path in options.report:
         say(f"report: {deliver(KINDS[path.suffix], document, path)}")
     _update(run, ruled, settings, options)
@@ -158,6 +161,24 @@ def _missing(run: JoinedRun, ruled: Sequence[RuledTest], settings: Settings) -> 
     compared = {entry["nodeid"]: compared_names(entry["scores"]) for entry in entries}
     excused = [entry["nodeid"] for entry in entries if entry["outcome"] != "passed"]
     yield from not_compared(settings.baseline, compared, excused=excused, required=settings.require_baseline)
+
+
+def _with_history(path: Path, document: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """Append the joined run to a history; return its last runs as a key of the document."""
+    if settings.sample < 1:
+        say(f"history: nothing added to {path}, as these shards have a part of the questions")
+        return {}
+    if not (entry := history_entry(document)):
+        return {}
+    try:
+        runs = add_run(path, entry)
+    except OSError as error:
+        raise InputError(f"The history {path} cannot be written: {error.strerror or error}.") from None
+    except InputError as error:
+        note(f"{error}\nReports have no chart of it.")
+        runs = []
+    say(f"history: {path}")
+    return {"history": runs} if runs else {}
 
 
 def _update(

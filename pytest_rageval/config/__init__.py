@@ -34,6 +34,7 @@ __all__ = [
     "OPTIONS",
     "REFUSED",
     "ROLES",
+    "RUN_VARIABLE",
     "Address",
     "Api",
     "ModelSettings",

@@ -30,7 +30,7 @@ from pytest_rageval.evaluations.context import Evaluation, Pipeline, ScoreReques
 from pytest_rageval.evaluations.scoring import ASKABLE, ScoreDef
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.late import Late
-from pytest_rageval.llm.schemes import STORES, StoreFactory
+from pytest_rageval.llm import STORES, StoreFactory
 from pytest_rageval.model import Example
 from pytest_rageval.plural import counted
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter

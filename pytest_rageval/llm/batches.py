@@ -184,7 +184,7 @@ class Batches:
         """
         async with self._turn():
             for server in dict.fromkeys(server for server, _ in asked):
-                with _final(f"The server at {server.base_url} does not answer"):
+                with _unclear(f"The server at {server.base_url} does not answer"):
                     await self._resolve(server)
             asked = [(server, request) for server, request in asked if self.state(request) is None]
             await self._check_budgets(asked)
@@ -318,7 +318,7 @@ class Batches:
         self.all.append(batch)
         what = f"a batch of {counted(len(requests), 'request')} to {first.model}"
         try:
-            with _final(f"The server at {server.base_url} does not say whether it has {what}"):
+            with _unclear(f"The server at {server.base_url} does not say whether it has {what}"):
                 found = await self._find(server, batch.name)
                 if found is None:
                     found = await self._create(server, batch.name, b"".join(line.content for line in lines))
@@ -369,7 +369,7 @@ class Batches:
                 return found
 
     async def _find(self, server: RemoteServer, name: str) -> "Found | None":
-        """Return the batch of this name at the server, which no file knows; None where there is none."""
+        """Return the batch of this name at the server, if it is in no file of the folder; None where there is none."""
         known = {batch.id for batch in self.all}
 
         async def search(client: "AsyncOpenAI") -> Any:
@@ -476,7 +476,7 @@ class Batches:
         return self._clients[server]
 
     def _update(self, server: RemoteServer, batch: Batch, found: "Found") -> None:
-        """Take over what the server says of a batch."""
+        """Copy the status of a batch at the server, and write it to its file."""
         counts = found.request_counts
         batch.id, batch.status = found.id, found.status
         batch.completed, batch.failed = (counts.completed, counts.failed) if counts else (0, 0)
@@ -594,8 +594,8 @@ class _UnclearError(ServerError):
 
 
 @contextlib.contextmanager
-def _final(what: str) -> Iterator[None]:
-    """Turn a failure that may pass into an error that says what to do."""
+def _unclear(what: str) -> Iterator[None]:
+    """Turn a `RetryableError` into an error that ends the command and says how to go on."""
     try:
         yield
     except RetryableError as error:
@@ -651,10 +651,10 @@ def _outcome(client: Client, line: Mapping[str, Any], asked: Asked) -> Reply | F
         except Unscored as error:
             return Failure("failed", str(error))
         return replace(reply, without=asked.without) if asked.without else reply
-    said = line.get("error")
-    if not isinstance(said, Mapping):
-        said = body.get("error") if isinstance(body, Mapping) else None
-    answer = refusal_in(said) or {}
+    problem = line.get("error")
+    if not isinstance(problem, Mapping):
+        problem = body.get("error") if isinstance(body, Mapping) else None
+    answer = refusal_in(problem) or {}
     code = str(answer.get("code") or "")
     if code in {"batch_expired", "batch_cancelled"}:
         return Failure("expired" if code == "batch_expired" else "cancelled", f"the server says {code}")

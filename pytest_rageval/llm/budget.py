@@ -228,7 +228,7 @@ class Budget:
         try:
             return await asyncio.shield(reserving)
         except asyncio.CancelledError:
-            # It is reserved all the same, and nobody is left who would give it back.
+            # It is reserved all the same, and no caller is left to give it back.
             reserving.add_done_callback(partial(self._give_back, ledger, most))
             raise
 

@@ -177,7 +177,7 @@ class Cache:
             yield from self._thread.submit(self._summaries).result()
 
     async def drain(self) -> None:
-        """Wait until all that was to be kept is kept: a reply counts also where nobody waits for it any more."""
+        """Wait until all replies are kept, also those whose callers were cancelled."""
         await self._entries.drain()
 
     def close(self) -> None:

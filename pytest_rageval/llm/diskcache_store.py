@@ -77,7 +77,7 @@ class DiskcacheStore:
 
     def __init__(self, url: StoreURL, namespace: str = "replies") -> None:
         self._diskcache = require("diskcache", extra="diskcache", purpose=f"The cache {url.public}")
-        self._folder = Path(url.public.partition(":")[2])
+        self._folder = url.folder or Path()
         self._prefix = f"rageval:{namespace}:"
         self._owner = uuid.uuid4().hex
         self._own: set[str] = set()

@@ -36,7 +36,7 @@ class FallbackStore:
         self._opened: SqliteStore | None = None
         self._away: StoreAwayError | None = None
         self._tried = 0.0
-        # What the store is told when it is back: keys of claims that ended, replies with their run, spending.
+        # What the store gets when it is back: keys of claims that ended, replies with their run, spending.
         self._released: list[str] = []
         self._unsent: list[tuple[Entry, str]] = []
         self._unspent: list[tuple[str, Spending]] = []
@@ -75,7 +75,12 @@ class FallbackStore:
     def keep(self, entries: Iterable[Entry], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
         """Store replies; return those that count."""
         entries = list(entries)
-        kept = self._do(lambda store: store.keep(entries, run=run, only_run=only_run))
+        try:
+            kept = self._do(lambda store: store.keep(entries, run=run, only_run=only_run))
+        except StoreError:
+            # The store refuses them, as with a full memory. They were paid for: a later run finds them here.
+            self._local.keep(entries, run=run, only_run=only_run)
+            raise
         if self._away is not None:
             self._unsent += ((entry, run) for entry in entries)
         return kept
@@ -144,7 +149,7 @@ class FallbackStore:
             self._remark(f"{self._name} did not answer: meanwhile replies were kept in {self._folder}")
 
     def _try_again(self) -> None:
-        """Go back to the store if it answers, and tell it what it has missed."""
+        """Go back to the store if it answers, and bring it what it lacks."""
         if self._away is None or time.monotonic() - self._tried < RETURN_S:
             return
         self._tried = time.monotonic()

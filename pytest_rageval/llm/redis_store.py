@@ -371,7 +371,7 @@ class RedisStore:
 
     def _unusable(self, error: BaseException, kind: type[StoreError] = StoreError) -> StoreError:
         # From None: the library's error, with the URL in it, must not be shown in a traceback.
-        found = self._url.redacted(f"{type(error).__name__}: {error}")
+        found = self._url.redacted(f"{type(error).__name__}: {error}").rstrip(".")
         return kind(
             f"The cache {self._url.public} cannot be used: {found}.\n"
             f"Check the server, and its URL in --rageval-cache or {CACHE_URL}; without one, replies are kept in a "

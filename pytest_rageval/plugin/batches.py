@@ -50,7 +50,7 @@ class BatchPlugin:
         """Run the steps; xdist's workers start after them."""
         gate = GatePlugin.of(self._config)
         try:
-            self._run(gate.run)
+            self._run(gate.settings.run or gate.run)
         except BaseException as error:
             gate.pytest_sessionfinish()
             if not isinstance(error, RagevalError):

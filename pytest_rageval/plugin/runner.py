@@ -4,7 +4,6 @@ So a score out of its bounds is a failure, and a score that cannot be computed i
 """
 
 import inspect
-import os
 import uuid
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack
@@ -58,9 +57,6 @@ GATEWAY: "pytest.StashKey[GatewayServer]" = pytest.StashKey()
 GATEWAY_RUNS: "pytest.StashKey[ExitStack]" = pytest.StashKey()
 """Closing it stops that gateway, and restores the environment."""
 
-RUN: Final = "RAGEVAL_BATCH_RUN"
-"""The environment variable with the run's name, where this process is a step of another's run in batches."""
-
 MARKERS: Final = ("rageval_threshold", "rageval_calibration")
 """Markers whose tests are evaluated at setup; the body of such a test may be empty."""
 
@@ -92,8 +88,7 @@ class GatePlugin:
         self._running: str | None = None
         # Measured here: once tests run, their output is captured and the terminal out of reach.
         sent = getattr(config, "workerinput", {})
-        # Of the processes of one run; a step of a run in batches is one of them.
-        self.run: str = sent.get("rageval_run") or os.environ.get(RUN) or uuid.uuid4().hex
+        self.run: str = sent.get("rageval_run") or uuid.uuid4().hex
         self._width: int = sent.get("rageval_width", terminal_width())
 
     @classmethod

@@ -221,31 +221,30 @@ class SummaryPlugin:
         self, path: Path, document: Mapping[str, Any], session: pytest.Session
     ) -> dict[str, Any]:
         """Append the run to the history; return its last runs as a key of the document."""
-        from pytest_rageval.reports.history import append_run, history_entry, read_history  # noqa: PLC0415 - rare
-        from pytest_rageval.reports.trend import CHARTED  # noqa: PLC0415 - rare
+        from pytest_rageval.reports.history import add_run, history_entry  # noqa: PLC0415 - rare
 
         entry = history_entry(document)
         if not entry:
             return {}
         if self._settings.shard or self._settings.sample < 1:
-            self._notes.append(f"history: {path} is as it was: a part of the questions is no run of it")
+            instead = "; add it with rageval merge --history" if self._settings.shard else ""
+            self._notes.append(
+                f"history: nothing added to {path}, as this run has a part of the questions{instead}"
+            )
             return {}
+        added = f"history: {path}"
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            append_run(path, entry)
+            runs = add_run(path, entry)
         except OSError as error:
             self._problems.append(f"The history {path} cannot be written: {error.strerror or error}.")
             fail_run(session)
             return {}
-        self._notes.append(f"history: {path}")
-        try:
-            before = [run.plain for run in read_history(path, last=CHARTED) if run.plain != entry]
         except InputError as error:
-            # What this run added is there.
+            self._notes.append(added)
             self._problems.append(f"{error}\nReports have no chart of it.")
             return {}
-        # This run is the last, even if the clocks of other machines are ahead.
-        return {"history": [*before, entry][-CHARTED:]}
+        self._notes.append(added)
+        return {"history": runs}
 
     def _add_without_results(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         nothing: dict[str, Any] = {"evalset": None, "scores": []}

@@ -19,9 +19,11 @@ from pytest_rageval.reports.results import sliced_name
 from pytest_rageval.reports.terminal import BROKEN, VERDICTS
 
 __all__ = [
+    "CHARTED",
     "Point",
     "Run",
     "ScoreKey",
+    "add_run",
     "append_run",
     "badness",
     "history_entry",
@@ -31,6 +33,8 @@ __all__ = [
 ]
 
 SCHEMA: Final = 1
+
+CHARTED: Final = 20  # runs in the chart of a report
 
 DIGITS: Final = 6  # significant digits of a number in the file
 SHORT: Final = 7  # digits of a commit that are shown
@@ -187,6 +191,20 @@ def badness(verdict: str | None) -> int:
 
 def _rounded(number: float | None) -> float | None:
     return number if number is None or isinstance(number, int) else float(f"{number:.{DIGITS}g}")
+
+
+def add_run(path: Path, entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Append a run to the file, which is made if it is missing; return the last runs, for its reports.
+
+    Raises:
+        OSError: it cannot be written; the file is unchanged.
+        InputError: the run was appended, and the other runs cannot be read.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    append_run(path, entry)
+    before = [run.plain for run in read_history(path, last=CHARTED) if run.plain != entry]
+    # This run is the last, even if the clocks of other machines are ahead.
+    return [*before, entry][-CHARTED:]
 
 
 def append_run(path: Path, entry: Mapping[str, Any]) -> None:

@@ -255,8 +255,8 @@ def plan_lines(planned: Sequence[tuple[str, Usage]], tiers: Sequence[str] = ()) 
     lines = [head]
     for (nodeid, _), row in zip([*asking, ("in total", total)], rows, strict=True):
         lines += [nodeid, row]
-    if len(asking) < len(planned):
-        lines.append(f"{len(planned) - len(asking)} other tests ask nothing.")
+    if others := len(planned) - len(asking):
+        lines.append(f"{counted(others, 'other test')} {'asks' if others == 1 else 'ask'} nothing.")
     if len(total.servers) > 1:
         lines += [_planned_of(name, usage) for name, usage in sorted(total.servers.items())]
     return lines + _plan_notes(total, tiers)

@@ -9,12 +9,11 @@ from math import ceil, log10
 from typing import Any, Final
 
 from pytest_rageval.plural import counted
-from pytest_rageval.reports.history import Point, Run, ScoreKey, badness
+from pytest_rageval.reports.history import CHARTED, Point, Run, ScoreKey, badness
 from pytest_rageval.reports.terminal import number_text
 
-__all__ = ["BARS", "CHARTED", "axis", "chart_lines", "span", "sparkline"]
+__all__ = ["BARS", "axis", "chart_lines", "span", "sparkline"]
 
-CHARTED: Final = 20  # runs in the chart of a pull request
 BARS: Final = "▁▂▃▄▅▆▇█"
 PLAIN_BARS: Final = "_.-=*#"
 """For terminals whose encoding lacks the bars."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-import pickle
+import pickle  # nosec B403 # between processes of this run
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -107,7 +107,7 @@ class _Chunks:
             # After all that ask in this turn of the loop.
             self._planned = True
             running.call_soon(self._send)
-        reply: Elsewhere = pickle.loads(await waiting.reply)  # noqa: S301 - of the user's own process
+        reply: Elsewhere = pickle.loads(await waiting.reply)  # noqa: S301 # nosec B301 - of a process of this run
         if isinstance(reply.value, RagevalError | Unscored):
             raise reply.value
         return reply

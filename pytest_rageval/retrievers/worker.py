@@ -1,7 +1,7 @@
 """What runs in the processes of `rageval_executor`: a retriever, loaded once in each, and chunks of questions."""
 
 import inspect
-import pickle
+import pickle  # nosec B403 # between processes of this run
 import threading
 from collections.abc import Mapping, Sequence
 from time import perf_counter
@@ -94,7 +94,7 @@ def _search(parcel: Parcel) -> Search:
     with _loading:
         if parcel.token not in _loaded:
             try:
-                retriever, adapters = pickle.loads(parcel.pickled)  # noqa: S301 - of the process that runs the tests
+                retriever, adapters = pickle.loads(parcel.pickled)  # noqa: S301 # nosec B301 - of the process that runs the tests
                 _loaded[parcel.token] = search_of(retriever, [*adapters, *ADAPTERS], parcel.name)
             except RagevalError as error:
                 raise CallableError(str(error)) from None

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal
 
+from pytest_rageval.config import RUN_VARIABLE
 from pytest_rageval.errors import InputError
 from pytest_rageval.files import write_whole
 
@@ -17,8 +18,7 @@ __all__ = ["Report", "Step", "run_step"]
 
 Step = Literal["submit", "status", "collect"]
 
-RUN: Final = "RAGEVAL_BATCH_RUN"  # the environment variable with the name of the run that a step is a part of
-REPORT: Final = "RAGEVAL_BATCH_REPORT"  # that with the file for the step's report
+REPORT: Final = "RAGEVAL_BATCH_REPORT"  # the environment variable with the file for the step's report
 SHOWN: Final = 4000  # characters at the end of pytest's output that an error shows
 
 
@@ -46,7 +46,7 @@ def run_step(step: Step, arguments: Sequence[str], *, folder: Path, run: str = "
     """
     with TemporaryDirectory(prefix="rageval-batch-", ignore_cleanup_errors=True) as name:
         report, output = Path(name, "report.json"), Path(name, "output.txt")
-        environ = {**os.environ, REPORT: str(report), **({RUN: run} if run else {})}
+        environ = {**os.environ, REPORT: str(report), **({RUN_VARIABLE: run} if run else {})}
         # `pytest` does not put the current folder into the path, `python -m pytest` does.
         safe = [] if str(folder) in sys.path or "" in sys.path else ["-P"]
         command = [sys.executable, *safe, "-m", "pytest", *arguments, f"--rageval-batch={step}"]

@@ -185,8 +185,8 @@ class JoinedRun:
         self.not_run = sorted(self._union("collected") - self._union("ran"))
         if self.not_run and not partial:
             raise InputError(
-                f"{counted(len(self.not_run), 'test')} ran in none of the {counted(len(shards), 'report')}: "
-                f"{_named(self.not_run)}.\nA report is missing; or they were left out on purpose: then add --partial."
+                f"{counted(len(self.not_run), 'test')} ran in none of the shards: {_named(self.not_run)}.\n"
+                "A report is missing; or they were left out on purpose: then add --partial."
             )
 
     @property

@@ -1,4 +1,4 @@
-"""What verdicts need of a run, whoever computed its scores: settings, definitions, baseline, and the level."""
+"""What verdicts need of a run or of a merge of shards: settings, definitions, baseline, and the level."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence

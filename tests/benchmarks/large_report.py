@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -20,7 +20,7 @@ from pytest_rageval.files import write_whole
 from pytest_rageval.model import Document, Example, Gold, Ranking
 from pytest_rageval.reports import json_report
 from pytest_rageval.reports.evidence import evaluated_questions, explained_examples
-from pytest_rageval.reports.results import score_entry
+from pytest_rageval.reports.results import report_document, score_entry
 from pytest_rageval.reports.retrieval import retrieved
 from pytest_rageval.scores import Evidence, Outcome, Score
 
@@ -37,8 +37,8 @@ def _timed(step: str, work: Callable[[], T]) -> T:
     return result
 
 
-def main(questions: int) -> None:
-    """Build, send and write the report."""
+def large_document(questions: int) -> dict[str, Any]:
+    """The document of a run of one test with two scores."""
     drawn = random.Random(1)
     letters = "abcdefghijklmnopqrstuvwxyz"
     vocabulary = ["".join(drawn.choices(letters, k=drawn.randint(2, 9))) for _ in range(WORDS)]
@@ -65,7 +65,27 @@ def main(questions: int) -> None:
             for entry, score in zip(entries, scores, strict=True)
         ],
     )
-    document = {"tests": [{"scores": explained, "questions": asked}]}
+    test = {
+        "nodeid": "test_large.py::test_gate",
+        "outcome": "passed",
+        "message": "",
+        "evalset": {"name": "large.jsonl", "size": questions},
+        "scores": explained,
+        "questions": asked,
+    }
+    return report_document(
+        [test],
+        settings={"generator": None, "judge": "canonical", "comparator": "judge"},
+        llm={"requests": 0, "cached": 0, "live": 0, "failed": 0, "cut": 0, "remarks": {}},
+        package="0.1.0",
+        started="2026-01-01T10:00:00+00:00",
+        duration_s=1.0,
+    )
+
+
+def main(questions: int) -> None:
+    """Build, send and write the report."""
+    document = large_document(questions)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.json"
         _timed("written", lambda: write_whole(path, (part.encode() for part in json_report(document))))

@@ -199,6 +199,21 @@ def test_the_budget_counts_batches(suite: Project, server: BatchServer) -> None:
     assert not server.files
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["", "nightly"])
+def test_all_stages_have_one_budget(
+    suite: Project, server: BatchServer, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """What the first stage has spent is missing in the second one; also where the run has a name."""
+    monkeypatch.setenv("RAGEVAL_RUN_ID", name)
+    run = suite.run_process("--rageval-batch", "--rageval-max-calls=19")
+    run.stderr.fnmatch_lines(
+        ["*--rageval-max-calls=19 would be passed: 17 calls were made, and the batches have 3 *"]
+    )
+    assert len(server.batches) == 1
+    suite.run_process("--rageval-batch", "--rageval-max-calls=20").assert_outcomes(passed=1)
+
+
 @pytest.mark.parametrize("step", ["submit", "collect"])
 def test_a_file_that_cannot_be_used_is_the_error_of_the_step(
     suite: Project, server: BatchServer, step: str

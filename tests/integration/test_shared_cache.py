@@ -71,6 +71,16 @@ def test_a_cached_function_uses_the_store(project, llm, url, monkeypatch):
     assert (project.path / "calls").read_text().split() == ["slow"]
 
 
+@pytest.mark.parametrize("command", [["info"], ["export", "out.jsonl"], ["prune", "--cut"], ["verify"]])
+def test_a_folder_that_is_missing_is_not_made(tmp_path, monkeypatch, capsys, command):
+    """By commands that look after what is there: its name is wrong; an import makes it."""
+    pytest.importorskip("diskcache")
+    monkeypatch.chdir(tmp_path)
+    assert main(["cache", *command, "--cache", "diskcache:shraed"]) == 2
+    assert "There is no cache diskcache:shraed." in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_replies_of_the_local_folder_are_brought_to_the_store(project, llm, url):
     """A run that fell back has left them there: they were paid for."""
     project.use(llm)

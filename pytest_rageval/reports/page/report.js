@@ -113,7 +113,8 @@
 
   let waiting = 0;
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("change", choose);
+  // The search field reports a change when it is left, by a click into the list, which must not move then.
+  form.addEventListener("change", (event) => event.target.name === "text" || choose());
   form.addEventListener("input", (event) => {
     if (event.target.name !== "text") return;
     clearTimeout(waiting);
@@ -132,7 +133,7 @@
     ),
   );
   function open() {
-    const found = bodies.get(decodeURIComponent(location.hash.slice(1)));
+    const found = bodies.get(location.hash.slice(1));
     if (!found) return;
     const { element, group, at } = found;
     if (!element.isConnected) {

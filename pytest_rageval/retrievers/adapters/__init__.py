@@ -7,9 +7,8 @@ from pytest_rageval.errors import CallableError, RagevalError
 from pytest_rageval.late import Late
 from pytest_rageval.retrievers.adapters import callables
 from pytest_rageval.retrievers.adapters.callables import Search
-from pytest_rageval.retrievers.factory import RetrieverFactory
 
-__all__ = ["ADAPTERS", "Adapter", "search_of"]
+__all__ = ["ADAPTERS", "Adapter", "RetrieverFactory", "search_of"]
 
 Adapter = tuple[Callable[[Any], bool], Callable[[Any], Callable[..., Any]]]
 """A function that recognises a retriever, and one that makes a `Search` of it, or a function `(query, k)`."""
@@ -30,6 +29,30 @@ ADAPTERS: Final[Sequence[Adapter]] = (
     (_has("similarity_search"), Late("retrievers.adapters.langchain", "adapt_store")),
 )
 """In the order in which they are tried."""
+
+
+class RetrieverFactory:
+    """Builds the retriever: once in each process of the fixture `rageval_executor`, or here where there is none.
+
+    Only the function and its arguments are sent to the processes, so that an index need not be pickled.
+
+    Args:
+        make: a function or a class at the top level of a module; what it returns is a retriever of any form.
+        *args: its arguments.
+        **named: its arguments by name.
+
+    >>> RetrieverFactory(dict, a=1).made()
+    {'a': 1}
+    """
+
+    def __init__(self, make: Callable[..., Any], /, *args: Any, **named: Any) -> None:
+        self._make = make
+        self._args = args
+        self._named = named
+
+    def made(self) -> Any:
+        """Build a retriever."""
+        return self._make(*self._args, **self._named)
 
 
 def search_of(retriever: object, adapters: Sequence[Adapter], name: str) -> Search:

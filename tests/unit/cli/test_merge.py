@@ -9,6 +9,7 @@ import pytest
 
 from pytest_rageval.cli import main
 from pytest_rageval.config import Settings
+from pytest_rageval.reports.history import read_history
 from tests.unit.session.marked import EVALS, NODEID, components, threshold
 from tests.unit.session.sharded import shards_of, write_baseline
 
@@ -66,6 +67,50 @@ def test_what_cannot_be_used_ends_with_2(
     """And says what can."""
     assert merge(*shards(), *arguments) == 2
     assert why in capsys.readouterr().err
+
+
+def test_the_joined_run_is_a_line_of_the_history(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the reports chart it, as those of a run do."""
+    history, report = Path("evals/history.jsonl"), Path("out.json")
+    for lost in ((), (0, 1, 2, 3)):
+        merge(*shards(*lost), "--history", str(history), "--report", str(report))
+        assert f"history: {history}" in capsys.readouterr().out
+    means = [[point.mean for point in run.points.values()] for run in read_history(history)]
+    assert means == [[1.0], [0.8]]
+    written = json.loads(report.read_text(encoding="utf-8"))["history"]
+    assert written == [run.plain for run in read_history(history)]
+
+
+def test_a_sample_is_no_line_of_the_history(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its questions are others; the command says that it added nothing."""
+    assert merge(*shards(sample=0.5), "--history", "history.jsonl") == 0
+    assert "a part of the questions" in capsys.readouterr().out
+    assert not Path("history.jsonl").exists()
+
+
+def test_a_history_that_cannot_be_written_ends_with_2(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing else is written: the command can be given again."""
+    Path("folder").mkdir()
+    assert merge(*shards(), "--history", "folder", "--report", "out.md") == 2
+    assert "The history folder cannot be written: " in capsys.readouterr().err
+    assert not Path("out.md").exists()
+
+
+def test_a_damaged_history_gets_the_run(
+    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has been added; the reports have no chart."""
+    Path("history.jsonl").write_text("<<<<<<< ours\n", encoding="utf-8")
+    assert merge(*shards(), "--history", "history.jsonl", "--report", "out.json") == 0
+    assert "history.jsonl, line 1" in capsys.readouterr().err
+    assert len(Path("history.jsonl").read_text(encoding="utf-8").splitlines()) == 2
+    assert "history" not in json.loads(Path("out.json").read_text(encoding="utf-8"))
 
 
 def test_a_baseline_that_was_named_has_to_be_there(

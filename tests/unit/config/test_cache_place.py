@@ -62,7 +62,7 @@ def test_an_option_may_name_the_store_without_its_password() -> None:
 def test_a_password_is_refused_where_others_read_it(source: str, url: str) -> None:
     """And not quoted."""
     given, ini = ({"cache": url}, {}) if source == "flag" else ({}, {"cache": url})
-    with pytest.raises(InputError, match="environment variable RAGEVAL_CACHE_URL alone") as caught:
+    with pytest.raises(InputError, match="belongs in the environment variable RAGEVAL_CACHE_URL") as caught:
         _resolve(given, ini)
     assert "planted" not in str(caught.value)
 

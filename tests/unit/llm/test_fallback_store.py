@@ -148,3 +148,19 @@ def test_other_errors_of_the_store_are_errors(make: Make, monkeypatch: pytest.Mo
     monkeypatch.setattr(server, "get_many", refuse)
     with pytest.raises(StoreError, match="refused"):
         store.get_many(["a"])
+
+
+def test_a_reply_that_the_store_refuses_is_in_the_folder(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory is full, for instance: the run ends, and a later one finds what was paid."""
+    store, server = make()
+    store.claim(["a"])
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StoreError("no memory")
+
+    monkeypatch.setattr(server, "keep", refuse)
+    with pytest.raises(StoreError, match="no memory"):
+        store.keep([Entry("a", Reply("x"))])
+    store.close()
+    later, server = make()
+    assert later.get_many(["a"]) == server.get_many(["a"]) == {"a": Reply("x")}

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval import load
 from pytest_rageval.errors import InputError
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import Document, Example
@@ -37,17 +36,6 @@ def test_a_run_as_json(tmp_path: Path) -> None:
     assert search("polio?", 9) == []
     with pytest.raises(InputError, match=r"a\.run topic 301 has a score that is beyond single precision"):
         TrecRun(_run(tmp_path, '{"301": {"a": 1e99}}'), EXAMPLES)
-
-
-def test_a_run_is_read_as_the_docs_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names relative to the current folder, and the eval set as `load` returns it."""
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "evals" / "trec"
-    folder.mkdir(parents=True)
-    (folder / "topics.txt").write_text("301\tcrime?\n", encoding="utf-8")
-    (folder / "qrels.txt").write_text("301 0 a 1\n", encoding="utf-8")
-    _run(tmp_path, "301 Q0 a 1 0.5 me\n")
-    assert [document.id for document in TrecRun("a.run", load("evals/trec"))("crime?", 3)] == ["a"]
 
 
 def test_a_question_of_no_example_is_an_error(tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ def test_tests_that_ran_in_no_job_are_an_error(settings: Settings, tmp_path: Pat
     other = "test_it.py::test_other"
     whole = replace(settings, shard=(1, 1))
     shard = shard_of(whole, tmp_path, [EVALS, DROP], components(), collected=[NODEID, other])
-    with pytest.raises(InputError, match=f"1 test ran in none of the 1 report: {other}"):
+    with pytest.raises(InputError, match=f"1 test ran in none of the shards: {other}"):
         JoinedRun([shard])
     run = JoinedRun([shard], partial=True)
     assert run.left_out == ["1 test deselected"]

@@ -1,0 +1,249 @@
+"""The page of a run in Chromium: filters, search, sorting, links, the keyboard, and no script at all."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from pytest_rageval.reports.html import html_report
+from tests.browser.runs import QUESTIONS, wide_document
+from tests.unit.reports.whole_document import whole_document
+
+pytestmark = pytest.mark.slow
+
+SHOWN = "#filters output"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of three questions that have everything."""
+    path = tmp_path_factory.mktemp("whole") / "report.html"
+    path.write_text(html_report(whole_document()), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of long words and wide tables."""
+    path = tmp_path_factory.mktemp("wide") / "report.html"
+    path.write_text(html_report(wide_document(300)), encoding="utf-8")
+    return path
+
+
+def ids(page: Page) -> list[str]:
+    """The ids of the questions in the list, in order."""
+    return page.locator(".q > summary code").all_text_contents()
+
+
+def test_chips_show_what_was_lost_and_gained(visit: Callable[..., Page], real: Path) -> None:
+    """With how many there are of each; a chip without questions is not there."""
+    page = visit(real)
+    expect(page.locator(SHOWN)).to_have_text(f"{2 * QUESTIONS} of {2 * QUESTIONS} questions")
+    page.get_by_text("Lost 3", exact=True).click()
+    expect(page.locator(SHOWN)).to_have_text(f"3 of {2 * QUESTIONS} questions")
+    assert ids(page) == ["q20", "q30", "q299"]
+    assert page.locator(".q.lost").count() == 3
+    page.get_by_text("Gained 1", exact=True).click()
+    assert ids(page) == ["q40"]
+    expect(page.get_by_text("Unscored", exact=True)).to_be_hidden()
+    page.get_by_role("button", name="Reset").click()
+    expect(page.locator(SHOWN)).to_have_text(f"{2 * QUESTIONS} of {2 * QUESTIONS} questions")
+
+
+def test_filters_work_together(visit: Callable[..., Page], real: Path) -> None:
+    """A tag, a test and a chip: the counts of chips follow."""
+    page = visit(real)
+    page.locator("select[name=tag]").select_option("odd")
+    page.locator("select[name=test]").select_option("test_it.py::test_gate")
+    expect(page.locator(SHOWN)).to_have_text(f"{QUESTIONS // 2} of {2 * QUESTIONS} questions")
+    page.get_by_text("Lost 1", exact=True).click()
+    assert ids(page) == ["q299"]
+    page.locator("select[name=tag]").select_option("even")
+    assert ids(page) == ["q20", "q30"]
+
+
+def test_cases_and_causes_are_filters(visit: Callable[..., Page], whole: Path) -> None:
+    """A reset shows all again."""
+    page = visit(whole)
+    page.locator("select[name=case]").select_option("C")
+    assert ids(page) == ["q1"]
+    page.get_by_role("button", name="Reset").click()
+    expect(page.locator(SHOWN)).to_have_text("3 of 3 questions")
+    page.locator("select[name=by]").select_option("retriever")
+    assert ids(page) == ["q1"]
+
+
+def test_search_finds_words_of_questions_passages_and_answers(visit: Callable[..., Page], real: Path) -> None:
+    """All of the words, in any case, also in questions beyond the first 250."""
+    page = visit(real)
+    search = page.get_by_label("Search")
+    search.fill("ITEM-277? code")
+    expect(page.locator(SHOWN)).to_have_text(f"2 of {2 * QUESTIONS} questions")
+    assert ids(page) == ["q277", "q277"]
+    search.fill("c277x. see doc-277")
+    expect(page.locator(SHOWN)).to_have_text(f"2 of {2 * QUESTIONS} questions")
+    search.fill("no such word")
+    expect(page.locator(SHOWN)).to_have_text(f"0 of {2 * QUESTIONS} questions")
+    search.fill("")
+    expect(page.locator(SHOWN)).to_have_text(f"{2 * QUESTIONS} of {2 * QUESTIONS} questions")
+
+
+@pytest.mark.parametrize(
+    ("order", "first"),
+    [
+        ("worst first", ["q20", "q30", "q299"]),
+        ("gained first", ["q40"]),
+        ("as in the eval set", ["q1", "q2", "q3"]),
+        ("by id", ["q1", "q2", "q3"]),
+        ("lowest score first", ["q20", "q30", "q299"]),
+    ],
+)
+def test_questions_are_sorted(visit: Callable[..., Page], real: Path, order: str, first: list[str]) -> None:
+    """As chosen, in each test; ids by the numbers in them."""
+    page = visit(real)
+    page.locator("select[name=sort]").select_option(order)
+    page.locator("select[name=test]").select_option("test_it.py::test_gate")
+    assert ids(page)[: len(first)] == first
+
+
+def test_a_long_list_is_shown_in_portions(visit: Callable[..., Page], real: Path) -> None:
+    """The first new question has the focus, so that the keyboard goes on from there."""
+    page = visit(real)
+    page.locator("select[name=test]").select_option("test_it.py::test_order")
+    assert page.locator(".q").count() == 250
+    page.get_by_role("button", name=f"Show {QUESTIONS - 250} more of {QUESTIONS - 250}").click()
+    assert page.locator(".q").count() == QUESTIONS
+    focused = page.evaluate(
+        "() => [...document.querySelectorAll('.q')].indexOf(document.activeElement.parentElement)"
+    )
+    assert focused == 250
+    expect(page.get_by_role("button", name=re.compile("more of"))).to_have_count(0)
+
+
+def anchor_of(page: Page, text: str) -> str:
+    """The anchor in the link of a question, which is searched for."""
+    page.get_by_label("Search").fill(text)
+    expect(page.locator(SHOWN)).to_have_text(re.compile("^2 of"))
+    question = page.locator(".q").first
+    question.locator("summary").click()
+    return str(question.get_by_role("link", name="Link").get_attribute("href")).removeprefix("#")
+
+
+def test_a_link_opens_its_question(visit: Callable[..., Page], real: Path) -> None:
+    """Also one that is not among the first 250; it is in sight, and the keyboard goes on from there."""
+    anchor = anchor_of(visit(real), "item-298?")
+    page = visit(real, anchor)
+    question = page.locator(".q[open]")
+    assert question.locator("summary code").inner_text() == "q298"
+    expect(question.locator("summary")).to_be_in_viewport()
+    page.keyboard.press("Tab")
+    expect(question.get_by_role("link", name="Link to q298")).to_be_focused()
+    expect(question.get_by_text("item-298 has the code c298x", exact=False).first).to_be_visible()
+
+
+def test_a_link_that_is_followed_later_opens_what_a_filter_hides(
+    visit: Callable[..., Page], real: Path
+) -> None:
+    """The filter is reset."""
+    page = visit(real)
+    anchor = anchor_of(page, "item-298?")
+    page.get_by_label("Search").fill("item-5?")
+    expect(page.locator(".q > summary code").first).to_have_text("q5")
+    page.evaluate("anchor => { location.hash = `#${anchor}` }", anchor)
+    expect(page.locator(f".q:has(#{anchor}) > summary")).to_be_focused()
+    assert page.get_by_label("Search").input_value() == ""
+
+
+@pytest.mark.parametrize("anchor", ["q-000000000000", "%", "%E0%A4", "questions", "<script>"])
+def test_another_anchor_harms_nothing(visit: Callable[..., Page], real: Path, anchor: str) -> None:
+    """A link may be of a question that was removed, or may be cut."""
+    page = visit(real, anchor)
+    expect(page.locator(SHOWN)).to_have_text(f"{2 * QUESTIONS} of {2 * QUESTIONS} questions")
+    assert page.locator(".q[open]").count() == 0
+
+
+def test_the_keyboard_is_enough(visit: Callable[..., Page], real: Path) -> None:
+    """From the top: skip to the content, choose a chip, open a question, show its prompts."""
+    page = visit(real)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_in_viewport()
+    page.keyboard.press("Enter")
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("() => document.activeElement.name") == "text":
+            break
+    page.keyboard.type("item-20?")
+    expect(page.locator(SHOWN)).to_have_text(re.compile("^2 of"))
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("radio", name=re.compile("^Lost"))).to_be_checked()
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("() => document.activeElement.tagName") == "SUMMARY":
+            break
+    page.keyboard.press("Enter")
+    assert page.locator(".q[open] > summary code").inner_text() == "q20"
+    for _ in range(4):
+        page.keyboard.press("Tab")
+        if page.evaluate("() => document.activeElement.className") == "asked":
+            break
+    page.keyboard.press("Enter")
+    expect(page.locator(".q[open] .filled")).to_be_visible()
+
+
+def test_a_prompt_is_filled_on_demand(visit: Callable[..., Page], real: Path) -> None:
+    """With the question and the passages that the model was given, k of them; another click hides it."""
+    page = visit(real)
+    page.get_by_label("Search").fill("item-5?")
+    expect(page.locator(SHOWN)).to_have_text(re.compile("^2 of"))
+    question = page.locator(".q").first
+    question.locator("summary").click()
+    assert page.locator(".filled").count() == 0
+    question.get_by_role("button", name="Show the prompts").click()
+    text = question.locator(".filled pre").first.inner_text()
+    assert "What is the code of item-5?" in text
+    assert "[1] Of all things, item-5 has the code c5x. See doc-5." in text
+    assert "[2] Of all things, item-1 has the code c1x. See doc-1." in text
+    assert "[3]" not in text
+    question.get_by_role("button").click()
+    expect(question.locator(".filled")).to_be_hidden()
+    expect(question.get_by_role("button")).to_have_attribute("aria-expanded", "false")
+
+
+def test_everything_is_readable_without_script(visit: Callable[..., Page], real: Path) -> None:
+    """Every question's text is there, opens without script, and the filters do not show."""
+    page = visit(real, script=False)
+    assert page.locator(".q").count() == 2 * QUESTIONS
+    expect(page.locator("#filters")).to_be_hidden()
+    asked = page.locator(".q > summary > span").all_text_contents()
+    assert sorted(asked) == sorted(
+        f"What is the code of item-{n}?" for n in range(1, QUESTIONS + 1) for _ in "12"
+    )
+    question = page.locator(".q").nth(3)
+    expect(question.locator(".passages")).to_be_hidden()
+    question.locator("summary").click()
+    expect(question.locator(".passage").first).to_be_visible()
+
+
+def _open_all(page: Page) -> None:
+    page.evaluate("() => { for (const each of document.querySelectorAll('details')) each.open = true }")
+    for button in page.locator(".asked").all():
+        button.click()
+
+
+def test_axe_finds_nothing_serious_where_all_is_open(check_look: Callable[..., None], whole: Path) -> None:
+    """Passages, prompts, slices, a matrix and ratings; nor is anything wider than the window."""
+    check_look(whole, _open_all)
+
+
+def test_axe_finds_nothing_serious_on_the_page_of_a_run(check_look: Callable[..., None], real: Path) -> None:
+    """As it opens, and with a question that was lost."""
+    check_look(real, lambda page: page.locator(".q.lost > summary").first.click())
+
+
+def test_long_words_and_wide_tables_stay_in_the_window(check_look: Callable[..., None], wide: Path) -> None:
+    """Words break, and a table scrolls in its own frame."""
+    check_look(wide, lambda page: [each.click() for each in page.locator(".q > summary").all()[:3]])
