@@ -208,6 +208,7 @@ def test_a_prompt_is_filled_on_demand(visit: Callable[..., Page], real: Path) ->
     assert "[1] Of all things, item-5 has the code c5x. See doc-5." in text
     assert "[2] Of all things, item-1 has the code c1x. See doc-1." in text
     assert "[3]" not in text
+    assert text.count("<passages") == 1, text
     question.get_by_role("button").click()
     expect(question.locator(".filled")).to_be_hidden()
     expect(question.get_by_role("button")).to_have_attribute("aria-expanded", "false")
