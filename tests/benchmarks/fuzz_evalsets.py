@@ -104,6 +104,7 @@ WHOLE = re.compile(
     r"holds no examples|looks like no format|may be \w+ or|cannot be read|has no such split|has no column"
     r"|lacks \d+ (topics|queries) that|has \d+ files|is read as '\w+', which has no option"
     r"|the header has no columns|holds (judgements|answers) and no questions"
+    r"|is one JSON object, with"
 )
 """What may be said without a line: it is of the file as a whole."""
 

@@ -92,7 +92,7 @@ def test_a_tag_of_any_text_leaves_the_xml_valid(project):
     )
     project.run("--junitxml=junit.xml").assert_outcomes(passed=1)
     ((name, value),) = properties(project.path / "junit.xml")["test_gate"].items()
-    assert name == r'rageval recall@2 topic=\x1b<&"\ufffe\ud800 é'
+    assert name == r'rageval recall@2 topic=\u001b<&"\ufffe\ud800 é'
     assert value == 1.0
 
 

@@ -107,12 +107,14 @@ def rich(project: Project, llm: LLMServer) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [(), ("-n2",)], ids=["alone", "two workers"])
-def test_eight_shards_are_one_run(project: Project, llm: LLMServer, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("number", "arguments"), [(8, ()), (2, ("-n2",))], ids=["8", "2, with two workers"])
+def test_shards_are_one_run(
+    project: Project, llm: LLMServer, number: int, arguments: tuple[str, ...]
+) -> None:
     """The whole report is the same, but for times and costs."""
     rich(project, llm)
     project.run("--rageval-report=whole.json")
-    names = shards(project, 8, *arguments)
+    names = shards(project, number, *arguments)
     assert merge(project, *reversed(names), "--report", "merged.json", "--report", "merged.md") == 1
     whole = document(project, "whole.json", times=True)
     assert json.dumps(document(project, "merged.json", times=True), indent=1) == json.dumps(whole, indent=1)
