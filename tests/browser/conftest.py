@@ -110,7 +110,8 @@ def serious(page: Page) -> list[str]:
 def check_look(visit: Visitor) -> Callable[..., None]:
     """Look at a page in a wide light and a narrow dark window, by the rules of axe-core.
 
-    Colours do not depend on the width, nor the layout on the colours. `prepare` brings the page into the state that is looked at.
+    Colours do not depend on the width, nor the layout on the colours. `prepare` brings the page into the state
+    that is looked at.
     """
 
     def check(path: Path, prepare: Callable[[Page], object] = lambda _: None) -> None:
