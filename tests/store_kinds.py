@@ -129,6 +129,6 @@ class FanoutKind(DiskcacheKind):
 
 
 KINDS = [
-    pytest.param(kind, id=kind.name, marks=[pytest.mark.slow] if kind is FanoutKind else [])
+    pytest.param(kind, id=kind.name, marks=[pytest.mark.slow, pytest.mark.long] if kind is FanoutKind else [])
     for kind in (SqliteKind, RedisKind, DiskcacheKind, FanoutKind)
 ]

@@ -60,6 +60,7 @@ def diff(real: Path, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_the_questions_of_a_comparison_are_filtered(visit: Callable[..., Page], diff: Path) -> None:
     """As on the page of a run."""
     page = visit(diff)

@@ -240,6 +240,7 @@ def test_axe_finds_nothing_serious_where_all_is_open(check_look: Callable[..., N
     check_look(whole, _open_all)
 
 
+@pytest.mark.long
 def test_axe_finds_nothing_serious_on_the_page_of_a_run(check_look: Callable[..., None], real: Path) -> None:
     """As it opens, and with a question that was lost."""
     check_look(real, lambda page: page.locator(".q.lost > summary").first.click())

@@ -280,7 +280,7 @@ class Machine(RuleBasedStateMachine):
             store.close()
 
 
-@pytest.mark.parametrize("examples", [8, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [8, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.long])])
 def test_a_store_is_like_a_dictionary(places: Iterator[str], examples: int) -> None:
     """After any calls of two processes."""
 

@@ -254,6 +254,7 @@ def test_what_a_server_without_batches_says(suite: Project, server: BatchServer)
     assert not server.live
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_batch_that_failed_ends_the_command(suite: Project, server: BatchServer) -> None:
     """With the server's reason; the same command tries again."""
@@ -266,6 +267,7 @@ def test_a_batch_that_failed_ends_the_command(suite: Project, server: BatchServe
     assert not server.live
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_workers_start_when_the_batches_have_ended(suite: Project, server: BatchServer) -> None:
     """Each request is in one batch, and none is asked live."""
