@@ -13,7 +13,7 @@ SCHEME: Final = r"[A-Za-z][A-Za-z0-9+-]+:"
 """Of two characters at least: one alone is a drive of Windows."""
 
 KIND: Final = re.compile(rf"\.\w+|{SCHEME}")
-"""What kinds of reports are told apart by: the suffix of a file's name, or the scheme of an address."""
+"""What the kind of a report is known by: the suffix of a file's name, or the scheme of an address."""
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ OPTIONS: Final = (
     Option("plan", _switch, "", "print what a run would ask and cost; ask nothing"),
     Option("batch", _batch, "",
            "send what a run asks in batches of the server, at their lower price, and wait for the replies; the same "
-           "command goes on where it was. `rageval batch` does each step by itself",
+           "command goes on where it was. `rageval batch` runs one step at a time",
            words=("submit", "status", "collect"), permanent=False),
     Option("batch_errors", _choice("live", "unscored"), "live|unscored",
            "whether a request that failed in a batch is asked again live, or left unscored"),

@@ -212,7 +212,7 @@ class _Sending(Thread):
                     self.problem = (
                         f"{rejected} events were rejected: {one_line(why)[:200] or 'no reason given'}"
                     )
-        except Exception as error:  # noqa: BLE001 - whatever it is, the thread that waits reports it
+        except Exception as error:  # noqa: BLE001 - the thread that waits reports any error
             self.problem = _text(error)
 
     def _send(self, body: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""What every store promises, whatever it is made of."""
+"""What every store promises: SQLite, Redis and diskcache."""
 
 import signal
 import subprocess

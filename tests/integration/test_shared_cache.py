@@ -137,7 +137,7 @@ def _impatient(monkeypatch):
 
 @pytest.mark.usefixtures("_impatient")
 def test_a_server_that_goes_away_loses_nothing(project, llm, redis):
-    """Replies are kept in the folder, with one remark; when it is back, it is told."""
+    """Replies are kept in the folder, with one remark, and sent when the server is back."""
     project.use(llm)
     project.evalset(8)
     project.test(SCORE)

@@ -47,7 +47,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(
 
 
 def test_a_line_of_another_process_is_not_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It came after a part of ours, which stays as a line to look at."""
+    """Another process has appended after a part of the line: that part stays, as a damaged line."""
     path = tmp_path / "history.jsonl"
     real = os.write
 

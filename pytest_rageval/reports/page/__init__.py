@@ -25,7 +25,7 @@ UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\u
 """Characters that HTML does not have."""
 
 LONGEST: Final = 400  # characters of a text that is cut
-SMALLEST_P: Final = 0.0001  # p-values below are not told apart
+SMALLEST_P: Final = 0.0001  # smaller p-values are shown as "< 0.0001"
 
 
 def render(template: str, *, styles: Sequence[str] = (), scripts: Sequence[str] = (), **values: Any) -> str:

@@ -9,7 +9,7 @@ from pytest_rageval.config import Settings, resolve
 from pytest_rageval.errors import InputError
 from pytest_rageval.secret import Secret, StoreURL, parse_cache
 
-ROOT, HERE = Path("/root"), Path("/here")
+ROOT, HERE = Path("/project"), Path("/here")
 
 
 def _resolve(
@@ -21,18 +21,18 @@ def _resolve(
 @pytest.mark.parametrize(
     ("given", "ini", "environ", "place"),
     [
-        ({}, {}, "", "/root/.rageval_cache"),
+        ({}, {}, "", "/project/.rageval_cache"),
         ({"cache": "c"}, {}, "", "/here/c"),
         ({"cache_dir": "c"}, {}, "", "/here/c"),
         ({"cache": "c", "cache_dir": "d"}, {}, "", "/here/c"),
-        ({}, {"cache": "c"}, "", "/root/c"),
+        ({}, {"cache": "c"}, "", "/project/c"),
         ({}, {"cache": "redis://h/0"}, "", "redis://h/0"),
         ({"cache": "c"}, {"cache": "redis://h/0"}, "", "/here/c"),
-        ({}, {"cache": "diskcache:c"}, "", "diskcache:/root/c"),
+        ({}, {"cache": "diskcache:c"}, "", "diskcache:/project/c"),
         ({"cache": "diskcache:/c"}, {}, "", "diskcache:/c"),
         ({}, {}, "c", "/here/c"),
         ({}, {}, "redis://h/0", "redis://h/0"),
-        ({}, {"cache": "c"}, "redis://h/0", "/root/c"),
+        ({}, {"cache": "c"}, "redis://h/0", "/project/c"),
         ({"cache": r"C:\c"}, {}, "", r"/here/C:\c"),
     ],
 )

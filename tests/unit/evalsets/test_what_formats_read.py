@@ -398,7 +398,7 @@ def test_rated_predictions_of_efficientqa_are_no_references(tmp_path: Path) -> N
 
 
 def test_mapped_answers_of_fanoutqa(tmp_path: Path) -> None:
-    """Each value with its keys, of lists and objects within too; a key without a value by itself."""
+    """Each value with its keys, also of nested lists and objects; a key without a value stands alone."""
     answer = {"Oslo": {"born": 1, "died": None}, "Rome": ["a", "b"], "Bonn": True, "Paris": []}
     record = {"id": "f1", "question": "Which?", "categories": [], "decomposition": [], "answer": answer}
     (tmp_path / "fan.json").write_text(json.dumps([record]), encoding="utf-8")

@@ -51,7 +51,7 @@ def test_what_failed_is_an_error_and_what_warns_a_warning() -> None:
 
 
 def test_beside_the_other_plugin_only_what_it_leaves_out_is_annotated() -> None:
-    """It annotates what fails in the body of a test, and warns of nothing of ours."""
+    """The other plugin annotates failures of test bodies, and knows no warnings of this package."""
     tests = [{"outcome": "failed"}, {"outcome": "error"}, {"outcome": "passed", "warnings": ["slow"]}]
     assert [each.properties["title"] for each in found(*tests, beside_other=True)] == [
         "t.py::test_1",
@@ -100,7 +100,7 @@ def test_the_file_is_relative_to_the_workspace(tmp_path: Path) -> None:
 
 def test_the_line_is_that_of_the_failure_in_the_file_of_the_test() -> None:
     """Else the test's own, which pytest counts from 0."""
-    root = Path("/root")
+    root = Path("/project")
 
     def report(crash: object, line: int | None = 4) -> Any:
         return SimpleNamespace(
