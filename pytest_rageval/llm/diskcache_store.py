@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from pytest_rageval.errors import StoreError, require
 from pytest_rageval.files import make_cache_folder
-from pytest_rageval.llm.kept_line import counts, inspected, kept_line, read_kept
+from pytest_rageval.llm.kept_line import inspected, kept_line, usable_replies
 from pytest_rageval.llm.leases import Owners
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.port import LEASE_S, Damaged, Entry, Spending, claimed, start_renewing
@@ -91,19 +91,9 @@ class DiskcacheStore:
 
     def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
         """Return the replies kept under these keys."""
-        found = {}
-        for key in dict.fromkeys(keys):
-            text = self._text_of(key)
-            if text is None:
-                continue
-            try:
-                kept = read_kept(key, text)
-            except ValueError:
-                self.damaged.add(key)
-                continue
-            if counts(kept, run, only_run=only_run):
-                found[key] = kept.entry.reply
-        return found
+        texts = {key: self._text_of(key) for key in dict.fromkeys(keys)}
+        there = {key: text for key, text in texts.items() if text is not None}
+        return usable_replies(there, self.damaged, run, only_run=only_run)
 
     def claim(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply | bool]:
         """Return for each key its reply, or whether this process has the claim."""

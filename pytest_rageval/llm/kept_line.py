@@ -5,13 +5,15 @@ Nothing is unpickled. The fields are `run`, the run that requested the reply, an
 
 import time
 import zlib
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from pytest_rageval.llm.cassette import entry_of, parsed
+from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.port import Damaged, Entry
 
-__all__ = ["Kept", "counts", "inspected", "kept_line", "read_kept"]
+__all__ = ["Kept", "inspected", "kept_line", "read_kept", "usable_replies"]
 
 MOST: Final = 16 * 2**20  # bytes of a line, as in a cassette
 DIGITS: Final = 8  # of the checksum
@@ -61,7 +63,19 @@ def inspected(key: str, text: object) -> Entry | Damaged:
         return Damaged(key, (str(error),))
 
 
-def counts(kept: Kept, run: str, *, only_run: bool) -> bool:
-    """Whether a reply counts in a run: see `ReplyStore`."""
-    any_run = not only_run and not (run and kept.entry.reply.silent)
-    return any_run or kept.run == run
+def usable_replies(
+    texts: Mapping[str, object], damaged: set[str], run: str, *, only_run: bool
+) -> dict[str, Reply]:
+    """Return the replies in these texts by key that count in a run (see `ReplyStore`); add the keys of damaged ones."""
+    found = {}
+    for key, text in texts.items():
+        try:
+            kept = read_kept(key, text)
+        except ValueError:
+            damaged.add(key)
+            continue
+        reply = kept.entry.reply
+        any_run = not only_run and not (run and reply.silent)
+        if any_run or kept.run == run:
+            found[key] = reply
+    return found

@@ -13,7 +13,7 @@ from math import inf
 from typing import Any, Final, TypeVar
 
 from pytest_rageval.errors import StoreError, require
-from pytest_rageval.llm.kept_line import counts, inspected, kept_line, read_kept
+from pytest_rageval.llm.kept_line import inspected, kept_line, usable_replies
 from pytest_rageval.llm.messages import Reply
 from pytest_rageval.llm.port import (
     LEASE_S,
@@ -172,7 +172,7 @@ class RedisStore:
 
     def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
         """Return the replies kept under these keys."""
-        return self._usable(self._raw(keys), run, only_run=only_run)
+        return usable_replies(self._raw(keys), self.damaged, run, only_run=only_run)
 
     def claim(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply | bool]:
         """Return for each key its reply, or whether this process has the claim."""
@@ -230,7 +230,7 @@ class RedisStore:
         lines = {key: kept_line(entry, run) for key, entry in new.items()}
         while True:
             before = self._raw(list(new))
-            found = self._usable(before, run, only_run=only_run)
+            found = usable_replies(before, self.damaged, run, only_run=only_run)
             arguments: list[Any] = [self._owner, self._idle]
             for key, line in lines.items():
                 old = before.get(key, b"")
@@ -314,18 +314,6 @@ class RedisStore:
         for start in range(0, len(keys), CHUNK):
             chunk = keys[start : start + CHUNK]
             found += self._call(lambda chunk=chunk: self._client.mget(chunk))  # type: ignore[misc]
-        return found
-
-    def _usable(self, texts: dict[str, bytes], run: str, *, only_run: bool) -> dict[str, Reply]:
-        found = {}
-        for key, text in texts.items():
-            try:
-                kept = read_kept(key, text)
-            except ValueError:
-                self.damaged.add(key)
-                continue
-            if counts(kept, run, only_run=only_run):
-                found[key] = kept.entry.reply
         return found
 
     def _all_keys(self) -> list[str]:
