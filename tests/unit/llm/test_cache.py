@@ -142,23 +142,29 @@ def test_who_closes_lets_the_other_ask(caches: Caches, monkeypatch: pytest.Monke
 
 
 def test_the_lease_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As soon as it has run out, and by one alone."""
+    """As soon as it has run out, and by one alone; the other gets the reply."""
     monkeypatch.setattr(leases, "LEASE_S", 1.0)
     # As if its process had been killed: nobody renews.
     monkeypatch.setattr(leases.Leases, "_start_renewing", lambda _: None)
     dead, one, other = caches(), caches(), caches()
 
-    async def take_over(cache: Cache) -> object:
-        await cache.wait_for_other("k")
-        return await cache.claim("k")
+    async def ask(cache: Cache) -> object:
+        while not (claimed := await cache.claim("k")):
+            await cache.wait_for_other("k")
+        if claimed is True:
+            # Its own lease must not run out, too, while the machine is busy.
+            monkeypatch.setattr(leases, "LEASE_S", 3600.0)
+            await cache.keep(Entry("k", Reply("x")))
+        return claimed
 
     async def both() -> list[object]:
         await dead.claim("k")
-        return await asyncio.gather(take_over(one), take_over(other))
+        return await asyncio.gather(ask(one), ask(other))
 
     began = time.monotonic()
-    assert sorted(map(bool, _run(both()))) == [False, True]
+    replies = _run(both())
     assert time.monotonic() - began >= 1.0
+    assert sorted(replies, key=str) == [Reply("x"), True]
 
 
 def test_a_process_knows_when_its_claim_was_taken_over(
@@ -197,7 +203,7 @@ def test_those_who_wait_look_together(caches: Caches) -> None:
         await waiting
 
     said = _statements(other, lambda: _run(wait()))
-    assert 1 <= len(said) <= 8
+    assert 1 <= len(said) <= 50  # each on its own would be a hundred at a time
     assert set(said) == {"SELECT"}
 
 
