@@ -94,7 +94,7 @@ SCORES: Final = (
         "answer.correct",
         evaluate_answer_correct,
         {"generate", "compare"},
-        verdicts=True,
+        corrected_by="answers",
         family=FAMILY,
         definition="The judge's verdict whether the answer says what a reference says.",
         needs=(REFERENCES,),

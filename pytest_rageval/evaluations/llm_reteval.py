@@ -281,7 +281,7 @@ SCORES: Final = (
         "llm_reteval",
         evaluate_llm_reteval,
         {"generate", "compare"},
-        verdicts=True,
+        corrected_by="answers",
         notes=triage_notes,
         family="LLM-retEval",
         definition="The judge's verdict whether the answer from the first k retrieved passages says the same as "

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pytest_rageval.answers.comparators import ASKED_OF_JUDGE, EMBEDDED, Expression
 from pytest_rageval.answers.judge_protocol import with_tally
@@ -67,7 +67,8 @@ class ScoreDef:
         settings: further settings of the run that change it, by name, for the fingerprint.
         separable: whether an example scores the same whichever others are scored with it.
         by_ids: whether it depends on the others by their ids alone, which `PartOfSet` has of the whole set.
-        verdicts: whether its values are verdicts on answers, so that human labels can correct the mean.
+        corrected_by: the human labels that can correct the mean: of "answers" where its values are verdicts on these,
+            of "passages" where they are measures over verdicts on these; None: none.
         notes: the keys that only this score has in its report entry; for None, of one that could not be computed.
         family: the heading under which lists of scores show it.
         definition: what the value of an example is, in a sentence.
@@ -87,7 +88,7 @@ class ScoreDef:
     settings: Callable[[Pipeline, Terms], Mapping[str, Any]] = lambda _run, _terms: {}
     separable: bool = True
     by_ids: bool = False
-    verdicts: bool = False
+    corrected_by: Literal["answers", "passages"] | None = None
     notes: Callable[[Score | None], Mapping[str, Any]] = lambda _score: {}
     family: str = ""
     definition: str = ""
