@@ -137,7 +137,7 @@ def calibration_failure(ruling: CalibrationRuling, *, limit: int | None) -> list
 
 def corrected_entry(correction: Correction | None) -> dict[str, Any]:
     """The mean of a score corrected for the judge's errors; empty where it is not known."""
-    if correction is None or (correction.estimate is None and not correction.incomplete):
+    if correction is None or (correction.estimate is None and correction.incomplete is None):
         return {}
     estimate = correction.estimate
     return {
