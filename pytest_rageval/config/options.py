@@ -189,7 +189,7 @@ OPTIONS: Final = (
            "otherwise, a comparison is an error"),
     Option("calibration", Path, "FILE",
            "file of answers that people labelled, by which answer.correct and llm_reteval are also reported "
-           "corrected for the judge's errors"),
+           "corrected for the judge's errors; or of passages, by which relevance.* are"),
     Option("repeat", POSITIVE, "N",
            "ask generator and judge this often, under new sample numbers; a question's score is the mean over these "
            "runs, and how far their means spread is reported"),
