@@ -139,7 +139,7 @@ def alinejad2024(session: Session, first: int) -> None:
     rows(head, spearman)
     pairs = list(zip(spearman["all"], spearman["refined"], strict=True))
     known = [(one, other) for one, other in pairs if one is not None and other is not None]
-    finding("refined is above all", holds=all(one < other for one, other in known) if known else None)
+    finding("refined is not below all", holds=all(one <= other for one, other in known) if known else None)
 
 
 def salemi2024(session: Session, first: int) -> None:
