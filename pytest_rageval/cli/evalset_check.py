@@ -166,7 +166,9 @@ def _question_findings(evalset: EvalSet) -> list[Kind]:
         for miss in near_misses(evalset)
     ]
     bare = {
-        example.id for example in evalset if not (example.wanted or example.relevant or example.reference)
+        example.id
+        for example in evalset
+        if not (example.wanted or example.relevant or example.reference or example.nuggets)
     }
     others = [example for example in evalset if example.id not in bare]
     return [
@@ -175,7 +177,7 @@ def _question_findings(evalset: EvalSet) -> list[Kind]:
         Kind("leak", "an answer stands in the question", list(_leaks(evalset))),
         Kind(
             "unanswerable",
-            "neither answers nor gold passages nor a reference, so that no score counts it",
+            "neither answers nor gold passages nor a reference nor nuggets, so that no score counts it",
             _where(evalset, lambda example: example.id in bare),
         ),
         Kind("no_gold", "no gold passage of a grade above 0", _where(others, lambda each: not each.relevant)),
