@@ -177,11 +177,16 @@ def _question_findings(evalset: EvalSet) -> list[Kind]:
         Kind("leak", "an answer stands in the question", list(_leaks(evalset))),
         Kind(
             "unanswerable",
-            "neither answers nor gold passages nor a reference nor nuggets, so that no score counts it",
+            "neither answers nor gold passages nor a reference, so that no score counts it",
             _where(evalset, lambda example: example.id in bare),
         ),
         Kind("no_gold", "no gold passage of a grade above 0", _where(others, lambda each: not each.relevant)),
         Kind("no_answers", "no answers", _where(others, lambda example: not example.wanted)),
+        Kind(
+            "unreviewed_nuggets",
+            'nuggets that a model proposed: review them, and take "nuggets_reviewed" out',
+            _where(evalset, lambda example: example.extra.get("nuggets_reviewed") is False),
+        ),
         Kind("misspelt", "a key that is not read, and nearly has the name of one that is", misspelt),
         Kind("unread_context", "not a list of messages, or not an object of filters, and not read", unread),
         Kind(
