@@ -6,7 +6,6 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.comparators import EXTRAS, MEASURES
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.context import NO_REFERENCES, Pipeline, Terms, expected_of, references_of
-from pytest_rageval.evaluations.nuggets import ANSWER_NUGGETS
 from pytest_rageval.evaluations.scoring import REFERENCES, ScoreDef, each_example, encoder_used
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Evidence
@@ -109,5 +108,4 @@ SCORES: Final = (
         definition="1 where the generator declines to answer. "
         "Bound it with `max`, or with `min` on questions that have no answer.",
     ),
-    ANSWER_NUGGETS,
 )

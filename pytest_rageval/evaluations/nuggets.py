@@ -21,7 +21,7 @@ from pytest_rageval.model import Example, Ranking, excerpt
 from pytest_rageval.plural import counted
 from pytest_rageval.scores import Evidence
 
-__all__ = ["ANSWER_NUGGETS", "SCORES"]
+__all__ = ["SCORES"]
 
 Labels = Sequence[float]
 
@@ -129,36 +129,32 @@ def _remark(example: Example, labels: Labels, *, vital: bool) -> str:
     return f"{counted(len(named), 'nugget')} not supported: {', '.join([*named[:NAMED], *more])}"
 
 
-FAMILY: Final = "Nuggets"
-
 SCORES: Final = tuple(
-    ScoreDef(name, evaluate, {"support"}, family=FAMILY, definition=definition, needs=(NUGGETS,))
-    for name, evaluate, definition in (
+    ScoreDef(name, evaluate, asks, family="Nuggets", definition=definition, needs=(NUGGETS,))
+    for name, evaluate, asks, definition in (
         (
             "nuggets.coverage",
             evaluate_coverage,
+            {"support"},
             "The share of the nuggets that the judge finds in one of the first k.",
         ),
         (
             "nuggets.vital",
             evaluate_vital,
+            {"support"},
             "The share of the vital nuggets that the judge finds in one of the first k.",
         ),
         (
             "nuggets.ndcg",
             evaluate_ndcg,
+            {"support"},
             "alpha-nDCG with the nuggets as subtopics: a nugget counts half as much each time that it is repeated.",
+        ),
+        (
+            "answer.nuggets",
+            evaluate_answer,
+            {"explain", "support"},
+            "The share of the vital nuggets that the judge finds in the long answer: AutoNuggetizer's vital strict.",
         ),
     )
 )
-
-ANSWER_NUGGETS: Final = ScoreDef(
-    "answer.nuggets",
-    evaluate_answer,
-    {"explain", "support"},
-    family=FAMILY,
-    definition="The share of the vital nuggets that the judge finds whole in the long answer: vital strict of "
-    "AutoNuggetizer.",
-    needs=(NUGGETS,),
-)
-"""In the family `answer` by its name."""
