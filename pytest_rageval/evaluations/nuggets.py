@@ -13,7 +13,7 @@ from typing import Final
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge_protocol import PART
 from pytest_rageval.errors import NoGroundTruth, Undefined
-from pytest_rageval.evaluations.context import Pipeline, Terms, gather_all
+from pytest_rageval.evaluations.context import Pipeline, Terms, gather_all, texts_of
 from pytest_rageval.evaluations.scoring import NUGGETS, ScoreDef, each_example
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.nuggets import alpha_ndcg, best_labels, lenient, strict
@@ -56,14 +56,15 @@ async def evaluate_ndcg(run: Pipeline, example: Example, terms: Terms) -> tuple[
     The ideal ranking is of the retrieved passages, and of those gold passages with text that were not retrieved. These
     are labelled too.
     """
-    ranking, labels = await _labelled(run, example, terms)
-    match = GoldMatch(ranking, example.gold, run.match_share)
-    missed = [
-        gold.text
-        for gold, found in zip(example.gold, match.found, strict=True)
-        if gold.grade and gold.text is not None and not found
-    ]
-    value = alpha_ndcg(labels, await _labels(run, example, missed), terms.k)
+    _check(example)
+    ranking = await run.readable(example, terms.k)
+    found = GoldMatch(ranking, example.gold, run.match_share).found
+    missed = [gold.text for gold, hit in zip(example.gold, found, strict=True) if gold.grade and not hit]
+    texts = [*texts_of(ranking), *(text for text in missed if text is not None)]
+    # All at once, so that a plan counts all.
+    every = await _labels(run, example, texts)
+    labels = every[: len(ranking)]
+    value = alpha_ndcg(labels, every[len(ranking) :], terms.k)
     return value, _evidence(example, best_labels(labels, len(example.nuggets)), ranking, labels)
 
 
@@ -89,7 +90,7 @@ async def _labelled(run: Pipeline, example: Example, terms: Terms) -> tuple[Rank
     """The ranking, and of each passage the labels of the nuggets."""
     _check(example)
     ranking = await run.readable(example, terms.k)
-    return ranking, await _labels(run, example, [passage.text for passage in ranking])
+    return ranking, await _labels(run, example, texts_of(ranking))
 
 
 async def _labels(run: Pipeline, example: Example, texts: Sequence[str]) -> list[Labels]:

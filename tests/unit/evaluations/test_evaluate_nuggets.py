@@ -4,7 +4,7 @@ from math import log2
 
 import pytest
 
-from pytest_rageval.errors import Unscored
+from pytest_rageval.errors import Planned, Unscored
 from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
 from pytest_rageval.model import Nugget
@@ -54,6 +54,14 @@ def test_a_gold_passage_that_was_not_retrieved_is_of_the_ideal_ranking(found, ex
     assert found.asked["support", "q", "one", "two", "three", "four", "gold"] == 1
     assert found.asked_of("support") == 2
     assert outcome.evidence.labels == (0.25,)
+
+
+def test_a_plan_counts_the_labels_of_a_missed_gold_passage(found, example) -> None:
+    """No label of a retrieved passage has to be there for that."""
+    found.nuggets = dict.fromkeys(("p1", "p2", "p3", "gold"), Planned("not asked in a plan"))
+    (outcome,) = found.evaluate("nuggets.ndcg@3", example("q", "gold", nuggets=NUGGETS))
+    assert outcome.value is None
+    assert found.asked_of("support") == 4
 
 
 def test_labels_are_asked_for_once(found, example) -> None:
