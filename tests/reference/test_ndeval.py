@@ -2,13 +2,10 @@
 
 import random
 
+import pyndeval
 import pytest
 
 from pytest_rageval.measures.nuggets import alpha_ndcg
-
-pyndeval = pytest.importorskip(
-    "pyndeval", reason="the package pyndeval is not installed (pip install pyndeval)"
-)
 
 CUTS = (1, 2, 3, 5, 10, 20)
 Labels = list[tuple[float, ...]]
