@@ -16,7 +16,7 @@ are marked. Replies are kept in the folder CACHE. Papers are named by first auth
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -97,6 +97,12 @@ def finding(text: str, *, holds: bool | None) -> None:
 def falls(values: Sequence[float]) -> bool:
     """Whether no value is above the one before it."""
     return all(one >= other for one, other in pairwise(values))
+
+
+def alone(end: Callable[[Iterable[float]], float], values: Mapping[str, float], name: str) -> bool | None:
+    """Whether this one alone has the highest, or the lowest, value; None where all are equal."""
+    ends = [each for each, value in values.items() if value == end(values.values())]
+    return None if len(ends) == len(values) else ends == [name]
 
 
 def alinejad2024(session: Session, first: int) -> None:
@@ -268,14 +274,14 @@ def gulsoy2024(session: Session, first: int) -> None:
     )
     rouge = {name: row[2] for name, row in table.items()}
     finding("dense is above BM25 (ROUGE-L)", holds=rouge["dense"] > rouge["bm25"])
-    finding("fusion is highest (ROUGE-L)", holds=max(rouge, key=lambda name: rouge[name]) == "fusion")
-    finding("feedback is lowest (ROUGE-L)", holds=min(rouge, key=lambda name: rouge[name]) == "feedback")
+    finding("fusion is highest (ROUGE-L)", holds=alone(max, rouge, "fusion"))
+    finding("feedback is lowest (ROUGE-L)", holds=alone(min, rouge, "feedback"))
     say(f"gulsoy2024, Table 2{JUDGED}")
     rows(["correct", "faithful", "context"], {name: row[6:] for name, row in table.items()})
     correct = {name: row[6] for name, row in table.items()}
     finding(
         f"feedback is lowest in correctness{JUDGED}",
-        holds=min(correct, key=lambda name: correct[name]) == "feedback",
+        holds=alone(min, correct, "feedback"),
     )
     finding(f"dense context is above BM25's{JUDGED}", holds=table["dense"][8] > table["bm25"][8])
 
