@@ -268,6 +268,11 @@ def _contradictions_of_shard(settings: Settings) -> Iterator[str]:
             "--rageval-early-stop asks until the verdict on all questions is clear, and --rageval-shard sees a part of "
             "them: leave one out (--rageval-early-stop=false)."
         )
+    if settings.arena_pairs:
+        yield (
+            "--rageval-arena-pairs lets systems battle whose answers one process has, and --rageval-shard splits "
+            "them: leave one out."
+        )
     if settings.canary:
         yield (
             "--rageval-canary compares with the baseline, which --rageval-shard leaves to the merge: leave one out, "

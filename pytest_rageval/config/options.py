@@ -101,6 +101,9 @@ OPTIONS: Final = (
            "asked once"),
     Option("both_orders", _switch, "",
            "judge each pair of long answers in both orders, and count a verdict that changes with the order as a tie"),
+    Option("arena_pairs", COUNT, "N",
+           "let the systems of a test that asks for arena.* battle each other too, N times in all for each eval set: "
+           "equally often each pair, on questions drawn by --rageval-seed from each domain equally"),
     Option("base_url", BaseURL.parse, "URL",
            "OpenAI-compatible server; default: OPENAI_BASE_URL, or OpenAI's own", private=True),
     Option("judge_base_url", BaseURL.parse, "URL",

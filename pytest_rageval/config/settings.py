@@ -35,6 +35,7 @@ class Settings:
     judge_model: str | None = None
     judge_votes: int = 1
     both_orders: bool = False
+    arena_pairs: int = 0
     base_url: BaseURL | None = None
     judge_base_url: BaseURL | None = None
     parameters: Mapping[str, Any] | None = None

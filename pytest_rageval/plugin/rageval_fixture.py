@@ -166,7 +166,16 @@ def marked_test(item: pytest.Item, reference: Callable[[], object]) -> MarkedTes
         record_property=lambda name, value: item.user_properties.append((_shown(name), value)),
         argument=argument_of(item.config, plain_nodeid(item.nodeid)),
         reference=reference,
+        siblings=lambda: {
+            plain_nodeid(each.nodeid): list(each.iter_markers("rageval_threshold"))
+            for each in item.session.items
+            if _function(each) == _function(item)
+        },
     )
+
+
+def _function(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
 
 
 def _shown(name: str) -> str:

@@ -36,14 +36,16 @@ if TYPE_CHECKING:
     from pytest_rageval.llm.gateway import Gateway
     from pytest_rageval.llm.rate_limits import Wait
     from pytest_rageval.serving.application import Backend
+    from pytest_rageval.session.battles import Battles
     from pytest_rageval.session.shared_embeddings import SharedEmbeddings
 
 __all__ = ["RunContext", "Session"]
 
 T = TypeVar("T")
 
-# Few runs score a part of their questions.
+# Few runs score a part of their questions, or let systems battle.
 part_of = Late("evalsets.parts", "part_of")
+battles = Late("session.battles", "Battles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +276,12 @@ class Session(Rules):
             await self._outcomes_of(pipelines, evalset, request, k)
 
         return [error for error in self._each(requests, counted).values() if error is not None]
+
+    @cached_property
+    def battles(self) -> "Battles":
+        """The systems of this process in the arena."""
+        found: Battles = battles(self.settings.arena_pairs, self.loop.run)
+        return found
 
     def calibrate(
         self, components: Components, labels: "HumanLabels", comparator: str | None = None
