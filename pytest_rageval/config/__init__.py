@@ -218,6 +218,12 @@ BATCH_WITHOUT: Final = {
 
 def _contradictions(settings: Settings) -> Iterator[str]:
     yield from _not_in_batches(settings)
+    models = settings.judge_models
+    if not all(models) or len(set(models)) < len(models) or (models and len(models) % 2 == 0):
+        yield (
+            f"The models that judge are {settings.llm_judge!r}: expected one, or an odd number of different ones, such "
+            "as a,b,c, so that a majority decides (--rageval-judge-model, or the key model of their table)."
+        )
     if settings.record and settings.cassette is None:
         yield "--rageval-record writes a cassette, but none is named: add --rageval-cassette FILE."
     if (settings.record_prompts or settings.drop_unused) and not settings.record:

@@ -671,7 +671,7 @@ class EvaluatedTest:
         prints = [self._session.fingerprint(self._components, request) for request in requests]
         # A model is named with its server where another server has one of the same name.
         values = {str(value) for each in prints for value in each.values()}
-        asked = values | {value.rpartition(" at ")[0] for value in values}
+        asked = values | {name for value in values for name in value.rpartition(" at ")[0].split(", ")}
         return {model: names for model, names in found.items() if model in asked}
 
     def _warnings(self, served: Mapping[str, Sequence[str]]) -> Iterator[str]:

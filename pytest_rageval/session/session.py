@@ -113,7 +113,7 @@ class Session(Rules):
         from pytest_rageval.serving.application import Backend  # noqa: PLC0415 - see gateway
 
         settings = self.settings
-        names = {settings.generator.model, settings.llm_judge} - {None, EMBEDDED}
+        names = {settings.generator.model, *settings.judge_models} - {None, EMBEDDED}
         server = self.models_of(client).server("generator")
         return Backend(self.gateway, server, self.loop, tuple(filter(None, names)), self._unanswered)
 
@@ -260,7 +260,7 @@ class Session(Rules):
         found = {} if self._gateway is None else self._gateway.served
         generator, judge = self.settings.generator, self.settings.judge
         elsewhere = judge.server.base_url != generator.server.base_url
-        shared = generator.model if elsewhere and self.settings.llm_judge == generator.model else None
+        shared = generator.model if elsewhere and generator.model in self.settings.judge_models else None
         names: defaultdict[str, set[str]] = defaultdict(set)
         for (model, base_url), served in found.items():
             names[f"{model} at {base_url}" if model == shared else model] |= served

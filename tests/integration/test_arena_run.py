@@ -166,6 +166,48 @@ def test_votes_without_a_majority_are_a_tie(arena, llm):
     result.stdout.fnmatch_lines(["*: flip rate 100.0% (1 of 1 verdict), minority 66.7% (2 of 3 votes)"])
 
 
+def test_worked_examples_are_an_option(arena, llm):
+    """The judge reads them before the two answers; a prompt of the user's is sent as it is."""
+    llm.model = lambda prompt: "<rating>1</rating>" if "Answer 1:\n" in prompt else "It is long."
+    arena.test("def test_own(rageval): rageval.score('arena.win@1')\n")
+    arena.run().assert_outcomes(passed=1)
+    llm.requests.clear()
+    arena.run("--rageval-arena-examples").assert_outcomes(passed=1)
+    prompts = [body["messages"][0]["content"] for body in llm.requests]
+    assert [prompt.count("Answer 1:\n") for prompt in prompts] == [4] * 4
+    llm.requests.clear()
+    (arena.path / "own.toml").write_text(
+        'preference = "Answer 1:\\n{question} {first} {second}"\n', encoding="utf-8"
+    )
+    arena.run("--rageval-arena-examples", "--rageval-prompts=own.toml").assert_outcomes(passed=1)
+    assert len(llm.requests) == 4
+    assert all(body["messages"][0]["content"].startswith("Answer 1:\nWhat") for body in llm.requests)
+
+
+def test_three_models_judge_together(arena, llm):
+    """The majority counts; without one it is a tie; the plan counts each, and the report says how often they differ."""
+    says = {"a": "1", "b": "2", "c": "1"}
+
+    def votes(prompt: str) -> str:
+        if "Answer 1:\n" not in prompt:
+            return "It is long."
+        says["c"] = "0" if "item-4?" in prompt else "1"
+        return f"<rating>{says[llm.requests[-1]['model']]}</rating>"
+
+    llm.model = votes
+    arena.test("def test_own(rageval): assert rageval.score('arena.win@1') == 0.5\n")
+    options = ("--rageval-judge-model=a,b,c", "--rageval-concurrency=1")
+    arena.run("--rageval-plan", *options).stdout.fnmatch_lines(["in total", "* ≤ 16 *"])
+    result = arena.run(*options)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "rageval: generator m1 at *, answers judged by a, b, c together",
+            "*: flip rate 100.0% (4 of 4 verdicts), minority 41.7% (5 of 12 votes)",
+        ]
+    )
+
+
 @pytest.mark.parametrize(("options", "most"), [((), 8), (("--rageval-both-orders",), 12)])
 def test_battles_are_planned(arena, llm, options, most):
     """An answer, and a verdict or two, a question; nothing is asked."""
