@@ -324,17 +324,24 @@ def _results(entry: Entry) -> dict[str, float]:
 def _rated(
     systems: Mapping[str, Mapping[str, float]], between: Mapping[tuple[str, str], Entry] | None, seed: int
 ) -> dict[str, Any]:
-    fought = {(system, REFERENCE): list(scores.values()) for system, scores in systems.items()}
+    fought: dict[tuple[str, str], Mapping[str, float]] = {
+        (system, REFERENCE): scores for system, scores in systems.items()
+    }
     for pair, each in (between or {}).items():
-        fought[pair] = [example["score"] for example in each["examples"] if example["score"] is not None]
-    battles = [Battle(*pair, score) for pair, scores in fought.items() for score in scores]
+        fought[pair] = {
+            example["id"]: example["score"] for example in each["examples"] if example["score"] is not None
+        }
+    battles = [Battle(*pair, score) for pair, scores in fought.items() for score in scores.values()]
+    questions = [example for scores in fought.values() for example in scores]
     number = Counter(name for battle in battles for name in (battle.first, battle.second))
     pairs = {}
     if between is not None:
         both = [*((name, REFERENCE) for name in sorted(systems)), *combinations(sorted(systems), 2)]
-        pairs["pairs"] = [_pair(pair, fought.get(pair, []), between.get(pair), seed) for pair in both]
+        pairs["pairs"] = [
+            _pair(pair, list(fought.get(pair, {}).values()), between.get(pair), seed) for pair in both
+        ]
     try:
-        rated = bradley_terry(battles, seed=seed)
+        rated = bradley_terry(battles, questions=questions, seed=seed)
     except UnratableError as error:
         return {"systems": [], "reason": str(error), **pairs}
     rows = [
