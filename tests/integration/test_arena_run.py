@@ -6,6 +6,7 @@ from math import log10
 
 import pytest
 
+from tests.batch_server import BatchServer
 from tests.llm_server import clerk
 
 pytestmark = pytest.mark.slow
@@ -370,3 +371,26 @@ def test_a_run_in_shards_has_no_battles(three):
     """It is refused before anything is asked."""
     result = three.run("--rageval-arena-pairs=18", "--rageval-shard=1/2", "--rageval-report=s.json")
     result.stderr.fnmatch_lines(["*--rageval-arena-pairs lets systems battle*leave one out.*"])
+
+
+@pytest.mark.long
+def test_battles_come_in_batches(project):
+    """Answers, then verdicts against the reference and between systems, of all models that judge; nothing is live."""
+    with BatchServer() as server:
+        server.model = Arena()
+        project.use(server)
+        source = (project.path / "conftest.py").read_text(encoding="utf-8")
+        project.pytester.makeconftest(source + THREE)
+        project.evalset(6, reference="That is a long story.")
+        project.test(GATE)
+        options = (
+            *("--rageval-arena-pairs=18", "--rageval-judge-model=a,b,c", "--rageval-both-orders"),
+            "--rageval-report=report.json",
+        )
+        project.run_process(*options, "--rageval-cache-dir=live").assert_outcomes(passed=3)
+        expected, asked = _scores(project), len(server.live)
+        server.live.clear()
+        project.run_process(*options, "--rageval-batch").assert_outcomes(passed=3)
+        assert _scores(project) == expected
+        assert sum(map(len, server.uploads)) == asked
+        assert not server.live
