@@ -34,7 +34,8 @@ REFERENCE: Final = "reference"  # the system that wrote the references; the name
 PAIRS: Final = "share won by the row against the column, ties half, with its 95% interval"
 
 APART: Final = (
-    "no process had the answers of both (run their tests in one: without -n, or with --dist loadfile)"
+    "their battles ended as an error, or no process had the answers of both (run their tests in one: without -n, or "
+    "with --dist loadfile)"
 )
 FEW: Final = "--rageval-arena-pairs is less than the number of pairs, or no question has a reference"
 """Why two systems had no battles."""

@@ -201,13 +201,27 @@ def test_the_matrix_of_pairs_is_antisymmetric() -> None:
     assert low < 0.75 < high
 
 
+def test_pairs_of_what_cannot_be_rated_are_shown() -> None:
+    """By name; one of them lost every battle."""
+    tests = [
+        {**_test("t.py::test_it[b]", _entry("wl")), "battles": []},
+        {**_test("t.py::test_it[a]", _entry("ll")), "battles": [_battles("a@5", "b@5", "l")]},
+    ]
+    (table,) = ratings_entries(tests, seed=0)
+    assert table["systems"] == []
+    names, cells = pairs_table(table)
+    assert names == ["a@5", "b@5", "reference"]
+    assert [cell and cell["score"] for cell in cells[0]] == [None, 0, 0]
+    assert "    a@5        -               0.00 0.00–0.79  0.00 0.00–0.66" in ratings_lines([table])
+
+
 def test_pairs_of_different_processes_are_named() -> None:
     """Each test had no other system: all pairs are missing, and the battles with the reference rated."""
     (table,) = ratings_entries(_three(a=[], b=[]), seed=0)
     assert [row["system"] for row in table["systems"]] == ["a@5", "b@5", "reference"]
     assert ratings_lines([table])[-1] == (
-        "    no battles of a@5 and b@5: no process had the answers of both (run their tests in one: without -n, or "
-        "with --dist loadfile)"
+        "    no battles of a@5 and b@5: their battles ended as an error, or no process had the answers of both (run "
+        "their tests in one: without -n, or with --dist loadfile)"
     )
 
 
