@@ -169,13 +169,19 @@ def marked_test(item: pytest.Item, reference: Callable[[], object]) -> MarkedTes
         siblings=lambda: {
             plain_nodeid(each.nodeid): list(each.iter_markers("rageval_threshold"))
             for each in item.session.items
-            if _function(each) == _function(item)
+            if _scored_by(each) == _scored_by(item)
         },
     )
 
 
-def _function(item: pytest.Item) -> str:
-    return item.nodeid.partition("[")[0]
+def _scored_by(item: pytest.Item) -> tuple[object, ...]:
+    """The function of a test, and the eval set that its marker names."""
+    marker = item.get_closest_marker("rageval_evalset")
+    named = () if marker is None else (*marker.args, *marker.kwargs.items())
+    # A data frame has no one answer to whether it equals another.
+    return item.nodeid.partition("[")[0], *(
+        each if isinstance(each, str | Path | tuple) else id(each) for each in named
+    )
 
 
 def _shown(name: str) -> str:

@@ -25,7 +25,7 @@ __all__ = ["Battles", "arena_cutoffs"]
 ARENA: Final = "arena"
 
 Siblings = Mapping[str, Sequence["Marker"]]
-"""By node id, the thresholds of the selected tests of one function."""
+"""By node id, the thresholds of the selected tests of one function and eval set."""
 
 
 class Battles:

@@ -58,7 +58,7 @@ class MarkedTest:
         record_property: records a number for JUnit reports.
         argument: the argument with which pytest runs it from the folder of this run; default: the node id.
         reference: returns the retriever that others are timed beside.
-        siblings: returns the thresholds of the selected tests of its function, by node id.
+        siblings: returns the thresholds of the selected tests of its function and eval set, by node id.
     """
 
     nodeid: str

@@ -322,6 +322,21 @@ def test_systems_battle_each_other(three, llm):
     )
 
 
+def test_each_eval_set_has_all_battles(three):
+    """Systems of another set are no rivals, and take no share."""
+    three.evalset(3, "few.jsonl", reference="That is a long story.")
+    mark = "pytest.mark.rageval_evalset('{}.jsonl')".format
+    three.test(
+        "@pytest.mark.rageval_threshold('arena.win@1', min=0)\n@pytest.mark.parametrize('n', [\n"
+        f"    pytest.param(1, marks={mark('evals')}), pytest.param(2, marks={mark('few')})])\n"
+        "def test_arena(n): pass\n"
+    )
+    three.run("--rageval-arena-pairs=9", "--rageval-report=report.json").assert_outcomes(passed=6)
+    for table in _scores(three)[1]:
+        between = [pair for pair in table["pairs"] if pair["opponent"] != "reference"]
+        assert [pair["battles"] for pair in between] == [3, 3, 3]
+
+
 def test_battles_between_systems_are_planned(three, llm):
     """Those of equal answers need no verdict: the plan has as many requests as the run."""
     three.run("--rageval-plan", "--rageval-arena-pairs=7").stdout.fnmatch_lines(["in total", "* ≤ 41 *"])
