@@ -103,8 +103,8 @@ OPTIONS: Final = (
     Option("both_orders", _switch, "",
            "judge each pair of long answers in both orders, and count a verdict that changes with the order as a tie"),
     Option("arena_pairs", COUNT, "N",
-           "let the systems of a test that asks for arena.* battle each other too, N times in all for each eval set: "
-           "equally often each pair, on questions drawn by --rageval-seed from each domain equally"),
+           "let the systems of a parametrized test that asks for arena.* battle each other too, N times in all on an "
+           "eval set: each pair equally often, on questions drawn by --rageval-seed from each domain equally"),
     Option("arena_examples", _switch, "",
            "show the model that compares two long answers three worked examples first"),
     Option("base_url", BaseURL.parse, "URL",
