@@ -336,6 +336,14 @@ class Pipeline:
             lambda: self.generator.explain(question, documents, sample=self.repeat),
         )
 
+    def known_long_answer(self, asked: Asked, k: int) -> str | None:
+        """The long answer if it was written already; None where it was not, or something failed."""
+        ranking = self.known_ranking(asked, k)
+        if ranking is None:
+            return None
+        key = ("explained", _question(asked), texts_of(ranking.documents))
+        return cast("str | None", self._once.known(key))
+
     async def preferred(self, question: str, first: str, second: str) -> int:
         """1 or 2 where the judge prefers the first or the second answer, else 0."""
         return await self._once.of(
