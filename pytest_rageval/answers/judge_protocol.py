@@ -52,7 +52,7 @@ class Comparator(Protocol):
 
 
 class Judge(Comparator, Protocol):
-    """A comparator that also grades, rates, prefers, and decides whether a passage is relevant.
+    """A comparator that also grades, rates, prefers, and decides whether passages are relevant and sufficient.
 
     Each method raises Unscored where there is no verdict, and CallableError where the judge does not support it.
     """
@@ -62,6 +62,9 @@ class Judge(Comparator, Protocol):
 
     async def relevant(self, question: str, passage: str) -> float:
         """Return 1.0 where the passage helps to answer the question, 0.0 where not."""
+
+    async def sufficient(self, question: str, passages: Sequence[str]) -> float:
+        """Return 1.0 where the passages together, best first, are enough to answer the question, 0.0 where not."""
 
     async def prefer(self, question: str, first: str, second: str) -> int:
         """Return which of two long answers is better: 1 the first, 2 the second, 0 neither."""

@@ -107,6 +107,7 @@ PROMPT_OF: Final = {
     "compare": "same_answer",
     "grade": "graded_answer",
     "relevant": "relevance",
+    "sufficient": "sufficiency",
     "prefer": "preference",
 }
 """The templates of the methods; that of a rating has the name of its criterion."""
@@ -148,6 +149,11 @@ class LLMJudge:
         """Return 1.0 for yes, 0.0 for no; unscored as in `compare`."""
         texts = {"question": question, "passage": passage}
         return await self._verdict(parse_yes_no, majority, self.prompts.relevance, texts)
+
+    async def sufficient(self, question: str, passages: Sequence[str]) -> float:
+        """Return 1.0 for yes, 0.0 for no; unscored as in `compare`."""
+        texts: dict[str, str | list[str]] = {"question": question, "passages": list(passages)}
+        return await self._verdict(parse_yes_no, majority, self.prompts.sufficiency, texts)
 
     async def prefer(self, question: str, first: str, second: str) -> int:
         """Return 1 where the first answer is better, 2 where the second is, 0 where neither.
@@ -195,6 +201,7 @@ class LLMJudge:
             "compare": self.prompts.same_answer("", [], ""),
             "grade": self.prompts.graded_answer("", [], ""),
             "relevant": self.prompts.relevance("", ""),
+            "sufficient": self.prompts.sufficiency("", []),
             "prefer": self.prompts.preference("", "", ""),
             **{f"rate {criterion}": self.prompts.rating(criterion, "", [], []) for criterion in CRITERIA},
         }[method]

@@ -350,6 +350,15 @@ class Pipeline:
         self._verdicts[question, passage.text] = verdict
         return verdict
 
+    async def sufficient(self, question: str, passages: Sequence[Document]) -> float:
+        """How far the judge finds passages enough to answer a question, in [0, 1]."""
+        texts = texts_of(passages)
+        verdict = await self._once.of(
+            ("sufficient", question, texts), lambda: self.judge.sufficient(question, texts)
+        )
+        self._verdicts[question, *texts] = verdict
+        return verdict
+
     async def rated(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
     ) -> judges.Rating:

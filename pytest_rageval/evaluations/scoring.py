@@ -38,7 +38,9 @@ REFERENCES: Final = "reference answers"
 """What an example must have; lists of scores show it."""
 
 GENERATOR_METHODS: Final = frozenset({"generate", "cite", "explain"})
-JUDGE_METHODS: Final = frozenset({"relevant", "prefer", *(f"rate {criterion}" for criterion in CRITERIA)})
+JUDGE_METHODS: Final = frozenset(
+    {"relevant", "sufficient", "prefer", *(f"rate {criterion}" for criterion in CRITERIA)}
+)
 
 ASKABLE: Final = GENERATOR_METHODS | JUDGE_METHODS | {"compare", "label"}
 """What a score can depend on: methods of generator and judge, `run.comparison`, and `terms.label`."""

@@ -234,6 +234,11 @@ class DefaultJudge:
         judge = self._model("Whether a passage is relevant", "leave out the scores relevance.*")
         return await judge.relevant(question, passage)
 
+    async def sufficient(self, question: str, passages: Sequence[str]) -> float:
+        """Whether passages are enough to answer a question."""
+        judge = self._model("Whether passages are enough for an answer", "leave out the score sufficient")
+        return await judge.sufficient(question, passages)
+
     async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
         """How much of a reference the prediction says."""
         judge = self._model("How much an answer says of another", 'compare by a measure, such as "f1"')

@@ -42,6 +42,7 @@ __all__ = ["RunContext", "Session"]
 
 T = TypeVar("T")
 
+blamed = Late("evaluations.sufficiency", "blamed")
 # Few runs score a part of their questions.
 part_of = Late("evalsets.parts", "part_of")
 
@@ -219,7 +220,19 @@ class Session(Rules):
         timed = [request for request in requests if self._is_time(request)]
         others = [request for request in requests if request not in timed]
         found = {**self._each(timed, evaluated), **self._each(others, evaluated)}
-        return {request: found[request] for request in requests}
+        return {request: self._with_blame(request, found) for request in requests}
+
+    def _with_blame(
+        self, request: ScoreRequest, found: Mapping[ScoreRequest, list[list[Outcome]] | RagevalError]
+    ) -> list[list[Outcome]] | RagevalError:
+        """The runs of an answer score with what lost a question, where its context was judged in the same test."""
+        runs = found[request]
+        if isinstance(runs, RagevalError) or not self.definition(request).verdicts:
+            return runs
+        context = found.get(ScoreRequest(f"sufficient@{Spec.parse(request.spec).k}"))
+        if not isinstance(context, list):
+            return runs
+        return [blamed(run, of_run) for run, of_run in zip(runs, context, strict=True)]
 
     def _is_time(self, request: ScoreRequest) -> bool:
         # A name that is none is an error of its own score.

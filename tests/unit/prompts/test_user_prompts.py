@@ -22,6 +22,7 @@ METHODS = {
     "same_answer": lambda prompts: prompts.same_answer("Q1", ["T1"], "T2"),
     "graded_answer": lambda prompts: prompts.graded_answer("Q1", ["T1"], "T2"),
     "relevance": lambda prompts: prompts.relevance("Q1", "T1"),
+    "sufficiency": lambda prompts: prompts.sufficiency("Q1", ["T1"]),
     "preference": lambda prompts: prompts.preference("Q1", "T1", "T2"),
     **{
         criterion: lambda prompts, criterion=criterion: prompts.rating(criterion, "Q1", ["T1"], ["T2"])
@@ -72,6 +73,7 @@ def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
         "compare",
         "grade",
         "relevant",
+        "sufficient",
         "prefer",
         *(f"rate {criterion}" for criterion in CRITERIA),
     ):
