@@ -12,7 +12,8 @@ import queue
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Coroutine
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from functools import partial
 from time import monotonic
@@ -47,11 +48,31 @@ class PrivateLoop:
         self._starting = threading.Lock()
         self._jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
         self._on_cancel: list[Callable[[], None]] = []
+        self._running: Counter[object] = Counter()
+        self._noting = threading.Lock()
         self.runs = 0
 
     def on_cancel(self, drop: Callable[[], None]) -> None:
         """Call a function in the loop's thread where a run is cancelled."""
         self._on_cancel.append(drop)
+
+    @contextlib.contextmanager
+    def noted(self, part: object) -> Iterator[None]:
+        """Note that a part of the user's code is running, in any thread."""
+        with self._noting:
+            self._running[part] += 1
+        try:
+            yield
+        finally:
+            with self._noting:
+                self._running[part] -= 1
+                self._running += Counter()
+
+    @property
+    def running(self) -> list[object]:
+        """The parts of the user's code that are running."""
+        with self._noting:
+            return list(self._running)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to completion; sync calls that it makes through `call` run in this thread.

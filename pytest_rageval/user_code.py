@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import inspect
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -38,6 +39,7 @@ __all__ = [
     "is_async",
     "is_cached",
     "is_ours",
+    "note_asked",
     "raised_in",
     "read_to_end",
     "takes",
@@ -115,6 +117,7 @@ class UserCallable:
         self._history = _parameter(function, "history")
         self._stopwatches = _Stopwatches()
         self.calls = 0  # so far
+        self.asked: Counter[str] = Counter()  # by model, the completions that were asked for during its calls
 
     async def call(self, *args: Any, **named: Any) -> Any:
         """Call it, and return its converted result.
@@ -152,7 +155,7 @@ class UserCallable:
 
     async def _awaited(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Timed:
         try:
-            with self._stopwatches.started() as watch:
+            with self._started() as watch:
                 return self._used(await result, args, named, watch)
         except (RagevalError, Unscored):
             raise
@@ -170,7 +173,7 @@ class UserCallable:
             raise known
         self.calls += 1
         try:
-            with self._stopwatches.started() as watch:
+            with self._started() as watch:
                 result = self.function(*args, **named)
                 return result if inspect.isawaitable(result) else self._used(result, args, named, watch)
         except (RagevalError, Unscored):
@@ -178,6 +181,16 @@ class UserCallable:
         except (Exception, SystemExit) as error:
             # After a SystemExit pytest would not tear down the fixtures.
             raise self._raised(args, named, error) from error
+
+    @contextlib.contextmanager
+    def _started(self) -> Iterator["_Stopwatch"]:
+        """Time its code, and note that what this asks of models is asked by it."""
+        token = _CALLED.set(self)
+        try:
+            with self._loop.noted(self), self._stopwatches.started() as watch:
+                yield watch
+        finally:
+            _CALLED.reset(token)
 
     def _used(
         self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any], watch: "_Stopwatch"
@@ -223,6 +236,22 @@ class UserCallable:
         does. Else module and name; for a method with the class of its object, for a partial with its arguments.
         """
         return _identity(self.function)
+
+
+_CALLED: ContextVar[UserCallable | None] = ContextVar("_CALLED", default=None)
+"""Whose code is running; threads that this starts may not know it."""
+
+
+def note_asked(loop: PrivateLoop, model: str) -> None:
+    """Note that the user's code asks a model for a completion: with the call that is running, where it is known which.
+
+    In a thread of the user's, or behind a server, it is the only one that is running.
+    """
+    called: object = _CALLED.get()
+    running = loop.running if called is None else []
+    called = running[0] if len(running) == 1 else called
+    if isinstance(called, UserCallable):
+        called.asked[model] += 1
 
 
 class _Stopwatches:

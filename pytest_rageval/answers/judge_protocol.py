@@ -5,6 +5,7 @@ Verdicts are plain numbers, so tallies are passed separately: `with_tally` colle
 """
 
 from collections.abc import Awaitable, Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -80,6 +81,10 @@ class Judge(Comparator, Protocol):
             rated: the answer as the only item; for context quality the retrieved passages, best first.
             against: the references; for faithfulness the retrieved, for context quality the gold passages.
         """
+
+    @property
+    def model_names(self) -> AbstractSet[str]:
+        """The models behind its verdicts; of the user's own judge, those that it asked so far."""
 
     def repetition(self, n: int) -> "Judge":
         """Return this judge for the n-th repetition, n ≥ 1, with new replies."""

@@ -191,6 +191,11 @@ class LLMJudge:
         nearest = min(sorted(votes), key=lambda sample: abs(votes[sample].grade - grade))
         return Rating(grade, votes[nearest].explanation)
 
+    @property
+    def model_names(self) -> frozenset[str]:
+        """The model."""
+        return frozenset({self.model})
+
     def repetition(self, n: int) -> "LLMJudge":
         """Return this judge with the n-th set of samples."""
         return replace(self, poll=replace(self.poll, first=n * self.poll.votes))

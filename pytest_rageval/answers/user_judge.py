@@ -147,6 +147,11 @@ class UserJudge:
             )
         return await self._methods[name].call(*args)
 
+    @property
+    def model_names(self) -> frozenset[str]:
+        """The models that it asked so far through this package."""
+        return frozenset[str]().union(*(method.asked for method in self._methods.values()))
+
     def repetition(self, n: int) -> "UserJudge":  # noqa: ARG002 - a repeated call needs no other judge
         """Return this judge."""
         return self

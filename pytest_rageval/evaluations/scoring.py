@@ -143,6 +143,10 @@ class ScoreDef:
             templates[method] = run.judge.template(method)
         return {method: template for method, template in templates.items() if template}
 
+    def judges(self, run: Pipeline, terms: Terms) -> bool:
+        """Whether it asks the judge, as far as its definition says."""
+        return self.asks is not None and bool(self._of_judge(self._compared(run, terms)))
+
     @property
     def _of_generator(self) -> list[str]:
         return sorted(self.dependencies & GENERATOR_METHODS)

@@ -256,6 +256,12 @@ class DefaultJudge:
         judge = self._model("A rating from 1 to 5", "leave out the scores judged.*")
         return await judge.rate(criterion, question, rated, against)
 
+    @property
+    def model_names(self) -> frozenset[str]:
+        """The model that judges, if one does."""
+        judge = self._judge
+        return frozenset() if isinstance(judge, CanonicalComparator) else judge.model_names
+
     def repetition(self, n: int) -> "DefaultJudge":
         """The judge of the n-th repeat."""
         return replace(self, repeat=n)

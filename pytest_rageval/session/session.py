@@ -168,7 +168,10 @@ class Session(Rules):
         """What was asked of models so far, with remarks on the user's own functions."""
         asked = Usage() if self._gateway is None else self._gateway.usage
         served = self._gateway is not None and self._gateway.serves_application
-        return asked + Usage(remarks=self.pipelines.remarks(application_asked=served))
+        remarks = self.pipelines.remarks(application_asked=served)
+        if self._gateway is not None:
+            remarks += self.pipelines.circles(self._gateway.served)
+        return asked + Usage(remarks=remarks)
 
     def received(self, components: Components) -> AbstractSet[str]:
         """The parts of an example's context that the retriever receives."""
@@ -431,6 +434,8 @@ class Session(Rules):
                     rest = f"All of the first {FIRST} of {len(evalset)} examples failed, and the others were not asked."
                     raise error_of_all(failed, rest)
             outcomes = await score.evaluate(pipeline, evalset.examples, terms) if evalset.examples else []
+            if score.judges(pipeline, terms):
+                self.pipelines.note_judged(pipeline)
             self.check_answered()
             if (self.settings.shard or (1, 1))[1] == 1:
                 # Of a shard the share that failed says little.
