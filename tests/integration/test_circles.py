@@ -62,8 +62,15 @@ def remarks(project, code, spec="answer.correct@1", **ini):
     [
         (RETRIEVER.format(words="", ask=ASKS), {}, "m1"),
         (RETRIEVER.format(words="", ask=IN_A_THREAD), {}, "m1"),
-        (RETRIEVER.format(words="model='m2'", ask=ASKS), {"rageval_judge_model": "m2"}, "m2"),
-        (RETRIEVER.format(words="model='m3'", ask=ASKS) + JUDGE, {}, "m3"),
+        pytest.param(
+            RETRIEVER.format(words="model='m2'", ask=ASKS),
+            {"rageval_judge_model": "m2"},
+            "m2",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            RETRIEVER.format(words="model='m3'", ask=ASKS) + JUDGE, {}, "m3", marks=pytest.mark.slow
+        ),
         (HYDE, {}, "m1"),
     ],
     ids=["own", "thread", "named", "own judge", "hyde"],
@@ -83,10 +90,17 @@ def test_it_is_said_once_with_the_number_of_requests(project, llm, code, ini, mo
     [
         (RETRIEVER.format(words="", ask=ASKS), "answer.correct@1", {"rageval_judge_model": "m2"}),
         (RETRIEVER.format(words="", ask=ASKS), "recall@1", {}),
-        (RETRIEVER.format(words="", ask=ASKS), "answer.em@1", {}),
-        (RETRIEVER.format(words="", ask=ASKS), "answer.correct@1", {"rageval_comparator": "canonical"}),
+        pytest.param(RETRIEVER.format(words="", ask=ASKS), "answer.em@1", {}, marks=pytest.mark.slow),
+        pytest.param(
+            RETRIEVER.format(words="", ask=ASKS),
+            "answer.correct@1",
+            {"rageval_comparator": "canonical"},
+            marks=pytest.mark.slow,
+        ),
         (GENERATOR, "answer.correct@1", {}),
-        (RETRIEVER.format(words="", ask=ASKS) + JUDGE, "answer.correct@1", {}),
+        pytest.param(
+            RETRIEVER.format(words="", ask=ASKS) + JUDGE, "answer.correct@1", {}, marks=pytest.mark.slow
+        ),
     ],
     ids=["another judge", "no model", "a measure", "rules", "the generator", "own judge"],
 )
@@ -96,6 +110,7 @@ def test_it_is_not_said_otherwise(project, llm, code, spec, ini):
     assert not [remark for remark in remarks(project, code, spec, **ini) if "judges" in remark]
 
 
+@pytest.mark.slow
 def test_two_names_of_one_served_model_are_one(project, llm):
     """The server says that both are the same."""
     llm.served = "m-2026-11"
@@ -124,7 +139,7 @@ def rageval_retriever(request, asking):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("part", "times"), [("retriever", 1), ("generator", 0)])
-def test_behind_the_gateway_the_part_that_runs_asks(project, llm, monkeypatch, part, times):
+def test_behind_the_gateway_the_part_that_runs_asks(project, llm, part, times):
     """Requests of the retriever alone are its own."""
     pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
     pytest.importorskip("starlette", reason="the extra gateway is not installed")
