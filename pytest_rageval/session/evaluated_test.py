@@ -22,7 +22,14 @@ from pytest_rageval.model import EvalSet, Example, Ranking
 from pytest_rageval.printable import printable
 from pytest_rageval.reports.next_steps import accept_entry, accept_lines
 from pytest_rageval.reports.questions import failure_lines
-from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
+from pytest_rageval.reports.results import (
+    entry_name,
+    error_entry,
+    evalset_entry,
+    ruling_entry,
+    score_entry,
+    sliced_name,
+)
 from pytest_rageval.scores import Score, Spec
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.session.session import Session
@@ -259,11 +266,11 @@ class EvaluatedTest:
             found = []
             for other, answers in self._evidence.items():
                 entry, k = self._entries[other], Spec.parse(answers.score.spec).k
-                alike = k == spec.k and answers.score.slice == context.score.slice
+                alike = k == spec.k and context.score.slice in ({}, answers.score.slice)
                 whole = "early_stop" not in entry
                 if alike and whole and self._session.definition(answers.request).verdicts:
                     of_context = strata(context.score.outcomes, answers.score.outcomes)
-                    found.append({"score": entry_name(entry), **of_context})
+                    found.append({"score": sliced_name(entry), **of_context})
             if found:
                 self._entries[key] = {**self._entries[key], "strata": found}
 
