@@ -115,7 +115,8 @@ class UserCallable:
         self._async = is_async(function)
         self._tries = _Tries(loop.runs)
         self._history = _parameter(function, "history")
-        self._stopwatches = _Stopwatches()
+        self._stopwatches = _Stopwatches(self)
+        loop.users.append(self)
         self.calls = 0  # so far
         self.asked: Counter[str] = Counter()  # by model, the completions that were asked for during its calls
 
@@ -155,7 +156,7 @@ class UserCallable:
 
     async def _awaited(self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Timed:
         try:
-            with self._started() as watch:
+            with self._stopwatches.started() as watch:
                 return self._used(await result, args, named, watch)
         except (RagevalError, Unscored):
             raise
@@ -173,7 +174,7 @@ class UserCallable:
             raise known
         self.calls += 1
         try:
-            with self._started() as watch:
+            with self._stopwatches.started() as watch:
                 result = self.function(*args, **named)
                 return result if inspect.isawaitable(result) else self._used(result, args, named, watch)
         except (RagevalError, Unscored):
@@ -181,16 +182,6 @@ class UserCallable:
         except (Exception, SystemExit) as error:
             # After a SystemExit pytest would not tear down the fixtures.
             raise self._raised(args, named, error) from error
-
-    @contextlib.contextmanager
-    def _started(self) -> Iterator["_Stopwatch"]:
-        """Time its code, and note that what this asks of models is asked by it."""
-        token = _CALLED.set(self)
-        try:
-            with self._loop.noted(self), self._stopwatches.started() as watch:
-                yield watch
-        finally:
-            _CALLED.reset(token)
 
     def _used(
         self, result: Any, args: tuple[Any, ...], named: Mapping[str, Any], watch: "_Stopwatch"
@@ -222,6 +213,11 @@ class UserCallable:
         return error
 
     @property
+    def is_running(self) -> bool:
+        """Whether a call of it is running, in any thread."""
+        return self._stopwatches.running
+
+    @property
     def _current(self) -> "_Tries":
         # Of this run only: in a later test the callable may work again.
         if self._tries.run != self._loop.runs:
@@ -247,19 +243,26 @@ def note_asked(loop: PrivateLoop, model: str) -> None:
 
     In a thread of the user's, or behind a server, it is the only one that is running.
     """
-    called: object = _CALLED.get()
-    running = loop.running if called is None else []
-    called = running[0] if len(running) == 1 else called
-    if isinstance(called, UserCallable):
+    called = _CALLED.get()
+    if called is None:
+        running = [each for each in loop.users if isinstance(each, UserCallable) and each.is_running]
+        called = running[0] if len(running) == 1 else None
+    if called is not None:
         called.asked[model] += 1
 
 
 class _Stopwatches:
     """Times the calls of one function, from several threads; calls that overlap slow each other, and have no time."""
 
-    def __init__(self) -> None:
+    def __init__(self, owner: UserCallable) -> None:
+        self._owner = owner
         self._lock = threading.Lock()
         self._running: set[_Stopwatch] = set()
+
+    @property
+    def running(self) -> bool:
+        """Whether a call has begun and not ended."""
+        return bool(self._running)
 
     @contextlib.contextmanager
     def started(self) -> Iterator["_Stopwatch"]:
@@ -269,9 +272,11 @@ class _Stopwatches:
             for other in self._running:
                 other.alone = False
             self._running.add(watch)
+        token = _CALLED.set(self._owner)
         try:
             yield watch
         finally:
+            _CALLED.reset(token)
             with self._lock:
                 self._running.remove(watch)
 
