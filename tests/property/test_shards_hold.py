@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -74,6 +75,7 @@ def generate(question: str, passages: list[Any]) -> str:
     return passages[-1].text if passages else question
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(data=st.data())
 def test_the_merge_of_random_shards_is_the_whole_run(data: st.DataObject) -> None:
@@ -192,6 +194,7 @@ OUTCOMES = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(
     outcomes=st.lists(OUTCOMES, max_size=3),
     value=VALUES,
