@@ -57,6 +57,7 @@ def test_questions_alone_are_an_eval_set(project, llm):
     assert "warnings" not in test["evalset"]
 
 
+@pytest.mark.slow
 def test_answers_are_shown_by_their_context(project, llm):
     """q2: sufficient and wrong, lost by the generator; q3: insufficient and an abstention, lost by the retriever."""
     judged(project, llm)
@@ -84,6 +85,7 @@ def test_answers_are_shown_by_their_context(project, llm):
     assert lost == {"q1": None, "q2": "generator", "q3": "retriever", "q4": None}
 
 
+@pytest.mark.slow
 def test_udcg_beside_erag_pays_once(project, llm):
     """Two passages a question: an answer from each alone, a comparison where there is one, and a label."""
     judged(project, llm)
