@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from pytest_rageval.stats.agreement import Tally
 
-__all__ = ["HIGHEST", "LOWEST", "Comparator", "Judge", "Rating", "add_tally", "with_tally"]
+__all__ = ["HIGHEST", "LOWEST", "PART", "Comparator", "Judge", "Rating", "add_tally", "with_tally"]
 
 T = TypeVar("T")
 
@@ -19,6 +19,9 @@ NO_VOTES: Final = Tally()
 
 LOWEST: Final = 1
 HIGHEST: Final = 5
+
+PART: Final = 0.5
+"""The label of a nugget that a text says in part."""
 
 
 class Rating(NamedTuple):
@@ -53,7 +56,7 @@ class Comparator(Protocol):
 
 
 class Judge(Comparator, Protocol):
-    """A comparator that also grades, rates, prefers, and decides whether passages are relevant and sufficient.
+    """A comparator that also grades, rates and prefers, and labels passages: relevant, sufficient, with which nuggets.
 
     Each method raises Unscored where there is no verdict, and CallableError where the judge does not support it.
     """
@@ -85,6 +88,12 @@ class Judge(Comparator, Protocol):
     @property
     def model_names(self) -> AbstractSet[str]:
         """The models behind its verdicts; of the user's own judge, those that it asked so far."""
+
+    async def support(self, question: str, nuggets: Sequence[str], passage: str) -> Sequence[float]:
+        """Return of each nugget, in their order, how far a passage or an answer says it.
+
+        1.0 is all of it, 0.5 a part, and 0.0 nothing, or the contrary.
+        """
 
     def repetition(self, n: int) -> "Judge":
         """Return this judge for the n-th repetition, n ≥ 1, with new replies."""

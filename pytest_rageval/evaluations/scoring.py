@@ -22,6 +22,7 @@ __all__ = [
     "FEWEST",
     "GOLD",
     "GOLD_TEXTS",
+    "NUGGETS",
     "REFERENCES",
     "ScoreDef",
     "check_failures",
@@ -35,11 +36,12 @@ __all__ = [
 GOLD: Final = "gold passages"
 GOLD_TEXTS: Final = "gold passages with text"
 REFERENCES: Final = "reference answers"
+NUGGETS: Final = "nuggets"
 """What an example must have; lists of scores show it."""
 
 GENERATOR_METHODS: Final = frozenset({"generate", "cite", "explain"})
 JUDGE_METHODS: Final = frozenset(
-    {"relevant", "sufficient", "prefer", *(f"rate {criterion}" for criterion in CRITERIA)}
+    {"relevant", "sufficient", "prefer", "support", *(f"rate {each}" for each in CRITERIA)}
 )
 
 ASKABLE: Final = GENERATOR_METHODS | JUDGE_METHODS | {"compare", "label"}

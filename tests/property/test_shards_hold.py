@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_rageval.config import Settings
 from pytest_rageval.evalsets.parts import in_sample, part_of
-from pytest_rageval.model import Document, EvalSet, Example, Gold, Ranking, Span
+from pytest_rageval.model import Document, EvalSet, Example, Gold, Nugget, Ranking, Span
 from pytest_rageval.scores import Evidence, Outcome, Places
 from pytest_rageval.session import Components
 from pytest_rageval.session.plain_data import Reader, Writer
@@ -179,7 +179,13 @@ RANKINGS = st.builds(
 )
 OUTCOMES = st.builds(
     Outcome,
-    st.builds(Example, st.text(), st.text(), tags=st.dictionaries(st.text(), VALUES, max_size=2)),
+    st.builds(
+        Example,
+        st.text(),
+        st.text(),
+        tags=st.dictionaries(st.text(), VALUES, max_size=2),
+        nuggets=st.lists(st.builds(Nugget, st.text(), st.booleans()), max_size=2).map(tuple),
+    ),
     st.none() | st.floats(allow_nan=False, allow_infinity=False),
     st.none() | st.text(),
     st.builds(
