@@ -358,6 +358,15 @@ class Pipeline:
         self._verdicts[question, passage.text] = verdict
         return verdict
 
+    async def sufficient(self, question: str, passages: Sequence[Document]) -> float:
+        """How far the judge finds passages enough to answer a question, in [0, 1]."""
+        texts = texts_of(passages)
+        verdict = await self._once.of(
+            ("sufficient", question, texts), lambda: self.judge.sufficient(question, texts)
+        )
+        self._verdicts[question, "sufficient", *texts] = verdict
+        return verdict
+
     async def supported(self, question: str, nuggets: Sequence[str], text: str) -> Sequence[float]:
         """How far a passage or an answer says each nugget, by the judge: 1 all of it, 0.5 a part, 0 nothing.
 

@@ -3,12 +3,16 @@
 - `erag.*`: the label is how right the generator's answer is from that passage alone;
 - `contains.*`: 1 where a reference answer occurs in the passage;
 - `relevance.*`: 1 where the judge says that the passage is relevant.
+
+`udcg` puts the judge's labels and the answers from each passage alone together.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from math import exp, fsum
 from typing import Final, NamedTuple
 
+from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.overlap import containment
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.context import (
@@ -17,9 +21,10 @@ from pytest_rageval.evaluations.context import (
     Terms,
     expected_of,
     gather_all,
+    gather_two,
     references_of,
 )
-from pytest_rageval.evaluations.scoring import REFERENCES, ScoreDef, score_each
+from pytest_rageval.evaluations.scoring import REFERENCES, ScoreDef, each_example, score_each
 from pytest_rageval.model import Document, Example
 from pytest_rageval.scores import YES, Evidence, Outcome
 
@@ -50,6 +55,9 @@ RELEVANCE: Final = {
     "hit": "1 where any of the first k is relevant.",
 }
 """Definitions, by measure."""
+
+DISTRACTION: Final = -1 / 3
+"""What an answer from a passage that is not relevant counts, where one from a relevant passage counts 1."""
 
 PARTS: Final = tuple(ERAG)
 """The measures of `measures.ranking.LABEL_MEASURES`, which brings numpy."""
@@ -111,6 +119,37 @@ async def evaluate_relevance(run: Pipeline, examples: Sequence[Example], terms: 
         return Label(float(await run.relevant(example.asked, passage) >= YES))
 
     return await _scored(run, examples, terms, annotate, known=_has_references)
+
+
+@each_example
+async def evaluate_udcg(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+    """Score the first k passages by what each does alone: a relevant one can help, any other can distract.
+
+    A passage from which the generator abstains counts 0. One from which it answers counts 1 where the judge calls the
+    passage relevant, and -1/3 where not. The score is the logistic function of the mean; an empty ranking is 0.
+
+    Unscored: an example of which a passage has no answer or verdict.
+
+    Source: Trappolini et al. (2025), "Redefining Retrieval Evaluation in the Era of LLMs", as their code computes it;
+    in place of the probability that the generator abstains, whether it does.
+    """
+    ranking = await run.readable(example, terms.k)
+    found = await gather_all(
+        gather_two(run.relevant(example.asked, passage), run.answer_from(example.asked, [passage]))
+        for passage in ranking
+    )
+    answers = tuple(answer for _, answer in found)
+    used = [relevant >= YES for relevant, answer in found if not abstains(answer)]
+    labels = tuple(float(relevant >= YES and not abstains(answer)) for relevant, answer in found)
+    counts = {"useful": sum(used), "distracting": len(used) - sum(used)}
+    evidence = Evidence(ranking, labels=labels, answers_alone=answers, counts=counts)
+    if not found:
+        return 0.0, evidence
+    return _logistic(fsum(1 if relevant else DISTRACTION for relevant in used) / len(found)), evidence
+
+
+def _logistic(x: float) -> float:
+    return 1 / (1 + exp(-x))
 
 
 def _has_references(example: Example) -> bool:
@@ -195,5 +234,14 @@ SCORES: Final = (
             needs=(REFERENCES,),
         )
         for part, definition in RELEVANCE.items()
+    ),
+    ScoreDef(
+        "udcg",
+        evaluate_udcg,
+        {"generate", "relevant"},
+        (0.0, _logistic(1)),
+        family="UDCG",
+        definition="The logistic function of the mean of what the first k count: 1 where the generator answers from a "
+        "relevant passage alone, -1/3 where it answers from any other, 0 where it abstains.",
     ),
 )

@@ -40,7 +40,9 @@ NUGGETS: Final = "nuggets"
 """What an example must have; lists of scores show it."""
 
 GENERATOR_METHODS: Final = frozenset({"generate", "cite", "explain"})
-JUDGE_METHODS: Final = frozenset({"relevant", "prefer", "support", *(f"rate {each}" for each in CRITERIA)})
+JUDGE_METHODS: Final = frozenset(
+    {"relevant", "sufficient", "prefer", "support", *(f"rate {each}" for each in CRITERIA)}
+)
 
 ASKABLE: Final = GENERATOR_METHODS | JUDGE_METHODS | {"compare", "label"}
 """What a score can depend on: methods of generator and judge, `run.comparison`, and `terms.label`."""
@@ -142,6 +144,10 @@ class ScoreDef:
         for method in self._of_judge(self._compared(run, terms)):
             templates[method] = run.judge.template(method)
         return {method: template for method, template in templates.items() if template}
+
+    def judges(self, run: Pipeline, terms: Terms) -> bool:
+        """Whether it asks the judge, as far as its definition says."""
+        return self.asks is not None and bool(self._of_judge(self._compared(run, terms)))
 
     @property
     def _of_generator(self) -> list[str]:

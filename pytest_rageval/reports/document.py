@@ -192,6 +192,7 @@ class ScoreEntry(TypedDict, total=False):
     by: dict[str, Any]
     questions: QuestionsEntry
     corrected: dict[str, Any]
+    strata: list[dict[str, Any]]
     canary: dict[str, Any]
     fingerprint: dict[str, Any]
     prompts: list[str]

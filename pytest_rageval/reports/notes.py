@@ -372,6 +372,23 @@ def _corrected_text(entry: ScoreEntry) -> str:
     )
 
 
+def _strata_text(entry: ScoreEntry) -> str:
+    """Such as "answer.correct@5 by context: sufficient 10 of 12 correct, 1 wrong, 1 abstained; insufficient …"."""
+    return "; ".join(f"{each['score']} by context: {_stratum_texts(each)}" for each in entry["strata"])
+
+
+def _stratum_texts(strata: Mapping[str, Any]) -> str:
+    texts = []
+    for name, found in strata.items():
+        if not isinstance(found, Mapping):
+            continue
+        others = ", ".join(f"{found[result]} {result}" for result in ("wrong", "abstained"))
+        n = sum(found.values())
+        texts.append(f"{name} {found['correct']} of {n} correct, {others}" if n else f"{name} 0")
+    left_out = strata["left_out"]
+    return "; ".join(texts) + (f"; {left_out} without one of the verdicts" if left_out else "")
+
+
 TEXTS: Final[Mapping[str, Callable[[ScoreEntry], str]]] = {
     "unscored": partial(_reasons_text, "unscored"),
     "undefined": partial(_reasons_text, "undefined"),
@@ -388,6 +405,7 @@ TEXTS: Final[Mapping[str, Callable[[ScoreEntry], str]]] = {
     "judge_votes": _votes_text,
     "arena": _arena_text,
     "corrected": _corrected_text,
+    "strata": _strata_text,
 }
 """The notes below the row of a score, in this order: each of an entry that has the key, and a value there."""
 

@@ -220,6 +220,7 @@ def _example(outcome: Outcome, *, triaged: bool) -> dict[str, Any]:
         "unscored": outcome.unscored,
         **({} if outcome.undefined is None else {"undefined": outcome.undefined}),
         **({"case": outcome.case, "lost_by": outcome.lost_by} if triaged else {}),
+        **({"lost_by": outcome.lost_by} if outcome.lost_by is not None else {}),
         **{name: value for name, value in optional.items() if value},
     }
 

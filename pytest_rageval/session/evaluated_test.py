@@ -22,8 +22,15 @@ from pytest_rageval.model import EvalSet, Example, Ranking
 from pytest_rageval.printable import printable
 from pytest_rageval.reports.next_steps import accept_entry, accept_lines
 from pytest_rageval.reports.questions import failure_lines
-from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
-from pytest_rageval.scores import Score
+from pytest_rageval.reports.results import (
+    entry_name,
+    error_entry,
+    evalset_entry,
+    ruling_entry,
+    score_entry,
+    sliced_name,
+)
+from pytest_rageval.scores import Score, Spec
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.session.session import Session
 from pytest_rageval.stats.intervals import UNIT
@@ -54,6 +61,7 @@ planned_score: Final = Late("session.plan_stubs", "planned_score")
 score_until_clear: Final = Late("session.early_stop", "score_until_clear")
 arena_cutoffs: Final = Late("session.battles", "arena_cutoffs")
 shard_record: Final = Late("session.shards", "ShardRecord")
+strata: Final = Late("evaluations.sufficiency", "strata")
 common_items: Final = Late("reports.evidence", "common_items")
 evaluated_questions: Final = Late("reports.evidence", "evaluated_questions")
 explained_examples: Final = Late("reports.evidence", "explained_examples")
@@ -227,6 +235,7 @@ class EvaluatedTest:
             results["served"] = served
         if warnings := list(self._warnings(served)):
             results["warnings"] = warnings
+        self._stratify()
         results["scores"] = list(self._entries.values())
         results |= _accept_entry(self._failed)
         found = retrieved(self._scores) if describe or explain else {}
@@ -249,6 +258,23 @@ class EvaluatedTest:
                 results["baseline"]["served"] = renamed
             results["out_of_bounds"] = sorted({ruling.threshold.name for ruling in self._failed})
         return results
+
+    def _stratify(self) -> None:
+        """Add to each score of contexts how the verdicts on answers from these are spread over its own."""
+        for key, context in self._evidence.items():
+            spec = Spec.parse(context.score.spec)
+            if spec.name != "sufficient" or "early_stop" in self._entries[key]:
+                continue
+            found = []
+            for other, answers in self._evidence.items():
+                entry, k = self._entries[other], Spec.parse(answers.score.spec).k
+                alike = k == spec.k and context.score.slice in ({}, answers.score.slice)
+                whole = "early_stop" not in entry
+                if alike and whole and self._session.definition(answers.request).verdicts:
+                    of_context = strata(context.score.outcomes, answers.score.outcomes)
+                    found.append({"score": sliced_name(entry), **of_context})
+            if found:
+                self._entries[key] = {**self._entries[key], "strata": found}
 
     def _explained(self, found: "Mapping[str, Retrieved]") -> dict[str, Any]:
         """The questions of the scores, with all that was retrieved, and the scores with their evidence."""

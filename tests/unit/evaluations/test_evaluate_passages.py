@@ -189,3 +189,77 @@ def test_a_judge_that_cannot_say_what_is_relevant_is_named(loop):
     judge = adapt_judge(Judge(), loop)
     with pytest.raises(CallableError, match=r"lacks the method relevant\(question, passage\)"):
         loop.run(judge.relevant("q", "p"))
+
+
+def _logistic(x):
+    return 1 / (1 + math.exp(-x))
+
+
+@pytest.mark.parametrize(
+    ("k", "total"),
+    [
+        # "one": an answer from what is not relevant.
+        (1, -1 / 3),
+        (2, -1 / 3 + 1),
+        (3, -1 / 3 + 1 + 1),
+        (4, -1 / 3 + 1 + 1 - 1 / 3),
+        # From "five" the generator abstains.
+        (5, -1 / 3 + 1 + 1 - 1 / 3 + 0),
+    ],
+)
+def test_udcg_by_hand(world, example, k, total):
+    """Passages two and three are relevant; the references do not matter, so that a question alone is enough."""
+    _world(world, example)
+    (outcome,) = world.evaluate(f"udcg@{k}", example("q"))
+    assert outcome.value == pytest.approx(_logistic(total / k), abs=1e-15)
+
+
+def test_udcg_shows_what_helps_and_what_distracts(world, example):
+    """By passage, and as counts."""
+    (outcome,) = world.evaluate("udcg@5", _world(world, example))
+    assert outcome.evidence.labels == (0, 1, 1, 0, 0)
+    assert outcome.evidence.answers_alone == ("Ada", "Bob", "Eve", "Ada", "no answer in the documents")
+    assert outcome.evidence.counts == {"useful": 2, "distracting": 2}
+
+
+def test_udcg_of_a_relevant_passage_that_does_not_help_is_neutral(world, example):
+    """An abstention counts 0, whichever passage it is from; a list without passages is 0."""
+    world.rankings["q"] = ["mute"]
+    world.answers["mute"] = "no answer in the documents"
+    for relevant in (0.0, 1.0):
+        world.relevance["mute"] = relevant
+        world.run = world.made()
+        assert world.evaluate("udcg@1", example("q"))[0].value == 0.5
+    assert world.evaluate("udcg@1", example("nothing"))[0].value == 0.0
+
+
+def test_udcg_falls_when_a_distracting_passage_replaces_a_mute_one(world, example):
+    """What it adds to the measures of relevance: these stay the same."""
+    world.rankings["q"] = ["good", "mute"]
+    world.answers |= {"good": "Ada", "mute": "no answer in the documents"}
+    world.relevance["good"] = 1.0
+    asked = example("q", answers=("Ada",))
+    before = [world.evaluate(spec, asked)[0].value for spec in ("udcg@2", "relevance.p@2", "erag.p@2")]
+    world.rankings["q"], world.answers["loud"] = ["good", "loud"], "Bob"
+    world.run = world.made()
+    after = [world.evaluate(spec, asked)[0].value for spec in ("udcg@2", "relevance.p@2", "erag.p@2")]
+    assert before[1:] == after[1:]
+    assert before[0] > after[0]
+
+
+def test_udcg_without_an_answer_or_a_verdict_is_unscored(world, example):
+    """Neither 0 nor left out of the list."""
+    asked = _world(world, example)
+    world.answers["three"] = Unscored("the generator's reply is empty")
+    (outcome,) = world.evaluate("udcg@5", asked)
+    assert (outcome.value, outcome.unscored) == (None, "the generator's reply is empty")
+
+
+def test_udcg_shares_its_answers_with_erag_and_its_labels_with_relevance(world, example):
+    """Beside both it costs nothing."""
+    asked = _world(world, example)
+    world.evaluate("erag.p@5", asked)
+    world.evaluate("relevance.p@5", asked)
+    paid = world.asked_of("generate"), world.asked_of("relevant")
+    world.evaluate("udcg@5", asked)
+    assert paid == (world.asked_of("generate"), world.asked_of("relevant")) == (5, 5)
