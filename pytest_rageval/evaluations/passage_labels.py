@@ -23,7 +23,7 @@ from pytest_rageval.evaluations.scoring import REFERENCES, ScoreDef, score_each
 from pytest_rageval.model import Document, Example
 from pytest_rageval.scores import YES, Evidence, Outcome
 
-__all__ = ["PARTS", "SCORES"]
+__all__ = ["PARTS", "SCORES", "called_relevant", "contains_answer"]
 
 ERAG: Final = {
     "p": "The mean label of the first k.",
@@ -95,7 +95,7 @@ async def evaluate_contains(run: Pipeline, examples: Sequence[Example], terms: T
     """
 
     async def annotate(example: Example, passage: Document) -> Label:
-        return Label(max(containment(passage.text, aliases) for aliases in example.wanted))
+        return Label(float(contains_answer(example, passage)))
 
     return await _scored(run, examples, terms, annotate, known=lambda example: bool(example.wanted))
 
@@ -108,9 +108,19 @@ async def evaluate_relevance(run: Pipeline, examples: Sequence[Example], terms: 
     """
 
     async def annotate(example: Example, passage: Document) -> Label:
-        return Label(float(await run.relevant(example.asked, passage) >= YES))
+        return Label(float(await called_relevant(run, example, passage)))
 
     return await _scored(run, examples, terms, annotate, known=_has_references)
+
+
+def contains_answer(example: Example, passage: Document) -> bool:
+    """Whether a wanted answer occurs in a passage, in normal form."""
+    return any(containment(passage.text, aliases) for aliases in example.wanted)
+
+
+async def called_relevant(run: Pipeline, example: Example, passage: Document) -> bool:
+    """Whether the judge says that a passage is relevant to the question, by a grade from 0.5 on."""
+    return await run.relevant(example.asked, passage) >= YES
 
 
 def _has_references(example: Example) -> bool:
