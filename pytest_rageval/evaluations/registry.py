@@ -56,7 +56,7 @@ METHODS: Final[Mapping[str, Collection[str]]] = {
     "llm_reteval": ("llm_reteval",),
     "answer": ("answer",),
     "arena": ("arena",),
-    "passage_labels": ("erag", "contains", "relevance"),
+    "passage_labels": ("erag", "contains", "relevance", "provenance"),
     "rel_prime": ("rel_recall", "rel"),
     "judged": ("judged",),
 }
