@@ -302,7 +302,7 @@ def _pooled_text(entry: ScoreEntry) -> str:
     if not pooled["shown"]:
         return ""
     relevant, shown, found = (pooled[name] for name in ("relevant", "shown", "found"))
-    beyond = f" + beyond Rel' {pooled['beyond']}/{relevant}" if "beyond" in pooled else ""
+    beyond = f" + beyond Rel' {pooled['beyond']}/{relevant}" if pooled.get("beyond") else ""
     questions = entry["n"] + entry["unscored"] + entry["undefined"]
     over = f" over {pooled['questions']} of {questions}" if pooled["questions"] < questions else ""
     return (
