@@ -178,7 +178,8 @@ def _width(columns: Sequence[Sequence[str]]) -> int:
 def _note(name: str, cells: Sequence[tuple[Mapping[str, str], Entry | None]], largest: int) -> str:
     """How many examples each row has, and shares with the best, where these are not the same in a column.
 
-    With both means over the shared ones. A column of fewer examples than the `largest` has says how many it has.
+    With both means over the shared ones. A column of fewer examples than the `largest` one says how many it has; of a
+    slice its name says why.
     """
     known = [(" × ".join(system.values()), cell) for system, cell in cells if cell is not None]
     best = next((cell for _, cell in known if cell["best"]), None)
@@ -190,7 +191,7 @@ def _note(name: str, cells: Sequence[tuple[Mapping[str, str], Entry | None]], la
         if not cell["n"] == cell["shared"] == best["n"]
     ]
     if not others:
-        return f"    {name}: n = {best['n']}" if best["n"] < largest else ""
+        return f"    {name}: n = {best['n']}" if best["n"] < largest and " [" not in name else ""
     return f"    {name}: n = {best['n']} in the best; {'; '.join(others)}"
 
 
