@@ -326,10 +326,10 @@ def common_entry(entry: Mapping[str, Any], name: str, other: Mapping[str, Any]) 
 
 
 def _common_text(entry: ScoreEntry) -> str:
-    """Such as "over the 41 questions that also have rel.citation@5: 0.671, and rel.citation@5 0.203"."""
+    """Such as "over the 41 questions in common with rel.citation@5: 0.671, and there 0.203"."""
     common = entry["common"]
-    also = f"over the {counted(common['n'], 'question')} that also {'has' if common['n'] == 1 else 'have'}"
-    return f"{also} {common['with']}: {common['mean']:.3f}, and {common['with']} {common['other']:.3f}"
+    shared = f"over the {counted(common['n'], 'question')} in common with {common['with']}"
+    return f"{shared}: {common['mean']:.3f}, and there {common['other']:.3f}"
 
 
 def _ignored_text(entry: ScoreEntry) -> str:

@@ -101,7 +101,7 @@ def test_a_pair_is_given_over_its_common_questions() -> None:
     assert common == {"common": {"with": "rel.citation@5", "n": 2, "mean": 0.75, "other": 0.25}}
     (line,) = [line for line in notes({"scores": [{**used, **common}]}) if "over the" in line]
     assert line == (
-        "rel_recall.citation@5: over the 2 questions that also have rel.citation@5: 0.750, and rel.citation@5 0.250"
+        "rel_recall.citation@5: over the 2 questions in common with rel.citation@5: 0.750, and there 0.250"
     )
 
 
