@@ -142,6 +142,15 @@ class Prompts:
         texts = {what: _SHOWN[what](rated), measure: _SHOWN[measure](against)}
         return self._filled(criterion, question=question, **texts)
 
+    def support(self, question: str, nuggets: Sequence[str], passage: str) -> str:
+        """Ask a judge which nuggets a passage or an answer says: a JSON list of labels."""
+        texts = {"passage": " ".join(passage.split()), "nuggets": numbered(nuggets)}
+        return self._filled("nugget_support", question=question, **texts)
+
+    def nuggets(self, question: str, sources: Sequence[str]) -> str:
+        """Ask for the facts of good answers to a question, from sources: a JSON list of objects."""
+        return self._filled("nuggets", question=question, sources=numbered(sources))
+
     def _filled(self, name: str, /, *, question: str | None = None, **quoted: str) -> str:
         """Fill a template in one pass, since a text may hold braces; all texts but the user's question are quoted.
 
