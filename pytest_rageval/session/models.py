@@ -231,7 +231,8 @@ class DefaultJudge:
 
     async def relevant(self, question: str, passage: str) -> float:
         """Whether a passage is relevant."""
-        judge = self._model("Whether a passage is relevant", "leave out the scores relevance.*")
+        remedy = 'leave out the scores relevance.* and the keyword relevant="judge"'
+        judge = self._model("Whether a passage is relevant", remedy)
         return await judge.relevant(question, passage)
 
     async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
