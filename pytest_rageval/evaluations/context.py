@@ -57,6 +57,7 @@ class ScoreRequest(NamedTuple):
     comparator: str | None = None
     label: str | None = None
     order: str = "rank"
+    relevant: str = "gold"
 
     @property
     def words(self) -> dict[str, str]:
@@ -75,6 +76,9 @@ class Terms:
         comparator: how two answers are compared; None for the default comparator.
         label: how the answer from one passage is compared in eRAG; None for the comparator.
         order: of the passages in the prompt of Rel'-recall: "rank", or "random".
+        relevant: which passages are relevant in Rel'-recall: the "gold" ones, those that the wanted answers occur in
+            ("contains"), or those that the judge calls relevant ("judge"). "contains@100" and "judge@20" name how many
+            retrieved passages are labelled where those beyond the prompt count.
     """
 
     spec: Spec
@@ -82,6 +86,7 @@ class Terms:
     comparator: str | None = None
     label: str | None = None
     order: str = "rank"
+    relevant: str = "gold"
 
     @property
     def part(self) -> str:

@@ -56,7 +56,7 @@ METHODS: Final[Mapping[str, Collection[str]]] = {
     "llm_reteval": ("llm_reteval",),
     "answer": ("answer",),
     "arena": ("arena",),
-    "passage_labels": ("erag", "contains", "relevance", "udcg"),
+    "passage_labels": ("erag", "contains", "relevance", "udcg", "provenance"),
     "sufficiency": ("sufficient",),
     "rel_prime": ("rel_recall", "rel"),
     "judged": ("judged",),
@@ -127,10 +127,13 @@ def resolve(
             f"{str(spec)!r} has no cut-off: how many retrieved documents count?\nWrite {spec}@5, say."
         )
     for word, text in request.words.items():
-        if word not in score.words:
+        if word not in score.words | score.ignores:
             takers = ", ".join(name for name, other in scores.items() if word in other.words)
             raise InputError(f"{str(spec)!r} does not take {word}={text!r}. These scores do: {takers}.")
-    return Terms(spec, spec.k or k, request.comparator, request.label, request.order), score
+    if request.relevant.startswith("judge"):
+        score = replace(score, asks=score.dependencies | {"relevant"})
+    order = request.order if "order" in score.words else "rank"
+    return Terms(spec, spec.k or k, request.comparator, request.label, order, request.relevant), score
 
 
 class Registry:

@@ -81,6 +81,8 @@ class ScoreDef:
         is_cost: whether less is better, so that `max` alone bounds it.
         statistic: sums up the values of the examples.
         is_time: whether its values are times: it is evaluated before other scores of a test, while nothing else runs.
+        takes_relevant: whether it depends on which passages are relevant, which the keyword `relevant` names.
+        pair: the score, without the cut-off, that is read beside it; both are given over their common examples.
     """
 
     name: str
@@ -101,6 +103,8 @@ class ScoreDef:
     is_cost: bool = False
     statistic: Statistic = MEAN
     is_time: bool = False
+    takes_relevant: bool = False
+    pair: str = ""
 
     @property
     def dependencies(self) -> frozenset[str]:
@@ -110,7 +114,17 @@ class ScoreDef:
     @property
     def words(self) -> frozenset[str]:
         """The keywords of a threshold that change it."""
-        return frozenset(word for word, asked in KEYWORDS.items() if asked & self.dependencies)
+        words = {word for word, asked in KEYWORDS.items() if asked & self.dependencies}
+        return frozenset(words | {"relevant"} if self.takes_relevant else words)
+
+    @property
+    def ignores(self) -> frozenset[str]:
+        """The keywords that it accepts though they change nothing, so that scores of one grid may share them.
+
+        The order of a prompt matters only where a generator reads several passages at once; in eRAG it reads one.
+        """
+        alone = self.dependencies.isdisjoint(GENERATOR_METHODS) or "label" in self.words
+        return frozenset({"order"} if alone else ()) - self.words
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -136,6 +150,8 @@ class ScoreDef:
         found |= encoder_used(_names(comparisons))
         if "cite" in self.dependencies and terms.order == "random":
             found["seed"] = run.seed
+        if terms.relevant != "gold":
+            found["relevant"] = terms.relevant
         return found | dict(self.settings(run, terms))
 
     def prompts(self, run: Pipeline, terms: Terms) -> dict[str, str]:

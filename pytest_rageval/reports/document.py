@@ -162,6 +162,8 @@ class ScoreEntry(TypedDict, total=False):
     comparator: str
     label: str
     order: str
+    relevant: str
+    ignored: dict[str, str]
     where: dict[str, Any]
     mean: float | None
     statistic: str
@@ -177,6 +179,7 @@ class ScoreEntry(TypedDict, total=False):
     judge_votes: dict[str, Any]
     beside: dict[str, float]
     pooled: dict[str, Any]
+    common: dict[str, Any]
     arena: dict[str, Any]
     threshold: Mapping[str, Any] | None
     baseline: ComparisonEntry | None

@@ -232,7 +232,8 @@ class DefaultJudge:
 
     async def relevant(self, question: str, passage: str) -> float:
         """Whether a passage is relevant."""
-        judge = self._model("Whether a passage is relevant", "leave out the scores relevance.*")
+        remedy = 'leave out the scores relevance.* and the keyword relevant="judge"'
+        judge = self._model("Whether a passage is relevant", remedy)
         return await judge.relevant(question, passage)
 
     async def sufficient(self, question: str, passages: Sequence[str]) -> float:

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from pytest_rageval.errors import CallableError, InputError, Unscored
+from pytest_rageval.model import Document, Example, Gold, Span
 
 
 def _world(world, example):
@@ -52,6 +53,39 @@ def test_a_worked_example(world, example, spec, value):
     """Labels 1 0 0 1 0 by eRAG, 0 1 0 0 0 by containment, 0 1 1 0 0 by relevance."""
     (outcome,) = world.evaluate(spec, _world(world, example))
     assert outcome.value == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "of_all_gold"),
+    [
+        ("p", 2 / 5, 2 / 5),
+        ("recall", 1.0, 2 / 3),
+        ("map", (1 / 3 + 2 / 4) / 2, (1 / 3 + 2 / 4) / 3),
+        ("mrr", 1 / 3, 1 / 3),
+        ("ndcg", (1 / 2 + 1 / math.log2(5)) / (1 + 1 / math.log2(3)), None),
+        ("hit", 1.0, 1.0),
+    ],
+)
+def test_provenance_is_normalised_within_the_retrieved(world, example, part, value, of_all_gold):
+    """Gold are the third and the fourth passage, and one that was not retrieved: labels 0 0 1 1 0."""
+    _world(world, example)
+    asked = example("q", "three", "four", "missed")
+    assert world.evaluate(f"provenance.{part}@5", asked)[0].value == pytest.approx(value)
+    if of_all_gold is not None:
+        measure = "precision" if part == "p" else part
+        assert world.evaluate(f"{measure}@5", asked)[0].value == pytest.approx(of_all_gold)
+    assert world.evaluate(f"provenance.{part}@5", example("q", "missed"))[0].value == 0.0
+    (outcome,) = world.evaluate(f"provenance.{part}@5", example("q", answers=("Ada",)))
+    assert (outcome.value, outcome.unscored) == (None, "no gold passages")
+
+
+def test_a_part_of_a_gold_passage_that_is_found_is_positive(world):
+    """Of one that is found by two parts both are; the part of one that is not found is not."""
+    spans = {"one": (0, 40), "two": (40, 100), "three": (200, 210)}
+    world.rankings["q"] = [Document(name, span=Span("a.md", *span)) for name, span in spans.items()]
+    gold = tuple(Gold(source="a.md", start=start, end=end) for start, end in [(0, 100), (200, 300)])
+    (outcome,) = world.evaluate("provenance.p@3", Example("q", "q", gold=gold))
+    assert outcome.evidence.labels == (1, 1, 0)
 
 
 def test_a_graded_label_is_taken_as_it_is(world, example):
