@@ -57,6 +57,7 @@ class ScoreRequest(NamedTuple):
     comparator: str | None = None
     label: str | None = None
     order: str = "rank"
+    relevant: str = "gold"
 
     @property
     def words(self) -> dict[str, str]:
@@ -75,6 +76,9 @@ class Terms:
         comparator: how two answers are compared; None for the default comparator.
         label: how the answer from one passage is compared in eRAG; None for the comparator.
         order: of the passages in the prompt of Rel'-recall: "rank", or "random".
+        relevant: which passages are relevant in Rel'-recall: the "gold" ones, those that the wanted answers occur in
+            ("contains"), or those that the judge calls relevant ("judge"). "contains@100" and "judge@20" name how many
+            retrieved passages are labelled where those beyond the prompt count.
     """
 
     spec: Spec
@@ -82,6 +86,7 @@ class Terms:
     comparator: str | None = None
     label: str | None = None
     order: str = "rank"
+    relevant: str = "gold"
 
     @property
     def part(self) -> str:
@@ -336,6 +341,14 @@ class Pipeline:
             lambda: self.generator.explain(question, documents, sample=self.repeat),
         )
 
+    def known_long_answer(self, asked: Asked, k: int) -> str | None:
+        """The long answer if it was written already; None where it was not, or something failed."""
+        ranking = self.known_ranking(asked, k)
+        if ranking is None:
+            return None
+        key = ("explained", _question(asked), texts_of(ranking.documents))
+        return cast("str | None", self._once.known(key))
+
     async def preferred(self, question: str, first: str, second: str) -> int:
         """1 or 2 where the judge prefers the first or the second answer, else 0."""
         return await self._once.of(
@@ -348,6 +361,15 @@ class Pipeline:
             ("relevant", question, passage.text), lambda: self.judge.relevant(question, passage.text)
         )
         self._verdicts[question, passage.text] = verdict
+        return verdict
+
+    async def sufficient(self, question: str, passages: Sequence[Document]) -> float:
+        """How far the judge finds passages enough to answer a question, in [0, 1]."""
+        texts = texts_of(passages)
+        verdict = await self._once.of(
+            ("sufficient", question, texts), lambda: self.judge.sufficient(question, texts)
+        )
+        self._verdicts[question, "sufficient", *texts] = verdict
         return verdict
 
     async def supported(self, question: str, nuggets: Sequence[str], text: str) -> Sequence[float]:

@@ -25,6 +25,7 @@ from pytest_rageval.prompts.templates import (
     SEARCH_EXAMPLES,
     TEMPLATES,
     UNFENCED,
+    WORKED_PREFERENCE,
     bulleted,
     fenced,
     mark_for,
@@ -70,6 +71,12 @@ class Prompts:
     def __init__(self, replaced: Mapping[str, str] | None = None, *, fences: bool = True) -> None:
         self._templates = {**TEMPLATES, **(replaced or {})}
         self._fences = fences
+
+    def with_examples(self) -> "Prompts":
+        """Return the prompts with worked examples where two answers are compared, unless that prompt is replaced."""
+        if self._templates["preference"] != TEMPLATES["preference"]:
+            return self
+        return Prompts({**self._templates, "preference": WORKED_PREFERENCE}, fences=self._fences)
 
     def without_fences(self) -> "Prompts":
         """Return the prompts without fences and what explains them: only to measure their effect on injections."""
@@ -123,6 +130,13 @@ class Prompts:
     def relevance(self, question: str, passage: str) -> str:
         """Ask a judge whether a passage is relevant to a question: yes or no."""
         return self._filled("relevance", question=question, passage=" ".join(passage.split()))
+
+    def sufficiency(self, question: str, passages: Sequence[str]) -> str:
+        """Ask a judge whether passages together are enough to answer a question: a short reason, then yes or no.
+
+        The rule is that of sufficient context (Joren et al., 2025).
+        """
+        return self._filled("sufficiency", question=question, passages=numbered(passages))
 
     def preference(self, question: str, first: str, second: str) -> str:
         """Ask a judge which of two long answers is better: a short reason, then 1, 2 or 0 in a tag.

@@ -95,18 +95,19 @@ class Models:
         Raises:
             InputError: as for the generator.
         """
-        settings, model, named = self.settings, self.settings.llm_judge, self.settings.judge
-        if model is not None:
+        settings, models, named = self.settings, self.settings.judge_models, self.settings.judge
+        if models:
             from pytest_rageval.answers.llm_judge import LLMJudge, Poll  # noqa: PLC0415 - see the class
 
             poll = Poll(settings.judge_votes)
             return LLMJudge(
                 self._gateway(),
                 self.server("judge"),
-                model,
+                models[0],
                 settings.max_tokens,
                 poll,
                 parameters=named.parameters,
+                others=models[1:],
             )
         if "judge" in self._own and settings.generator.model != EMBEDDED:
             raise InputError(UNNAMED.format(" that judges", "judge-"))
@@ -231,8 +232,14 @@ class DefaultJudge:
 
     async def relevant(self, question: str, passage: str) -> float:
         """Whether a passage is relevant."""
-        judge = self._model("Whether a passage is relevant", "leave out the scores relevance.*")
+        remedy = 'leave out the scores relevance.* and the keyword relevant="judge"'
+        judge = self._model("Whether a passage is relevant", remedy)
         return await judge.relevant(question, passage)
+
+    async def sufficient(self, question: str, passages: Sequence[str]) -> float:
+        """Whether passages are enough to answer a question."""
+        judge = self._model("Whether passages are enough for an answer", "leave out the score sufficient")
+        return await judge.sufficient(question, passages)
 
     async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
         """How much of a reference the prediction says."""
@@ -250,6 +257,12 @@ class DefaultJudge:
         """A rating from 1 to 5."""
         judge = self._model("A rating from 1 to 5", "leave out the scores judged.*")
         return await judge.rate(criterion, question, rated, against)
+
+    @property
+    def model_names(self) -> frozenset[str]:
+        """The model that judges, if one does."""
+        judge = self._judge
+        return frozenset() if isinstance(judge, CanonicalComparator) else judge.model_names
 
     async def support(self, question: str, nuggets: Sequence[str], passage: str) -> Sequence[float]:
         """How far a passage or an answer says each nugget."""
@@ -276,12 +289,20 @@ class DefaultJudge:
         judge = self._judge
         return "" if isinstance(judge, CanonicalComparator) else judge.template(method)
 
+    @cached_property
+    def _prompts(self) -> "Prompts | None":
+        if not self.models.settings.arena_examples:
+            return self.prompts
+        from pytest_rageval.prompts.rendering import OWN  # noqa: PLC0415 - see `Models`
+
+        return (self.prompts or OWN).with_examples()
+
     @property
     def _judge(self) -> "LLMJudge | CanonicalComparator":
         judge = self.models.judge
         if isinstance(judge, CanonicalComparator):
             return judge
-        worded = judge if self.prompts is None else replace(judge, prompts=self.prompts)
+        worded = judge if self._prompts is None else replace(judge, prompts=self._prompts)
         return worded.repetition(self.repeat) if self.repeat else worded
 
     def _model(self, task: str, alternative: str) -> "LLMJudge":

@@ -36,14 +36,17 @@ if TYPE_CHECKING:
     from pytest_rageval.llm.gateway import Gateway
     from pytest_rageval.llm.rate_limits import Wait
     from pytest_rageval.serving.application import Backend
+    from pytest_rageval.session.battles import Battles
     from pytest_rageval.session.shared_embeddings import SharedEmbeddings
 
 __all__ = ["RunContext", "Session"]
 
 T = TypeVar("T")
 
-# Few runs score a part of their questions.
+blamed = Late("evaluations.sufficiency", "blamed")
+# Few runs score a part of their questions, or let systems battle.
 part_of = Late("evalsets.parts", "part_of")
+battles = Late("session.battles", "Battles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ class Session(Rules):
         from pytest_rageval.serving.application import Backend  # noqa: PLC0415 - see gateway
 
         settings = self.settings
-        names = {settings.generator.model, settings.llm_judge} - {None, EMBEDDED}
+        names = {settings.generator.model, *settings.judge_models} - {None, EMBEDDED}
         server = self.models_of(client).server("generator")
         return Backend(self.gateway, server, self.loop, tuple(filter(None, names)), self._unanswered)
 
@@ -167,7 +170,10 @@ class Session(Rules):
         """What was asked of models so far, with remarks on the user's own functions."""
         asked = Usage() if self._gateway is None else self._gateway.usage
         served = self._gateway is not None and self._gateway.serves_application
-        return asked + Usage(remarks=self.pipelines.remarks(application_asked=served))
+        remarks = self.pipelines.remarks(application_asked=served)
+        if self._gateway is not None:
+            remarks += self.pipelines.circles(self._gateway.served)
+        return asked + Usage(remarks=remarks)
 
     def received(self, components: Components) -> AbstractSet[str]:
         """The parts of an example's context that the retriever receives."""
@@ -219,7 +225,19 @@ class Session(Rules):
         timed = [request for request in requests if self._is_time(request)]
         others = [request for request in requests if request not in timed]
         found = {**self._each(timed, evaluated), **self._each(others, evaluated)}
-        return {request: found[request] for request in requests}
+        return {request: self._with_blame(request, found) for request in requests}
+
+    def _with_blame(
+        self, request: ScoreRequest, found: Mapping[ScoreRequest, list[list[Outcome]] | RagevalError]
+    ) -> list[list[Outcome]] | RagevalError:
+        """The runs of an answer score with what lost a question, where its context was judged in the same test."""
+        runs = found[request]
+        if isinstance(runs, RagevalError) or not self.definition(request).verdicts:
+            return runs
+        context = found.get(ScoreRequest(f"sufficient@{Spec.parse(request.spec).k}"))
+        if not isinstance(context, list):
+            return runs
+        return [blamed(run, of_run) for run, of_run in zip(runs, context, strict=True)]
 
     def _is_time(self, request: ScoreRequest) -> bool:
         # A name that is none is an error of its own score.
@@ -258,7 +276,7 @@ class Session(Rules):
         found = {} if self._gateway is None else self._gateway.served
         generator, judge = self.settings.generator, self.settings.judge
         elsewhere = judge.server.base_url != generator.server.base_url
-        shared = generator.model if elsewhere and self.settings.llm_judge == generator.model else None
+        shared = generator.model if elsewhere and generator.model in self.settings.judge_models else None
         names: defaultdict[str, set[str]] = defaultdict(set)
         for (model, base_url), served in found.items():
             names[f"{model} at {base_url}" if model == shared else model] |= served
@@ -274,6 +292,12 @@ class Session(Rules):
             await self._outcomes_of(pipelines, evalset, request, k)
 
         return [error for error in self._each(requests, counted).values() if error is not None]
+
+    @cached_property
+    def battles(self) -> "Battles":
+        """The systems of this process in the arena."""
+        found: Battles = battles(self.settings.arena_pairs, self.loop.run)
+        return found
 
     def calibrate(
         self, components: Components, labels: "HumanLabels", comparator: str | None = None
@@ -418,6 +442,8 @@ class Session(Rules):
                     rest = f"All of the first {FIRST} of {len(evalset)} examples failed, and the others were not asked."
                     raise error_of_all(failed, rest)
             outcomes = await score.evaluate(pipeline, evalset.examples, terms) if evalset.examples else []
+            if score.judges(pipeline, terms):
+                self.pipelines.note_judged(pipeline)
             self.check_answered()
             if (self.settings.shard or (1, 1))[1] == 1:
                 # Of a shard the share that failed says little.

@@ -52,9 +52,13 @@ pytestmark = pytest.mark.rageval_evalset("evals.jsonl")
 @pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)
 @pytest.mark.rageval_threshold("erag.p@2", min=0.9, label="f1")
 @pytest.mark.rageval_threshold("rel_recall.citation@2", min=0.1, order="random")
-@pytest.mark.rageval_threshold("rel.citation_precision@2", min=0.9)
+@pytest.mark.rageval_threshold("rel.citation@2", min=0.1, order="random")
+@pytest.mark.rageval_threshold("rel.coverage@2", min=0.1, order="random")
+@pytest.mark.rageval_threshold("rel.citation_precision@2", min=0.9, relevant="contains")
 @pytest.mark.rageval_threshold("arena.win@1", min=0.1)
 @pytest.mark.rageval_threshold("judged.correctness@1", min=4.5)
+@pytest.mark.rageval_threshold("sufficient@1", min=0.1)
+@pytest.mark.rageval_threshold("udcg@2", min=0.1)
 @pytest.mark.rageval_calibration("labels.jsonl", min_kappa=0.9)
 @pytest.mark.rageval_calibration("pairs.jsonl")
 def test_many(rageval):
@@ -131,6 +135,8 @@ def _says(prompt):
         return '{"explanation": "All of it is right.", "grade": 4}'
     if "List all answers" in prompt:
         return f"{clerk(prompt)} [1][7]"
+    if prompt.startswith("Decide whether passages are enough"):
+        return "Verdict: yes"
     if "Is the passage relevant?" in prompt:
         return "yes"
     return clerk(prompt)
@@ -185,7 +191,7 @@ def test_a_report_with_everything_in_it(pytester, monkeypatch, llm):
     baseline = pytester.path / "rageval_baseline.json"
     baseline.write_text(baseline.read_text(encoding="utf-8").replace("[good]", "[bad]"), encoding="utf-8")
     added = ("--rageval-both-orders", "--rageval-history=history.jsonl", "--rageval-report=out.json")
-    pytester.runpytest_inprocess(*run, *added)
+    pytester.runpytest_inprocess(*run, *added, "--rageval-arena-pairs=5")
     report = check(pytester.path / "out.json")
     scores = [score for test in report["tests"] for score in test["scores"]]
     missing = set(SCHEMA["$defs"]["score"]["properties"]) - {key for score in scores for key in score}
@@ -200,7 +206,8 @@ def test_a_report_with_everything_in_it(pytester, monkeypatch, llm):
     prompts = {name for test in report["tests"] for name in test.get("prompts", ())}
     assert prompts >= {"generate", "cite", "explain", "compare", "prefer", "rate correctness"}
     assert report["matrix"]
-    assert report["ratings"]
+    assert report["ratings"][0]["pairs"][-1]["battles"] == 5
+    assert any(test.get("battles") for test in report["tests"])
     assert len(report["history"]) == 1
     assert {"function", "system", "own"} - {key for test in report["tests"] for key in test} <= {"own"}
     assert {test["outcome"] for test in report["tests"]} >= {"failed", "error", "skipped", "xfailed"}
