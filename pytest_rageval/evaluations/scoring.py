@@ -108,6 +108,11 @@ class ScoreDef:
     pair: str = ""
 
     @property
+    def verdicts(self) -> bool:
+        """Whether its values are verdicts on answers."""
+        return self.corrected_by == "answers"
+
+    @property
     def dependencies(self) -> frozenset[str]:
         """What it may ask of generator, comparator and judge; empty: asking again changes nothing."""
         return ASKABLE if self.asks is None else frozenset(self.asks)
