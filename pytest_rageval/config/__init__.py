@@ -23,7 +23,7 @@ from pytest_rageval.config.models import (
     read_tables,
 )
 from pytest_rageval.config.options import OPTIONS, Option
-from pytest_rageval.config.settings import EMBEDDED, JUDGE_KEY, PACE, Settings
+from pytest_rageval.config.settings import EMBEDDED, JUDGE_KEY, PACE, TEMPERATURE, Settings
 from pytest_rageval.errors import InputError
 from pytest_rageval.secret import CACHE_URL, Secret, StoreURL, parse_cache
 
@@ -35,6 +35,7 @@ __all__ = [
     "REFUSED",
     "ROLES",
     "RUN_VARIABLE",
+    "TEMPERATURE",
     "Address",
     "Api",
     "ModelSettings",
@@ -218,6 +219,12 @@ BATCH_WITHOUT: Final = {
 
 def _contradictions(settings: Settings) -> Iterator[str]:
     yield from _not_in_batches(settings)
+    for name in ("temperature", "llm_reteval_temperature"):
+        if getattr(settings, name) is not None and "temperature" in settings.generator.parameters:
+            yield (
+                f"--rageval-{name.replace('_', '-')} and the parameters of the generating model both name a "
+                "temperature: leave one out."
+            )
     if settings.record and settings.cassette is None:
         yield "--rageval-record writes a cassette, but none is named: add --rageval-cassette FILE."
     if (settings.record_prompts or settings.drop_unused) and not settings.record:

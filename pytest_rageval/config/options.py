@@ -48,6 +48,7 @@ ODD: Final = number(
     lambda value: value >= 1 and value % 2 == 1,
     "an odd whole number, at least 1: an even number of votes may be tied",
 )
+DEGREE: Final = number(float, lambda value: 0 <= value < float("inf"), "a number, at least 0")
 SHARE: Final = number(float, lambda value: 0 <= value <= 1, "a share between 0 and 1")
 PART: Final = number(float, lambda value: 0 < value <= 1, "a share above 0, at most 1")
 
@@ -101,6 +102,16 @@ OPTIONS: Final = (
            "asked once"),
     Option("both_orders", _switch, "",
            "judge each pair of long answers in both orders, and count a verdict that changes with the order as a tie"),
+    Option("temperature", DEGREE, "T",
+           "temperature of the generating model, for all scores but llm_reteval; default: 0.5, and 0 of the embedded "
+           "model; a threshold may name its own (temperature=)"),
+    Option("draws", POSITIVE, "N",
+           "answers that are drawn for each question, for all scores but llm_reteval; the mean of their scores "
+           "counts; a threshold may name its own (draws=)"),
+    Option("llm_reteval_temperature", DEGREE, "T",
+           "temperature of the generating model for llm_reteval; default as for --rageval-temperature"),
+    Option("llm_reteval_draws", POSITIVE, "N",
+           "answers that are drawn from the gold passages for llm_reteval"),
     Option("base_url", BaseURL.parse, "URL",
            "OpenAI-compatible server; default: OPENAI_BASE_URL, or OpenAI's own", private=True),
     Option("judge_base_url", BaseURL.parse, "URL",

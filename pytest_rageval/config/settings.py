@@ -9,12 +9,16 @@ from typing import Any, Final, Literal
 
 from pytest_rageval.config.destinations import Address
 from pytest_rageval.config.models import ModelSettings, Role, ServerSettings
+from pytest_rageval.plural import counted
 from pytest_rageval.secret import BaseURL, Secret, StoreURL
 
-__all__ = ["EMBEDDED", "JUDGE_KEY", "PACE", "Settings"]
+__all__ = ["EMBEDDED", "JUDGE_KEY", "PACE", "TEMPERATURE", "Settings"]
 
 EMBEDDED: Final = "embedded"  # the name of the local model in `--rageval-model`
 CANONICAL: Final = "canonical"  # the name of the comparator that needs no model
+TEMPERATURE: Final = 0.5
+"""Of the generator: LLM-retEval's (section 3.2), enough for several correct answers to appear."""
+
 JUDGE_KEY: Final = "RAGEVAL_JUDGE_API_KEY"
 PACE: Final = ("concurrency", "timeout", "rpm", "tpm")
 """Settings of a server that options give for both; a table may give them for one."""
@@ -37,6 +41,10 @@ class Settings:
     both_orders: bool = False
     base_url: BaseURL | None = None
     judge_base_url: BaseURL | None = None
+    temperature: float | None = None
+    draws: int = 1
+    llm_reteval_temperature: float | None = None
+    llm_reteval_draws: int = 3
     parameters: Mapping[str, Any] | None = None
     judge_parameters: Mapping[str, Any] | None = None
     comparator: str = "judge"
@@ -159,7 +167,7 @@ class Settings:
     def stops_early(self) -> bool:
         """Whether this run may leave questions out: a plan counts them all, and a replay costs nothing."""
         costs = not (self.plan or self.replay or self.batch)
-        return self.early_stop and costs and not (self.update_baseline or self.repeat > 1)
+        return self.early_stop and costs and not (self.update_baseline or self.repeat * self.draws > 1)
 
     @property
     def collects(self) -> bool:
@@ -183,12 +191,13 @@ class Settings:
             unnamed = "no model is named (--rageval-model), ranking measures alone can be scored"
             return unnamed if self.comparator == Settings.comparator else f"{unnamed}, answers {judge}"
         quality = " [embedded models: smoke-test quality]" if self.embedded else ""
-        return f"generator {self._generator}, answers {judge}{quality}"
+        return f"generator {self._generator}{self._drawn}, answers {judge}{quality}"
 
     def entry(self) -> dict[str, Any]:
         """Generator (null where no model is named), judge (a model, or "canonical") and comparator for the report."""
         return {
             "generator": self._generator,
+            **self._drawing,
             "judge": self._judge,
             "judge_votes": self.judge_votes,
             "both_orders": self.both_orders,
@@ -204,6 +213,36 @@ class Settings:
         if self.generator.model is None:
             return None
         return _at(self.generator.model, self.generator.server)
+
+    @property
+    def _drawing(self) -> dict[str, Any]:
+        """Temperature and draws, for LLM-retEval and the rest; the temperature is null where the server has it."""
+        default = 0.0 if self.embedded else TEMPERATURE
+        own = self.generator.parameters.get("temperature", default)
+
+        def of(temperature: float | None) -> Any:
+            return own if temperature is None else temperature
+
+        return {
+            "temperature": of(self.temperature),
+            "draws": self.draws,
+            "llm_reteval_temperature": of(self.llm_reteval_temperature),
+            "llm_reteval_draws": self.llm_reteval_draws,
+        }
+
+    @property
+    def _drawn(self) -> str:
+        """Temperature and draws in brackets; empty for the defaults of the embedded model."""
+        warm, draws, of_gold, gold = self._drawing.values()
+        rest = [f"temperature {warm}"] if warm is not None else []
+        rest += [f"{draws} draws"] if draws > 1 else []
+        reteval = [f"temperature {of_gold}"] if of_gold not in {warm, None} else []
+        reteval += [counted(gold, "draw")] if gold != Settings.llm_reteval_draws else []
+        if self.embedded and not any([warm, draws > 1, *reteval]):
+            return ""
+        parts = [", ".join(rest), f"llm_reteval: {', '.join(reteval)}" if reteval else ""]
+        text = "; ".join(filter(None, parts))
+        return f" ({text})" if text else ""
 
     @property
     def _judge(self) -> str:

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from pytest_rageval.retrievers import Retriever
 
 __all__ = [
+    "DRAWING",
     "NO_GOLD",
     "NO_REFERENCES",
     "Asked",
+    "Drawing",
     "Evaluation",
     "Pipeline",
     "ScoreRequest",
@@ -57,12 +59,35 @@ class ScoreRequest(NamedTuple):
     comparator: str | None = None
     label: str | None = None
     order: str = "rank"
+    temperature: float | None = None
+    draws: int | None = None
+
+    @classmethod
+    def of(cls, threshold: object) -> "ScoreRequest":
+        """The score that a threshold bounds, with its keywords."""
+        given = {name: getattr(threshold, name) for name in cls._fields}
+        return cls(**{name: value for name, value in given.items() if value is not None})
 
     @property
-    def words(self) -> dict[str, str]:
+    def words(self) -> dict[str, Any]:
         """The keywords that differ from their defaults."""
         defaults = self._field_defaults
         return {word: value for word, value in self._asdict().items() if value != defaults.get(word, value)}
+
+
+class Drawing(NamedTuple):
+    """How answers are drawn: the temperature (None: the generator's own), and how often.
+
+    `answers` of each question are scored, and the mean counts. `gold` are drawn from the gold passages.
+    """
+
+    temperature: float | None = None
+    answers: int = 1
+    gold: int = SEMI_GOLD_SAMPLES
+
+
+DRAWING: Final = Drawing()
+"""The default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +132,9 @@ class Pipeline:
         match_share: the share of a gold passage that must be retrieved for it to count as found.
         both_orders: whether two long answers are judged in both orders.
         repeat: 0, 1, 2 …: determines the sample numbers of generator and judge.
+        drawing: how answers are drawn.
+        draw: 0, 1, 2 …: which of the drawn answers this pipeline has.
+        judged: the judge's verdicts so far, by question, what was judged, and what it was held against.
         untried: whether answers are judged by the user's own code, or another plugin's, which may fail at all of them.
         reference: a retriever that is timed beside the one under test; None where none is.
         cached: the number of replies of models that came from the cache so far.
@@ -123,15 +151,17 @@ class Pipeline:
     match_share: float = SHARE
     both_orders: bool = False
     repeat: int = 0
+    drawing: Drawing = DRAWING
+    draw: int = 0
+    judged: dict[tuple[str, ...], float] = field(default_factory=dict)
     untried: bool = False
     reference: "Retriever | None" = None
     cached: Callable[[], int] = lambda: 0
 
     def __post_init__(self) -> None:
         """Begin with nothing known."""
-        self._verdicts: dict[tuple[str, ...], float] = {}
         self._comparators: dict[str, judges.Comparator] = {
-            "judge": _RecordedJudge(self.judge, self._verdicts),
+            "judge": _RecordedJudge(self.judge, self.judged),
             "graded": compare.GradedComparator(self.judge),
             "canonical": compare.CanonicalComparator(),
             **self.comparators,
@@ -149,7 +179,14 @@ class Pipeline:
 
     def again(self, n: int) -> "Pipeline":
         """The n-th repeat over the same rankings, in which generator and judge are asked again."""
-        return replace(self, retriever=_SharedRankings(self), judge=self.judge.repetition(n), repeat=n)
+        return replace(
+            self, retriever=_SharedRankings(self), judge=self.judge.repetition(n), repeat=n, judged={}
+        )
+
+    def drawn(self, generator: "Generator", drawing: Drawing) -> list["Pipeline"]:
+        """Pipelines over the same rankings, one for each answer that is drawn in this way."""
+        shared = replace(self, retriever=_SharedRankings(self), generator=generator, drawing=drawing)
+        return [replace(shared, draw=n) for n in range(drawing.answers)]
 
     async def ranking(self, asked: Asked, k: int) -> Ranking:
         """The retriever's ranking when asked for k documents.
@@ -301,14 +338,15 @@ class Pipeline:
 
     async def answer_from(self, question: str, passages: Sequence[Document], sample: int = 0) -> str:
         """The generator's answer from these passages."""
-        sample_of_run = sample + self.repeat * SEMI_GOLD_SAMPLES
+        most = max(SEMI_GOLD_SAMPLES, self.drawing.answers, self.drawing.gold)
+        sample_of_run = sample + self.draw + self.repeat * most
         return await self._once.of(
             ("answer", question, texts_of(passages), sample),
             lambda: self.generator.generate(question, passages, sample=sample_of_run),
         )
 
     async def semi_gold(self, example: Example) -> tuple[str, ...]:
-        """The generator's answers from the gold passages, drawn three times.
+        """The generator's answers from the gold passages, by default drawn three times.
 
         With a retriever that returns just these passages, the first draw is the request of `answer`, and scores 1.
 
@@ -316,7 +354,7 @@ class Pipeline:
             NoGroundTruth: see `gold_passages`.
         """
         passages = gold_passages(example)
-        drawn = (self.answer_from(example.asked, passages, sample) for sample in range(SEMI_GOLD_SAMPLES))
+        drawn = (self.answer_from(example.asked, passages, sample) for sample in range(self.drawing.gold))
         return tuple(await gather_all(drawn))
 
     async def cited_answer(self, asked: Asked, k: int, order: str = "rank") -> str:
@@ -325,7 +363,7 @@ class Pipeline:
         # The key holds the order of the texts: two orders that happen to agree are one prompt.
         return await self._once.of(
             ("cited", question, texts_of(documents)),
-            lambda: self.generator.cite(question, documents, sample=self.repeat),
+            lambda: self.generator.cite(question, documents, sample=self._sample),
         )
 
     async def long_answer(self, asked: Asked, k: int) -> str:
@@ -333,8 +371,13 @@ class Pipeline:
         question, documents = _question(asked), (await self.readable(asked, k)).documents
         return await self._once.of(
             ("explained", question, texts_of(documents)),
-            lambda: self.generator.explain(question, documents, sample=self.repeat),
+            lambda: self.generator.explain(question, documents, sample=self._sample),
         )
+
+    @property
+    def _sample(self) -> int:
+        """The sample number of lists and long answers, of which each draw has one."""
+        return self.draw + self.repeat * self.drawing.answers
 
     async def preferred(self, question: str, first: str, second: str) -> int:
         """1 or 2 where the judge prefers the first or the second answer, else 0."""
@@ -347,7 +390,7 @@ class Pipeline:
         verdict = await self._once.of(
             ("relevant", question, passage.text), lambda: self.judge.relevant(question, passage.text)
         )
-        self._verdicts[question, passage.text] = verdict
+        self.judged[question, passage.text] = verdict
         return verdict
 
     async def rated(
@@ -360,14 +403,9 @@ class Pipeline:
         )
 
     @property
-    def judged(self) -> Mapping[tuple[str, ...], float]:
-        """The judge's verdicts so far, by question, what was judged, and what it was held against."""
-        return self._verdicts
-
-    @property
     def verdicts(self) -> Iterator[tuple[str, float]]:
         """The judge's verdicts so far on answers and passages, with their questions: 1 is yes, 0 is no."""
-        return ((question, verdict) for (question, *_), verdict in self._verdicts.items())
+        return ((question, verdict) for (question, *_), verdict in self.judged.items())
 
     def comparison(self, text: str | None, word: str = "comparator") -> compare.Expression:
         """The comparator of an expression; None is the default.

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pytest_rageval.answers.comparators import ASKED_OF_JUDGE, EMBEDDED, Expression
 from pytest_rageval.answers.judge_protocol import with_tally
 from pytest_rageval.errors import CallableError, QueryError, RagevalError, Undefined, Unscored
-from pytest_rageval.evaluations.context import Evaluation, Pipeline, Terms, gather_all
+from pytest_rageval.evaluations.context import DRAWING, Drawing, Evaluation, Pipeline, Terms, gather_all
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.model import Example
 from pytest_rageval.plural import counted
@@ -46,7 +46,13 @@ ASKABLE: Final = GENERATOR_METHODS | JUDGE_METHODS | {"compare", "label"}
 MATCH: Final = "match"
 """The dependency of a score that compares items of lists: a judge is asked only where a threshold names it."""
 
-KEYWORDS: Final = {"comparator": {"compare", MATCH}, "label": {"label"}, "order": {"cite"}}
+KEYWORDS: Final = {
+    "comparator": {"compare", MATCH},
+    "label": {"label"},
+    "order": {"cite"},
+    "temperature": GENERATOR_METHODS,
+    "draws": GENERATOR_METHODS,
+}
 """The keywords of a threshold that change a score, each with the dependencies that it changes."""
 
 
@@ -77,6 +83,7 @@ class ScoreDef:
         is_cost: whether less is better, so that `max` alone bounds it.
         statistic: sums up the values of the examples.
         is_time: whether its values are times: it is evaluated before other scores of a test, while nothing else runs.
+        semi_gold: whether `draws` are of the answer from the gold passages; else those of each answer that is scored.
     """
 
     name: str
@@ -97,11 +104,17 @@ class ScoreDef:
     is_cost: bool = False
     statistic: Statistic = MEAN
     is_time: bool = False
+    semi_gold: bool = False
 
     @property
     def dependencies(self) -> frozenset[str]:
         """What it may ask of generator, comparator and judge; empty: asking again changes nothing."""
         return ASKABLE if self.asks is None else frozenset(self.asks)
+
+    @property
+    def generates(self) -> bool:
+        """Whether it may ask the generator."""
+        return not self.dependencies.isdisjoint(GENERATOR_METHODS)
 
     @property
     def words(self) -> frozenset[str]:
@@ -129,6 +142,8 @@ class ScoreDef:
         found |= {word: comparison.text for word, comparison in comparisons.items()}
         for method in self._of_judge(comparisons):
             found |= _prefixed("judge", run.judge.identity(method))
+        if self._of_generator:
+            found |= _draws(run.drawing)
         found |= encoder_used(_names(comparisons))
         if "cite" in self.dependencies and terms.order == "random":
             found["seed"] = run.seed
@@ -154,6 +169,12 @@ class ScoreDef:
         compares = "comparator" in self.words
         texts = self.comparisons(run, terms) if compares else {}
         return {word: run.comparison(text) for word, text in texts.items()}
+
+
+def _draws(drawing: Drawing) -> dict[str, int]:
+    """Its part of a fingerprint; empty for the default."""
+    named = {"draws": (drawing.answers, DRAWING.answers), "gold draws": (drawing.gold, DRAWING.gold)}
+    return {name: now for name, (now, default) in named.items() if now != default}
 
 
 def _names(comparisons: Mapping[str, Expression]) -> frozenset[str]:

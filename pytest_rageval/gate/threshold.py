@@ -6,6 +6,7 @@ from math import inf
 from typing import Any, Final
 
 from pytest_rageval.errors import InputError
+from pytest_rageval.scores import CHANGING, score_name
 from pytest_rageval.stats.intervals import UNIT
 from pytest_rageval.stats.sequential import anchor_alpha
 
@@ -48,6 +49,8 @@ class Threshold:
         comparator: how two answers are compared, such as "judge or em"; None for the comparator in force.
         label: how the answer from one passage is compared in eRAG; None for the comparator.
         order: of the passages in the prompt of Rel'-recall: "random" or "rank"; None is "rank".
+        temperature: of the generator; None for that of the settings.
+        draws: how often an answer is drawn; in LLM-retEval the one from the gold passages; None as above.
     """
 
     spec: str
@@ -68,6 +71,8 @@ class Threshold:
     comparator: str | None = None
     label: str | None = None
     order: str | None = None
+    temperature: float | None = None
+    draws: int | None = None
 
     @classmethod
     def words(cls) -> tuple[str, ...]:
@@ -82,9 +87,8 @@ class Threshold:
 
     @property
     def name(self) -> str:
-        """The score with its comparator, label and order; slices and bounds are not part of it."""
-        ways = [f" by {way}" for way in (self.comparator, self.label) if way]
-        return f"{self.spec}{''.join(ways)}{' in random order' if self.order == 'random' else ''}"
+        """The score with the keywords that change it; slices and bounds are not part of it."""
+        return score_name(self.spec, {word: getattr(self, word) for word in CHANGING})
 
     @property
     def bounds(self) -> bool:
@@ -273,6 +277,12 @@ VALUES: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
         for word in ("comparator", "label")
     ),
     ("order", ("rank", "random").__contains__, 'is neither "rank" nor "random"'),
+    ("temperature", lambda value: _is_number(value) and 0 <= value < inf, "is not a number of at least 0"),
+    (
+        "draws",
+        lambda number: type(number) is int and number >= 1,
+        "is not a number of draws, such as draws=3",
+    ),
 )
 """What the value of a keyword has to fulfil, and what is wrong with one that does not; the first that fails counts."""
 

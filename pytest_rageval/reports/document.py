@@ -162,6 +162,8 @@ class ScoreEntry(TypedDict, total=False):
     comparator: str
     label: str
     order: str
+    temperature: float
+    draws: int
     where: dict[str, Any]
     mean: float | None
     statistic: str

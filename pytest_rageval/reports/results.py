@@ -27,7 +27,7 @@ from pytest_rageval.reports.notes import (
     warnings_entry,
 )
 from pytest_rageval.reports.questions import questions_entry
-from pytest_rageval.scores import Outcome, Places, Score
+from pytest_rageval.scores import CHANGING, Outcome, Places, Score, score_name
 
 __all__ = [
     "REPORTED",
@@ -214,13 +214,10 @@ def _example(outcome: Outcome, *, triaged: bool) -> dict[str, Any]:
     }
 
 
-def _words(threshold: Threshold | None) -> dict[str, str]:
-    """The keywords that compare answers or order prompts in another way than the default."""
-    if threshold is None:
-        return {}
-    order = threshold.order if threshold.order == "random" else None
-    words = {"comparator": threshold.comparator, "label": threshold.label, "order": order}
-    return {word: text for word, text in words.items() if text}
+def _words(threshold: Threshold | None) -> dict[str, Any]:
+    """The keywords that make another score of a spec."""
+    words = {word: getattr(threshold, word, None) for word in CHANGING}
+    return {word: value for word, value in words.items() if value is not None and value != "rank"}
 
 
 def _plain(tags: Mapping[str, Any]) -> dict[str, Any]:
@@ -282,8 +279,7 @@ def evalset_text(entry: Mapping[str, Any]) -> str:
 
 def entry_name(entry: Mapping[str, Any]) -> str:
     """An entry's score, with the keywords that set it apart from others of its spec."""
-    by = "".join(f" by {entry[word]}" for word in ("comparator", "label") if word in entry)
-    return f"{entry['spec']}{by}{' in random order' if 'order' in entry else ''}"
+    return score_name(entry["spec"], entry)
 
 
 def compared_names(entries: Iterable[Mapping[str, Any]]) -> set[str]:

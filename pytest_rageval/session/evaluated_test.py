@@ -441,7 +441,8 @@ class EvaluatedTest:
         for threshold in thresholds:
             request, definition = _request(threshold), self._definition(threshold)
             separable = definition.separable and definition.scale is not None and definition.dependencies
-            if not (threshold.may_stop_early and separable and times[request] == 1):
+            once = times[request] == 1 and self._session.runs(request) == 1
+            if not (threshold.may_stop_early and separable and once):
                 continue
             try:
                 baseline = self._baseline(threshold)
@@ -496,7 +497,10 @@ class EvaluatedTest:
 
     def _stub(self, spec: str, threshold: Threshold) -> Score:
         self.has_stubs = True
-        scale, repeats = self._definition(threshold).scale or UNIT, self._session.settings.repeat - 1
+        scale, repeats = (
+            self._definition(threshold).scale or UNIT,
+            self._session.runs(_request(threshold)) - 1,
+        )
         return _slice(planned_score(self.evalset.examples, spec, repeats, scale), threshold)
 
     def _threshold(
@@ -665,8 +669,7 @@ class EvaluatedTest:
             )
 
 
-def _request(threshold: Threshold) -> ScoreRequest:
-    return ScoreRequest(threshold.spec, threshold.comparator, threshold.label, threshold.order or "rank")
+_request = ScoreRequest.of
 
 
 def _key(threshold: Threshold) -> tuple[ScoreRequest, bool]:

@@ -13,7 +13,7 @@ from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
 from pytest_rageval.evalsets.loading import find
-from pytest_rageval.evaluations.context import Pipeline
+from pytest_rageval.evaluations.context import DRAWING, Drawing, Pipeline
 from pytest_rageval.evaluations.registry import PluginComparator, Registry
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import EvalSet
@@ -169,6 +169,7 @@ class Pipelines:
         self._loop = loop
         self._cached = cached
         self._pipelines: dict[tuple[int, ...], tuple[Components, list[Pipeline]]] = {}
+        self._drawn: dict[tuple[Pipeline, Drawing], list[Pipeline]] = {}
         self._own: list[UserCallable] = []
         self._planned = Counter[str]()
 
@@ -186,11 +187,32 @@ class Pipelines:
             self._pipelines[key] = components, [first, *repeats]
         return self._pipelines[key][1]
 
-    def anew(self, components: Components, run: str) -> Pipeline:
+    def drawing(self, components: Components, drawing: Drawing) -> list[Pipeline]:
+        """Those that draw answers in this way: for each of `repeated`, one for each answer that is drawn.
+
+        The user's own generator has a temperature of its own.
+        """
+        at = getattr(components.generator, "at", None)
+        generator: Generator | None = None
+        if drawing.temperature is not None and at is not None:
+            generator = at(drawing.temperature)
+        else:
+            drawing = drawing._replace(temperature=None)
+        found: list[Pipeline] = []
+        for each in self.repeated(components):
+            if drawing == DRAWING:
+                found.append(each)
+                continue
+            if (each, drawing) not in self._drawn:
+                self._drawn[each, drawing] = each.drawn(generator or each.generator, drawing)
+            found += self._drawn[each, drawing]
+        return found
+
+    def anew(self, pipeline: Pipeline, run: str) -> Pipeline:
         """A pipeline over the same rankings whose requests no other run makes."""
         from pytest_rageval.llm.messages import OF_ONE_RUN  # noqa: PLC0415 - see session
 
-        return self.of(components).again(OF_ONE_RUN + crc32(run.encode()))
+        return pipeline.again(OF_ONE_RUN + crc32(run.encode()))
 
     @property
     def rankings(self) -> tuple[int, int]:

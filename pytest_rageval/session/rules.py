@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError, RagevalError
-from pytest_rageval.evaluations.context import ScoreRequest
+from pytest_rageval.evaluations.context import DRAWING, Drawing, ScoreRequest
 from pytest_rageval.evaluations.registry import Registry, resolve
 from pytest_rageval.evaluations.scoring import ScoreDef
 from pytest_rageval.gate.baseline import WRITE, Baseline
@@ -123,6 +123,21 @@ class Rules(ABC):
     def definition(self, request: ScoreRequest) -> ScoreDef:
         """The definition of a score; InputError where it is unknown."""
         return resolve(request, self.registry.scores)[1]
+
+    def drawing(self, request: ScoreRequest) -> Drawing:
+        """How the answers are drawn that a score needs; InputError where it is unknown."""
+        settings, definition = self.settings, self.definition(request)
+        if not definition.generates:
+            return DRAWING
+        if definition.semi_gold:
+            warm = settings.llm_reteval_temperature if request.temperature is None else request.temperature
+            return Drawing(warm, gold=request.draws or settings.llm_reteval_draws)
+        warm = settings.temperature if request.temperature is None else request.temperature
+        return Drawing(warm, request.draws or settings.draws)
+
+    def runs(self, request: ScoreRequest) -> int:
+        """How often a question is scored: the mean counts."""
+        return self.settings.repeat * self.drawing(request).answers
 
     def score_of(
         self, request: ScoreRequest, outcomes: Sequence[Outcome], repeats: Sequence[Sequence[Outcome]] = ()

@@ -136,10 +136,7 @@ class ShardRecord:
         if isinstance(runs, RagevalError):
             return error_entry(threshold.spec, threshold, str(runs), notes)
         outcomes, *repeats = runs
-        request = ScoreRequest(
-            threshold.spec, threshold.comparator, threshold.label, threshold.order or "rank"
-        )
-        definition = self._session.definition(request)
+        definition = self._session.definition(ScoreRequest.of(threshold))
         try:
             score = Score(
                 threshold.spec,

@@ -253,15 +253,15 @@ SMOKE = "[embedded models: smoke-test quality]"
             "j",
             f"generator embedded model, answers judged by j {SMOKE}",
         ),
-        ({"model": "m"}, False, "m", "generator m, answers judged by m"),
-        ({"model": "m", "judge_model": "j"}, False, "j", "generator m, answers judged by j"),
-        ({"model": "m", "judge_votes": 3}, False, "m", "generator m, answers judged by m in 3 votes"),
+        ({"model": "m"}, False, "m", "generator m (temperature 0.5), answers judged by m"),
+        ({"model": "m", "judge_model": "j"}, False, "j", "generator m (temperature 0.5), answers judged by j"),
+        ({"model": "m", "judge_votes": 3}, False, "m", "generator m (temperature 0.5), answers judged by m in 3 votes"),
         ({"judge_votes": 3}, True, None, f"generator embedded model, {CANONICAL} {SMOKE}"),
         (
             {"model": "m", "base_url": "http://x/v1"},
             False,
             "m",
-            "generator m at http://x/v1, answers judged by m",
+            "generator m at http://x/v1 (temperature 0.5), answers judged by m",
         ),
         (
             {"api_key": "k"},
@@ -275,6 +275,23 @@ def test_what_is_in_force(given: dict[str, Any], judge: str | None, line: str, *
     """The report header says what generates and what compares, and warns of the embedded model."""
     settings = Settings(**given)
     assert (settings.embedded, settings.llm_judge, settings.in_force()) == (embedded, judge, line)
+
+
+@pytest.mark.parametrize(
+    ("given", "drawn"),
+    [
+        ({"temperature": 0.0}, "m (temperature 0.0; llm_reteval: temperature 0.5), "),
+        ({"draws": 3, "llm_reteval_draws": 1}, "m (temperature 0.5, 3 draws; llm_reteval: 1 draw), "),
+        ({"llm_reteval_temperature": 1.0, "llm_reteval_draws": 5}, "; llm_reteval: temperature 1.0, 5 draws), "),
+        ({"parameters": {"temperature": 0.9}}, "generator m (temperature 0.9), "),
+        ({"parameters": {"temperature": None}}, "generator m, "),
+        ({"model": "embedded", "temperature": 0.7}, "model (temperature 0.7; llm_reteval: temperature 0.0), "),
+        ({"model": "embedded", "draws": 2, "temperature": 0.0}, "embedded model (temperature 0.0, 2 draws), "),
+    ],
+)
+def test_how_answers_are_drawn_is_in_the_header(given: dict[str, Any], drawn: str) -> None:
+    """For LLM-retEval where it differs from the rest; the embedded model's default is not named."""
+    assert drawn in Settings(**{"model": "m", **given}).in_force()
 
 
 @pytest.mark.parametrize(
@@ -298,6 +315,10 @@ def test_what_is_in_force_as_data() -> None:
     given = Settings(model="m", base_url="http://me:secret@x/v1", comparator="judge or em", seed=3)
     assert given.entry() == {
         "generator": "m at http://x/v1",
+        "temperature": 0.5,
+        "draws": 1,
+        "llm_reteval_temperature": 0.5,
+        "llm_reteval_draws": 3,
         "judge": "m",
         "judge_votes": 1,
         "both_orders": False,
@@ -307,6 +328,10 @@ def test_what_is_in_force_as_data() -> None:
     }
     assert Settings().entry() == {
         "generator": "embedded model",
+        "temperature": 0.0,
+        "draws": 1,
+        "llm_reteval_temperature": 0.0,
+        "llm_reteval_draws": 3,
         "judge": "canonical",
         "judge_votes": 1,
         "both_orders": False,
