@@ -80,6 +80,13 @@ def _batch(text: str) -> bool | str:
     return text if text in {"submit", "status", "collect"} else _switch(text)
 
 
+def _encoder(text: str) -> str:
+    _, at, layer = text.rpartition("@")
+    if at and not (layer.isdecimal() and int(layer) >= 1):
+        raise ValueError("expected a model, or one with a layer from 1, such as roberta-large@17")
+    return text
+
+
 def _choice(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in words:
@@ -127,6 +134,11 @@ OPTIONS: Final = (
            "as 'judge or em' or 'f1>=0.5'"),
     Option("match_share", PART, "SHARE",
            "share of a gold passage that retrieved documents must contain, where it is matched by span or text"),
+    Option("encoder", _encoder, "MODEL[@LAYER]",
+           "model of sentence-transformers for answer.bertscore and answer.cosine, a name or a folder; BERTScore "
+           "compares tokens of this layer, such as roberta-large@17; default: the packaged model, its last layer"),
+    Option("bleu_smoothing", _choice("exp", "none"), "exp|none",
+           "smoothing of answer.bleu; with none an answer without four words in a row of a reference scores 0"),
     Option("max_tokens", POSITIVE, "N",
            "most tokens of a reply; without it the server decides, and only a price table bounds the cost"),
     Option("gateway", _switch, "",

@@ -49,6 +49,8 @@ class Settings:
     judge_parameters: Mapping[str, Any] | None = None
     comparator: str = "judge"
     match_share: float = 0.5
+    encoder: str | None = None
+    bleu_smoothing: Literal["exp", "none"] = "exp"
     max_tokens: int | None = None
     gateway: bool = False
     concurrency: int = 16
@@ -203,6 +205,8 @@ class Settings:
             "both_orders": self.both_orders,
             "comparator": self.comparator,
             "match_share": self.match_share,
+            **({} if self.encoder is None else {"encoder": self.encoder}),
+            **({} if self.bleu_smoothing == "exp" else {"bleu_smoothing": self.bleu_smoothing}),
             "seed": self.seed,
         }
 

@@ -126,7 +126,8 @@ class Pipeline:
         generator: of answers.
         judge: behind the comparators "judge" and "graded".
         comparator: the default comparator.
-        measures: the answer measures, by name.
+        measures: the answer measures, by name, as `measured_by` has them.
+        measured_by: how they are computed.
         comparators: more comparators, by name.
         seed: of the random orders of prompts.
         match_share: the share of a gold passage that must be retrieved for it to count as found.
@@ -146,6 +147,7 @@ class Pipeline:
     _: KW_ONLY
     comparator: str = "judge"
     measures: Mapping[str, compare.AnswerMeasure] = field(default_factory=lambda: compare.MEASURES)
+    measured_by: compare.MeasureSettings = field(default_factory=compare.MeasureSettings)
     comparators: Mapping[str, judges.Comparator] = field(default_factory=dict)
     seed: int = 0
     match_share: float = SHARE

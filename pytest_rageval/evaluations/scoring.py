@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Final
 
-from pytest_rageval.answers.comparators import ASKED_OF_JUDGE, EMBEDDED, Expression
+from pytest_rageval.answers.comparators import ASKED_OF_JUDGE, Expression
 from pytest_rageval.answers.judge_protocol import with_tally
 from pytest_rageval.errors import CallableError, QueryError, RagevalError, Undefined, Unscored
 from pytest_rageval.evaluations.context import DRAWING, Drawing, Evaluation, Pipeline, Terms, gather_all
@@ -26,7 +26,6 @@ __all__ = [
     "ScoreDef",
     "check_failures",
     "each_example",
-    "encoder_used",
     "error_of_all",
     "score_each",
     "uniform_judge",
@@ -144,7 +143,7 @@ class ScoreDef:
             found |= _prefixed("judge", run.judge.identity(method))
         if self._of_generator:
             found |= _draws(run.drawing)
-        found |= encoder_used(_names(comparisons))
+        found |= run.measured_by.used(_names(comparisons))
         if "cite" in self.dependencies and terms.order == "random":
             found["seed"] = run.seed
         return found | dict(self.settings(run, terms))
@@ -180,15 +179,6 @@ def _draws(drawing: Drawing) -> dict[str, int]:
 def _names(comparisons: Mapping[str, Expression]) -> frozenset[str]:
     """The comparators that expressions are made of."""
     return frozenset[str]().union(*(each.names for each in comparisons.values()))
-
-
-def encoder_used(measures: AbstractSet[str]) -> dict[str, str]:
-    """The encoder's part of a fingerprint; empty where none of these answer measures uses embeddings."""
-    if measures.isdisjoint(EMBEDDED):
-        return {}
-    from pytest_rageval.embeddings.encoder import shared_encoder  # noqa: PLC0415 - brings numpy
-
-    return {"encoder": shared_encoder().fingerprint}
 
 
 def _prefixed(part: str, identity: Mapping[str, Any]) -> dict[str, Any]:

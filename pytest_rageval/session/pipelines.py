@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from zlib import crc32
 
-from pytest_rageval.answers.comparators import MEASURES
+from pytest_rageval.answers.comparators import MEASURES, MeasureSettings
 from pytest_rageval.config import Settings
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
@@ -233,12 +233,14 @@ class Pipelines:
         adapted = partial(
             adapt_retriever, loop=self._loop, adapters=registry.adapters, executor=components.executor
         )
+        measured_by = MeasureSettings(settings.encoder, settings.bleu_smoothing)
         return Pipeline(
             adapted(components.retriever),
             self._generator(components.generator),
             self._judge(components.judge),
             comparator=settings.comparator,
-            measures=registry.measures,
+            measures=measured_by.of(registry.measures),
+            measured_by=measured_by,
             comparators={
                 name: PluginComparator(name, each, self._loop) for name, each in registry.comparators.items()
             },

@@ -121,7 +121,9 @@ def test_a_generator_of_the_user_takes_draws_and_no_temperature(tmp_path: Path) 
     wanted = Mark("rageval_evalset", (evalset_of(2, answers=("x",)),))
     test = evaluated(session, tmp_path, wanted, threshold("answer.em@1", min=0, temperature=0.5))
     (problem,) = test.evaluate_markers()
-    assert problem.startswith("answer.em@1: temperature=0.5 is for a model of this package, and rageval_generator")
+    assert problem.startswith(
+        "answer.em@1: temperature=0.5 is for a model of this package, and rageval_generator"
+    )
     test = evaluated(session, tmp_path, wanted, threshold("answer.em@1", min=0, draws=3))
     assert test.evaluate_markers() == []
     (entry,) = test.results()["scores"]
