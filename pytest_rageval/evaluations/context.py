@@ -336,7 +336,8 @@ class Pipeline:
 
     async def answer(self, asked: Asked, k: int) -> str:
         """The generator's answer from the first k retrieved documents."""
-        return await self.answer_from(_question(asked), (await self.readable(asked, k)).documents)
+        ranking = await self.readable(asked, k)
+        return await self.answer_from(_answered(asked, ranking), ranking.documents)
 
     async def answer_from(self, question: str, passages: Sequence[Document], sample: int = 0) -> str:
         """The generator's answer from these passages."""
@@ -361,7 +362,8 @@ class Pipeline:
 
     async def cited_answer(self, asked: Asked, k: int, order: str = "rank") -> str:
         """All answers that the generator finds in the first k retrieved documents, with citations."""
-        question, documents = _question(asked), (await self.shown(asked, k, order)).documents
+        ranking = await self.shown(asked, k, order)
+        question, documents = _answered(asked, ranking), ranking.documents
         # The key holds the order of the texts: two orders that happen to agree are one prompt.
         return await self._once.of(
             ("cited", question, texts_of(documents)),
@@ -370,7 +372,8 @@ class Pipeline:
 
     async def long_answer(self, asked: Asked, k: int) -> str:
         """The generator's long answer from the first k retrieved documents."""
-        question, documents = _question(asked), (await self.readable(asked, k)).documents
+        ranking = await self.readable(asked, k)
+        question, documents = _answered(asked, ranking), ranking.documents
         return await self._once.of(
             ("explained", question, texts_of(documents)),
             lambda: self.generator.explain(question, documents, sample=self._sample),
@@ -457,6 +460,11 @@ class Pipeline:
 
 def _question(asked: Asked) -> str:
     return asked if isinstance(asked, str) else asked.asked
+
+
+def _answered(asked: Asked, ranking: Ranking) -> str:
+    """The question that the generator answers."""
+    return _question(asked) if ranking.question is None else ranking.question
 
 
 Evaluation = Callable[[Pipeline, Sequence[Example], Terms], Awaitable[list[Outcome]]]

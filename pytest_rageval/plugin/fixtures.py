@@ -117,10 +117,10 @@ def rageval_judge(pytestconfig: pytest.Config, rageval_prompts: object, rageval_
 
 
 @pytest.fixture(scope="session")
-def rageval_llm(pytestconfig: pytest.Config, rageval_client: object) -> "LLM":
+def rageval_llm(pytestconfig: pytest.Config, rageval_prompts: object, rageval_client: object) -> "LLM":
     """The model in force, for your own code: complete(messages), acomplete(messages), cached(function)."""
     gate = GatePlugin.of(pytestconfig)
-    return gate.session.llm_of(gate.models_of(rageval_client))
+    return gate.session.llm_of(gate.models_of(rageval_client), checked_prompts(rageval_prompts))
 
 
 @pytest.fixture(scope="session")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pytest_rageval.llm.api import LLM
     from pytest_rageval.llm.gateway import Gateway
     from pytest_rageval.llm.rate_limits import Wait
+    from pytest_rageval.prompts.rendering import Prompts
     from pytest_rageval.serving.application import Backend
     from pytest_rageval.session.shared_embeddings import SharedEmbeddings
 
@@ -130,11 +131,12 @@ class Session(Rules):
         self._own_models.append((client, models))
         return models
 
-    def llm_of(self, models: Models) -> "LLM":
-        """The one of these models that generates, for the user's own code."""
+    def llm_of(self, models: Models, prompts: "Prompts | None" = None) -> "LLM":
+        """The one of these models that generates, for the user's own code; with `prompts`, None for our own."""
         from pytest_rageval.llm.api import LLM  # noqa: PLC0415 - see gateway
 
-        return LLM(self.gateway, self.loop, models.generating)
+        given = () if prompts is None else (prompts,)
+        return LLM(self.gateway, self.loop, models.generating, *given)
 
     @property
     def encoder(self) -> "CachedEncoder":
