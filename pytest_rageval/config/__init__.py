@@ -4,7 +4,8 @@
 `settings` the resolved values.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -127,10 +128,28 @@ def resolve(
     values |= {"cache_dir": cache, "cache": None} if isinstance(cache, Path) else {"cache": cache}
     values["run"] = _run_of(environ, shared=isinstance(cache, StoreURL))
     values["tables"] = {role: _with_key(table, environ) for role, table in tables.items()}
-    settings = Settings(**values)
+    settings = _with_preset(Settings(**values), values.keys())
     for message in _contradictions(settings):
         raise InputError(message)
     return settings
+
+
+def _with_preset(settings: Settings, named: Collection[str]) -> Settings:
+    """The settings with those of the preset, where the user names none of them."""
+    preset = settings.preset
+    if preset is None:
+        return settings
+    own = {*named, *(f"judge_{name}" for name in settings.tables.get("judge", {}))}
+    if "temperature" in settings.generator.parameters:
+        own |= {"temperature", "llm_reteval_temperature"}
+    if settings.llm_judge is None:
+        # Canonical comparison takes no parameters, and the embedded model has prompts of its own.
+        own.add("judge_parameters")
+        preset = replace(preset, prompts={}) if settings.embedded else preset
+    preset = preset.without(own)
+    options = {option.name: option for option in OPTIONS}
+    given = {name: options[name].parse(text) for name, text in preset.settings.items()}
+    return replace(settings, preset=preset, **given)
 
 
 def _placed(item: Any, base: Path) -> Any:

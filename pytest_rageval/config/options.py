@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from pytest_rageval.config.destinations import parse_destination
 from pytest_rageval.config.models import AMOUNT, COUNT, POSITIVE, RATE, SECONDS, number, parse_parameters
 from pytest_rageval.config.settings import Settings
 from pytest_rageval.secret import BaseURL, parse_public_cache
+
+if TYPE_CHECKING:
+    from pytest_rageval.config.presets import Preset
 
 __all__ = ["OPTIONS", "Option"]
 
@@ -80,6 +83,19 @@ def _batch(text: str) -> bool | str:
     return text if text in {"submit", "status", "collect"} else _switch(text)
 
 
+def _preset(text: str) -> "Preset":
+    from pytest_rageval.config.presets import read_preset  # noqa: PLC0415 - every run of pytest imports this module
+
+    return read_preset(text)
+
+
+def _cutoffs(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(dict.fromkeys(map(POSITIVE, text.split(","))))
+    except ValueError:
+        raise ValueError("expected whole numbers from 1, with commas between them, such as 1,5,10") from None
+
+
 def _encoder(text: str) -> str:
     _, at, layer = text.rpartition("@")
     if at and not (layer.isdecimal() and int(layer) >= 1):
@@ -109,6 +125,12 @@ OPTIONS: Final = (
            "asked once"),
     Option("both_orders", _switch, "",
            "judge each pair of long answers in both orders, and count a verdict that changes with the order as a tie"),
+    Option("preset", _preset, "NAME",
+           "the settings of a paper: alinejad2024, salemi2024, garigliotti2024, han2024 or gulsoy2024; other options, "
+           "the tables of the models and keywords of thresholds take precedence"),
+    Option("cutoffs", _cutoffs, "K[,K…]",
+           'cut-offs of scores that are written without one: rageval_threshold("llm_reteval", min=0.8) is then a '
+           "threshold for each"),
     Option("temperature", DEGREE, "T",
            "temperature of the generating model, for all scores but llm_reteval; default: 0.5, and 0 of the embedded "
            "model; a threshold may name its own (temperature=)"),

@@ -5,12 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pytest_rageval.config.destinations import Address
 from pytest_rageval.config.models import ModelSettings, Role, ServerSettings
 from pytest_rageval.plural import counted
 from pytest_rageval.secret import BaseURL, Secret, StoreURL
+
+if TYPE_CHECKING:
+    from pytest_rageval.config.presets import Preset
 
 __all__ = ["EMBEDDED", "JUDGE_KEY", "PACE", "TEMPERATURE", "Settings"]
 
@@ -31,8 +34,9 @@ class Settings:
     """The resolved options of a run; `generator` and `judge` are what follows from them for the two models.
 
     `baseline_named` is whether the command line or the ini file names the baseline, `ci` whether this is a
-    build server. `tables` has the fields of `ModelSettings` and `ServerSettings` that `pyproject.toml` names and no
-    option does. `run` is the name that machines give to a run that they share, where they do.
+    build server. `preset` is without the settings that the user names. `tables` has the fields of `ModelSettings` and
+    `ServerSettings` that `pyproject.toml` names and no option does. `run` is the name that machines give to a run that
+    they share, where they do.
     """
 
     model: str | None = None
@@ -41,6 +45,8 @@ class Settings:
     both_orders: bool = False
     base_url: BaseURL | None = None
     judge_base_url: BaseURL | None = None
+    preset: "Preset | None" = None
+    cutoffs: tuple[int, ...] = ()
     temperature: float | None = None
     draws: int = 1
     llm_reteval_temperature: float | None = None
@@ -198,6 +204,7 @@ class Settings:
     def entry(self) -> dict[str, Any]:
         """Generator (null where no model is named), judge (a model, or "canonical") and comparator for the report."""
         return {
+            **({} if self.preset is None else {"preset": self.preset.name}),
             "generator": self._generator,
             **self._drawing,
             "judge": self._judge,

@@ -300,7 +300,7 @@ class EvaluatedTest:
         # The closest marker comes first; in the file it is the last.
         for marker in reversed(self._test.markers("rageval_threshold")):
             try:
-                thresholds.append(self._threshold(marker.args, marker.kwargs))
+                thresholds += self._thresholds(marker.args, marker.kwargs)
             except InputError as error:
                 mistakes.append(str(error))
         if mistakes:
@@ -455,12 +455,12 @@ class EvaluatedTest:
         return watched
 
     def _score(self, spec: str, words: Mapping[str, Any]) -> Score:
-        threshold = self._threshold((spec,), words, optional=True)
+        threshold = self._one_threshold(spec, words)
         request = _request(threshold)
         if self._session.settings.plan:
             for error in self._plan([threshold]):
                 raise error
-            return self._stub(spec, threshold)
+            return self._stub(threshold)
         if self._session.settings.shard and not self._session.settings.collects:
             # Of all questions: see `_refuse_in_shard`.
             record = self._shard_record()
@@ -471,7 +471,7 @@ class EvaluatedTest:
             score = self._scored([threshold], [request])[_key(threshold)]
         except ReplyPending:
             # A stub lets the test run on to what it asks next.
-            return self._stub(spec, threshold)
+            return self._stub(threshold)
         if not threshold.bounds:
             asked = _slice(score, threshold)
             self._add(asked, threshold)
@@ -495,24 +495,36 @@ class EvaluatedTest:
             raise OutOfBoundsError("\n\n".join(texts), _summary(ruling))
         return _slice(score, threshold)
 
-    def _stub(self, spec: str, threshold: Threshold) -> Score:
+    def _stub(self, threshold: Threshold) -> Score:
         self.has_stubs = True
         scale, repeats = (
             self._definition(threshold).scale or UNIT,
             self._session.runs(_request(threshold)) - 1,
         )
-        return _slice(planned_score(self.evalset.examples, spec, repeats, scale), threshold)
+        return _slice(planned_score(self.evalset.examples, threshold.spec, repeats, scale), threshold)
 
-    def _threshold(
-        self, args: tuple[Any, ...], words: Mapping[str, Any], *, optional: bool = False
-    ) -> Threshold:
-        threshold = Threshold.parse(args, words, optional=optional)
-        threshold = replace(
-            threshold, inconclusive=threshold.inconclusive or self._session.settings.inconclusive
-        )
-        definition = self._definition(threshold)
-        threshold.check_scale(definition.scale, is_cost=definition.is_cost, is_time=definition.is_time)
+    def _one_threshold(self, spec: str, words: Mapping[str, Any]) -> Threshold:
+        threshold, *others = self._thresholds((spec,), words, optional=True)
+        if others:
+            among = ", ".join(each.spec for each in (threshold, *others))
+            raise InputError(
+                f"rageval.score({spec!r}) is one score, and the run has several cut-offs.\nWrite one of {among}."
+            )
         return threshold
+
+    def _thresholds(
+        self, args: tuple[Any, ...], words: Mapping[str, Any], *, optional: bool = False
+    ) -> list[Threshold]:
+        """The threshold of a marker; where its score has no cut-off, one at each of the run's."""
+        threshold = Threshold.parse(args, words, optional=optional)
+        inconclusive = threshold.inconclusive or self._session.settings.inconclusive
+        found = []
+        for spec in self._session.specs(threshold.spec):
+            each = replace(threshold, spec=spec, inconclusive=inconclusive)
+            definition = self._definition(each)
+            each.check_scale(definition.scale, is_cost=definition.is_cost, is_time=definition.is_time)
+            found.append(each)
+        return found
 
     def _plan(self, thresholds: Sequence[Threshold]) -> list[RagevalError]:
         if self._calibration:

@@ -17,7 +17,7 @@ from pytest_rageval.gate.comparison import BaselineExample, BaselineScore
 from pytest_rageval.gate.ruling import BaselineLookup
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.late import Late
-from pytest_rageval.scores import Outcome, Score
+from pytest_rageval.scores import Outcome, Score, Spec
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.stats.drops import ROUNDING
 from pytest_rageval.stats.intervals import UNIT
@@ -123,6 +123,14 @@ class Rules(ABC):
     def definition(self, request: ScoreRequest) -> ScoreDef:
         """The definition of a score; InputError where it is unknown."""
         return resolve(request, self.registry.scores)[1]
+
+    def specs(self, spec: str) -> list[str]:
+        """A score's name, at each of the run's cut-offs where it needs one and has none; InputError for no name."""
+        parsed, cutoffs = Spec.parse(spec), self.settings.cutoffs
+        definition = self.registry.scores.get(parsed.measure)
+        if parsed.k is not None or not cutoffs or definition is None or not definition.needs_k:
+            return [spec]
+        return [f"{spec}@{k}" for k in cutoffs]
 
     def drawing(self, request: ScoreRequest) -> Drawing:
         """How the answers are drawn that a score needs; InputError where it is unknown."""
