@@ -62,12 +62,6 @@ class ScoreRequest(NamedTuple):
     temperature: float | None = None
     draws: int | None = None
 
-    @classmethod
-    def of(cls, threshold: object) -> "ScoreRequest":
-        """The score that a threshold bounds, with its keywords."""
-        given = {name: getattr(threshold, name) for name in cls._fields}
-        return cls(**{name: value for name, value in given.items() if value is not None})
-
     @property
     def words(self) -> dict[str, Any]:
         """The keywords that differ from their defaults."""

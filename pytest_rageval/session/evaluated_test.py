@@ -25,6 +25,7 @@ from pytest_rageval.reports.questions import failure_lines
 from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
 from pytest_rageval.scores import Score
 from pytest_rageval.session.pipelines import Components, MarkedTest
+from pytest_rageval.session.rules import request_of
 from pytest_rageval.session.session import Session
 from pytest_rageval.stats.intervals import UNIT
 
@@ -334,7 +335,7 @@ class EvaluatedTest:
         Raises:
             ReplyPending: replies are missing.
         """
-        requests = list(dict.fromkeys(map(_request, thresholds)))
+        requests = list(dict.fromkeys(map(request_of, thresholds)))
         asking: list[Callable[[], object]] = [lambda: self._scored(thresholds, requests)]
         problems: list[str] = []
         if calibration := self._calibration:
@@ -354,10 +355,10 @@ class EvaluatedTest:
         """Keep what a merge needs to rule on the thresholds; return the errors of scores."""
         if not thresholds and not self._test.markers(CALIBRATION):
             return []
-        requests = list(dict.fromkeys(map(_request, thresholds)))
+        requests = list(dict.fromkeys(map(request_of, thresholds)))
         record = self._shard_record()
         record.calibrations(thresholds)
-        runs = self._by_request(thresholds, partial(self._session.outcomes, beside=requests))
+        runs = self._byrequest_of(thresholds, partial(self._session.outcomes, beside=requests))
         for (request, compared), found in runs.items():
             record.score(request, found, compared=compared)
         for threshold in thresholds:
@@ -390,12 +391,12 @@ class EvaluatedTest:
     def _cases(self, thresholds: Sequence[Threshold]) -> tuple[list[Case | RagevalError], int, int]:
         """The thresholds with their scores, the number of tests that share the level, and of shares in this test."""
         watched = self._watched(thresholds)
-        requests = list(dict.fromkeys(map(_request, thresholds)))
-        scores = self._scored([each for each in thresholds if _request(each) not in watched], requests)
+        requests = list(dict.fromkeys(map(request_of, thresholds)))
+        scores = self._scored([each for each in thresholds if request_of(each) not in watched], requests)
         compares = any(each.compares for each in thresholds)
         tests = self._session.tests_sharing_alpha(self._sharing) if compares else 1
         tested = [each for each in thresholds if each.max_drop is not None and not each.strict]
-        groups = len({each.cluster for each in tested if _request(each) not in watched})
+        groups = len({each.cluster for each in tested if request_of(each) not in watched})
         early: dict[ScoreRequest, Found] = {}
         apart = 0
         if watched:
@@ -404,7 +405,7 @@ class EvaluatedTest:
             )
         cases = []
         for each in thresholds:
-            found = early.get(_request(each)) or scores[_key(each)]
+            found = early.get(request_of(each)) or scores[_key(each)]
             score, stopped = found if isinstance(found, tuple) else (found, None)
             cases.append(self._case(score, each, stopped))
         return cases, tests, apart
@@ -413,9 +414,9 @@ class EvaluatedTest:
         self, thresholds: Sequence[Threshold], beside: Sequence[ScoreRequest]
     ) -> "dict[tuple[ScoreRequest, bool], Score | RagevalError]":
         """The scores of these thresholds; those with `max_ratio` are timed beside the reference."""
-        return self._by_request(thresholds, partial(self._session.score, beside=beside))
+        return self._byrequest_of(thresholds, partial(self._session.score, beside=beside))
 
-    def _by_request(
+    def _byrequest_of(
         self,
         thresholds: Sequence[Threshold],
         score: Callable[[Components, EvalSet, Sequence[ScoreRequest]], Mapping[ScoreRequest, T]],
@@ -436,10 +437,10 @@ class EvaluatedTest:
         """The thresholds whose questions need only be asked until the verdict is clear."""
         if not self._session.settings.stops_early:
             return {}
-        times = Counter(map(_request, thresholds))
+        times = Counter(map(request_of, thresholds))
         watched = {}
         for threshold in thresholds:
-            request, definition = _request(threshold), self._definition(threshold)
+            request, definition = request_of(threshold), self._definition(threshold)
             separable = definition.separable and definition.scale is not None and definition.dependencies
             once = times[request] == 1 and self._session.runs(request) == 1
             if not (threshold.may_stop_early and separable and once):
@@ -456,7 +457,7 @@ class EvaluatedTest:
 
     def _score(self, spec: str, words: Mapping[str, Any]) -> Score:
         threshold = self._one_threshold(spec, words)
-        request = _request(threshold)
+        request = request_of(threshold)
         if self._session.settings.plan:
             for error in self._plan([threshold]):
                 raise error
@@ -464,7 +465,7 @@ class EvaluatedTest:
         if self._session.settings.shard and not self._session.settings.collects:
             # Of all questions: see `_refuse_in_shard`.
             record = self._shard_record()
-            [(key, runs)] = self._by_request([threshold], self._session.outcomes).items()
+            [(key, runs)] = self._byrequest_of([threshold], self._session.outcomes).items()
             record.score(request, runs, compared=key[1])
             record.call(spec, words)
         try:
@@ -499,7 +500,7 @@ class EvaluatedTest:
         self.has_stubs = True
         scale, repeats = (
             self._definition(threshold).scale or UNIT,
-            self._session.runs(_request(threshold)) - 1,
+            self._session.runs(request_of(threshold)) - 1,
         )
         return _slice(planned_score(self.evalset.examples, threshold.spec, repeats, scale), threshold)
 
@@ -530,7 +531,7 @@ class EvaluatedTest:
         if self._calibration:
             for threshold in thresholds:
                 self._calibration.by_option(threshold)
-        requests = list(dict.fromkeys(map(_request, thresholds)))
+        requests = list(dict.fromkeys(map(request_of, thresholds)))
         return self._session.plan(self._components, self.evalset, requests)
 
     def _case(
@@ -551,7 +552,7 @@ class EvaluatedTest:
         """The canary of a score, asked once; None without one."""
         if not self._session.settings.canary:
             return None
-        request = _request(case.threshold)
+        request = request_of(case.threshold)
         if request not in self._canaries:
             self._canaries[request] = ask_anew(self._session, self._components, request, case)
         return self._canaries[request]
@@ -564,28 +565,30 @@ class EvaluatedTest:
         verdict = replace(verdict, warnings=(*verdict.warnings, *threshold.doubts(definition.scale)))
         ruling = replace(ruling, verdict=verdict)
         self._add(score, threshold)
-        canary = self._canaries.get(_request(threshold))
+        canary = self._canaries.get(request_of(threshold))
         self._record(
             {
                 **ruling_entry(ruling, definition.notes),
                 **({} if ruling.stopped_early else self._corrected(ruling.score, threshold)),
                 **({} if canary is None else {"canary": asdict(canary)}),
             },
-            None if ruling.score is None else _Evidence(ruling.score, ruling.comparison, _request(threshold)),
+            None
+            if ruling.score is None
+            else _Evidence(ruling.score, ruling.comparison, request_of(threshold)),
         )
         self._rulings.append(ruling)
         if threshold.compares and self._session.settings.update_baseline:
-            fingerprint = self._session.fingerprint(self._components, _request(threshold))
+            fingerprint = self._session.fingerprint(self._components, request_of(threshold))
             self._baseline_scores[threshold.name] = score, fingerprint
 
     def _corrected(self, score: Score | None, threshold: Threshold) -> Mapping[str, Any]:
         return self._calibration.corrected(score, threshold) if self._calibration else {}
 
     def _baseline(self, threshold: Threshold) -> BaselineLookup:
-        return self._session.look_up(self._components, self._test, threshold, _request(threshold))
+        return self._session.look_up(self._components, self._test, threshold, request_of(threshold))
 
     def _definition(self, threshold: Threshold) -> ScoreDef:
-        return self._session.definition(_request(threshold))
+        return self._session.definition(request_of(threshold))
 
     def _add(self, score: Score, threshold: Threshold) -> None:
         """Note a score; those whose rankings are in another order than the retriever's come last."""
@@ -648,7 +651,7 @@ class EvaluatedTest:
         found = {model: sorted(names) for model, names in self._session.served.items() if names}
         if not found:
             return {}
-        requests = {_request(ruling.threshold) for ruling in self._rulings}
+        requests = {request_of(ruling.threshold) for ruling in self._rulings}
         prints = [self._session.fingerprint(self._components, request) for request in requests]
         # A model is named with its server where another server has one of the same name.
         values = {str(value) for each in prints for value in each.values()}
@@ -681,11 +684,8 @@ class EvaluatedTest:
             )
 
 
-_request = ScoreRequest.of
-
-
 def _key(threshold: Threshold) -> tuple[ScoreRequest, bool]:
-    return _request(threshold), threshold.max_ratio is not None
+    return request_of(threshold), threshold.max_ratio is not None
 
 
 def _slice(score: Score | RagevalError, threshold: Threshold) -> Score:
