@@ -68,8 +68,7 @@ def test_options_take_precedence() -> None:
     settings = _resolve(preset="han2024", model="m", temperature="0.9", ini={"cutoffs": "7"})
     assert (settings.temperature, settings.cutoffs, settings.max_tokens) == (0.9, (7,), 256)
     assert settings.preset.described().startswith(
-        'preset han2024 sets max_tokens 256; judge_parameters {"temperature": 0}; prompts long_answer. '
-        "It does not set: models: eleven"
+        "preset han2024 sets max_tokens 256; prompts long_answer. It does not set: models: eleven"
     )
     named = _resolve(ini={"preset": "han2024"}, model="m", preset="gulsoy2024")
     assert named.entry()["preset"] == "gulsoy2024"
@@ -78,7 +77,7 @@ def test_options_take_precedence() -> None:
 def test_parameters_take_precedence() -> None:
     settings = _resolve(preset="han2024", model="m", parameters='{"temperature": 1}')
     assert (settings.temperature, settings.generator.parameters) == (None, {"temperature": 1})
-    settings = _resolve(preset="han2024", model="m", judge_parameters='{"seed": 1}')
+    settings = _resolve(preset="gulsoy2024", model="m", judge_parameters='{"seed": 1}')
     assert settings.judge.parameters == {"seed": 1}
 
 
@@ -87,7 +86,7 @@ def test_tables_of_models_take_precedence(tmp_path: Path) -> None:
         "[tool.rageval.models.generator]\nparameters = { temperature = 1 }\n"
         "[tool.rageval.models.judge]\nparameters = { seed = 1 }\n"
     )
-    settings = _resolve(tmp_path, preset="han2024", model="m")
+    settings = _resolve(tmp_path, preset="gulsoy2024", model="m")
     assert (settings.temperature, settings.generator.parameters) == (None, {"temperature": 1})
     assert settings.judge.parameters == {"seed": 1}
     assert "judge_parameters" not in settings.preset.settings
