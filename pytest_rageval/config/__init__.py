@@ -24,7 +24,7 @@ from pytest_rageval.config.models import (
     read_tables,
 )
 from pytest_rageval.config.options import OPTIONS, Option
-from pytest_rageval.config.settings import EMBEDDED, JUDGE_KEY, PACE, TEMPERATURE, Settings
+from pytest_rageval.config.settings import EMBEDDED, JUDGE_KEY, PACE, TEMPERATURE, Settings, drawing_text
 from pytest_rageval.errors import InputError
 from pytest_rageval.secret import CACHE_URL, Secret, StoreURL, parse_cache
 
@@ -45,6 +45,7 @@ __all__ = [
     "ServerSettings",
     "Settings",
     "combined",
+    "drawing_text",
     "is_ci",
     "kind_of",
     "named_cache",

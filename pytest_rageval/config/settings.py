@@ -15,7 +15,7 @@ from pytest_rageval.secret import BaseURL, Secret, StoreURL
 if TYPE_CHECKING:
     from pytest_rageval.config.presets import Preset
 
-__all__ = ["EMBEDDED", "JUDGE_KEY", "PACE", "TEMPERATURE", "Settings"]
+__all__ = ["EMBEDDED", "JUDGE_KEY", "PACE", "TEMPERATURE", "Settings", "drawing_text"]
 
 EMBEDDED: Final = "embedded"  # the name of the local model in `--rageval-model`
 CANONICAL: Final = "canonical"  # the name of the comparator that needs no model
@@ -199,7 +199,7 @@ class Settings:
             unnamed = "no model is named (--rageval-model), ranking measures alone can be scored"
             return unnamed if self.comparator == Settings.comparator else f"{unnamed}, answers {judge}"
         quality = " [embedded models: smoke-test quality]" if self.embedded else ""
-        return f"generator {self._generator}{self._drawn}, answers {judge}{quality}"
+        return f"generator {self._generator}{drawing_text(self.entry())}, answers {judge}{quality}"
 
     def entry(self) -> dict[str, Any]:
         """Generator (null where no model is named), judge (a model, or "canonical") and comparator for the report."""
@@ -230,6 +230,7 @@ class Settings:
         """Temperature and draws, for LLM-retEval and the rest; the temperature is null where the server has it."""
         default = 0.0 if self.embedded else TEMPERATURE
         own = self.generator.parameters.get("temperature", default)
+        own = own if isinstance(own, int | float) else None
 
         def of(temperature: float | None) -> Any:
             return own if temperature is None else temperature
@@ -240,20 +241,6 @@ class Settings:
             "llm_reteval_temperature": of(self.llm_reteval_temperature),
             "llm_reteval_draws": self.llm_reteval_draws,
         }
-
-    @property
-    def _drawn(self) -> str:
-        """Temperature and draws in brackets; empty for the defaults of the embedded model."""
-        warm, draws, of_gold, gold = self._drawing.values()
-        rest = [f"temperature {warm}"] if warm is not None else []
-        rest += [f"{draws} draws"] if draws > 1 else []
-        reteval = [f"temperature {of_gold}"] if of_gold not in {warm, None} else []
-        reteval += [counted(gold, "draw")] if gold != Settings.llm_reteval_draws else []
-        if self.embedded and not any([warm, draws > 1, *reteval]):
-            return ""
-        parts = [", ".join(rest), f"llm_reteval: {', '.join(reteval)}" if reteval else ""]
-        text = "; ".join(filter(None, parts))
-        return f" ({text})" if text else ""
 
     @property
     def _judge(self) -> str:
@@ -278,3 +265,22 @@ def _changed(model: ModelSettings, table: Mapping[str, Any]) -> ModelSettings:
 
 def _at(model: str, server: ServerSettings) -> str:
     return f"{model} at {server.base_url.public}" if server.base_url else model
+
+
+def drawing_text(entry: Mapping[str, Any]) -> str:
+    """Temperature and draws of a report's settings, in brackets; empty for the defaults of the embedded model."""
+    warm, of_gold = entry.get("temperature"), entry.get("llm_reteval_temperature")
+    draws, gold = (
+        entry.get("draws", Settings.draws),
+        entry.get("llm_reteval_draws", Settings.llm_reteval_draws),
+    )
+    rest = [] if warm is None else [f"temperature {warm:g}"]
+    rest += [counted(draws, "draw")] if draws != Settings.draws else []
+    reteval = [f"temperature {of_gold:g}"] if of_gold not in {warm, None} else []
+    reteval += [counted(gold, "draw")] if gold != Settings.llm_reteval_draws else []
+    embedded = str(entry["generator"]).startswith("embedded model")
+    if embedded and rest == ["temperature 0"] and not reteval:
+        return ""
+    parts = [", ".join(rest), f"llm_reteval: {', '.join(reteval)}" if reteval else ""]
+    text = "; ".join(filter(None, parts))
+    return f" ({text})" if text else ""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from pytest_rageval.config import drawing_text
 from pytest_rageval.evalsets.field_map import near_misses
 from pytest_rageval.gate.ruling import EarlyStopped, Ruling
 from pytest_rageval.gate.threshold import Threshold
@@ -304,7 +305,8 @@ def models_text(document: Mapping[str, Any]) -> str:
     """
     settings, tests = document["settings"], document["tests"]
     own = Counter(part for test in tests for part in test.get("own", ()))
-    defaults = f"generator {settings['generator'] or 'none named'}, judge {settings['judge']}"
+    drawn = drawing_text(settings) if settings["generator"] else ""
+    defaults = f"generator {settings['generator'] or 'none named'}{drawn}, judge {settings['judge']}"
     others = [f"own {part} in {count} of {counted(len(tests), 'test')}" for part, count in own.items()]
     return "; ".join([f"{defaults}, compared by {settings['comparator']}", *others])
 

@@ -310,21 +310,21 @@ def test_what_is_in_force(given: dict[str, Any], judge: str | None, line: str, *
 @pytest.mark.parametrize(
     ("given", "drawn"),
     [
-        ({"temperature": 0.0}, "m (temperature 0.0; llm_reteval: temperature 0.5), "),
+        ({"temperature": 0.0}, "m (temperature 0; llm_reteval: temperature 0.5), "),
         ({"draws": 3, "llm_reteval_draws": 1}, "m (temperature 0.5, 3 draws; llm_reteval: 1 draw), "),
         (
             {"llm_reteval_temperature": 1.0, "llm_reteval_draws": 5},
-            "; llm_reteval: temperature 1.0, 5 draws), ",
+            "; llm_reteval: temperature 1, 5 draws), ",
         ),
         ({"parameters": {"temperature": 0.9}}, "generator m (temperature 0.9), "),
         ({"parameters": {"temperature": None}}, "generator m, "),
         (
             {"model": "embedded", "temperature": 0.7},
-            "model (temperature 0.7; llm_reteval: temperature 0.0), ",
+            "model (temperature 0.7; llm_reteval: temperature 0), ",
         ),
         (
             {"model": "embedded", "draws": 2, "temperature": 0.0},
-            "embedded model (temperature 0.0, 2 draws), ",
+            "embedded model (temperature 0, 2 draws), ",
         ),
     ],
 )
