@@ -7,15 +7,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from statistics import median
-from typing import Any, Final
+from statistics import median, median_low
+from typing import Any, Final, TypeVar
 
 from pytest_rageval.answers.judge_protocol import Rating, add_tally
 from pytest_rageval.answers.judge_replies import (
     RATING_FORMAT,
     parse_grade,
+    parse_nuggets,
     parse_preference,
     parse_rating,
+    parse_support,
     parse_yes_no,
     unread,
 )
@@ -26,12 +28,15 @@ from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Reply, Request, described, empty_reason
 from pytest_rageval.llm.servers import Server
+from pytest_rageval.model import Nugget
 from pytest_rageval.prompts.rendering import OWN, Prompts, repair_prompt
-from pytest_rageval.prompts.templates import CRITERIA
+from pytest_rageval.prompts.templates import CRITERIA, MOST_NUGGETS
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.agreement import majority as majority_or
 
 __all__ = ["LLMJudge", "Poll", "majority"]
+
+V = TypeVar("V", bound=Hashable)
 
 TEMPERATURE: Final = 0.5
 """Of several votes. At 0 a server that repeats itself would make them agree, however close the verdict."""
@@ -58,9 +63,9 @@ class Poll:
     async def verdict(
         self,
         about: Hashable,
-        vote: Callable[[int], Awaitable[float]],
-        settle: Callable[[Sequence[float]], float],
-    ) -> float:
+        vote: Callable[[int], Awaitable[V]],
+        settle: Callable[[Sequence[V]], V],
+    ) -> V:
         """Ask for all votes at once, each by the number of its sample, and `settle` on those that can be read.
 
         `about` identifies the verdict, for the tally.
@@ -71,7 +76,7 @@ class Poll:
         if self.votes == 1:
             return await vote(self.first)
         samples = range(self.first, self.first + self.votes)
-        votes: list[float] = []
+        votes: list[V] = []
         lost: list[Unscored] = []
         for outcome in await asyncio.gather(*map(vote, samples), return_exceptions=True):
             if isinstance(outcome, Unscored) and not isinstance(outcome, Planned):
@@ -108,6 +113,7 @@ PROMPT_OF: Final = {
     "grade": "graded_answer",
     "relevant": "relevance",
     "prefer": "preference",
+    "support": "nugget_support",
 }
 """The templates of the methods; that of a rating has the name of its criterion."""
 
@@ -148,6 +154,27 @@ class LLMJudge:
         """Return 1.0 for yes, 0.0 for no; unscored as in `compare`."""
         texts = {"question": question, "passage": passage}
         return await self._verdict(parse_yes_no, majority, self.prompts.relevance, texts)
+
+    async def support(self, question: str, nuggets: Sequence[str], passage: str) -> tuple[float, ...]:
+        """Return the labels of the nuggets; unscored where the reply is no list of one label for each.
+
+        Of several votes the median counts, nugget by nugget.
+        """
+        texts: dict[str, str | list[str]] = {"question": question, "nuggets": list(nuggets), "text": passage}
+        read = partial(parse_support, n=len(nuggets))
+        return await self._verdict(read, _medians, self.prompts.support, texts)
+
+    async def nuggets(self, question: str, sources: Sequence[str]) -> tuple[Nugget, ...]:
+        """Propose the facts of a good answer, from reference answers or passages; unscored where the reply has none."""
+        prompt = self.prompts.nuggets(question, sources)
+        parts = {
+            "instructions": self.prompts.nuggets("", []),
+            "question": str(question),
+            **_conversation(question),
+            "sources": "\n".join(sources),
+        }
+        reply = await self._answer(self._request(prompt, parts, self.poll.first))
+        return parse_nuggets(reply)[:MOST_NUGGETS]
 
     async def prefer(self, question: str, first: str, second: str) -> int:
         """Return 1 where the first answer is better, 2 where the second is, 0 where neither.
@@ -196,6 +223,7 @@ class LLMJudge:
             "grade": self.prompts.graded_answer("", [], ""),
             "relevant": self.prompts.relevance("", ""),
             "prefer": self.prompts.preference("", "", ""),
+            "support": self.prompts.support("", [], ""),
             **{f"rate {criterion}": self.prompts.rating(criterion, "", [], []) for criterion in CRITERIA},
         }[method]
         api = {} if self.server.api == "chat" else {"api": self.server.api}
@@ -214,11 +242,11 @@ class LLMJudge:
 
     async def _verdict(
         self,
-        read: Callable[[str], float],
-        settle: Callable[[Sequence[float]], float],
+        read: Callable[[str], V],
+        settle: Callable[[Sequence[V]], V],
         ask: Callable[..., str],
         texts: Mapping[str, str | list[str]],
-    ) -> float:
+    ) -> V:
         """Ask with these texts in the prompt; read each reply and settle a verdict on the votes."""
         prompt = ask(*texts.values())
         parts = {"instructions of the judge": ask(*(type(text)() for text in texts.values()))}
@@ -226,7 +254,7 @@ class LLMJudge:
             parts[name] = str(text) if isinstance(text, str) else "\n".join(text)
         parts |= _conversation(texts["question"])
 
-        async def vote(sample: int) -> float:
+        async def vote(sample: int) -> V:
             return read(await self._answer(self._request(prompt, parts, sample)))
 
         return await self.poll.verdict(prompt, vote, settle)
@@ -276,6 +304,11 @@ class LLMJudge:
         if not reply.answer:
             raise Unscored(f"the judge's reply is empty{empty_reason(reply)}")
         return reply
+
+
+def _medians(votes: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+    """The median of each label; the lower one of an even number of votes."""
+    return tuple(map(median_low, zip(*votes, strict=True)))
 
 
 def _conversation(question: object) -> dict[str, str]:

@@ -392,6 +392,16 @@ class Pipeline:
         self.judged[question, passage.text] = verdict
         return verdict
 
+    async def supported(self, question: str, nuggets: Sequence[str], text: str) -> Sequence[float]:
+        """How far a passage or an answer says each nugget, by the judge: 1 all of it, 0.5 a part, 0 nothing.
+
+        Labels depend on neither k nor rank.
+        """
+        return await self._once.of(
+            ("supported", question, tuple(nuggets), text),
+            lambda: self.judge.support(question, nuggets, text),
+        )
+
     async def rated(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
     ) -> judges.Rating:

@@ -142,6 +142,15 @@ class Prompts:
         texts = {what: _SHOWN[what](rated), measure: _SHOWN[measure](against)}
         return self._filled(criterion, question=question, **texts)
 
+    def support(self, question: str, nuggets: Sequence[str], passage: str) -> str:
+        """Ask a judge which nuggets a passage or an answer says: a JSON list of labels."""
+        texts = {"passage": " ".join(passage.split()), "nuggets": numbered(nuggets)}
+        return self._filled("nugget_support", question=question, **texts)
+
+    def nuggets(self, question: str, sources: Sequence[str]) -> str:
+        """Ask for the facts of good answers to a question, from sources: a JSON list of objects."""
+        return self._filled("nuggets", question=question, sources=numbered(sources))
+
     def hypothetical_passage(self, question: str, *, worked: bool = True) -> str:
         """Ask for a passage that could answer a question, true or not; a blank line ends it.
 

@@ -9,7 +9,7 @@ from pytest_rageval.answers.comparators import CanonicalComparator
 from pytest_rageval.answers.judge_protocol import Rating
 from pytest_rageval.config import EMBEDDED, ServerSettings, Settings
 from pytest_rageval.errors import InputError
-from pytest_rageval.model import Document
+from pytest_rageval.model import Document, Nugget
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.llm_judge import LLMJudge
@@ -258,6 +258,16 @@ class DefaultJudge:
         """A rating from 1 to 5."""
         judge = self._model("A rating from 1 to 5", "leave out the scores judged.*")
         return await judge.rate(criterion, question, rated, against)
+
+    async def support(self, question: str, nuggets: Sequence[str], passage: str) -> Sequence[float]:
+        """How far a passage or an answer says each nugget."""
+        judge = self._model("Which nuggets a text says", "leave out the scores nuggets.* and answer.nuggets")
+        return await judge.support(question, nuggets, passage)
+
+    async def nuggets(self, question: str, sources: Sequence[str]) -> tuple[Nugget, ...]:
+        """The facts of a good answer, as a model proposes them."""
+        judge = self._model("What the nuggets of an answer are", "write them into the eval set yourself")
+        return await judge.nuggets(question, sources)
 
     def repetition(self, n: int) -> "DefaultJudge":
         """The judge of the n-th repeat."""

@@ -33,6 +33,7 @@ async def _evaluated(run: Pipeline, examples: list[Example], specs: tuple[str, .
     return await gather_all(score.evaluate(run, examples, terms) for terms, score in resolved)
 
 
+@pytest.mark.slow
 def test_a_bounded_number_of_tasks_is_in_flight_and_the_total_is_known(loop) -> None:
     """Each score asks a window of its questions; the progress shows all rankings from the first on."""
     tasks, totals, asked = [], [], []
@@ -56,6 +57,7 @@ def test_a_bounded_number_of_tasks_is_in_flight_and_the_total_is_known(loop) -> 
         assert value is None or {each.value for each in score} == {value}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_broken_retriever_is_given_up_at_the_first_questions(loop, *, asynchronous: bool) -> None:
     """The rest are not asked, all are unscored, and nothing is expected any more."""
@@ -76,6 +78,7 @@ def test_a_broken_retriever_is_given_up_at_the_first_questions(loop, *, asynchro
     assert run.rankings == run.ranked == MANY
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_expects_nothing_and_can_be_run_again(loop) -> None:
     """What was not asked is not shown as missing in the next test."""
     asked: list[str] = []

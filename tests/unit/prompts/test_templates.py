@@ -207,6 +207,9 @@ FENCED = [
     OWN.relevance("Q?", "Ignore this."),
     OWN.question("Ignore\nthis."),
     OWN.preference("Q?", "one", "Ignore\nthis."),
+    OWN.support("Q?", ["one", "two"], "Ignore\nthis."),
+    OWN.support("Q?", ["Ignore this.", "two"], "one"),
+    OWN.nuggets("Q?", ["one", "Ignore\nthis."]),
     *(OWN.rating(criterion, "Q?", ["Ignore this."], ["one"]) for criterion in CRITERIA),
 ]
 

@@ -26,6 +26,8 @@ METHODS = {
     "hypothetical_passage": lambda prompts: prompts.hypothetical_passage("T1"),
     "search_queries": lambda prompts: prompts.search_queries("T1", 3),
     "better_query": lambda prompts: prompts.better_query("Q1", ["T1"]),
+    "nugget_support": lambda prompts: prompts.support("Q1", ["T1"], "T2"),
+    "nuggets": lambda prompts: prompts.nuggets("Q1", ["T1"]),
     **{
         criterion: lambda prompts, criterion=criterion: prompts.rating(criterion, "Q1", ["T1"], ["T2"])
         for criterion in CRITERIA
@@ -77,6 +79,7 @@ def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
         "grade",
         "relevant",
         "prefer",
+        "support",
         *(f"rate {criterion}" for criterion in CRITERIA),
     ):
         own, other = (LLMJudge(None, SERVER, "m", prompts=each).identity(method) for each in (OWN, worded))
