@@ -110,6 +110,25 @@ def test_repeats_draw_anew(score: Run, llm: LLMServer) -> None:
     assert checked[True] == 2
 
 
+def test_a_plan_counts_each_draw(llm: LLMServer, tmp_path: Path) -> None:
+    """Of the answers that are scored, and of those from gold passages."""
+    session = Session(
+        Settings(model="m", base_url=llm.url, cache_dir=tmp_path, plan=True, llm_reteval_draws=5)
+    )
+    parts = Components(
+        lambda query, _k: [{"id": "d", "text": query}],
+        DefaultGenerator(session.models),
+        DefaultJudge(session.models),
+    )
+    assert session.plan(parts, EVALSET, [ScoreRequest("answer.em@1", draws=3)]) == []
+    assert session.usage.live == 3
+    session.plan(parts, EVALSET, [ScoreRequest("llm_reteval@1")])
+    # Five from the gold passage, a verdict on the answer that was planned, and those of its triage.
+    assert session.usage.live - 3 > 5
+    assert not llm.requests
+    session.close()
+
+
 def test_ranking_measures_take_neither(score: Run) -> None:
     with pytest.raises(InputError, match=r"'recall@1' does not take draws=2\. These scores do: .*answer"):
         score("recall@1", {"draws": 2})
