@@ -358,7 +358,7 @@ class EvaluatedTest:
         requests = list(dict.fromkeys(map(request_of, thresholds)))
         record = self._shard_record()
         record.calibrations(thresholds)
-        runs = self._byrequest_of(thresholds, partial(self._session.outcomes, beside=requests))
+        runs = self._by_request(thresholds, partial(self._session.outcomes, beside=requests))
         for (request, compared), found in runs.items():
             record.score(request, found, compared=compared)
         for threshold in thresholds:
@@ -414,9 +414,9 @@ class EvaluatedTest:
         self, thresholds: Sequence[Threshold], beside: Sequence[ScoreRequest]
     ) -> "dict[tuple[ScoreRequest, bool], Score | RagevalError]":
         """The scores of these thresholds; those with `max_ratio` are timed beside the reference."""
-        return self._byrequest_of(thresholds, partial(self._session.score, beside=beside))
+        return self._by_request(thresholds, partial(self._session.score, beside=beside))
 
-    def _byrequest_of(
+    def _by_request(
         self,
         thresholds: Sequence[Threshold],
         score: Callable[[Components, EvalSet, Sequence[ScoreRequest]], Mapping[ScoreRequest, T]],
@@ -465,7 +465,7 @@ class EvaluatedTest:
         if self._session.settings.shard and not self._session.settings.collects:
             # Of all questions: see `_refuse_in_shard`.
             record = self._shard_record()
-            [(key, runs)] = self._byrequest_of([threshold], self._session.outcomes).items()
+            [(key, runs)] = self._by_request([threshold], self._session.outcomes).items()
             record.score(request, runs, compared=key[1])
             record.call(spec, words)
         try:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_rageval.answers.judge_protocol import Judge
     from pytest_rageval.evalsets.human_labels import HumanLabels
     from pytest_rageval.generator import Generator
+    from pytest_rageval.session.models import DefaultGenerator
 
 __all__ = ["Components", "MarkedTest", "Pipelines", "Sources"]
 
@@ -192,10 +193,9 @@ class Pipelines:
 
         The user's own generator has a temperature of its own.
         """
-        at = getattr(components.generator, "at", None)
         generator: Generator | None = None
-        if drawing.temperature is not None and at is not None:
-            generator = at(drawing.temperature)
+        if drawing.temperature is not None and "generator" not in components.own:
+            generator = cast("DefaultGenerator", components.generator).at(drawing.temperature)
         else:
             drawing = drawing._replace(temperature=None)
         found: list[Pipeline] = []
