@@ -378,6 +378,14 @@ class Pipeline:
         """The sample number of lists and long answers, of which each draw has one."""
         return self.draw + self.repeat * self.drawing.answers
 
+    def known_long_answer(self, asked: Asked, k: int) -> str | None:
+        """The long answer if it was written already; None where it was not, or something failed."""
+        ranking = self.known_ranking(asked, k)
+        if ranking is None:
+            return None
+        key = ("explained", _answered(asked, ranking), texts_of(ranking.documents))
+        return cast("str | None", self._once.known(key))
+
     async def preferred(self, question: str, first: str, second: str) -> int:
         """1 or 2 where the judge prefers the first or the second answer, else 0."""
         return await self._once.of(

@@ -27,6 +27,7 @@ from pytest_rageval.prompts.templates import (
     TEMPLATES,
     UNFENCED,
     UNQUOTED,
+    WORKED_PREFERENCE,
     bulleted,
     fenced,
     mark_for,
@@ -70,6 +71,12 @@ class Prompts:
     def __init__(self, replaced: Mapping[str, str] | None = None, *, fences: bool = True) -> None:
         self._templates = {**TEMPLATES, **(replaced or {})}
         self._fences = fences
+
+    def with_examples(self) -> "Prompts":
+        """Return the prompts with worked examples where two answers are compared, unless that prompt is replaced."""
+        if self._templates["preference"] != TEMPLATES["preference"]:
+            return self
+        return Prompts({**self._templates, "preference": WORKED_PREFERENCE}, fences=self._fences)
 
     def without_fences(self) -> "Prompts":
         """Return the prompts without fences and what explains them: only to measure their effect on injections."""

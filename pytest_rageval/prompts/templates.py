@@ -32,6 +32,7 @@ __all__ = [
     "TEMPLATES",
     "UNFENCED",
     "UNQUOTED",
+    "WORKED_PREFERENCE",
     "bulleted",
     "fenced",
     "mark_for",
@@ -303,6 +304,20 @@ TEMPLATES: Final[Mapping[str, str]] = {
     ),
 }
 """Prompts for models at a server, by name, with placeholders in braces. A user may replace them."""
+
+_PREFERENCE_RULES, _, _PREFERENCE_ASKED = TEMPLATES["preference"].partition(_QUOTED)
+_COMPARED, _, _RATING_TAG = _PREFERENCE_ASKED.partition("Give your reasons")
+WORKED_PREFERENCE: Final = (
+    f"{_PREFERENCE_RULES}Give your reasons{_RATING_TAG}\n\n{_QUOTED}"
+    + "".join(
+        f"Question: {each['question']}\n\nAnswer 1:\n{fenced('first', each['first'], '{mark}')}\n\n"
+        f"Answer 2:\n{fenced('second', each['second'], '{mark}')}\n\n"
+        f"Reasons and rating: {each['reasons']} <rating>{each['rating']}</rating>\n\n"
+        for each in _EXAMPLES["preference"]
+    )
+    + f"{_COMPARED}Reasons and rating:"
+)
+"""The template "preference" with three worked examples, one of each rating, as in RAG-QA Arena."""
 
 REWORDED: Final[Mapping[str, str]] = {
     "same_answer": (

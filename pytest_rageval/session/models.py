@@ -95,18 +95,19 @@ class Models:
         Raises:
             InputError: as for the generator.
         """
-        settings, model, named = self.settings, self.settings.llm_judge, self.settings.judge
-        if model is not None:
+        settings, models, named = self.settings, self.settings.judge_models, self.settings.judge
+        if models:
             from pytest_rageval.answers.llm_judge import LLMJudge, Poll  # noqa: PLC0415 - see the class
 
             poll = Poll(settings.judge_votes)
             return LLMJudge(
                 self._gateway(),
                 self.server("judge"),
-                model,
+                models[0],
                 settings.max_tokens,
                 poll,
                 parameters=named.parameters,
+                others=models[1:],
             )
         if "judge" in self._own and settings.generator.model != EMBEDDED:
             raise InputError(UNNAMED.format(" that judges", "judge-"))
@@ -284,12 +285,20 @@ class DefaultJudge:
         judge = self._judge
         return "" if isinstance(judge, CanonicalComparator) else judge.template(method)
 
+    @cached_property
+    def _prompts(self) -> "Prompts | None":
+        if not self.models.settings.arena_examples:
+            return self.prompts
+        from pytest_rageval.prompts.rendering import OWN  # noqa: PLC0415 - see `Models`
+
+        return (self.prompts or OWN).with_examples()
+
     @property
     def _judge(self) -> "LLMJudge | CanonicalComparator":
         judge = self.models.judge
         if isinstance(judge, CanonicalComparator):
             return judge
-        worded = judge if self.prompts is None else replace(judge, prompts=self.prompts)
+        worded = judge if self._prompts is None else replace(judge, prompts=self._prompts)
         return worded.repetition(self.repeat) if self.repeat else worded
 
     def _model(self, task: str, alternative: str) -> "LLMJudge":

@@ -59,7 +59,7 @@ def test_what_the_papers_name() -> None:
     assert (gulsoy.encoder, gulsoy.bleu_smoothing, gulsoy.cutoffs) == ("roberta-large@17", "none", (3,))
     assert (gulsoy.temperature, gulsoy.judge.parameters) == (0.3, {"temperature": 0.3})
     han = _resolve(preset="han2024", model="m")
-    assert (han.temperature, han.max_tokens, han.both_orders) == (0, 256, False)
+    assert (han.temperature, han.max_tokens, han.both_orders, han.arena_examples) == (0, 256, False, True)
     assert abstains("I couldn't find an answer.")
 
 
@@ -68,7 +68,7 @@ def test_options_take_precedence() -> None:
     settings = _resolve(preset="han2024", model="m", temperature="0.9", ini={"cutoffs": "7"})
     assert (settings.temperature, settings.cutoffs, settings.max_tokens) == (0.9, (7,), 256)
     assert settings.preset.described().startswith(
-        "preset han2024 sets max_tokens 256; prompts long_answer. It does not set: models: eleven"
+        "preset han2024 sets max_tokens 256; arena_examples true; prompts long_answer. It does not set: models: eleven"
     )
     named = _resolve(ini={"preset": "han2024"}, model="m", preset="gulsoy2024")
     assert named.entry()["preset"] == "gulsoy2024"

@@ -138,5 +138,6 @@ def test_a_question_takes_few_kilobytes(loop) -> None:
         return most
 
     peak(10)
-    slope = (peak(2 * AT_ONCE) - peak(AT_ONCE)) / AT_ONCE
+    # Beyond the first windows of questions, which are in flight together.
+    slope = (peak(3 * AT_ONCE) - peak(2 * AT_ONCE)) / AT_ONCE
     assert slope < LIMIT
