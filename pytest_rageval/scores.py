@@ -38,7 +38,7 @@ YES: Final = 0.5
 REFERENCE: Final = "reference"
 """The companion score that holds the time of the reference retriever."""
 
-CHANGING: Final = ("comparator", "label", "order", "temperature", "draws")
+CHANGING: Final = ("comparator", "label", "order", "relevant", "temperature", "draws")
 """The keywords of a threshold that make another score of it, beside its spec."""
 
 ROUNDING: Final = 1e-9
@@ -52,6 +52,7 @@ def score_name(spec: str, words: Mapping[str, Any]) -> str:
     'answer.f1@5 at temperature 0 in 3 draws'
     """
     parts = [f"by {words[word]}" for word in ("comparator", "label") if words.get(word)]
+    parts += [f"relevant by {words['relevant']}"] if words.get("relevant") not in {None, "gold"} else []
     parts += ["in random order"] if words.get("order") == "random" else []
     parts += [] if words.get("temperature") is None else [f"at temperature {words['temperature']:g}"]
     parts += [f"in {counted(words['draws'], 'draw')}"] if words.get("draws") else []

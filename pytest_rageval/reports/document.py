@@ -164,6 +164,8 @@ class ScoreEntry(TypedDict, total=False):
     order: str
     temperature: float
     draws: int
+    relevant: str
+    ignored: dict[str, str]
     where: dict[str, Any]
     mean: float | None
     statistic: str
@@ -179,6 +181,7 @@ class ScoreEntry(TypedDict, total=False):
     judge_votes: dict[str, Any]
     beside: dict[str, float]
     pooled: dict[str, Any]
+    common: dict[str, Any]
     arena: dict[str, Any]
     threshold: Mapping[str, Any] | None
     baseline: ComparisonEntry | None
@@ -194,6 +197,7 @@ class ScoreEntry(TypedDict, total=False):
     by: dict[str, Any]
     questions: QuestionsEntry
     corrected: dict[str, Any]
+    strata: list[dict[str, Any]]
     canary: dict[str, Any]
     fingerprint: dict[str, Any]
     prompts: list[str]

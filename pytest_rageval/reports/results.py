@@ -31,6 +31,7 @@ from pytest_rageval.reports.questions import questions_entry
 from pytest_rageval.scores import CHANGING, Outcome, Places, Score, score_name
 
 __all__ = [
+    "CHANGING",
     "REPORTED",
     "SCHEMA",
     "Notes",
@@ -39,6 +40,7 @@ __all__ = [
     "error_entry",
     "evalset_entry",
     "evalset_text",
+    "in_order",
     "models_text",
     "report_document",
     "ruling_entry",
@@ -69,7 +71,7 @@ REPORTED: Final = (
 COMPARED: Final = ("max_drop", "max_total_drop", "max_lost")
 """The bounds that compare with the baseline."""
 
-OF_ALL: Final = frozenset({"counts", "beside", "pooled", "cases", "spearman"})
+OF_ALL: Final = frozenset({"counts", "beside", "pooled", "common", "cases", "spearman"})
 """The keys of an entry that sum up what was asked."""
 
 Notes = Callable[[Score | None], Mapping[str, Any]]
@@ -147,7 +149,7 @@ def _asked_in_part(entry: Mapping[str, Any], early: EarlyStopped) -> dict[str, A
         state = early.states.get(name, "asked")
         examples.append(example if state == "asked" else {**example, "early_stop": state})
     asked = {name: getattr(early, name) for name in EarlyStopEntry.__annotations__}
-    return _in_order({**kept, "early_stop": asked, "examples": examples})
+    return in_order({**kept, "early_stop": asked, "examples": examples})
 
 
 def score_entry(
@@ -161,6 +163,7 @@ def score_entry(
     entry = {
         "spec": score.spec,
         **_words(threshold),
+        **_ignored(threshold),
         "where": _plain(score.slice),
         **mean_entry(score),
         **repeats_entry(score),
@@ -177,7 +180,7 @@ def score_entry(
         **warnings_entry(list(uncounted(score)) if verdict is None else ()),
         "examples": [_example(outcome, triaged="cases" in added) for outcome in score.outcomes],
     }
-    return _in_order(entry)
+    return in_order(entry)
 
 
 def error_entry(
@@ -187,6 +190,7 @@ def error_entry(
     entry = {
         "spec": spec,
         **_words(threshold),
+        **_ignored(threshold),
         "where": {} if threshold is None else _plain(threshold.where),
         **mean_entry(None),
         "oddities": {},
@@ -197,10 +201,10 @@ def error_entry(
         **({} if notes is None else notes(None)),
         "examples": [],
     }
-    return _in_order(entry)
+    return in_order(entry)
 
 
-def _in_order(entry: Mapping[str, Any]) -> dict[str, Any]:
+def in_order(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The keys in the order of the schema, then any others."""
     return {name: entry[name] for name in (*ScoreEntry.__annotations__, *entry) if name in entry}
 
@@ -221,14 +225,19 @@ def _example(outcome: Outcome, *, triaged: bool) -> dict[str, Any]:
         "unscored": outcome.unscored,
         **({} if outcome.undefined is None else {"undefined": outcome.undefined}),
         **({"case": outcome.case, "lost_by": outcome.lost_by} if triaged else {}),
+        **({"lost_by": outcome.lost_by} if outcome.lost_by is not None else {}),
         **{name: value for name, value in optional.items() if value},
     }
 
 
 def _words(threshold: Threshold | None) -> dict[str, Any]:
-    """The keywords that make another score of a spec."""
+    """The keywords that make another score of a spec, where they are not the default."""
     words = {word: getattr(threshold, word, None) for word in CHANGING}
-    return {word: value for word, value in words.items() if value is not None and value != "rank"}
+    return {word: value for word, value in words.items() if value not in {None, "rank", "gold"}}
+
+
+def _ignored(threshold: Threshold | None) -> dict[str, Any]:
+    return {"ignored": dict(threshold.ignored)} if threshold is not None and threshold.ignored else {}
 
 
 def _plain(tags: Mapping[str, Any]) -> dict[str, Any]:

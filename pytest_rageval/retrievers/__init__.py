@@ -4,6 +4,7 @@
 and `llm_baselines` are baselines; `trec_run` replays a recorded run.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -56,6 +57,11 @@ class Retriever:
         self._user = UserCallable(name, search.ask, loop, cause=_cause(name), read=read)
         # A passage that is found for many questions, or at several cut-offs, is kept once.
         self._documents: dict[str, Document] = {}
+
+    @property
+    def asked(self) -> Counter[str]:
+        """By model, the completions that it asked for."""
+        return self._user.asked
 
     @property
     def replays(self) -> bool:

@@ -22,8 +22,16 @@ from pytest_rageval.model import EvalSet, Example, Ranking
 from pytest_rageval.printable import printable
 from pytest_rageval.reports.next_steps import accept_entry, accept_lines
 from pytest_rageval.reports.questions import failure_lines
-from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
-from pytest_rageval.scores import Score
+from pytest_rageval.reports.results import (
+    entry_name,
+    error_entry,
+    evalset_entry,
+    in_order,
+    ruling_entry,
+    score_entry,
+    sliced_name,
+)
+from pytest_rageval.scores import Score, Spec
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.session.rules import request_of
 from pytest_rageval.session.session import Session
@@ -56,6 +64,8 @@ planned_score: Final = Late("session.plan_stubs", "planned_score")
 score_until_clear: Final = Late("session.early_stop", "score_until_clear")
 arena_cutoffs: Final = Late("session.battles", "arena_cutoffs")
 shard_record: Final = Late("session.shards", "ShardRecord")
+strata: Final = Late("evaluations.sufficiency", "strata")
+common_entry: Final = Late("reports.notes", "common_entry")
 common_items: Final = Late("reports.evidence", "common_items")
 evaluated_questions: Final = Late("reports.evidence", "evaluated_questions")
 explained_examples: Final = Late("reports.evidence", "explained_examples")
@@ -229,7 +239,8 @@ class EvaluatedTest:
             results["served"] = served
         if warnings := list(self._warnings(served)):
             results["warnings"] = warnings
-        results["scores"] = list(self._entries.values())
+        self._stratify()
+        results["scores"] = [self._with_common(entry) for entry in self._entries.values()]
         results |= _accept_entry(self._failed)
         found = retrieved(self._scores) if describe or explain else {}
         if describe and (entry := retrieval_entry(found.values())):
@@ -252,11 +263,28 @@ class EvaluatedTest:
             results["out_of_bounds"] = sorted({ruling.threshold.name for ruling in self._failed})
         return results
 
+    def _stratify(self) -> None:
+        """Add to each score of contexts how the verdicts on answers from these are spread over its own."""
+        for key, context in self._evidence.items():
+            spec = Spec.parse(context.score.spec)
+            if spec.name != "sufficient" or "early_stop" in self._entries[key]:
+                continue
+            found = []
+            for other, answers in self._evidence.items():
+                entry, k = self._entries[other], Spec.parse(answers.score.spec).k
+                alike = k == spec.k and context.score.slice in ({}, answers.score.slice)
+                whole = "early_stop" not in entry
+                if alike and whole and self._session.definition(answers.request).verdicts:
+                    of_context = strata(context.score.outcomes, answers.score.outcomes)
+                    found.append({"score": sliced_name(entry), **of_context})
+            if found:
+                self._entries[key] = {**self._entries[key], "strata": found}
+
     def _explained(self, found: "Mapping[str, Retrieved]") -> dict[str, Any]:
         """The questions of the scores, with all that was retrieved, and the scores with their evidence."""
         scores: list[Mapping[str, Any]] = []
         prompts: dict[str, str] = {}
-        for key, entry in self._entries.items():
+        for key, entry in zip(self._entries, map(self._with_common, self._entries.values()), strict=True):
             if key not in self._evidence:
                 scores.append(entry)
                 continue
@@ -538,6 +566,7 @@ class EvaluatedTest:
         for spec in self._session.specs(threshold.spec):
             each = replace(threshold, spec=spec, inconclusive=inconclusive)
             definition = self._definition(each)
+            each = each.without(definition.ignores & request_of(each).words.keys())
             each.check_scale(definition.scale, is_cost=definition.is_cost, is_time=definition.is_time)
             found.append(each)
         return found
@@ -639,6 +668,17 @@ class EvaluatedTest:
         self._entries[key] = entry
         if evidence is not None:
             self._evidence[key] = evidence
+
+    def _with_common(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The entry and, where the test has the score that it is read beside, both over their common questions."""
+        if entry["mean"] is None:
+            return entry
+        spec, pair = Spec.parse(entry["spec"]), self._session.definition(ScoreRequest(entry["spec"])).pair
+        name = sliced_name({**entry, "spec": f"{pair}@{spec.k}"})
+        other = next((each for each in self._entries.values() if sliced_name(each) == name), None)
+        if not pair or other is None or other["mean"] is None:
+            return entry
+        return in_order({**entry, **common_entry(entry, name, other)})
 
     @property
     def _failed(self) -> list[Ruling]:
