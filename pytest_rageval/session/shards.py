@@ -32,7 +32,7 @@ FORMAT: Final = 1
 
 JUDGING: Final = (
     "comparator", "match_share", "judge_votes", "both_orders", "max_unscored", "require_baseline", "family",
-    "inconclusive", "repeat", "sample", "seed",
+    "inconclusive", "repeat", "sample", "seed", "cutoffs", "draws", "llm_reteval_draws",
 )  # fmt: skip
 """The settings that verdicts depend on."""
 
