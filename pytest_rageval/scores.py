@@ -15,7 +15,18 @@ from pytest_rageval.plural import counted
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
 
-__all__ = ["REFERENCE", "SCORING", "YES", "Evidence", "Outcome", "Places", "Score", "Spec", "too_many"]
+__all__ = [
+    "NOTHING",
+    "REFERENCE",
+    "SCORING",
+    "YES",
+    "Evidence",
+    "Outcome",
+    "Places",
+    "Score",
+    "Spec",
+    "too_many",
+]
 
 SCORING: Final = "1"
 """Changes with a release that scores the same answers otherwise: older baselines are stale then."""
@@ -25,6 +36,11 @@ YES: Final = 0.5
 
 REFERENCE: Final = "reference"
 """The companion score that holds the time of the reference retriever."""
+
+NOTHING: Final[Mapping[str, Any]] = {}
+"""The counts of most examples: for each a dict of its own would take as much memory as the rest."""
+
+NO_VOTES: Final = Tally()
 
 ROUNDING: Final = 1e-9
 _FORM: Final = re.compile(r"(?P<name>[a-z]\w*)(?:\.(?P<part>[a-zA-Z]\w*))?(?:@(?P<k>-?\d+))?", re.ASCII)
@@ -81,6 +97,9 @@ class Places(NamedTuple):
     second: float | None = None
 
 
+NO_PLACES: Final = Places()
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What explains the score of one example.
@@ -108,15 +127,18 @@ class Evidence:
     expected: tuple[str, ...] = ()
     expected_as: str = "reference"
     recall: float | None = None
-    counts: Mapping[str, int] = field(default_factory=dict, hash=False)
-    votes: Tally = field(default_factory=Tally)
+    counts: Mapping[str, int] = field(default_factory=lambda: NOTHING, hash=False)
+    votes: Tally = NO_VOTES
     labels: tuple[float, ...] = ()
     answers_alone: tuple[str, ...] = ()
-    beside: Mapping[str, float] = field(default_factory=dict, hash=False)
-    sizes: Mapping[str, int] = field(default_factory=dict, hash=False)
-    places: Places = field(default_factory=Places)
+    beside: Mapping[str, float] = field(default_factory=lambda: NOTHING, hash=False)
+    sizes: Mapping[str, int] = field(default_factory=lambda: NOTHING, hash=False)
+    places: Places = NO_PLACES
     explanation: str = ""
     remark: str = ""
+
+
+NO_EVIDENCE: Final = Evidence()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +160,7 @@ class Outcome:
     example: Example
     value: float | None
     unscored: str | None = None
-    evidence: Evidence = field(default_factory=Evidence)
+    evidence: Evidence = NO_EVIDENCE
     case: str | None = None
     lost_by: str | None = None
     failed: QueryError | None = None

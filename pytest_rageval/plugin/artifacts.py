@@ -74,7 +74,8 @@ class WorkerPlugin(_SelectionPlugin):
         """
         data = yield
         if data and "rageval" in data:
-            data["rageval"] = json.dumps(data["rageval"])
+            # Examples of a baseline are read from a spool.
+            data["rageval"] = json.dumps(data["rageval"], default=dict)
         return data
 
 

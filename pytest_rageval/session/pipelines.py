@@ -18,6 +18,7 @@ from pytest_rageval.evaluations.registry import PluginComparator, Registry
 from pytest_rageval.event_loop import PrivateLoop
 from pytest_rageval.model import EvalSet
 from pytest_rageval.retrievers import adapt_retriever
+from pytest_rageval.spool import Spool
 from pytest_rageval.user_code import PlanStub, UserCallable, is_cached, is_ours
 
 if TYPE_CHECKING:
@@ -162,12 +163,18 @@ class Pipelines:
     """One pipeline, and its repeats, for all tests with the same components."""
 
     def __init__(
-        self, settings: Settings, registry: Registry, loop: PrivateLoop, cached: Callable[[], int]
+        self,
+        settings: Settings,
+        registry: Registry,
+        loop: PrivateLoop,
+        cached: Callable[[], int],
+        spool: Spool,
     ) -> None:
         self._settings = settings
         self._registry = registry
         self._loop = loop
         self._cached = cached
+        self._spool = spool
         self._pipelines: dict[tuple[int, ...], tuple[Components, list[Pipeline]]] = {}
         self._own: list[UserCallable] = []
         self._planned = Counter[str]()
@@ -230,6 +237,7 @@ class Pipelines:
             ),
             reference=None if reference is None else adapted(reference, name="rageval_reference_retriever"),
             cached=self._cached,
+            spool=self._spool,
         )
 
     def _generator(self, generator: object) -> "Generator":
