@@ -213,6 +213,12 @@ class KeptList(list[T]):
     def __reduce_ex__(self, _: SupportsIndex) -> tuple[type, tuple[list[T]]]:
         return list, ([*self],)
 
+    def _refuse(self, *_: object, **__: object) -> Any:
+        raise TypeError("a list of a report cannot be changed: make another one of it")
+
+    append = extend = insert = remove = pop = clear = sort = reverse = _refuse
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+
 
 def listed(items: Iterable[T], spool: Spool | None) -> list[T]:
     """The items in a list; with a spool they are in there."""
