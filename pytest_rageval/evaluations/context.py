@@ -143,7 +143,8 @@ class Pipeline:
         }
         self._expressions: dict[str, compare.Expression] = {}
         self._once = SingleFlight()
-        # For the display of progress.
+        # For the display of progress: rankings, and examples that have begun or wait to be scored.
+        self.begun = self.waiting = 0
         self.ranked = 0
         self._begun = 0
         # By hash, which is enough to count: 100,000 questions are waiting at once.
@@ -199,6 +200,24 @@ class Pipeline:
         finally:
             # What was not retrieved: the run was interrupted.
             self._expected -= found
+
+    @contextmanager
+    def scoring(self, examples: int) -> Iterator[Callable[[], None]]:
+        """Count so many examples as waiting to be scored; what it yields is called as each of them begins."""
+        waiting = examples
+        self.waiting += examples
+
+        def begin() -> None:
+            nonlocal waiting
+            waiting -= 1
+            self.waiting -= 1
+            self.begun += 1
+
+        try:
+            yield begin
+        finally:
+            # What did not begin: the run was interrupted.
+            self.waiting -= waiting
 
     async def _retrieved(self, asked: Asked, k: int) -> Ranking:
         self._begun += 1

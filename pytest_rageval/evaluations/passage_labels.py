@@ -19,7 +19,7 @@ from pytest_rageval.evaluations.context import (
     gather_all,
     references_of,
 )
-from pytest_rageval.evaluations.scoring import REFERENCES, ScoreDef, score_each
+from pytest_rageval.evaluations.scoring import REFERENCES, ScoreDef, score_in_turn
 from pytest_rageval.model import Document, Example
 from pytest_rageval.scores import YES, Evidence, Outcome
 
@@ -146,7 +146,7 @@ async def _scored(  # noqa: PLR0913 - what an annotator is
         alone = tuple(label.answer for label in found if label.answer is not None)
         return 0.0, Evidence(ranking, None, *expected_of(example), labels=values, answers_alone=alone)
 
-    outcomes = await score_each(examples, label)
+    outcomes = await score_in_turn(run, examples, label)
     scores = usefulness(terms.part, labels, terms.k, graded=graded).tolist()
     by_example = dict(zip(labels, scores, strict=True))
     return [

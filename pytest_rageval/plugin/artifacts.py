@@ -172,7 +172,9 @@ class CompletenessPlugin(_SelectionPlugin):
             from pytest_rageval.session.written_files import not_compared  # noqa: PLC0415 - see above
 
             path, required = self._settings.baseline, self._settings.require_baseline
-            self._lines = list(not_compared(path, self._compared, excused=self._excused, required=required))
+            known = GatePlugin.of(self._config).baseline
+            lines = not_compared(path, self._compared, excused=self._excused, required=required, known=known)
+            self._lines = list(lines)
             if self._lines and required:
                 fail_run(session)
 

@@ -205,6 +205,13 @@ class Pipelines:
         firsts = [pipelines[0] for _, pipelines in list(self._pipelines.values())]
         return sum(each.rankings for each in firsts), sum(each.ranked for each in firsts)
 
+    @property
+    def share_begun(self) -> float:
+        """The share of the examples of model-based scores that were begun: the others ask later."""
+        runs = [run for _, pipelines in list(self._pipelines.values()) for run in pipelines]
+        begun, waiting = sum(run.begun for run in runs), sum(run.waiting for run in runs)
+        return begun / (begun + waiting) if begun else 1.0
+
     def remarks(self, *, application_asked: bool) -> Counter[str]:
         """Remarks on the user's own functions, with the number of their calls."""
         # Behind the gateway the replies that an answer is made of are kept.

@@ -56,6 +56,40 @@ def test_a_bounded_number_of_tasks_is_in_flight_and_the_total_is_known(loop) -> 
         assert value is None or {each.value for each in score} == {value}
 
 
+class CountingGenerator:
+    """Answers each question, and notes what the run knows meanwhile."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+        self.totals: set[int] = set()
+        self.run: Pipeline | None = None
+
+    async def generate(self, question: str, passages: object, *, sample: int = 0) -> str:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        assert self.run is not None
+        self.totals.add(self.run.begun + self.run.waiting)
+        await asyncio.sleep(0)
+        self.now -= 1
+        return question
+
+
+def test_examples_are_answered_in_turn_and_those_that_wait_are_counted(loop) -> None:
+    """A score of answers asks for a window of its examples; an interrupted one leaves none waiting."""
+    generator = CountingGenerator()
+    generator.run = run = Pipeline(adapt_retriever(_found, loop), generator, None)
+    examples = [Example(f"q{n}", f"item {n}", answers=(f"item {n}",)) for n in range(MANY)]
+    (outcomes,) = loop.run(_evaluated(run, examples, ("answer.em@1",)))
+    assert [outcome.value for outcome in outcomes] == [1.0] * MANY
+    assert 1 < generator.most <= AT_ONCE
+    assert generator.totals == {MANY}
+    assert (run.begun, run.waiting) == (MANY, 0)
+    with pytest.raises(KeyboardInterrupt), run.scoring(5) as begin:
+        begin()
+        raise KeyboardInterrupt
+    assert (run.begun, run.waiting) == (MANY + 1, 0)
+
+
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_broken_retriever_is_given_up_at_the_first_questions(loop, *, asynchronous: bool) -> None:
     """The rest are not asked, all are unscored, and nothing is expected any more."""
