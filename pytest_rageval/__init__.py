@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from pytest_rageval.embeddings.encoder import CachedEncoder, SentenceEncoder
     from pytest_rageval.errors import RagevalError, Unscored
     from pytest_rageval.evalsets.loading import load
-    from pytest_rageval.model import Document, EvalSet, Example, Gold, Ranking, Retrieval, Step
+    from pytest_rageval.model import Document, EvalSet, Example, Gold, Nugget, Ranking, Retrieval, Step
     from pytest_rageval.plugin.rageval_fixture import Rageval
     from pytest_rageval.retrievers.adapters import RetrieverFactory
     from pytest_rageval.retrievers.bm25 import BM25Retriever
@@ -33,6 +33,7 @@ __all__ = [
     "FusionRetriever",
     "Gold",
     "HyDERetriever",
+    "Nugget",
     "Outcome",
     "PooledRetriever",
     "Rageval",
@@ -56,7 +57,7 @@ _HOMES = {
         ("embeddings.encoder", "CachedEncoder SentenceEncoder"),
         ("errors", "RagevalError Unscored"),
         ("evalsets.loading", "load"),
-        ("model", "Document EvalSet Example Gold Ranking Retrieval Step"),
+        ("model", "Document EvalSet Example Gold Nugget Ranking Retrieval Step"),
         ("plugin.rageval_fixture", "Rageval"),
         ("retrievers.bm25", "BM25Retriever"),
         ("retrievers.dense", "DenseRetriever PooledRetriever"),

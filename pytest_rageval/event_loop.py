@@ -12,8 +12,9 @@ import queue
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Any, Final, TypeVar, cast
@@ -26,6 +27,7 @@ T = TypeVar("T")
 
 TICK_S: Final = 0.1  # the interval of `tick`
 AWAITED_TICK_S: Final = 1.0  # the interval of `tick` for each waiter in another loop: there may be a thousand
+RETURN_S: Final = 0.005  # how long the outcomes of short calls are collected before the loop is woken
 CLOSE_S: Final = 5.0  # how long closing waits for code that blocks the loop
 POOL_THREADS: Final = 32  # threads for `asyncio.to_thread`
 
@@ -45,8 +47,11 @@ class PrivateLoop:
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
         self._starting = threading.Lock()
-        self._jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
+        # Lists, as waking a thread takes longer than most calls.
+        self._calls: queue.SimpleQueue[list[_Call]] = queue.SimpleQueue()
+        self._new_calls: list[_Call] = []
         self._on_cancel: list[Callable[[], None]] = []
+        self._ticked = 0.0
         self.runs = 0
 
     def on_cancel(self, drop: Callable[[], None]) -> None:
@@ -64,15 +69,13 @@ class PrivateLoop:
         self.runs += 1
         future = self.submit(coroutine)
         # To wake up this thread.
-        future.add_done_callback(lambda _: self._jobs.put((Future(), lambda: None)))
-        ticked = -TICK_S
+        future.add_done_callback(lambda _: self._calls.put([]))
+        self._ticked = -TICK_S
         try:
             while not future.done():
                 with contextlib.suppress(queue.Empty):
-                    _do(*self._jobs.get(timeout=TICK_S))
-                if monotonic() - ticked >= TICK_S:
-                    self._tick()
-                    ticked = monotonic()
+                    self._make(self._calls.get(timeout=TICK_S))
+                self._tick_in_time()
         except BaseException:
             future.cancel()
             loop = self._loop
@@ -118,13 +121,17 @@ class PrivateLoop:
 
     async def call(self, function: Callable[..., T], *args: Any) -> T:
         """Call a sync function from a coroutine: in the thread that waits in `run`, or in the pool."""
+        loop = asyncio.get_running_loop()
         job: Callable[[], Outcome[T]] = partial(_outcome, function, args)
         if self._threads == 1:
-            future: Future[Outcome[T]] = Future()
-            self._jobs.put((future, job))
-            result, error = await asyncio.wrap_future(future)
+            call = _Call(job, loop.create_future())
+            if not self._new_calls:
+                # After all calls of this turn of the loop.
+                loop.call_soon(self._hand_over)
+            self._new_calls.append(call)
+            result, error = await call.outcome
         elif self._pool is not None:
-            result, error = await asyncio.get_running_loop().run_in_executor(self._pool, job)
+            result, error = await loop.run_in_executor(self._pool, job)
         else:
             # The loop is being closed: nothing begins any more.
             raise asyncio.CancelledError
@@ -132,12 +139,45 @@ class PrivateLoop:
             raise error
         return cast("T", result)
 
+    def _hand_over(self) -> None:
+        """Give the new calls to the thread that waits in `run`."""
+        self._calls.put(self._new_calls)
+        self._new_calls = []
+
+    def _make(self, calls: "list[_Call]") -> None:
+        """Make calls in this thread, but for cancelled ones."""
+        made: list[tuple[_Call, Outcome[Any]]] = []
+        returned = monotonic()
+        try:
+            for call in calls:
+                if not call.outcome.cancelled():
+                    made.append((call, call.job()))
+                if monotonic() - returned >= RETURN_S:
+                    self._in_loop(_set_outcomes, made)
+                    made, returned = [], monotonic()
+                self._tick_in_time()
+        finally:
+            # With an exception, which ends the run in this thread, some were not made: nobody must wait for them.
+            self._in_loop(_set_outcomes, made, calls)
+
+    def _tick_in_time(self) -> None:
+        if monotonic() - self._ticked >= TICK_S:
+            self._tick()
+            self._ticked = monotonic()
+
+    def _in_loop(self, function: Callable[..., object], *args: Any) -> None:
+        """Call a function in the loop's thread, unless the loop is closed."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(function, *args)
+
     def _drop_calls(self) -> None:
-        dropped = False
+        dropped: list[_Call] = []
         with contextlib.suppress(queue.Empty):
             while True:
-                dropped = self._jobs.get_nowait()[0].cancel()
+                dropped += self._calls.get_nowait()
         if dropped:
+            self._in_loop(_set_outcomes, [], dropped)
             # After two turns of the loop the coroutines have seen the cancellation. Do not wait for a loop that
             # the user's code blocks.
             with contextlib.suppress(TimeoutError):
@@ -263,15 +303,19 @@ class DaemonThreads(ThreadPoolExecutor):
             pass
 
 
-def _do(future: Future[Any], job: Callable[[], Any]) -> None:
-    """Do a job in the waiting thread, unless it was cancelled."""
-    if future.set_running_or_notify_cancel():
-        try:
-            future.set_result(job())
-        except BaseException:
-            # It ends the run in the calling thread; the coroutine must not wait for ever.
-            future.set_exception(CancelledError())
-            raise
+@dataclass(eq=False, slots=True)
+class _Call:
+    job: "Callable[[], Outcome[Any]]"
+    outcome: "asyncio.Future[Outcome[Any]]"
+
+
+def _set_outcomes(made: "Sequence[tuple[_Call, Outcome[Any]]]", given: Sequence[_Call] = ()) -> None:
+    """Set the outcomes of calls that were made, and cancel the others of those that were given."""
+    for call, outcome in made:
+        if not call.outcome.done():
+            call.outcome.set_result(outcome)
+    for call in given:
+        call.outcome.cancel()
 
 
 def in_asyncio() -> bool:

@@ -16,6 +16,7 @@ __all__ = [
     "EvalSet",
     "Example",
     "Gold",
+    "Nugget",
     "Part",
     "PartOfSet",
     "Ranking",
@@ -116,6 +117,18 @@ class Gold:
         return f"{self.source}[{self.start}:{self.end}]"
 
 
+class Nugget(NamedTuple):
+    """A fact that a good answer says.
+
+    Attributes:
+        text: the fact, in a few words.
+        vital: whether an answer without it is no good one; other nuggets are worth saying ("okay").
+    """
+
+    text: str
+    vital: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """One question of an eval set, with its answers and gold passages.
@@ -128,6 +141,7 @@ class Example:
             `reference`.
         gold: the gold passages; those of grade 0 are judged and not relevant.
         reference: a long-form answer, or None.
+        nuggets: the facts that a good answer says, each once.
         tags: for slices, such as `{"topic": "billing"}`.
         extra: other keys of the record.
         history: the messages before the question, each with `role` and `content`, oldest first.
@@ -146,6 +160,7 @@ class Example:
     history: tuple[Message, ...] = field(default=(), hash=False)
     filters: Mapping[str, Any] = field(default_factory=dict, hash=False)
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    nuggets: tuple[Nugget, ...] = ()
 
     @property
     def asked(self) -> str:
@@ -164,13 +179,14 @@ class Example:
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits of question, answers and gold; context, tags and extra keys do not count."""
+        """Twelve hex digits of question, answers, gold and nuggets; context, tags and extra keys do not count."""
         return self.digest_in(frozenset())
 
     def digest_in(self, context: AbstractSet[str]) -> str:
         """Return the digest in which these parts of the context count too, where the example has them."""
         plain = _plain(self)
         fields = [plain[name] for name in ("question", "answers", "answer_set", "gold", "reference")]
+        fields += [{"nuggets": plain["nuggets"]}] if self.nuggets else []
         given = {name: plain["extra"][name] for name in CONTEXT if name in context and getattr(self, name)}
         return digest([*fields, given] if given else fields)[:12]
 
@@ -402,6 +418,8 @@ def _plain(example: Example) -> dict[str, Any]:
         "tags": dict(example.tags),
         # In older versions the context was a part of `extra`.
         "extra": {**example.extra, **{name: value for name, value in context.items() if value}},
+        # Without any, digests are those of earlier versions.
+        **({"nuggets": [list(nugget) for nugget in example.nuggets]} if example.nuggets else {}),
     }
 
 

@@ -189,6 +189,7 @@ def test_importing_the_plugin_is_cheap(module: str) -> None:
     assert not loaded & set(HEAVY)
 
 
+@pytest.mark.slow
 def test_a_session_needs_the_heavy_ones() -> None:
     """They are really imported later, by these names, so that the test above can fail."""
     ours = ("retrievers.bm25", "llm.store", "event_loop", "reports.page")
@@ -199,6 +200,7 @@ def test_a_session_needs_the_heavy_ones() -> None:
     assert set(HEAVY) - {"torch", "scipy"} <= set(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_a_run_of_verdicts_needs_no_numpy() -> None:
     """What a test with markers imports before anything is scored: numpy and scipy wait for real numbers."""
     script = "import sys, pytest_rageval.evaluations.registry, pytest_rageval.plugin.rageval_fixture\n"

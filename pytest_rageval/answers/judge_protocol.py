@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from pytest_rageval.stats.agreement import Tally
 
-__all__ = ["HIGHEST", "LOWEST", "Comparator", "Judge", "Rating", "add_tally", "with_tally"]
+__all__ = ["HIGHEST", "LOWEST", "PART", "Comparator", "Judge", "Rating", "add_tally", "with_tally"]
 
 T = TypeVar("T")
 
@@ -18,6 +18,9 @@ NO_VOTES: Final = Tally()
 
 LOWEST: Final = 1
 HIGHEST: Final = 5
+
+PART: Final = 0.5
+"""The label of a nugget that a text says in part."""
 
 
 class Rating(NamedTuple):
@@ -52,7 +55,7 @@ class Comparator(Protocol):
 
 
 class Judge(Comparator, Protocol):
-    """A comparator that also grades, rates, prefers, and decides whether a passage is relevant.
+    """A comparator that also grades, rates, prefers, and decides whether a passage is relevant or supports nuggets.
 
     Each method raises Unscored where there is no verdict, and CallableError where the judge does not support it.
     """
@@ -76,6 +79,12 @@ class Judge(Comparator, Protocol):
             question: that was asked.
             rated: the answer as the only item; for context quality the retrieved passages, best first.
             against: the references; for faithfulness the retrieved, for context quality the gold passages.
+        """
+
+    async def support(self, question: str, nuggets: Sequence[str], passage: str) -> Sequence[float]:
+        """Return of each nugget, in their order, how far a passage or an answer says it.
+
+        1.0 is all of it, 0.5 a part, and 0.0 nothing, or the contrary.
         """
 
     def repetition(self, n: int) -> "Judge":

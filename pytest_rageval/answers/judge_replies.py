@@ -1,4 +1,4 @@
-"""How a judge's reply is read: yes or no, a grade, a preference, or a rating in JSON.
+"""How a judge's reply is read: yes or no, a grade, a preference, a rating in JSON, or labels of nuggets.
 
 A verdict is never searched for in the middle of a reply, and one that states none, or two, is unscored. Forms that
 models use beside those that the prompts ask for, such as "Here is my verdict: no", are brought into these first.
@@ -9,15 +9,20 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Rating
+from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, PART, Rating
 from pytest_rageval.errors import Unscored
+from pytest_rageval.model import Nugget
+from pytest_rageval.plural import counted
 
 __all__ = [
+    "LABELS",
     "RATING_FORMAT",
     "json_object",
     "parse_grade",
+    "parse_nuggets",
     "parse_preference",
     "parse_rating",
+    "parse_support",
     "parse_yes_no",
     "unread",
 ]
@@ -231,20 +236,78 @@ def parse_rating(reply: str) -> Rating:
     return Rating(float(grade), " ".join(explanation.split()))
 
 
+LABELS: Final[Mapping[str, float]] = {"support": 1.0, "partial_support": PART, "not_support": 0.0}
+"""What a text says of a nugget: all, a part, or nothing."""
+
+_LIST: Final = re.compile(r"\[([^\[\]]*)\]")
+
+
+def parse_support(reply: str, n: int) -> tuple[float, ...]:
+    """Return the labels in the only list of labels of a reply; otherwise, or if they are not n, raise Unscored.
+
+    >>> parse_support('["support", "not_support"]', 2)
+    (1.0, 0.0)
+    """
+    found = {
+        tuple(LABELS[label] for label in labels)
+        for labels in map(_listed_labels, _LIST.findall(reply))
+        if labels and all(label in LABELS for label in labels)
+    }
+    if len(found) != 1:
+        raise unread("not one list of labels", reply)
+    (labels,) = found
+    if len(labels) != n:
+        raise unread(f"{counted(len(labels), 'label')} for {counted(n, 'nugget')}", reply)
+    return labels
+
+
+def _listed_labels(inner: str) -> list[str]:
+    """The items of a JSON or Python list of words."""
+    items = inner.removesuffix(",").split(",")
+    return [item.strip(" \t\r\n\"'`").lower().replace(" ", "_") for item in items]
+
+
+def parse_nuggets(reply: str) -> tuple[Nugget, ...]:
+    """Read the JSON list of nuggets of a reply, or in its only code block; raise Unscored where it has none.
+
+    An item is {"text": …, "vital": …}; one that is not is left out, and so is a repeated text. The list may be the
+    value of "nuggets".
+
+    >>> parse_nuggets('[{"text": "Tulsa is the seat", "vital": true}]')
+    (Nugget(text='Tulsa is the seat', vital=True),)
+    """
+    found = _json(reply)
+    listed = found.get("nuggets") if isinstance(found, dict) else found
+    nuggets: dict[str, Nugget] = {}
+    for item in listed if isinstance(listed, list) else ():
+        text, vital = (item.get("text"), item.get("vital")) if isinstance(item, dict) else (None, None)
+        if isinstance(text, str) and text.strip() and isinstance(vital, bool):
+            text = " ".join(text.split())
+            nuggets.setdefault(text, Nugget(text, vital))
+    if not nuggets:
+        raise unread("no list of nuggets", reply)
+    return tuple(nuggets.values())
+
+
 def json_object(reply: str) -> dict[str, Any] | None:
     r"""Return the JSON object that a reply is, or that its only code block holds; None where there is none.
 
     >>> json_object('It is right.\n```json\n{"grade": 5}\n```')
     {'grade': 5}
     """
+    found = _json(reply)
+    return found if isinstance(found, dict) else None
+
+
+def _json(reply: str) -> Any:
+    """The JSON value that a reply is, or that its only code block holds; None where there is none."""
     begin, end = reply.find(FENCE), reply.rfind(FENCE)
     language, newline, block = reply[begin + len(FENCE) : end].partition("\n")
     fenced = 0 <= begin < end and newline and language.strip().lower() in {"", "json"}
     try:
-        found = json.loads(block if fenced else reply, object_pairs_hook=_without_repeats)
+        return json.loads(block if fenced else reply, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
 
 
 def _object_beside_text(reply: str) -> dict[str, Any] | None:

@@ -1,21 +1,23 @@
 """The LLM judge: yes or no, a grade from 1 to 5, a rating with its reasons, or the better of two answers.
 
-It is asked once or several times for a verdict (`Poll`).
+It is asked once or several times for a verdict, and so may be several models, which vote together (`Poll`).
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from statistics import median
-from typing import Any, Final
+from statistics import median, median_low
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pytest_rageval.answers.judge_protocol import Rating, add_tally
 from pytest_rageval.answers.judge_replies import (
     RATING_FORMAT,
     parse_grade,
+    parse_nuggets,
     parse_preference,
     parse_rating,
+    parse_support,
     parse_yes_no,
     unread,
 )
@@ -26,15 +28,25 @@ from pytest_rageval.fingerprint import digest
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Reply, Request, described, empty_reason
 from pytest_rageval.llm.servers import Server
+from pytest_rageval.model import Nugget
 from pytest_rageval.prompts.rendering import OWN, Prompts, repair_prompt
-from pytest_rageval.prompts.templates import CRITERIA
+from pytest_rageval.prompts.templates import CRITERIA, MOST_NUGGETS
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.agreement import majority as majority_or
 
 __all__ = ["LLMJudge", "Poll", "majority"]
 
+V = TypeVar("V", bound=Hashable)
+
 TEMPERATURE: Final = 0.5
 """Of several votes. At 0 a server that repeats itself would make them agree, however close the verdict."""
+
+
+class Ballot(NamedTuple):
+    """Who votes: a model, in the sample of this number."""
+
+    model: str
+    sample: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +54,8 @@ class Poll:
     """How often a judge is asked for one verdict.
 
     Attributes:
-        votes: an odd number. One is drawn at temperature 0. More are drawn at `TEMPERATURE` as samples 0, 1, 2 …, so
-            that five votes share three with an earlier run of three.
+        votes: of each model, an odd number. One is drawn at temperature 0. More are drawn at `TEMPERATURE` as samples
+            0, 1, 2 …, so that five votes share three with an earlier run of three.
         first: the number of the first sample.
     """
 
@@ -58,22 +70,24 @@ class Poll:
     async def verdict(
         self,
         about: Hashable,
-        vote: Callable[[int], Awaitable[float]],
-        settle: Callable[[Sequence[float]], float],
-    ) -> float:
-        """Ask for all votes at once, each by the number of its sample, and `settle` on those that can be read.
+        models: Sequence[str],
+        vote: Callable[[Ballot], Awaitable[V]],
+        settle: Callable[[Sequence[V]], V],
+    ) -> V:
+        """Ask all models for all votes at once, and `settle` on those that can be read.
 
         `about` identifies the verdict, for the tally.
 
         Raises:
             Unscored: no vote can be read, or they do not settle it.
         """
-        if self.votes == 1:
-            return await vote(self.first)
         samples = range(self.first, self.first + self.votes)
-        votes: list[float] = []
+        ballots = [Ballot(model, sample) for model in models for sample in samples]
+        if len(ballots) == 1:
+            return await vote(ballots[0])
+        votes: list[V] = []
         lost: list[Unscored] = []
-        for outcome in await asyncio.gather(*map(vote, samples), return_exceptions=True):
+        for outcome in await asyncio.gather(*map(vote, ballots), return_exceptions=True):
             if isinstance(outcome, Unscored) and not isinstance(outcome, Planned):
                 lost.append(outcome)
             elif isinstance(outcome, BaseException):
@@ -81,7 +95,7 @@ class Poll:
             else:
                 votes.append(outcome)
         if not votes:
-            raise Unscored(f"none of {self.votes} votes could be had: {lost[0]}")
+            raise Unscored(f"none of {len(ballots)} votes could be had: {lost[0]}")
         verdict = settle(votes)
         minority = sum(each != verdict for each in votes)
         add_tally(about, Tally(1, int(len(set(votes)) > 1), len(votes), minority, len(lost)))
@@ -108,6 +122,7 @@ PROMPT_OF: Final = {
     "grade": "graded_answer",
     "relevant": "relevance",
     "prefer": "preference",
+    "support": "nugget_support",
 }
 """The templates of the methods; that of a rating has the name of its criterion."""
 
@@ -120,7 +135,7 @@ class LLMJudge:
     """A model as judge: whether an answer holds what a reference says (LLM-retEval, step 3), grades and ratings.
 
     Each method raises Unscored where the reply has no verdict; of several votes, where none has. `max_tokens` are
-    those of a reply; None is the server's default.
+    those of a reply; None is the server's default. `others` are further models at the same server, which vote too.
     """
 
     gateway: Gateway
@@ -130,6 +145,7 @@ class LLMJudge:
     poll: Poll = field(default_factory=Poll)
     prompts: Prompts = OWN
     parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)  # the user's, in place of these
+    others: tuple[str, ...] = ()
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
         """Return 1.0 for yes, 0.0 for no; unscored where the reply is neither, and where votes are tied."""
@@ -148,6 +164,27 @@ class LLMJudge:
         """Return 1.0 for yes, 0.0 for no; unscored as in `compare`."""
         texts = {"question": question, "passage": passage}
         return await self._verdict(parse_yes_no, majority, self.prompts.relevance, texts)
+
+    async def support(self, question: str, nuggets: Sequence[str], passage: str) -> tuple[float, ...]:
+        """Return the labels of the nuggets; unscored where the reply is no list of one label for each.
+
+        Of several votes the median counts, nugget by nugget.
+        """
+        texts: dict[str, str | list[str]] = {"question": question, "nuggets": list(nuggets), "text": passage}
+        read = partial(parse_support, n=len(nuggets))
+        return await self._verdict(read, _medians, self.prompts.support, texts)
+
+    async def nuggets(self, question: str, sources: Sequence[str]) -> tuple[Nugget, ...]:
+        """Propose the facts of a good answer, from reference answers or passages; unscored where the reply has none."""
+        prompt = self.prompts.nuggets(question, sources)
+        parts = {
+            "instructions": self.prompts.nuggets("", []),
+            "question": str(question),
+            **_conversation(question),
+            "sources": "\n".join(sources),
+        }
+        reply = await self._answer(self._request(prompt, parts, Ballot(self.model, self.poll.first)))
+        return parse_nuggets(reply)[:MOST_NUGGETS]
 
     async def prefer(self, question: str, first: str, second: str) -> int:
         """Return 1 where the first answer is better, 2 where the second is, 0 where neither.
@@ -174,15 +211,15 @@ class LLMJudge:
             "rated": "\n".join(rated),
             "held against": "\n".join(against),
         }
-        votes: dict[int, Rating] = {}
+        votes: dict[Ballot, Rating] = {}
 
-        async def vote(sample: int) -> float:
-            request = self._request(prompt, parts, sample, response_format=RATING_FORMAT)
-            votes[sample] = await self._rating(request)
-            return votes[sample].grade
+        async def vote(ballot: Ballot) -> float:
+            request = self._request(prompt, parts, ballot, response_format=RATING_FORMAT)
+            votes[ballot] = await self._rating(request)
+            return votes[ballot].grade
 
-        grade = await self.poll.verdict(prompt, vote, median)
-        nearest = min(sorted(votes), key=lambda sample: abs(votes[sample].grade - grade))
+        grade = await self.poll.verdict(prompt, self._models, vote, median)
+        nearest = min(sorted(votes), key=lambda ballot: abs(votes[ballot].grade - grade))
         return Rating(grade, votes[nearest].explanation)
 
     def repetition(self, n: int) -> "LLMJudge":
@@ -196,11 +233,12 @@ class LLMJudge:
             "grade": self.prompts.graded_answer("", [], ""),
             "relevant": self.prompts.relevance("", ""),
             "prefer": self.prompts.preference("", "", ""),
+            "support": self.prompts.support("", [], ""),
             **{f"rate {criterion}": self.prompts.rating(criterion, "", [], []) for criterion in CRITERIA},
         }[method]
         api = {} if self.server.api == "chat" else {"api": self.server.api}
         return {
-            "": f"{self.model} at {self.server.base_url}",
+            "": f"{', '.join(self._models)} at {self.server.base_url}",
             **api,
             "votes": self.poll.votes,
             "max_tokens": self.max_tokens,
@@ -214,11 +252,11 @@ class LLMJudge:
 
     async def _verdict(
         self,
-        read: Callable[[str], float],
-        settle: Callable[[Sequence[float]], float],
+        read: Callable[[str], V],
+        settle: Callable[[Sequence[V]], V],
         ask: Callable[..., str],
         texts: Mapping[str, str | list[str]],
-    ) -> float:
+    ) -> V:
         """Ask with these texts in the prompt; read each reply and settle a verdict on the votes."""
         prompt = ask(*texts.values())
         parts = {"instructions of the judge": ask(*(type(text)() for text in texts.values()))}
@@ -226,10 +264,10 @@ class LLMJudge:
             parts[name] = str(text) if isinstance(text, str) else "\n".join(text)
         parts |= _conversation(texts["question"])
 
-        async def vote(sample: int) -> float:
-            return read(await self._answer(self._request(prompt, parts, sample)))
+        async def vote(ballot: Ballot) -> V:
+            return read(await self._answer(self._request(prompt, parts, ballot)))
 
-        return await self.poll.verdict(prompt, vote, settle)
+        return await self.poll.verdict(prompt, self._models, vote, settle)
 
     async def _rating(self, request: Request) -> Rating:
         """Read a rating, and ask once more where the reply is not one. A plan counts both requests."""
@@ -250,16 +288,20 @@ class LLMJudge:
         except ValueError as error:
             raise unread(f"no rating when asked again either ({error})", answer) from None
 
-    def _request(self, prompt: str, parts: Mapping[str, str], sample: int, **parameters: Any) -> Request:
+    @property
+    def _models(self) -> tuple[str, ...]:
+        return self.model, *self.others
+
+    def _request(self, prompt: str, parts: Mapping[str, str], ballot: Ballot, **parameters: Any) -> Request:
         limit = {} if self.max_tokens is None else {"max_tokens": self.max_tokens}
         ours = {"temperature": self.poll.temperature, **limit, **parameters}
         return Request(
             base_url=self.server.base_url,
             api=self.server.api,
-            model=self.model,
+            model=ballot.model,
             messages=({"role": "user", "content": prompt},),
             parameters=combined(ours, self.parameters),
-            sample=sample,
+            sample=ballot.sample,
             parts=parts,
         )
 
@@ -276,6 +318,11 @@ class LLMJudge:
         if not reply.answer:
             raise Unscored(f"the judge's reply is empty{empty_reason(reply)}")
         return reply
+
+
+def _medians(votes: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+    """The median of each label; the lower one of an even number of votes."""
+    return tuple(map(median_low, zip(*votes, strict=True)))
 
 
 def _conversation(question: object) -> dict[str, str]:

@@ -7,8 +7,10 @@ from operator import index
 from typing import Any, Final, cast
 
 from pytest_rageval.answers.judge_protocol import HIGHEST, LOWEST, Judge, Rating
+from pytest_rageval.answers.judge_replies import LABELS
 from pytest_rageval.errors import CallableError, Unscored
 from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.plural import counted
 from pytest_rageval.user_code import (
     Unusable,
     UserCallable,
@@ -35,6 +37,10 @@ OPTIONAL_METHODS: Final[Mapping[str, tuple[str, str]]] = {
     "rate": (
         "rate(criterion, question, rated, against), which the scores judged.* need",
         "a grade from 1 to 5, and why",
+    ),
+    "support": (
+        "support(question, nuggets, passage), which the scores nuggets.* and answer.nuggets need",
+        '"support", "partial_support" or "not_support" for each nugget',
     ),
 }
 """By name: the signature and what needs it, and what it returns, for the error where it is missing."""
@@ -97,7 +103,8 @@ class UserJudge:
     - `grade`: a number in [0, 1], from nothing of a reference to all of it. Numbers from 2 to 5 are errors: a 1 could
       then be the best or the worst grade;
     - `prefer`: 1 or 2 for the better answer, 0 for neither;
-    - `rate`: a grade in [1, 5], or (grade, explanation); no bool.
+    - `rate`: a grade in [1, 5], or (grade, explanation); no bool;
+    - `support`: a list of "support", "partial_support" or "not_support", one for each nugget; or of 1, 0.5 and 0.
 
     Anything else is a QueryError that names the method, what it returned, the question and what is allowed. So is an
     exception of the method. A method that is missing is a CallableError when it is needed.
@@ -131,6 +138,15 @@ class UserJudge:
     ) -> Rating:
         """Call the user's `rate`."""
         return cast("Rating", await self._call("rate", criterion, question, list(rated), list(against)))
+
+    async def support(self, question: str, nuggets: Sequence[str], passage: str) -> Sequence[float]:
+        """Call the user's `support`."""
+        labels = cast("tuple[float, ...]", await self._call("support", question, list(nuggets), passage))
+        if len(labels) != len(nuggets):
+            raise Unscored(
+                f"rageval_judge.support gave {counted(len(labels), 'label')} for {counted(len(nuggets), 'nugget')}"
+            )
+        return labels
 
     async def _call(self, name: str, *args: object) -> object:
         if name not in self._methods:
@@ -196,12 +212,27 @@ def _read_rating(rating: object) -> Rating:
     return Rating(score, explanation)
 
 
+def _read_labels(labels: object) -> tuple[float, ...]:
+    labels = _not_none(labels, "labels")
+    read = [_label(label) for label in labels] if isinstance(labels, list | tuple) else [None]
+    if None in read:
+        allowed = f"Return a list with one of {', '.join(LABELS)} (or 1, 0.5, 0) for each nugget, or None."
+        raise _unusable(labels, allowed)
+    return tuple(label for label in read if label is not None)
+
+
+def _label(label: object) -> float | None:
+    number = LABELS.get(label) if isinstance(label, str) else as_share(label)
+    return number if number in LABELS.values() else None
+
+
 READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "compare": partial(_read_share, allowed=YES_OR_NUMBER),
     "grade": partial(_read_share, allowed=SHARE),
     "relevant": partial(_read_share, allowed=YES_OR_NUMBER),
     "prefer": _read_preference,
     "rate": _read_rating,
+    "support": _read_labels,
 }
 
 

@@ -2,9 +2,9 @@
 
 `init`, `demo`, `scores`, `diff`, `merge`, `history`, `badge`, `judge`, `gateway`, `batch` (submit, status, collect),
 `cache_reading` (info, export), `cache_writing` (import, prune, verify), `evalset_check`, `evalset_anchor`,
-`evalset_generate` and `evalset_from_traces` are the commands. They share `evalset_reading`, `quotes` (quotes found in
-texts) and `output` (what is printed); `compared` and `diff_page` are of `diff`, `retriever_name` reads an argument of
-`init`. A command returns the exit status, and raises `RagevalError` for input that cannot be used.
+`evalset_generate`, `evalset_nuggets` and `evalset_from_traces` are the commands. They share `evalset_reading`, `quotes`
+(quotes found in texts) and `output` (what is printed); `compared` and `diff_page` are of `diff`, `retriever_name` reads
+an argument of `init`. A command returns the exit status, and raises `RagevalError` for input that cannot be used.
 """
 
 import argparse
@@ -166,7 +166,7 @@ GENERATE_OPTIONS: Final = (
     "max_tokens", "flex", "concurrency", "timeout", "cache", "cache_dir", "refresh", "replay",
     "cassette", "max_calls", "max_cost", "prices", "prompts", "seed",
 )  # fmt: skip
-"""The plugin's options that `evalset generate` shares."""
+"""The plugin's options that `evalset generate` and `evalset nuggets` share."""
 
 GATEWAY_OPTIONS: Final = (
     "base_url", "concurrency", "rpm", "tpm", "timeout", "retries", "patience", "cache", "cache_dir", "refresh",
@@ -364,6 +364,16 @@ COMMANDS: Final = (
              _value("--out", "OUT", "to write: the candidates, in the native format", required=True),
              FORCE,
              _value("--keep-rejected", "FILE", "to write: rejected questions, with the reasons"),
+             *(_plugin_option(option) for option in OPTIONS if option.name in GENERATE_OPTIONS))),
+    Command("evalset", "nuggets", "evalset_nuggets",
+            "let the model that judges propose nuggets, the facts that a good answer says, for review",
+            "For each example without nuggets the model lists facts from its reference answers and the texts of its "
+            "gold passages, and says which are vital. They are written to another file, where each example has "
+            "nuggets_reviewed: false until a person takes that out; `rageval evalset check` names those that still "
+            "have it. Replies are cached as in tests. The exit status is 1 if an example has no nuggets then.",
+            (*EVALSET,
+             _value("--out", "OUT", "to write: the whole eval set, in the native format", required=True),
+             FORCE,
              *(_plugin_option(option) for option in OPTIONS if option.name in GENERATE_OPTIONS))),
     Command("evalset", "from-traces", "evalset_from_traces",
             "make an eval set of the questions in exported traces",

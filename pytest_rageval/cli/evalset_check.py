@@ -166,7 +166,9 @@ def _question_findings(evalset: EvalSet) -> list[Kind]:
         for miss in near_misses(evalset)
     ]
     bare = {
-        example.id for example in evalset if not (example.wanted or example.relevant or example.reference)
+        example.id
+        for example in evalset
+        if not (example.wanted or example.relevant or example.reference or example.nuggets)
     }
     others = [example for example in evalset if example.id not in bare]
     return [
@@ -180,6 +182,11 @@ def _question_findings(evalset: EvalSet) -> list[Kind]:
         ),
         Kind("no_gold", "no gold passage of a grade above 0", _where(others, lambda each: not each.relevant)),
         Kind("no_answers", "no answers", _where(others, lambda example: not example.wanted)),
+        Kind(
+            "unreviewed_nuggets",
+            'nuggets that a model proposed: review them, and take "nuggets_reviewed" out',
+            _where(evalset, lambda example: example.extra.get("nuggets_reviewed") is False),
+        ),
         Kind("misspelt", "a key that is not read, and nearly has the name of one that is", misspelt),
         Kind("unread_context", "not a list of messages, or not an object of filters, and not read", unread),
         Kind(

@@ -218,6 +218,12 @@ BATCH_WITHOUT: Final = {
 
 def _contradictions(settings: Settings) -> Iterator[str]:
     yield from _not_in_batches(settings)
+    models = settings.judge_models
+    if not all(models) or len(set(models)) < len(models) or (models and len(models) % 2 == 0):
+        yield (
+            f"The models that judge are {settings.llm_judge!r}: expected one, or an odd number of different ones, such "
+            "as a,b,c, so that a majority decides (--rageval-judge-model, or the key model of their table)."
+        )
     if settings.record and settings.cassette is None:
         yield "--rageval-record writes a cassette, but none is named: add --rageval-cassette FILE."
     if (settings.record_prompts or settings.drop_unused) and not settings.record:
@@ -267,6 +273,11 @@ def _contradictions_of_shard(settings: Settings) -> Iterator[str]:
         yield (
             "--rageval-early-stop asks until the verdict on all questions is clear, and --rageval-shard sees a part of "
             "them: leave one out (--rageval-early-stop=false)."
+        )
+    if settings.arena_pairs:
+        yield (
+            "--rageval-arena-pairs lets systems battle whose answers one process has, and --rageval-shard splits "
+            "them: leave one out."
         )
     if settings.canary:
         yield (

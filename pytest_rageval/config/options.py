@@ -94,13 +94,19 @@ OPTIONS: Final = (
            "model that generates answers; 'embedded' is the local one, and the default where there is neither "
            "OPENAI_API_KEY nor a base URL"),
     Option("judge_model", str, "NAME",
-           "model that compares answers; default: the generating one, or canonical comparison where that is embedded"),
+           "model that compares answers; default: the generating one, or canonical comparison where that is embedded; "
+           "several of one server, such as a,b,c, have a vote each, and the votes count as with --rageval-judge-votes"),
     Option("judge_votes", ODD, "N",
            "votes of the model that compares answers on each verdict; the majority counts, of grades the median, and "
            "how often votes differ is reported; more than one are drawn at temperature 0.5; a judge of yours is "
            "asked once"),
     Option("both_orders", _switch, "",
            "judge each pair of long answers in both orders, and count a verdict that changes with the order as a tie"),
+    Option("arena_pairs", COUNT, "N",
+           "let the systems of a parametrized test that asks for arena.* battle each other too, N times in all on an "
+           "eval set: each pair equally often, on questions drawn by --rageval-seed from each domain equally"),
+    Option("arena_examples", _switch, "",
+           "show the model that compares two long answers three worked examples first"),
     Option("base_url", BaseURL.parse, "URL",
            "OpenAI-compatible server; default: OPENAI_BASE_URL, or OpenAI's own", private=True),
     Option("judge_base_url", BaseURL.parse, "URL",

@@ -35,6 +35,8 @@ class Settings:
     judge_model: str | None = None
     judge_votes: int = 1
     both_orders: bool = False
+    arena_pairs: int = 0
+    arena_examples: bool = False
     base_url: BaseURL | None = None
     judge_base_url: BaseURL | None = None
     parameters: Mapping[str, Any] | None = None
@@ -152,8 +154,15 @@ class Settings:
 
     @property
     def llm_judge(self) -> str | None:
-        """The model that compares answers; None for canonical comparison."""
-        return self.judge.model or (None if self.embedded else self.generator.model)
+        """The model that compares answers, or several; None for canonical comparison."""
+        return ", ".join(self.judge_models) or None
+
+    @property
+    def judge_models(self) -> tuple[str, ...]:
+        """The models that compare answers, by majority where there are several; none for canonical comparison."""
+        if self.judge.model:
+            return tuple(name.strip() for name in self.judge.model.split(","))
+        return () if self.embedded or self.generator.model is None else (self.generator.model,)
 
     @property
     def stops_early(self) -> bool:
@@ -173,7 +182,8 @@ class Settings:
 
     def in_force(self) -> str:
         """Generator, judge and comparator, in a line for pytest's header."""
-        votes = f" in {self.judge_votes} votes" if self.llm_judge and self.judge_votes > 1 else ""
+        votes = " together" if len(self.judge_models) > 1 else ""
+        votes += f" in {self.judge_votes} votes" if self.llm_judge and self.judge_votes > 1 else ""
         judge = f"judged by {self._judge}{votes}" if self.llm_judge else "compared in canonical form"
         if self.comparator != Settings.comparator:
             judge = f"compared by {self.comparator}"

@@ -101,7 +101,7 @@ def _native(
             result[root] = {**check.object(result.get(root), root), part: value}
         elif dot:
             parts[part] = value
-        elif root == "answers" and not isinstance(value, list | tuple | None):
+        elif root in ("answers", "nuggets") and not isinstance(value, list | tuple | None):
             result[root] = [value]
         elif root == "gold" and value is not None:
             items = value if isinstance(value, list | tuple) else [value]

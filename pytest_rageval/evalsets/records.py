@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 
 from pytest_rageval.errors import InputError
 from pytest_rageval.files import write_whole
-from pytest_rageval.model import CONTEXT, EvalSet, Example, Gold
+from pytest_rageval.model import CONTEXT, EvalSet, Example, Gold, Nugget
 
 __all__ = [
     "EXPORT_KEYS",
@@ -31,11 +31,14 @@ __all__ = [
 ]
 
 Records = Iterator[tuple[str, Any]]  # records, each with its place for error messages: "support.jsonl line 3"
-OWN_FIELDS: Final = ("id", "question", "answers", "answer_set", "gold", "reference", "tags")
+OWN_FIELDS: Final = ("id", "question", "answers", "answer_set", "gold", "reference", "nuggets", "tags")
 FIELDS: Final = (*OWN_FIELDS, *CONTEXT)
 GOLD_FIELDS: Final = ("id", "text", "source", "start", "end", "grade", "group")
 OWN_FIELD_SET: Final = frozenset(OWN_FIELDS)
 GOLD_FIELD_SET: Final = frozenset(GOLD_FIELDS)
+NUGGET_FIELDS: Final = ("text", "vital", "importance")
+IMPORTANCE: Final = {"vital": True, "okay": False}
+NUGGET_REMEDY: Final = 'Write "a fact", or {"text": "a fact", "vital": false} for one that is not vital.'
 GOLD_REMEDY: Final = 'Write {"id": "d1"} for the passage with the id d1, {"text": "…"} for one by its text.'
 
 EXPORT_KEYS: Final = frozenset(
@@ -120,6 +123,7 @@ def example_from(record: Any, *, place: str) -> Example:
         history=tuple(check.plain({"history": context.get("history", ())}, '"history"')["history"]),
         filters=check.plain(check.object(context.get("filters"), "filters"), '"filters"'),
         metadata=check.plain(check.object(context.get("metadata"), "metadata"), '"metadata"'),
+        nuggets=_nuggets(get("nuggets"), check),
     )
 
 
@@ -132,6 +136,35 @@ def _is_context(name: str, value: object) -> bool:
 
 def _is_message(value: object) -> bool:
     return isinstance(value, Mapping) and all(isinstance(value.get(key), str) for key in ("role", "content"))
+
+
+def _nuggets(value: Any, check: "Check") -> tuple[Nugget, ...]:
+    """The nuggets: texts, or objects with `text` and with `vital` or `importance`."""
+    nuggets: dict[str, Nugget] = {}
+    for i, item in enumerate(check.array(value, "nuggets")):
+        nugget = Nugget(check.text(item, "nuggets", i)) if isinstance(item, str) else _nugget(item, i, check)
+        if nugget.text in nuggets:
+            check.fail(f'"nuggets"[{i}] is the same nugget as one before it', "Take one of them out.")
+        nuggets[nugget.text] = nugget
+    return tuple(nuggets.values())
+
+
+def _nugget(item: Any, i: int, check: "Check") -> Nugget:
+    fields = check.mapping(item, "nuggets", i, remedy=NUGGET_REMEDY)
+    unknown = sorted(str(key)[:40] for key in fields if key not in NUGGET_FIELDS)
+    if unknown:
+        found = f'"nuggets"[{i}] has unknown keys: {", ".join(unknown[:MAX_LISTED])}'
+        check.fail(found, f"Known: {', '.join(NUGGET_FIELDS)}.")
+    vital, importance = fields.get("vital"), fields.get("importance")
+    named = IMPORTANCE.get(importance) if isinstance(importance, str) else None
+    if importance is not None and named is None:
+        check.fail(f'"nuggets"[{i}] "importance" is {_kind(importance)}', 'It is "vital" or "okay".')
+    if vital is not None and not isinstance(vital, bool):
+        check.fail(f'"nuggets"[{i}] "vital" is {_kind(vital)}', "It is true or false.")
+    if None not in (vital, named) and vital != named:
+        check.fail(f'"nuggets"[{i}] is {importance}, and "vital" is {vital}', "Leave one of the two out.")
+    chosen = next((each for each in (vital, named) if each is not None), True)
+    return Nugget(check.text(fields.get("text"), "nuggets", i, "text"), chosen)
 
 
 def _gold(value: Any, check: "Check") -> tuple[Gold, ...]:
@@ -372,6 +405,7 @@ def _line(example: Example) -> bytes:
             for gold in example.gold
         ],
         "reference": example.reference,
+        "nuggets": [nugget._asdict() for nugget in example.nuggets],
         "tags": dict(example.tags),
         "history": [dict(message) for message in example.history],
         "filters": dict(example.filters),

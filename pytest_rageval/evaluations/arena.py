@@ -1,22 +1,34 @@
 """The long answer against the long-form reference, in pairs: `arena.win@5` and `arena.win_tie@5`.
 
-Source: Han et al. (2024), "RAG-QA Arena", section 4.
+And the long answers of two systems against each other, for their ratings: `fight`.
+
+Source: Han et al. (2024), "RAG-QA Arena", section 4 and appendix A.1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
 from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
-from pytest_rageval.errors import NoGroundTruth
+from pytest_rageval.errors import NoGroundTruth, Unscored
 from pytest_rageval.evaluations.context import Pipeline, Terms, gather_two
-from pytest_rageval.evaluations.scoring import ScoreDef, score_in_turn
+from pytest_rageval.evaluations.scoring import ScoreDef, score_each, score_in_turn
 from pytest_rageval.fingerprint import digest
 from pytest_rageval.model import Example, PartOfSet
 from pytest_rageval.scores import Evidence, Outcome, Places, Score
 from pytest_rageval.stats.intervals import Estimate
 from pytest_rageval.stats.systems import first_place_share, position_bias
 
-__all__ = ["LEAST", "SCORES", "arena_notes", "leading_half"]
+__all__ = [
+    "LEAST",
+    "SCORES",
+    "arena_notes",
+    "drawn",
+    "fight",
+    "leading_half",
+    "place_bias",
+    "shares_of_pairs",
+]
 
 WON, TIED, LOST = 1.0, 0.5, 0.0
 
@@ -25,6 +37,9 @@ RESULT_OF_FIRST: Final = {1: WON, 2: LOST, 0: TIED}
 
 LEAST: Final = {"win": WON, "win_tie": TIED}
 """By score: the lowest result that counts as 1."""
+
+DOMAIN: Final = "domain"
+"""The tag whose values are represented equally in a sample of battles."""
 
 
 async def evaluate_arena(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
@@ -43,18 +58,12 @@ async def evaluate_arena(run: Pipeline, examples: Sequence[Example], terms: Term
             raise NoGroundTruth("no long-form reference")
         answer = await run.long_answer(example, terms.k)
         ranking = await run.ranking(example, terms.k)
-        declined = abstains(answer), abstains(example.reference)
-        if any(declined):
-            places, result = Places(), TIED if all(declined) else LOST if declined[0] else WON
-        else:
-            places = await _judged(run, example, answer, example.reference, first=example.id in leading)
-            verdicts = {verdict for verdict in places if verdict is not None}
-            result = verdicts.pop() if len(verdicts) == 1 else TIED
+        result, places = await _result(run, example, answer, example.reference, first=example.id in leading)
         counts = {
             "wins": int(result == WON),
             "ties": int(result == TIED),
             "losses": int(result == LOST),
-            "no_answer": int(declined[0]),
+            "no_answer": int(abstains(answer)),
         }
         evidence = Evidence(ranking, answer, (example.reference,), counts=counts, places=places)
         return float(result >= LEAST[terms.part]), evidence
@@ -74,14 +83,82 @@ def leading_half(ids: Sequence[str], seed: int) -> frozenset[str]:
     return frozenset(ordered[: (len(ordered) + 1) // 2])
 
 
-async def _judged(run: Pipeline, example: Example, answer: str, reference: str, *, first: bool) -> Places:
-    """The judge's verdicts on the answer against the reference, in one order or in both."""
+def shares_of_pairs(systems: Iterable[str], n: int, seed: int) -> dict[tuple[str, str], int]:
+    """How many of n battles each pair of systems has: equally many, or one more, which digests decide.
+
+    The names of a pair are sorted.
+
+    >>> shares_of_pairs(["dense", "bm25"], 7, 0)
+    {('bm25', 'dense'): 7}
+    """
+    pairs = sorted(combinations(sorted(set(systems)), 2), key=lambda pair: digest([seed, *pair]))
+    return {pair: n // len(pairs) + (place < n % len(pairs)) for place, pair in enumerate(pairs)}
+
+
+def drawn(examples: Iterable[Example], seed: int) -> list[tuple[Example, bool]]:
+    """The examples in the order in which they are drawn for battles, and whether the first system's answer leads.
+
+    By digests of seed and id, one of each domain in turn, so that any beginning of the list has the domains equally;
+    each pair of systems has such a beginning. Within a domain the two answers lead in turn.
+    """
+    domains: dict[str, list[Example]] = {}
+    for example in sorted(examples, key=lambda each: digest(["battle", seed, each.id])):
+        domains.setdefault(str(example.tags.get(DOMAIN)), []).append(example)
+    rounds = [
+        (place, number, example)
+        for number, name in enumerate(sorted(domains))
+        for place, example in enumerate(domains[name])
+    ]
+    rounds.sort(key=lambda each: each[:2])
+    return [(example, (place + number) % 2 == 0) for place, number, example in rounds]
+
+
+Answers = Callable[[Example], str | None]
+"""The long answer of a system to an example; None where it has none."""
+
+
+async def fight(
+    run: Pipeline, questions: Sequence[tuple[Example, bool]], one: Answers, other: Answers
+) -> list[Outcome]:
+    """Let two systems' long answers to each question battle; a value is the result of `one`.
+
+    The rules are those against the reference: an abstention loses, two of them tie. So do two equal answers, without
+    a judge. `questions` say of each whether the answer of `one` is read first; in both orders it is read in both.
+    """
+    leads = {example.id: first for example, first in questions}
+
+    async def score(example: Example) -> tuple[float, Evidence]:
+        answer, rival = one(example), other(example)
+        if answer is None or rival is None:
+            raise Unscored("one of the two systems has no answer")
+        if answer == rival:
+            return TIED, Evidence()
+        result, places = await _result(run, example, answer, rival, first=leads[example.id])
+        return result, Evidence(places=places)
+
+    return await score_each([example for example, _ in questions], score)
+
+
+async def _result(
+    run: Pipeline, example: Example, one: str, other: str, *, first: bool
+) -> tuple[float, Places]:
+    """The result of one answer against another, and the verdicts behind it where a judge read them."""
+    declined = abstains(one), abstains(other)
+    if any(declined):
+        return TIED if all(declined) else LOST if declined[0] else WON, Places()
+    places = await _judged(run, example, one, other, first=first)
+    verdicts = {verdict for verdict in places if verdict is not None}
+    return verdicts.pop() if len(verdicts) == 1 else TIED, places
+
+
+async def _judged(run: Pipeline, example: Example, one: str, other: str, *, first: bool) -> Places:
+    """The judge's verdicts on one answer against another, in one order or in both."""
 
     async def as_first() -> float:
-        return RESULT_OF_FIRST[await run.preferred(example.asked, answer, reference)]
+        return RESULT_OF_FIRST[await run.preferred(example.asked, one, other)]
 
     async def as_second() -> float:
-        return WON - RESULT_OF_FIRST[await run.preferred(example.asked, reference, answer)]
+        return WON - RESULT_OF_FIRST[await run.preferred(example.asked, other, one)]
 
     if run.both_orders:
         return Places(*await gather_two(as_first(), as_second()))
@@ -98,9 +175,14 @@ def arena_notes(score: Score | None) -> dict[str, Any]:
     """
     if score is None:
         return {}
-    places = [outcome.evidence.places for outcome in score.outcomes]
-    bias = _bias_in_both_orders(places) or _bias_in_one_order(places)
+    bias = place_bias(outcome.evidence.places for outcome in score.outcomes)
     return {"arena": {"no_answer_ratio": score.counts["no_answer"] / score.n, "position_bias": bias}}
+
+
+def place_bias(verdicts: Iterable[Places]) -> dict[str, Any] | None:
+    """The position bias that verdicts show, as in `arena_notes`."""
+    places = list(verdicts)
+    return _bias_in_both_orders(places) or _bias_in_one_order(places)
 
 
 def _bias_in_both_orders(places: Sequence[Places]) -> dict[str, Any] | None:

@@ -361,6 +361,14 @@ class Pipeline:
             lambda: self.generator.explain(question, documents, sample=self.repeat),
         )
 
+    def known_long_answer(self, asked: Asked, k: int) -> str | None:
+        """The long answer if it was written already; None where it was not, or something failed."""
+        ranking = self.known_ranking(asked, k)
+        if ranking is None:
+            return None
+        key = ("explained", _question(asked), texts_of(ranking.documents))
+        return cast("str | None", self._once.known(key))
+
     async def preferred(self, question: str, first: str, second: str) -> int:
         """1 or 2 where the judge prefers the first or the second answer, else 0."""
         return await self._once.of(
@@ -374,6 +382,16 @@ class Pipeline:
         )
         self._verdicts[question, passage.text] = verdict
         return verdict
+
+    async def supported(self, question: str, nuggets: Sequence[str], text: str) -> Sequence[float]:
+        """How far a passage or an answer says each nugget, by the judge: 1 all of it, 0.5 a part, 0 nothing.
+
+        Labels depend on neither k nor rank.
+        """
+        return await self._once.of(
+            ("supported", question, tuple(nuggets), text),
+            lambda: self.judge.support(question, nuggets, text),
+        )
 
     async def rated(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]

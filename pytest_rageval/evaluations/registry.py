@@ -59,8 +59,9 @@ METHODS: Final[Mapping[str, Collection[str]]] = {
     "passage_labels": ("erag", "contains", "relevance"),
     "rel_prime": ("rel_recall", "rel"),
     "judged": ("judged",),
+    "nuggets": ("nuggets", "answer.nuggets"),
 }
-"""The modules that define scores, each with the first parts of its scores' names, in the order of messages."""
+"""The modules that define scores, with the first parts of their names, or whole names, in the order of messages."""
 
 
 @cache
@@ -74,10 +75,11 @@ class _BuiltIn(Mapping[str, ScoreDef]):
     """The built-in scores by name; a method's module is imported when one of its scores is asked for."""
 
     def __getitem__(self, name: str) -> ScoreDef:
-        family = name.partition(".")[0]
-        for method, families in METHODS.items():
-            if family in families:
-                return _scores_of(method)[name]
+        # A whole name before its first part.
+        for part in (name, name.partition(".")[0]):
+            for method, parts in METHODS.items():
+                if part in parts:
+                    return _scores_of(method)[name]
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -169,8 +171,8 @@ class Registry:
             evaluate: an async function `(run, examples, terms)` that returns one outcome an example.
             asks: the methods of generator and judge that it depends on, so that a change of any other leaves its
                 baseline valid: "generate", "cite", "explain" of the generator, "compare" for `run.comparison`, also
-                "label" where it reads `terms.label`, and "relevant", "prefer" and "rate CRITERION" of the judge.
-                Default: it may depend on all.
+                "label" where it reads `terms.label`, and "relevant", "prefer", "support" and "rate CRITERION" of the
+                judge. Default: it may depend on all.
             scale: the lowest and the highest value of an example. Values and bounds outside it are errors. Default:
                 unknown.
             separable: whether an example scores the same whichever others are scored with it, so that they may be

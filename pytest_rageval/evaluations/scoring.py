@@ -22,6 +22,7 @@ __all__ = [
     "FEWEST",
     "GOLD",
     "GOLD_TEXTS",
+    "NUGGETS",
     "REFERENCES",
     "ScoreDef",
     "check_failures",
@@ -36,10 +37,11 @@ __all__ = [
 GOLD: Final = "gold passages"
 GOLD_TEXTS: Final = "gold passages with text"
 REFERENCES: Final = "reference answers"
+NUGGETS: Final = "nuggets"
 """What an example must have; lists of scores show it."""
 
 GENERATOR_METHODS: Final = frozenset({"generate", "cite", "explain"})
-JUDGE_METHODS: Final = frozenset({"relevant", "prefer", *(f"rate {criterion}" for criterion in CRITERIA)})
+JUDGE_METHODS: Final = frozenset({"relevant", "prefer", "support", *(f"rate {each}" for each in CRITERIA)})
 
 ASKABLE: Final = GENERATOR_METHODS | JUDGE_METHODS | {"compare", "label"}
 """What a score can depend on: methods of generator and judge, `run.comparison`, and `terms.label`."""

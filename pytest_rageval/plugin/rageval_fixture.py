@@ -166,6 +166,21 @@ def marked_test(item: pytest.Item, reference: Callable[[], object]) -> MarkedTes
         record_property=lambda name, value: item.user_properties.append((_shown(name), value)),
         argument=argument_of(item.config, plain_nodeid(item.nodeid)),
         reference=reference,
+        siblings=lambda: {
+            plain_nodeid(each.nodeid): list(each.iter_markers("rageval_threshold"))
+            for each in item.session.items
+            if _scored_by(each) == _scored_by(item)
+        },
+    )
+
+
+def _scored_by(item: pytest.Item) -> tuple[object, ...]:
+    """The function of a test, and the eval set that its marker names."""
+    marker = item.get_closest_marker("rageval_evalset")
+    named = () if marker is None else (*marker.args, *marker.kwargs.items())
+    # A data frame has no one answer to whether it equals another.
+    return item.nodeid.partition("[")[0], *(
+        each if isinstance(each, str | Path | tuple) else id(each) for each in named
     )
 
 

@@ -25,6 +25,7 @@ from pytest_rageval.prompts.templates import (
     SEARCH_EXAMPLES,
     TEMPLATES,
     UNFENCED,
+    WORKED_PREFERENCE,
     bulleted,
     fenced,
     mark_for,
@@ -70,6 +71,12 @@ class Prompts:
     def __init__(self, replaced: Mapping[str, str] | None = None, *, fences: bool = True) -> None:
         self._templates = {**TEMPLATES, **(replaced or {})}
         self._fences = fences
+
+    def with_examples(self) -> "Prompts":
+        """Return the prompts with worked examples where two answers are compared, unless that prompt is replaced."""
+        if self._templates["preference"] != TEMPLATES["preference"]:
+            return self
+        return Prompts({**self._templates, "preference": WORKED_PREFERENCE}, fences=self._fences)
 
     def without_fences(self) -> "Prompts":
         """Return the prompts without fences and what explains them: only to measure their effect on injections."""
@@ -141,6 +148,15 @@ class Prompts:
         what, measure = CRITERIA[criterion]
         texts = {what: _SHOWN[what](rated), measure: _SHOWN[measure](against)}
         return self._filled(criterion, question=question, **texts)
+
+    def support(self, question: str, nuggets: Sequence[str], passage: str) -> str:
+        """Ask a judge which nuggets a passage or an answer says: a JSON list of labels."""
+        texts = {"passage": " ".join(passage.split()), "nuggets": numbered(nuggets)}
+        return self._filled("nugget_support", question=question, **texts)
+
+    def nuggets(self, question: str, sources: Sequence[str]) -> str:
+        """Ask for the facts of good answers to a question, from sources: a JSON list of objects."""
+        return self._filled("nuggets", question=question, sources=numbered(sources))
 
     def _filled(self, name: str, /, *, question: str | None = None, **quoted: str) -> str:
         """Fill a template in one pass, since a text may hold braces; all texts but the user's question are quoted.

@@ -21,6 +21,7 @@ __all__ = [
     "LONG_ANSWER_EXAMPLES",
     "LONG_ANSWER_INSTRUCTION",
     "MARK",
+    "MOST_NUGGETS",
     "PLACEHOLDER",
     "QUESTION_EXAMPLES",
     "QUESTION_INSTRUCTION",
@@ -29,6 +30,7 @@ __all__ = [
     "SEARCH_EXAMPLES",
     "TEMPLATES",
     "UNFENCED",
+    "WORKED_PREFERENCE",
     "bulleted",
     "fenced",
     "mark_for",
@@ -149,6 +151,8 @@ LONG_ANSWER_INSTRUCTION: Final = (
     f"not see them. If they do not hold the answer, reply exactly: {ABSTENTION}"
 )
 
+MOST_NUGGETS: Final = 20  # that are asked for, as in the TREC 2024 RAG Track
+
 QUESTION_INSTRUCTION: Final = (
     "Write a question that a passage answers, for somebody who has not seen it, and the answer. The question "
     "names what it is about, does not hold the answer, and speaks of no passage or text. The answer is as short "
@@ -258,8 +262,40 @@ TEMPLATES: Final[Mapping[str, str]] = {
         "Question: {question}\n\nGold passages:\n{gold}\n\nRetrieved passages:\n{passages}\n\n"
         f"How good are the retrieved passages? {RATING_FORM}"
     ),
+    "nugget_support": (
+        "Label each nugget, a short statement, by whether a text says it.\n"
+        "support: the text says all of it, with the same numbers, dates and names; other wording is fine\n"
+        "partial_support: the text says a part of it, and nothing that contradicts it\n"
+        "not_support: the text says nothing of it, or contradicts it\n\n"
+        f"{_QUOTED}"
+        "Question: {question}\n\nText:\n{passage}\n\nNuggets:\n{nuggets}\n\n"
+        'Reply with a JSON list alone, of one label for each nugget in their order, such as ["support", '
+        '"not_support"].'
+    ),
+    "nuggets": (
+        "List the facts that a good answer to a question says, as nuggets: statements of 1 to 12 words, each of one "
+        "fact, and none of which repeats another. Use only what the numbered sources say. A nugget is vital where an "
+        "answer without it is not a good one; otherwise it is only worth saying. List the most important first, "
+        f"{MOST_NUGGETS} at most.\n\n{_QUOTED}"
+        "Question: {question}\n\nSources:\n{sources}\n\n"
+        'Reply with a JSON list alone, such as [{"text": "The seat is in Tulsa", "vital": true}].'
+    ),
 }
 """Prompts for models at a server, by name, with placeholders in braces. A user may replace them."""
+
+_PREFERENCE_RULES, _, _PREFERENCE_ASKED = TEMPLATES["preference"].partition(_QUOTED)
+_COMPARED, _, _RATING_TAG = _PREFERENCE_ASKED.partition("Give your reasons")
+WORKED_PREFERENCE: Final = (
+    f"{_PREFERENCE_RULES}Give your reasons{_RATING_TAG}\n\n{_QUOTED}"
+    + "".join(
+        f"Question: {each['question']}\n\nAnswer 1:\n{fenced('first', each['first'], '{mark}')}\n\n"
+        f"Answer 2:\n{fenced('second', each['second'], '{mark}')}\n\n"
+        f"Reasons and rating: {each['reasons']} <rating>{each['rating']}</rating>\n\n"
+        for each in _EXAMPLES["preference"]
+    )
+    + f"{_COMPARED}Reasons and rating:"
+)
+"""The template "preference" with three worked examples, one of each rating, as in RAG-QA Arena."""
 
 REWORDED: Final[Mapping[str, str]] = {
     "same_answer": (

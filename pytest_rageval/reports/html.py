@@ -13,7 +13,7 @@ from pytest_rageval.reports.page import environment, render
 from pytest_rageval.reports.question_rows import QuestionRow, question_rows
 from pytest_rageval.reports.results import models_text, usage_lines
 from pytest_rageval.reports.score_views import HeatCell, ScoreView, mean_of
-from pytest_rageval.reports.systems import system_names
+from pytest_rageval.reports.systems import PAIRS, pairs_notes, pairs_table, ratings_text, system_names
 from pytest_rageval.reports.terminal import (
     BROKEN,
     by_urgency,
@@ -262,6 +262,16 @@ def _matrix(matrix: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ratings(table: Mapping[str, Any]) -> dict[str, Any]:
-    """A table of ratings for its template: with the ends of the axis of its intervals."""
+    """A table of ratings for its template: with the ends of the axis of its intervals, and the matrix of pairs."""
     ends = [end for row in table["systems"] for end in row["ci95"]]
-    return {**table, "low": min(ends, default=0.0), "high": max(ends, default=1.0)}
+    names, cells = pairs_table(table)
+    return {
+        **table,
+        "text": ratings_text(table),
+        "low": min(ends, default=0.0),
+        "high": max(ends, default=1.0),
+        "pairs_text": PAIRS,
+        "names": names,
+        "cells": cells,
+        "notes": list(pairs_notes(table)),
+    }

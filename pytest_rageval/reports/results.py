@@ -52,7 +52,17 @@ SCHEMA: Final = 1
 
 REPORTED: Final = (
     *("nodeid", "evalset", "function", "system", "parameters", "own", "served", "warnings", "shard"),
-    *("scores", "accept", "retrieval", "agreement", "calibration", "fingerprint", "prompts", "questions"),
+    *(
+        "scores",
+        "accept",
+        "retrieval",
+        "agreement",
+        "battles",
+        "calibration",
+        "fingerprint",
+        "prompts",
+        "questions",
+    ),
 )
 """Keys of a test's results that the reports have."""
 

@@ -1,21 +1,44 @@
 """Comparison of systems: the matrix of a parametrized test, and ratings from arena battles."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import combinations
 from typing import Any, Final
 
 from pytest_rageval.plural import counted
 from pytest_rageval.reports.layout import WIDTH, aligned
 from pytest_rageval.reports.results import evalset_text, sliced_name
+from pytest_rageval.stats.intervals import mean_interval
 from pytest_rageval.stats.systems import Battle, UnratableError, against_best, bradley_terry
 
-__all__ = ["matrix_entries", "matrix_lines", "ratings_entries", "ratings_lines", "system_names"]
+__all__ = [
+    "PAIRS",
+    "matrix_entries",
+    "matrix_lines",
+    "pairs_notes",
+    "pairs_table",
+    "rated_name",
+    "ratings_entries",
+    "ratings_lines",
+    "ratings_text",
+    "system_names",
+]
 
 ALPHA: Final = 0.05  # above this, a p-value leaves a system as good as the best
 
 PREFIX: Final = "rageval_"
 
 REFERENCE: Final = "reference"  # the system that wrote the references; the names of others end in a cut-off
+
+PAIRS: Final = "share won by the row against the column, ties half, with its 95% interval"
+
+APART: Final = (
+    "their battles ended as an error, or no process had the answers of both (run their tests in one: without -n, or "
+    "with --dist loadfile)"
+)
+FEW: Final = "--rageval-arena-pairs is less than the number of pairs, or no question has a reference"
+"""Why two systems had no battles."""
 
 LEGEND: Final = (
     "  * highest of its column; ≈ not significantly lower; others significantly lower",
@@ -175,37 +198,50 @@ def _note(name: str, cells: Sequence[tuple[Mapping[str, str], Entry | None]]) ->
     return f"    {name}: n = {best['n']} in the best; {'; '.join(others)}" if others else ""
 
 
+def rated_name(nodeid: str, k: int | str) -> str:
+    """The name of a system in ratings: the parametrization of its test, with the cut-off of the score."""
+    return f"{nodeid.partition('[')[2].removesuffix(']')}@{k}"
+
+
 def ratings_entries(tests: Sequence[Entry], *, seed: int) -> list[dict[str, Any]]:
     """Bradley-Terry ratings, a table for each test function and eval set with at least two systems in the arena.
 
     A system is a parametrization of the function with a cut-off, such as "bm25@5"; the references are one more. Its
-    battles are those of its scores of the whole set. All are battles against the reference, so two systems are compared
-    only through it. Without finite ratings, `reason` says why. `seed` is that of the bootstrap intervals.
+    battles are those of its scores of the whole set, which are against the references, and those against other
+    systems, where the run had some: then `pairs` has the results of each pair. Without these, two systems are compared
+    only through the references. Without finite ratings, `reason` says why. `seed` is that of the bootstrap intervals.
     """
     groups: dict[tuple[str, str, str], dict[str, dict[str, float]]] = {}
+    between: dict[tuple[str, str, str], dict[tuple[str, str], Entry]] = {}
     for test in tests:
-        function, _, parameters = test["nodeid"].partition("[")
+        function = test["nodeid"].partition("[")[0]
         for entry in test["scores"]:
             # In a slice each system might have other questions: `by` reports the worst value.
             if "arena" not in entry or entry["where"] or entry["mean"] is None:
                 continue
             key = function, test["evalset"]["name"], test["evalset"]["digest"]
-            system = f"{parameters.removesuffix(']')}@{entry['spec'].partition('@')[2]}"
+            system = rated_name(test["nodeid"], entry["spec"].partition("@")[2])
             # By example, since several scores of the arena have the same battles.
             groups.setdefault(key, {}).setdefault(system, {}).update(_results(entry))
+            if "battles" in test:
+                found = {(each["system"], each["opponent"]): each for each in test["battles"]}
+                between.setdefault(key, {}).update(found)
     return [
-        {"test": function, "evalset": evalset, **_rated(systems, seed)}
-        for (function, evalset, _), systems in groups.items()
+        {
+            "test": function,
+            "evalset": evalset,
+            **_rated(systems, between.get((function, evalset, digest)), seed),
+        }
+        for (function, evalset, digest), systems in groups.items()
         if len(systems) > 1
     ]
 
 
 def ratings_lines(entries: Sequence[Entry]) -> list[str]:
-    """The tables of ratings, the best system first; or why there are no ratings."""
+    """The tables of ratings, the best system first; or why there are no ratings; and the pairs of systems."""
     lines = []
     for entry in entries:
-        battles = f"{entry['evalset']}, battles against the {REFERENCE} alone, Elo scale, mean 1000"
-        lines.append(f"ratings of the systems of {entry['test']}  ({battles})")
+        lines.append(f"ratings of the systems of {entry['test']}  ({ratings_text(entry)})")
         lines += [] if entry["reason"] is None else [f"    {entry['reason']}"]
         rows = [
             (
@@ -216,7 +252,65 @@ def ratings_lines(entries: Sequence[Entry]) -> list[str]:
             for row in entry["systems"]
         ]
         lines += [f"    {row}" for row in aligned(rows)]
+        lines += _pairs_lines(entry)
     return lines
+
+
+def ratings_text(entry: Entry) -> str:
+    """The eval set of a table of ratings, its battles and its scale."""
+    battles = "battles between systems too" if "pairs" in entry else f"battles against the {REFERENCE} alone"
+    return f"{entry['evalset']}, {battles}, Elo scale, mean 1000"
+
+
+def pairs_table(entry: Entry) -> tuple[list[str], list[list[Entry | None]]]:
+    """The systems with the references, the best first, and for each the results against each; None without battles."""
+    known: dict[tuple[str, str], Entry] = {}
+    pairs = entry.get("pairs", ())
+    for pair in pairs:
+        if pair["battles"]:
+            ends = pair["ci95"] and [1 - end for end in reversed(pair["ci95"])]
+            known[pair["system"], pair["opponent"]] = pair
+            known[pair["opponent"], pair["system"]] = {**pair, "score": 1 - pair["score"], "ci95": ends}
+    names = [row["system"] for row in entry["systems"] if pairs]
+    names = names or sorted({name for each in known for name in each})
+    return names, [[known.get((one, other)) for other in names] for one in names]
+
+
+def pairs_notes(entry: Entry) -> Iterator[str]:
+    """How many battles there were between systems, how many are unscored, and which pairs had none."""
+    between = [pair for pair in entry.get("pairs", ()) if pair["opponent"] != REFERENCE]
+    fought = Counter(pair["battles"] for pair in between if pair["battles"])
+    if fought:
+        each = " or ".join(f"{number:,}" for number in sorted(fought))
+        yield f"{counted(fought.total(), 'pair')} of systems with {each} battles each"
+    unscored = Counter[str]()
+    missing: dict[str, list[str]] = {}
+    for pair in between:
+        unscored.update(pair["unscored"])
+        if pair["reason"]:
+            missing.setdefault(pair["reason"], []).append(f"{pair['system']} and {pair['opponent']}")
+    yield from (f"{number} × unscored: {why}" for why, number in unscored.most_common())
+    yield from (f"no battles of {', '.join(pairs)}: {why}" for why, pairs in missing.items())
+
+
+def _pairs_lines(entry: Entry) -> Iterator[str]:
+    """The matrix of pairs, in several blocks of columns where it is wide, and its notes."""
+    names, cells = pairs_table(entry)
+    if names:
+        yield f"    {PAIRS}:"
+        columns = [[name, *(_pair_text(row[place]) for row in cells)] for place, name in enumerate(names)]
+        systems = ["", *names]
+        for chosen in _blocks(columns, WIDTH - 4 - _width([systems])):
+            yield from (f"    {row}" for row in aligned(list(zip(systems, *chosen, strict=True))))
+    yield from (f"    {note}" for note in pairs_notes(entry))
+
+
+def _pair_text(pair: Entry | None) -> str:
+    if pair is None:
+        return "-"
+    return " ".join(
+        [f"{pair['score']:.2f}", *(["{:.2f}–{:.2f}".format(*pair["ci95"])] if pair["ci95"] else [])]
+    )
 
 
 def _results(entry: Entry) -> dict[str, float]:
@@ -228,17 +322,53 @@ def _results(entry: Entry) -> dict[str, float]:
     }
 
 
-def _rated(systems: Mapping[str, Mapping[str, float]], seed: int) -> dict[str, Any]:
-    battles = [
-        Battle(system, REFERENCE, score) for system, scores in systems.items() for score in scores.values()
-    ]
-    fought = {name: len(scores) for name, scores in systems.items()} | {REFERENCE: len(battles)}
+def _rated(
+    systems: Mapping[str, Mapping[str, float]], between: Mapping[tuple[str, str], Entry] | None, seed: int
+) -> dict[str, Any]:
+    fought: dict[tuple[str, str], Mapping[str, float]] = {
+        (system, REFERENCE): scores for system, scores in systems.items()
+    }
+    for pair, each in (between or {}).items():
+        fought[pair] = {
+            example["id"]: example["score"] for example in each["examples"] if example["score"] is not None
+        }
+    battles = [Battle(*pair, score) for pair, scores in fought.items() for score in scores.values()]
+    questions = [example for scores in fought.values() for example in scores]
+    number = Counter(name for battle in battles for name in (battle.first, battle.second))
+    pairs = {}
+    if between is not None:
+        both = [*((name, REFERENCE) for name in sorted(systems)), *combinations(sorted(systems), 2)]
+        pairs["pairs"] = [
+            _pair(pair, list(fought.get(pair, {}).values()), between.get(pair), seed) for pair in both
+        ]
     try:
-        rated = bradley_terry(battles, seed=seed)
+        rated = bradley_terry(battles, questions=questions, seed=seed)
     except UnratableError as error:
-        return {"systems": [], "reason": str(error)}
+        return {"systems": [], "reason": str(error), **pairs}
     rows = [
-        {"system": name, "rating": rating.value, "ci95": [rating.low, rating.high], "battles": fought[name]}
+        {"system": name, "rating": rating.value, "ci95": [rating.low, rating.high], "battles": number[name]}
         for name, rating in rated.items()
     ]
-    return {"systems": rows, "reason": None}
+    return {"systems": rows, "reason": None, **pairs}
+
+
+def _pair(pair: tuple[str, str], scores: Sequence[float], found: Entry | None, seed: int) -> dict[str, Any]:
+    """The results of a pair; `found` are its battles as of the test, which those against the references have not."""
+    ends = mean_interval(scores, seed=seed)
+    reason = None
+    if not scores and pair[1] != REFERENCE:
+        reason = APART if found is None else None if found["examples"] else FEW
+    unscored = Counter(example["unscored"] for example in (found or {"examples": ()})["examples"])
+    del unscored[None]
+    return {
+        "system": pair[0],
+        "opponent": pair[1],
+        "battles": len(scores),
+        "wins": scores.count(1),
+        "ties": sum(0 < score < 1 for score in scores),
+        "losses": scores.count(0),
+        "score": sum(scores) / len(scores) if scores else None,
+        "ci95": None if ends is None else list(ends),
+        "unscored": dict(unscored),
+        "reason": reason,
+    }

@@ -64,22 +64,43 @@ class BM25Retriever:
                 f"BM25 needs passages with words, found {counted(len(self.documents), 'document')} without any.\n"
                 "Give it the corpus: strings, dicts with a text, or Documents."
             )
-        self._index = BM25Okapi(tokens)
-        self._postings: dict[str, tuple[NDArray[np.intp], NDArray[np.float64]]] = {}
+        self._weights = _weights(BM25Okapi(tokens))
 
     def __call__(self, query: str, k: int) -> list[Document]:
         """The k best documents, best first; of equal ones the earlier in the corpus."""
         scores = np.zeros(len(self.documents))
         for word in words(query):
-            at, weights = self._posting(word)
-            scores[at] += weights
-        order = np.argsort(-scores, kind="stable")[:k]
-        return [replace(self.documents[i], score=float(scores[i])) for i in order]
+            if word in self._weights:
+                at, weights = self._weights[word]
+                scores[at] += weights
+        return [replace(self.documents[i], score=float(scores[i])) for i in _best(scores, k)]
 
-    def _posting(self, word: str) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """The documents with a word, and what it adds to their scores; kept, since the package goes through all."""
-        if word not in self._postings:
-            weights = self._index.get_scores([word])
-            at = np.flatnonzero(weights)
-            self._postings[word] = at, weights[at]
-        return self._postings[word]
+
+def _weights(index: BM25Okapi) -> dict[str, tuple[NDArray[np.intp], NDArray[np.float64]]]:
+    """The documents with each word, and what the word adds to their scores.
+
+    The formula is that of `BM25Okapi.get_scores`, which counts a word in every document of the corpus, at each query.
+    """
+    number = {word: i for i, word in enumerate(index.idf)}
+    distinct = [len(counts) for counts in index.doc_freqs]
+    word = np.fromiter((number[word] for counts in index.doc_freqs for word in counts), np.intp)
+    count = np.fromiter((n for counts in index.doc_freqs for n in counts.values()), np.int64)
+    length = np.repeat(index.doc_len, distinct)
+    idf = np.fromiter(index.idf.values(), np.float64)[word]
+    k1, b = index.k1, index.b
+    added = idf * (count * (k1 + 1) / (count + k1 * (1 - b + b * length / index.avgdl)))
+    by_word = np.argsort(word, kind="stable")
+    ends = np.cumsum(np.bincount(word))[:-1]
+    documents = np.repeat(np.arange(len(distinct)), distinct)[by_word]
+    return dict(
+        zip(number, zip(np.split(documents, ends), np.split(added[by_word], ends), strict=True), strict=True)
+    )
+
+
+def _best(scores: NDArray[np.float64], k: int) -> NDArray[np.intp]:
+    """The places of the k highest scores, highest first; of equal ones the first."""
+    if k < len(scores):
+        # Without sorting the rest.
+        found = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
+        return found[np.argsort(-scores[found], kind="stable")][:k]
+    return np.argsort(-scores, kind="stable")

@@ -1,8 +1,8 @@
 """A recorded TREC run as a retriever: the rankings of another system, scored like live ones."""
 
-import math
-import struct
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from math import nan
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from pytest_rageval.model import Document, Example
 __all__ = ["TrecRun"]
 
 COLUMNS: Final = 6
+TOO_HIGH: Final = (2 - 2**-24) * 2.0**127  # rounds to infinity in single precision
 
 
 class TrecRun:
@@ -97,11 +98,8 @@ def _key(question: str, history: Iterable[Message], filters: Mapping[str, Any]) 
 def _rankings(path: Path) -> dict[str, list[tuple[float, str]]]:
     scores = _scores_of_json(path) if is_by_topic(Shape(path).head) else _scores_of_lines(path)
     return {
-        topic: sorted(
-            ((score, document) for document, score in documents.items()),
-            key=lambda pair: (pair[0], pair[1].encode()),
-            reverse=True,
-        )
+        # Code points have the order of their UTF-8.
+        topic: sorted(zip(array("f", documents.values()), documents, strict=True), reverse=True)
         for topic, documents in scores.items()
     }
 
@@ -109,8 +107,8 @@ def _rankings(path: Path) -> dict[str, list[tuple[float, str]]]:
 def _scores_of_json(path: Path) -> dict[str, dict[str, float]]:
     scores = {}
     for place, topic, documents in numbers_by_topic(path):
-        scores[topic] = {document: _score(str(number)) for document, number in documents.items()}
-        if not all(map(math.isfinite, scores[topic].values())):
+        scores[topic] = documents
+        if not all(-TOO_HIGH < score < TOO_HIGH for score in documents.values()):
             raise InputError(f"{place} has a score that is beyond single precision.")
     return scores
 
@@ -121,8 +119,8 @@ def _scores_of_lines(path: Path) -> dict[str, dict[str, float]]:
         cells = line.split()
         if not cells:
             continue
-        score = _score(cells[4]) if len(cells) >= COLUMNS else math.nan
-        if not math.isfinite(score):
+        score = _number(cells[4]) if len(cells) >= COLUMNS else nan
+        if not -TOO_HIGH < score < TOO_HIGH:
             raise InputError(
                 f"{path.name} line {number} is not of a run: {line.strip()[:60]!r}.\n"
                 "Write topic, Q0, document, rank, score, tag."
@@ -136,9 +134,9 @@ def _scores_of_lines(path: Path) -> dict[str, dict[str, float]]:
     return scores
 
 
-def _score(cell: str) -> float:
-    """The number in single precision; NaN where it is none."""
+def _number(cell: str) -> float:
+    """The number; NaN where it is none."""
     try:
-        return float(struct.unpack("<f", struct.pack("<f", float(cell)))[0])
-    except (ValueError, OverflowError):
-        return math.nan
+        return float(cell)
+    except ValueError:
+        return nan

@@ -52,6 +52,7 @@ planned_agreement: Final = Late("session.plan_stubs", "planned_agreement")
 planned_ranking: Final = Late("session.plan_stubs", "planned_ranking")
 planned_score: Final = Late("session.plan_stubs", "planned_score")
 score_until_clear: Final = Late("session.early_stop", "score_until_clear")
+arena_cutoffs: Final = Late("session.battles", "arena_cutoffs")
 shard_record: Final = Late("session.shards", "ShardRecord")
 common_items: Final = Late("reports.evidence", "common_items")
 evaluated_questions: Final = Late("reports.evidence", "evaluated_questions")
@@ -114,6 +115,7 @@ class EvaluatedTest:
         self._baseline_scores: dict[str, tuple[Score, Mapping[str, Any]]] = {}
         self._canaries: dict[ScoreRequest, Canary | None] = {}
         self._violations: list[str] = []
+        self._battles: dict[tuple[str, str], Mapping[str, Any]] | None = None
         self._shard: ShardRecord | None = None
         self.has_stubs = False
         """Whether the test received a stub in place of a result, as in a plan."""
@@ -233,8 +235,8 @@ class EvaluatedTest:
         if explain:
             results |= self._explained(found)
         results |= self._calibration.results() if self._calibration else {}
-        if self._agreements:
-            results["agreement"] = self._agreements
+        results |= {"agreement": self._agreements} if self._agreements else {}
+        results |= {} if self._battles is None else {"battles": list(self._battles.values())}
         if self._baseline_scores:
             context = {*self._session.received(self._components), "history"}
             results["baseline"] = baseline_entry(
@@ -331,7 +333,15 @@ class EvaluatedTest:
                 self._record(
                     error_entry(threshold.spec, threshold, str(ruling), self._definition(threshold).notes)
                 )
-        return problems
+        return [*problems, *self._battle_markers(zip(thresholds, cases, strict=True))]
+
+    def _battle_markers(self, cases: "Iterable[tuple[Threshold, Case | RagevalError]]") -> list[str]:
+        """Let the systems of the thresholds that could be scored battle; return the errors."""
+        try:
+            self._battle(_request(threshold) for threshold, case in cases if isinstance(case, Case))
+        except RagevalError as error:
+            return [f"The battles between systems: {error}"]
+        return []
 
     def _collect(self, thresholds: Sequence[Threshold]) -> list[str]:
         """Ask for all that the markers need; what waits for a reply does not hold up the rest.
@@ -340,7 +350,10 @@ class EvaluatedTest:
             ReplyPending: replies are missing.
         """
         requests = list(dict.fromkeys(map(_request, thresholds)))
-        asking: list[Callable[[], object]] = [lambda: self._scored(thresholds, requests)]
+        asking: list[Callable[[], object]] = [
+            lambda: self._scored(thresholds, requests),
+            lambda: self._battle(requests),
+        ]
         problems: list[str] = []
         if calibration := self._calibration:
             asking.append(lambda: problems.extend(calibration.evaluate()))
@@ -473,6 +486,7 @@ class EvaluatedTest:
             record.call(spec, words)
         try:
             score = self._scored([threshold], [request])[_key(threshold)]
+            self._battle([request])
         except ReplyPending:
             # A stub lets the test run on to what it asks next.
             return self._stub(spec, threshold)
@@ -523,7 +537,28 @@ class EvaluatedTest:
             for threshold in thresholds:
                 self._calibration.by_option(threshold)
         requests = list(dict.fromkeys(map(_request, thresholds)))
-        return self._session.plan(self._components, self.evalset, requests)
+        problems = self._session.plan(self._components, self.evalset, requests)
+        if not problems:
+            self._battle(requests)
+        return problems
+
+    def _battle(self, requests: Iterable[ScoreRequest]) -> None:
+        """Let the systems of this test battle those of its siblings, where the run asks for it."""
+        if not self._session.settings.arena_pairs:
+            return
+        cutoffs = arena_cutoffs(request.spec for request in requests)
+        if not cutoffs:
+            return
+        found = self._session.battles.fight(
+            self._test.nodeid,
+            self._session.pipelines.of(self._components),
+            (self.evalset.digest, self.evalset.examples),
+            cutoffs,
+            self._test.siblings(),
+        )
+        self._session.check_answered()
+        pairs = {(each["system"], each["opponent"]): each for each in found}
+        self._battles = {**(self._battles or {}), **pairs}
 
     def _case(
         self, score: Score | RagevalError, threshold: Threshold, early: "EarlyStopped | None" = None
@@ -644,7 +679,7 @@ class EvaluatedTest:
         prints = [self._session.fingerprint(self._components, request) for request in requests]
         # A model is named with its server where another server has one of the same name.
         values = {str(value) for each in prints for value in each.values()}
-        asked = values | {value.rpartition(" at ")[0] for value in values}
+        asked = values | {name for value in values for name in value.rpartition(" at ")[0].split(", ")}
         return {model: names for model, names in found.items() if model in asked}
 
     def _warnings(self, served: Mapping[str, Sequence[str]]) -> Iterator[str]:

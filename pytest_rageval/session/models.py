@@ -9,7 +9,7 @@ from pytest_rageval.answers.comparators import CanonicalComparator
 from pytest_rageval.answers.judge_protocol import Rating
 from pytest_rageval.config import EMBEDDED, ServerSettings, Settings
 from pytest_rageval.errors import InputError
-from pytest_rageval.model import Document
+from pytest_rageval.model import Document, Nugget
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.llm_judge import LLMJudge
@@ -95,18 +95,19 @@ class Models:
         Raises:
             InputError: as for the generator.
         """
-        settings, model, named = self.settings, self.settings.llm_judge, self.settings.judge
-        if model is not None:
+        settings, models, named = self.settings, self.settings.judge_models, self.settings.judge
+        if models:
             from pytest_rageval.answers.llm_judge import LLMJudge, Poll  # noqa: PLC0415 - see the class
 
             poll = Poll(settings.judge_votes)
             return LLMJudge(
                 self._gateway(),
                 self.server("judge"),
-                model,
+                models[0],
                 settings.max_tokens,
                 poll,
                 parameters=named.parameters,
+                others=models[1:],
             )
         if "judge" in self._own and settings.generator.model != EMBEDDED:
             raise InputError(UNNAMED.format(" that judges", "judge-"))
@@ -251,6 +252,16 @@ class DefaultJudge:
         judge = self._model("A rating from 1 to 5", "leave out the scores judged.*")
         return await judge.rate(criterion, question, rated, against)
 
+    async def support(self, question: str, nuggets: Sequence[str], passage: str) -> Sequence[float]:
+        """How far a passage or an answer says each nugget."""
+        judge = self._model("Which nuggets a text says", "leave out the scores nuggets.* and answer.nuggets")
+        return await judge.support(question, nuggets, passage)
+
+    async def nuggets(self, question: str, sources: Sequence[str]) -> tuple[Nugget, ...]:
+        """The facts of a good answer, as a model proposes them."""
+        judge = self._model("What the nuggets of an answer are", "write them into the eval set yourself")
+        return await judge.nuggets(question, sources)
+
     def repetition(self, n: int) -> "DefaultJudge":
         """The judge of the n-th repeat."""
         return replace(self, repeat=n)
@@ -266,12 +277,20 @@ class DefaultJudge:
         judge = self._judge
         return "" if isinstance(judge, CanonicalComparator) else judge.template(method)
 
+    @cached_property
+    def _prompts(self) -> "Prompts | None":
+        if not self.models.settings.arena_examples:
+            return self.prompts
+        from pytest_rageval.prompts.rendering import OWN  # noqa: PLC0415 - see `Models`
+
+        return (self.prompts or OWN).with_examples()
+
     @property
     def _judge(self) -> "LLMJudge | CanonicalComparator":
         judge = self.models.judge
         if isinstance(judge, CanonicalComparator):
             return judge
-        worded = judge if self.prompts is None else replace(judge, prompts=self.prompts)
+        worded = judge if self._prompts is None else replace(judge, prompts=self._prompts)
         return worded.repetition(self.repeat) if self.repeat else worded
 
     def _model(self, task: str, alternative: str) -> "LLMJudge":

@@ -59,6 +59,7 @@ class MarkedTest:
         record_property: records a number for JUnit reports.
         argument: the argument with which pytest runs it from the folder of this run; default: the node id.
         reference: returns the retriever that others are timed beside.
+        siblings: returns the thresholds of the selected tests of its function and eval set, by node id.
     """
 
     nodeid: str
@@ -69,6 +70,7 @@ class MarkedTest:
     record_property: Callable[[str, float], None]
     argument: str = ""
     reference: Callable[[], object] = lambda: None
+    siblings: Callable[[], Mapping[str, Sequence[Marker]]] = dict
 
     @property
     def bases(self) -> tuple[Path, Path]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from pytest_rageval.conversation import Question
 from pytest_rageval.errors import QueryError
 from pytest_rageval.evalsets.human_labels import HumanLabels, LabelledAnswer, LabelledPair
-from pytest_rageval.model import Document, Example, Gold, Ranking, Span
+from pytest_rageval.model import Document, Example, Gold, Nugget, Ranking, Span
 from pytest_rageval.scores import Evidence, Outcome, Places
 from pytest_rageval.stats.agreement import Tally
 
@@ -29,7 +29,7 @@ KINDS: Final = {
 }  # fmt: skip
 """The dataclasses that are written; nothing else is made of what a file says."""
 
-TUPLES: Final = {"Places": Places, "Span": Span}
+TUPLES: Final = {"Nugget": Nugget, "Places": Places, "Span": Span}
 
 SHARED: Final = (Document, Example, Ranking)
 """What is written once, to the table."""

@@ -36,14 +36,16 @@ if TYPE_CHECKING:
     from pytest_rageval.llm.gateway import Gateway
     from pytest_rageval.llm.rate_limits import Wait
     from pytest_rageval.serving.application import Backend
+    from pytest_rageval.session.battles import Battles
     from pytest_rageval.session.shared_embeddings import SharedEmbeddings
 
 __all__ = ["RunContext", "Session"]
 
 T = TypeVar("T")
 
-# Few runs score a part of their questions.
+# Few runs score a part of their questions, or let systems battle.
 part_of = Late("evalsets.parts", "part_of")
+battles = Late("session.battles", "Battles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ class Session(Rules):
         from pytest_rageval.serving.application import Backend  # noqa: PLC0415 - see gateway
 
         settings = self.settings
-        names = {settings.generator.model, settings.llm_judge} - {None, EMBEDDED}
+        names = {settings.generator.model, *settings.judge_models} - {None, EMBEDDED}
         server = self.models_of(client).server("generator")
         return Backend(self.gateway, server, self.loop, tuple(filter(None, names)), self._unanswered)
 
@@ -260,7 +262,7 @@ class Session(Rules):
         found = {} if self._gateway is None else self._gateway.served
         generator, judge = self.settings.generator, self.settings.judge
         elsewhere = judge.server.base_url != generator.server.base_url
-        shared = generator.model if elsewhere and self.settings.llm_judge == generator.model else None
+        shared = generator.model if elsewhere and generator.model in self.settings.judge_models else None
         names: defaultdict[str, set[str]] = defaultdict(set)
         for (model, base_url), served in found.items():
             names[f"{model} at {base_url}" if model == shared else model] |= served
@@ -276,6 +278,12 @@ class Session(Rules):
             await self._outcomes_of(pipelines, evalset, request, k)
 
         return [error for error in self._each(requests, counted).values() if error is not None]
+
+    @cached_property
+    def battles(self) -> "Battles":
+        """The systems of this process in the arena."""
+        found: Battles = battles(self.settings.arena_pairs, self.loop.run)
+        return found
 
     def calibrate(
         self, components: Components, labels: "HumanLabels", comparator: str | None = None

@@ -27,6 +27,7 @@ __all__ = [
 ALPHA: Final = 0.05  # drawn p-values are on the right side of this level
 BASE: Final = 1000.0  # the mean of all ratings
 POINTS: Final = 400.0 / log(10)  # points for a unit of log odds: 400 points multiply the odds by 10
+PART: Final = 50  # number of bootstrap samples that are drawn at once
 CONVERGED: Final = 1e-8  # a Newton step this small leaves an error of its square
 STEPS: Final = 200
 """Most Newton steps. A few suffice, and one more for each factor e between the odds of two systems."""
@@ -105,24 +106,27 @@ class UnratableError(ValueError):
     """No finite ratings explain these battles."""
 
 
-def bradley_terry(battles: Iterable[Battle], *, seed: int = 0) -> dict[str, Estimate]:
+def bradley_terry(
+    battles: Iterable[Battle], *, questions: Iterable[str] = (), seed: int = 0
+) -> dict[str, Estimate]:
     """Bradley-Terry ratings on an Elo scale, by maximum likelihood over all battles at once.
 
     Under the model, a system rated r expects `1 / (1 + 10^((s - r) / 400))` of the score against one rated s. A tie
     is half a win for each.
 
     Args:
-        battles: of at least two systems. They are taken to be independent, also on the same question. Where all are
-            against one system, as those of the arena are against the reference, a rating measures its system against
-            that one (400 log10 of the odds apart from it). The distance of two others is then what the model predicts
-            for battles between them, not what was observed.
+        battles: of at least two systems. Where all are against one system, as those of the arena are against the
+            reference, a rating measures its system against that one (400 log10 of the odds apart from it). The
+            distance of two others is then what the model predicts for battles between them, not what was observed.
+        questions: of the battles, one each. Those on one question are weighted together, since they have answers in
+            common. Without questions, all battles are taken to be independent.
         seed: the same seed and battles, in any order, give the same intervals.
 
     Returns:
         System → rating in points, the best first. The mean of all ratings is 1000, so that only differences between
         systems of one call are meaningful. The interval is the rating ± 1.96 standard errors, from the spread of
-        2,000 weighted (Bayesian) bootstrap samples of the battles. Weights are never zero, so each sample has ratings
-        if the whole has. Where all battles were ties the interval has no width.
+        2,000 weighted (Bayesian) bootstrap samples of the questions, or of the battles. Weights are never zero, so each
+        sample has ratings if the whole has. Where all battles were ties the interval has no width.
 
     Raises:
         UnratableError: no ratings have the highest likelihood, because some systems won every battle against the
@@ -143,7 +147,8 @@ def bradley_terry(battles: Iterable[Battle], *, seed: int = 0) -> dict[str, Esti
 
     from pytest_rageval.stats.bootstrap import RESAMPLES  # noqa: PLC0415
 
-    outcomes = sorted(Counter(map(_oriented, battles)).items())
+    fought = list(map(_oriented, battles))
+    outcomes = sorted(Counter(fought).items())
     names = sorted({name for (first, second, _), _ in outcomes for name in (first, second)})
     place = {name: i for i, name in enumerate(names)}
     # A row for each kind of outcome: the share of the win that it gives to one system over another.
@@ -154,8 +159,20 @@ def bradley_terry(battles: Iterable[Battle], *, seed: int = 0) -> dict[str, Esti
     counts = np.array([count for _, count in outcomes], dtype=float)
     wins = np.tensordot(counts, shares, 1)
     _require_ratable(names, wins)
-    # The sum of n exponential weights, one a battle, is a gamma variable of shape n.
-    weights = np.random.default_rng(seed).gamma(counts, size=(RESAMPLES, len(counts)))
+    rng = np.random.default_rng(seed)
+    if asked := list(questions):
+        places = {outcome: column for column, (outcome, _) in enumerate(outcomes)}
+        together = Counter(zip(asked, map(places.__getitem__, fought), strict=True))
+        rows = {question: row for row, question in enumerate(sorted({question for question, _ in together}))}
+        table = np.zeros((len(rows), len(outcomes)))
+        for (question, column), count in together.items():
+            table[rows[question], column] = count
+        # In parts: the weights of 16,000 questions in all samples are 256 MB.
+        parts = (rng.exponential(size=(PART, len(rows))) @ table for _ in range(0, RESAMPLES, PART))
+        weights = np.concatenate(list(parts))
+    else:
+        # The sum of n exponential weights, one a battle, is a gamma variable of shape n.
+        weights = rng.gamma(counts, size=(RESAMPLES, len(counts)))
     margins = Z95 * POINTS * _strengths(np.tensordot(weights, shares, 1)).std(axis=0, ddof=1)
     ratings = BASE + POINTS * _strengths(wins[None])[0]
     rated = {

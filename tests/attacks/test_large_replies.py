@@ -84,6 +84,7 @@ def test_a_gigabyte_in_a_small_answer_takes_little_memory(gigabyte, status):
     assert int(peak) < 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("encoding", "pack"),
     [

@@ -208,6 +208,7 @@ def run_all(
     return outcomes(project)
 
 
+@pytest.mark.slow
 def test_a_malformed_reply_is_one_unscored_example(project, llm):
     """Each shape once, in one run: it is unscored, with its reason; the question after it is scored."""
     found = run_all(project, llm, [reply for reply, _ in MALFORMED.values()])
@@ -248,6 +249,7 @@ VERDICTS: dict[str, str] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "sound", "reason"),
     [

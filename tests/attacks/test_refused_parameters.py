@@ -517,6 +517,7 @@ def ask(answer: Any) -> tuple[Reply, list[dict[str, Any]]]:
             raise Unscored(f"{len(server.requests)} requests: {unscored}") from None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [400, 422])
 @pytest.mark.parametrize(("refusal", "name"), REFUSALS.values(), ids=REFUSALS)
 def test_what_is_refused_is_left_out(refusal: Any, name: str, status: int) -> None:

@@ -342,7 +342,14 @@ PRINTS_ANOTHER = (
 )
 
 
-@pytest.mark.parametrize("code", [PRINTS, PRINTS_ANOTHER, ENDS], ids=["prints", "renews", "fails"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(PRINTS, id="prints"),
+        pytest.param(PRINTS_ANOTHER, id="renews", marks=pytest.mark.long),
+        pytest.param(ENDS, id="fails"),
+    ],
+)
 def test_two_servers_with_keys_of_their_own_show_neither(
     project: Project, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:

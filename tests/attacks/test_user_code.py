@@ -30,6 +30,7 @@ class Judge:
     async def relevant(self, question, passage): {body}; return True
     async def prefer(self, question, first, second): {body}; return 1
     def rate(self, criterion, question, rated, against): {body}; return 4
+    def support(self, question, nuggets, passage): {body}; return ["support"] * len(nuggets)
 
 @pytest.fixture(scope="session")
 def rageval_judge(): return Judge()
@@ -45,7 +46,7 @@ RAISES = "1 / ('item-7?' not in question)"
 def _write(project, code):
     source = (project.path / "conftest.py").read_text(encoding="utf-8").partition("\n# own\n")[0]
     project.pytester.makeconftest(source.replace("range(1, 21)", f"range(1, {N + 1})") + "\n# own\n" + code)
-    project.evalset(N, reference="It is small.")
+    project.evalset(N, reference="It is small.", nuggets=["It has a code"])
 
 
 def _gate(spec, minimum=0.0, **words):
@@ -88,6 +89,7 @@ def test_a_generator_that_raises_once_costs_one_question(project, spec, kind):
         ("relevance.p@1", "relevant"),
         ("arena.win@1", "prefer"),
         ("judged.correctness@1", "rate"),
+        ("nuggets.coverage@1", "support"),
     ],
 )
 def test_a_judge_that_raises_once_costs_one_question(project, spec, method):

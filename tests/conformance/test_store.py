@@ -69,6 +69,7 @@ def test_a_reply_that_is_kept_stays(stores: Open) -> None:
     assert _good(one) == {"a": Reply("first", "m"), "b": Reply("1", "m")}
 
 
+@pytest.mark.slow
 def test_ten_thousand_keys_are_found_at_once(stores: Open) -> None:
     """And as many kept; the missing do not matter."""
     store = stores()
@@ -172,6 +173,7 @@ def test_an_account(stores: Open) -> None:
     assert one.spend("another", call, max_calls=0) == Spending()
 
 
+@pytest.mark.slow
 def test_any_reply_is_kept_as_it_is(stores: Open) -> None:
     """Whatever text it has."""
     store, other = stores(), stores()
@@ -280,6 +282,7 @@ class Machine(RuleBasedStateMachine):
             store.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("examples", [8, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.long])])
 def test_a_store_is_like_a_dictionary(places: Iterator[str], examples: int) -> None:
     """After any calls of two processes."""
@@ -428,6 +431,7 @@ def test_the_claims_of_a_killed_process_end(start: Start, stores: Open, shift: f
     assert other.claim(["a", "b"]) == {"a": False, "b": True}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [86_400.0, -86_400.0], ids=["a day ahead", "a day behind"])
 def test_a_process_with_another_time(start: Start, stores: Open, shift: float) -> None:
     """Its replies and claims hold here at once, and those of this one there."""

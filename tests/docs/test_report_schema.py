@@ -185,7 +185,7 @@ def test_a_report_with_everything_in_it(pytester, monkeypatch, llm):
     baseline = pytester.path / "rageval_baseline.json"
     baseline.write_text(baseline.read_text(encoding="utf-8").replace("[good]", "[bad]"), encoding="utf-8")
     added = ("--rageval-both-orders", "--rageval-history=history.jsonl", "--rageval-report=out.json")
-    pytester.runpytest_inprocess(*run, *added)
+    pytester.runpytest_inprocess(*run, *added, "--rageval-arena-pairs=5")
     report = check(pytester.path / "out.json")
     scores = [score for test in report["tests"] for score in test["scores"]]
     missing = set(SCHEMA["$defs"]["score"]["properties"]) - {key for score in scores for key in score}
@@ -200,7 +200,8 @@ def test_a_report_with_everything_in_it(pytester, monkeypatch, llm):
     prompts = {name for test in report["tests"] for name in test.get("prompts", ())}
     assert prompts >= {"generate", "cite", "explain", "compare", "prefer", "rate correctness"}
     assert report["matrix"]
-    assert report["ratings"]
+    assert report["ratings"][0]["pairs"][-1]["battles"] == 5
+    assert any(test.get("battles") for test in report["tests"])
     assert len(report["history"]) == 1
     assert {"function", "system", "own"} - {key for test in report["tests"] for key in test} <= {"own"}
     assert {test["outcome"] for test in report["tests"]} >= {"failed", "error", "skipped", "xfailed"}

@@ -42,6 +42,8 @@ class Judge:
         return 1 if first == CASE["record"][CASE["prefers"]] else 2
     def rate(self, criterion, question, rated, against):
         return CASE["grade"], "as in the case"
+    def support(self, question, nuggets, passage):
+        return CASE["supports"][passage]
 
 @pytest.fixture(scope="session")
 def rageval_retriever():

@@ -10,15 +10,12 @@ from tests.docs.pages import ROOT, Page
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-SLOW = {
-    *("docs/tutorial.md", "docs/how-to/cost.md", "docs/how-to/judge-calibration.md", "docs/how-to/models.md"),
+LONG = {
     *("docs/how-to/langchain.md", "docs/how-to/llamaindex.md", "docs/how-to/haystack.md"),
-    *("docs/how-to/mlflow.md",),
-    *("docs/how-to/other-plugins.md", "docs/how-to/vector-stores.md", "docs/how-to/own-code.md"),
-    *("docs/how-to/large-sets.md",),
-    *("docs/how-to/baseline.md", "docs/how-to/compare-systems.md", "docs/reference/terminal-table.md"),
+    *("docs/how-to/mlflow.md", "docs/how-to/vector-stores.md", "docs/how-to/other-plugins.md"),
+    "docs/how-to/application-calls.md",
 }
-"""Pages that start pytest often, or import a framework."""
+"""Pages that import a framework in each of many processes; `tests/integration` runs those in every build."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -34,7 +31,7 @@ def name(path):
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, marks=[pytest.mark.slow] if name(path) in SLOW else [], id=name(path))
+        pytest.param(path, marks=[pytest.mark.long] if name(path) in LONG else [], id=name(path))
         for path in PAGES
     ],
 )
@@ -43,7 +40,7 @@ def test_a_page_does_what_it_says(path, tmp_path):
     Page(path, tmp_path).check()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_tutorial_works_from_an_empty_folder(tmp_path):
     """With the commands that install, in a virtual environment of its own, with the package as it is here."""
     reach = [

@@ -163,6 +163,7 @@ def rageval_retriever():
     questions.run().assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("returned", "said"),
     [

@@ -52,6 +52,7 @@ def hundred(project):
     return project
 
 
+@pytest.mark.long
 def test_twenty_updates_that_lose_a_point_each_are_caught(hundred):
     """The baseline follows each of them, and `max_drop` sees one question at a time; the anchor stays."""
     found = []

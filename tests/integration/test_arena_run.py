@@ -6,6 +6,7 @@ from math import log10
 
 import pytest
 
+from tests.batch_server import BatchServer
 from tests.llm_server import clerk
 
 pytestmark = pytest.mark.slow
@@ -166,6 +167,48 @@ def test_votes_without_a_majority_are_a_tie(arena, llm):
     result.stdout.fnmatch_lines(["*: flip rate 100.0% (1 of 1 verdict), minority 66.7% (2 of 3 votes)"])
 
 
+def test_worked_examples_are_an_option(arena, llm):
+    """The judge reads them before the two answers; a prompt of the user's is sent as it is."""
+    llm.model = lambda prompt: "<rating>1</rating>" if "Answer 1:\n" in prompt else "It is long."
+    arena.test("def test_own(rageval): rageval.score('arena.win@1')\n")
+    arena.run().assert_outcomes(passed=1)
+    llm.requests.clear()
+    arena.run("--rageval-arena-examples").assert_outcomes(passed=1)
+    prompts = [body["messages"][0]["content"] for body in llm.requests]
+    assert [prompt.count("Answer 1:\n") for prompt in prompts] == [4] * 4
+    llm.requests.clear()
+    (arena.path / "own.toml").write_text(
+        'preference = "Answer 1:\\n{question} {first} {second}"\n', encoding="utf-8"
+    )
+    arena.run("--rageval-arena-examples", "--rageval-prompts=own.toml").assert_outcomes(passed=1)
+    assert len(llm.requests) == 4
+    assert all(body["messages"][0]["content"].startswith("Answer 1:\nWhat") for body in llm.requests)
+
+
+def test_three_models_judge_together(arena, llm):
+    """The majority counts; without one it is a tie; the plan counts each, and the report says how often they differ."""
+    says = {"a": "1", "b": "2", "c": "1"}
+
+    def votes(prompt: str) -> str:
+        if "Answer 1:\n" not in prompt:
+            return "It is long."
+        says["c"] = "0" if "item-4?" in prompt else "1"
+        return f"<rating>{says[llm.requests[-1]['model']]}</rating>"
+
+    llm.model = votes
+    arena.test("def test_own(rageval): assert rageval.score('arena.win@1') == 0.5\n")
+    options = ("--rageval-judge-model=a,b,c", "--rageval-concurrency=1")
+    arena.run("--rageval-plan", *options).stdout.fnmatch_lines(["in total", "* ≤ 16 *"])
+    result = arena.run(*options)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "rageval: generator m1 at *, answers judged by a, b, c together",
+            "*: flip rate 100.0% (4 of 4 verdicts), minority 41.7% (5 of 12 votes)",
+        ]
+    )
+
+
 @pytest.mark.parametrize(("options", "most"), [((), 8), (("--rageval-both-orders",), 12)])
 def test_battles_are_planned(arena, llm, options, most):
     """An answer, and a verdict or two, a question; nothing is asked."""
@@ -216,3 +259,153 @@ def test_a_judge_of_the_users_may_prefer(project, prefers):
         result.stdout.fnmatch_lines(
             ["*rageval_judge lacks the method prefer(question, first, second), which *"]
         )
+
+
+THREE = """
+@pytest.fixture(scope="session", params=["good", "bad", "even"])
+def rageval_retriever(request):
+    def found(query, k):
+        wrong = request.param == "bad" or (request.param == "even" and int(query[-2]) % 2)
+        return search("item-9" if wrong else query, k)
+    return found
+"""
+
+
+@pytest.fixture
+def three(arena):
+    """Three systems, the third of which knows the even ones of six items, and a judge for all."""
+    source = (arena.path / "conftest.py").read_text(encoding="utf-8")
+    arena.pytester.makeconftest(source + THREE)
+    arena.evalset(6, reference="That is a long story.")
+    arena.test(GATE)
+    return arena
+
+
+def _pairs(project) -> dict[tuple[str, str], tuple[int, int, int]]:
+    """Wins, ties and losses of each pair of systems."""
+    _, (table,) = _scores(project)
+    return {
+        (pair["system"], pair["opponent"]): (pair["wins"], pair["ties"], pair["losses"])
+        for pair in table["pairs"]
+        if pair["battles"]
+    }
+
+
+def test_systems_battle_each_other(three, llm):
+    """On all six questions of each of three pairs, in both orders; equal answers tie unjudged."""
+    options = ("--rageval-both-orders", "--rageval-report=report.json")
+    three.run(*options).assert_outcomes(passed=3)
+    assert all("pairs" not in table for table in _scores(three)[1])
+    asked = len(llm.requests)
+    result = three.run(*options, "--rageval-arena-pairs=18")
+    # Of each question there are a right and a wrong answer, which are judged once in each order.
+    assert len(llm.requests) - asked == 2 * 6
+    assert _pairs(three) == {
+        ("bad@1", "reference"): (0, 2, 4),
+        ("even@1", "reference"): (2, 2, 2),
+        ("good@1", "reference"): (4, 2, 0),
+        # item-1 and item-2 are ties by the judge.
+        ("bad@1", "good@1"): (0, 2, 4),
+        ("bad@1", "even@1"): (0, 4, 2),
+        ("even@1", "good@1"): (0, 4, 2),
+    }
+    (table,) = _scores(three)[1]
+    assert [row["system"] for row in table["systems"]] == ["good@1", "even@1", "reference", "bad@1"]
+    assert [row["battles"] for row in table["systems"]] == [18, 18, 18, 18]
+    result.stdout.fnmatch_lines(
+        [
+            "ratings of the systems of *battles between systems too, Elo scale, mean 1000)",
+            "    share won by the row against the column, ties half, with its 95% interval:",
+            "    bad@1      0.17 *  0.33 *  0.17 *  -",
+            "    3 pairs of systems with 6 battles each",
+        ]
+    )
+
+
+def test_each_eval_set_has_all_battles(three):
+    """Systems of another set are no rivals, and take no share."""
+    three.evalset(3, "few.jsonl", reference="That is a long story.")
+    mark = "pytest.mark.rageval_evalset('{}.jsonl')".format
+    three.test(
+        "@pytest.mark.rageval_threshold('arena.win@1', min=0)\n@pytest.mark.parametrize('n', [\n"
+        f"    pytest.param(1, marks={mark('evals')}), pytest.param(2, marks={mark('few')})])\n"
+        "def test_arena(n): pass\n"
+    )
+    three.run("--rageval-arena-pairs=9", "--rageval-report=report.json").assert_outcomes(passed=6)
+    for table in _scores(three)[1]:
+        between = [pair for pair in table["pairs"] if pair["opponent"] != "reference"]
+        assert [pair["battles"] for pair in between] == [3, 3, 3]
+
+
+def test_battles_between_systems_are_planned(three, llm):
+    """Those of equal answers need no verdict: the plan has as many requests as the run."""
+    three.run("--rageval-plan", "--rageval-arena-pairs=7").stdout.fnmatch_lines(["in total", "* ≤ 41 *"])
+    assert not llm.requests
+    three.run("--rageval-arena-pairs=7").stdout.fnmatch_lines(["41 replies: *"])
+
+
+def test_a_score_in_the_body_lets_systems_battle(three):
+    """Its cut-off is that of all systems."""
+    three.test("def test_own(rageval): rageval.score('arena.win@1')\n")
+    three.run("--rageval-arena-pairs=18", "--rageval-report=report.json").assert_outcomes(passed=3)
+    assert sum(_pairs(three)["bad@1", "good@1"]) == 6
+
+
+def test_systems_of_different_processes_have_no_battles(three):
+    """The report says which, and what to do; in one process all have."""
+    options = ("--rageval-arena-pairs=18", "--rageval-report=report.json", "-n3")
+    result = three.run_process(*options, "--dist=load")
+    result.stdout.fnmatch_lines(
+        ["    no battles of *@1 and *@1*, or no process had the answers of both (*--dist loadfile)"]
+    )
+    three.run_process(*options, "--dist=loadfile").stdout.fnmatch_lines(
+        ["*3 pairs of systems with 6 battles each"]
+    )
+
+
+def test_battles_without_a_verdict_are_counted(three, llm):
+    """With their reason; the scores stand."""
+    llm.model = lambda prompt: "Both." if prompt.count("In short") == 2 else Arena()(prompt)
+    result = three.run("--rageval-arena-pairs=18", "--rageval-report=report.json")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(
+        ["    12 × unscored: the judge's reply is not one rating of 0, 1 or 2 in a tag: 'Both.'"]
+    )
+
+
+def test_a_budget_that_ends_in_battles_is_an_error_beside_the_scores(three):
+    """What was scored is reported."""
+    three.run()
+    result = three.run("--rageval-arena-pairs=18", "--rageval-max-calls=2", "--rageval-report=report.json")
+    result.assert_outcomes(passed=1, errors=2)
+    result.stdout.fnmatch_lines(["*The battles between systems: *"])
+    assert all(scores[0]["mean"] is not None for scores in _scores(three)[0].values())
+
+
+def test_a_run_in_shards_has_no_battles(three):
+    """It is refused before anything is asked."""
+    result = three.run("--rageval-arena-pairs=18", "--rageval-shard=1/2", "--rageval-report=s.json")
+    result.stderr.fnmatch_lines(["*--rageval-arena-pairs lets systems battle*leave one out.*"])
+
+
+@pytest.mark.long
+def test_battles_come_in_batches(project):
+    """Answers, then verdicts against the reference and between systems, of all models that judge; nothing is live."""
+    with BatchServer() as server:
+        server.model = Arena()
+        project.use(server)
+        source = (project.path / "conftest.py").read_text(encoding="utf-8")
+        project.pytester.makeconftest(source + THREE)
+        project.evalset(6, reference="That is a long story.")
+        project.test(GATE)
+        options = (
+            *("--rageval-arena-pairs=18", "--rageval-judge-model=a,b,c", "--rageval-both-orders"),
+            "--rageval-report=report.json",
+        )
+        project.run_process(*options, "--rageval-cache-dir=live").assert_outcomes(passed=3)
+        expected, asked = _scores(project), len(server.live)
+        server.live.clear()
+        project.run_process(*options, "--rageval-batch").assert_outcomes(passed=3)
+        assert _scores(project) == expected
+        assert sum(map(len, server.uploads)) == asked
+        assert not server.live

@@ -39,6 +39,7 @@ def test_a_missing_retriever_shows_the_lines_to_write(project):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
@@ -105,6 +106,7 @@ def test_a_threshold_that_makes_no_sense_is_named(project, marker, said):
     errors_with(project.run(), said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "said"),
     [

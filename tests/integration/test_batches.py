@@ -108,6 +108,7 @@ def test_in_own_words(rageval, rageval_llm):
 """
 
 
+@pytest.mark.slow
 def test_a_test_in_own_words_runs_as_far_as_there_are_replies(suite: Project, server: BatchServer) -> None:
     """Its scores in one stage; what its own statements ask comes when they are reached."""
     suite.test(OWN)
@@ -365,6 +366,7 @@ def _stages(project: Project, server: BatchServer, most: int) -> list[int]:
     return stages
 
 
+@pytest.mark.slow
 def test_what_the_retriever_asks_is_one_stage(suite: Project, server: BatchServer) -> None:
     """Sync code of the user's waits for a reply too, and does not take that for a failure of its request."""
     conftest = (suite.path / "conftest.py").read_text(encoding="utf-8")
@@ -376,6 +378,7 @@ def test_what_the_retriever_asks_is_one_stage(suite: Project, server: BatchServe
     assert not server.live
 
 
+@pytest.mark.slow
 def test_with_a_judge_of_the_users_all_answers_are_one_stage(suite: Project, server: BatchServer) -> None:
     """A live run tries it on the first five answers; in batches that would be a stage of its own."""
     conftest = (suite.path / "conftest.py").read_text(encoding="utf-8")

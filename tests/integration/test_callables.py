@@ -139,6 +139,7 @@ def rageval_judge():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["", "async "])
 def test_a_judge_that_fails_at_one_question_leaves_it_unscored(project, llm, kind):
     """With the type, the message and the line; the others have their score."""

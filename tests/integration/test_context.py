@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 TENANTS = [
     {"id": f"{tenant}{n}", "question": f"What is the code of item-{n}?", "answers": [f"{tenant}{n}x"],
      "filters": {"tenant": tenant}, "gold": [{"id": f"{tenant}-{n}", "text": f"item-{n}: {tenant}{n}x."}]}
@@ -85,6 +87,7 @@ def test_filters_that_the_retriever_does_not_take_end_the_test(project):
     assert result.stdout.str().count("Name them in the signature") == 1
 
 
+@pytest.mark.slow
 def test_a_changed_filter_or_history_is_another_question_for_the_baseline(project):
     """Its example is left out; metadata counts only where the retriever receives it."""
     history = [{"role": "user", "content": "Hello"}]

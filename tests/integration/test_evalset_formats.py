@@ -86,6 +86,7 @@ def test_a_folder_with_topics_and_a_recorded_run(project):
     result.stdout.fnmatch_lines(["  recall@2 *0.667 *"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("marker", "said"),
     [

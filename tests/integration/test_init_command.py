@@ -70,7 +70,10 @@ def files(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("framework", ["", "langchain", "llamaindex", "haystack"])
+@pytest.mark.parametrize(
+    "framework",
+    ["", "langchain", *(pytest.param(name, marks=pytest.mark.long) for name in ("llamaindex", "haystack"))],
+)
 def test_what_is_written_in_an_empty_folder_passes_and_a_broken_retriever_fails(
     framework, project, run, capsys
 ):

@@ -150,15 +150,23 @@ def test_a_baseline_knows_what_a_rating_depends_on(project, llm):
     result.stdout.fnmatch_lines(["  judge: m1 at * in the baseline, m2 at * now"])
 
 
-def test_rules_do_not_rate(project):
+@pytest.mark.parametrize(
+    ("spec", "task", "scores"),
+    [
+        ("judged.context_quality@1", "A rating from 1 to 5", "judged.[*]"),
+        ("nuggets.coverage@1", "Which nuggets a text says", "nuggets.[*] and answer.nuggets"),
+    ],
+)
+def test_rules_do_not_rate(project, spec, task, scores):
     """Without a model that judges, the error says so."""
-    project.test("@pytest.mark.rageval_threshold('judged.context_quality@1', min=3)\ndef test_gate(): pass\n")
+    project.evalset(1, nuggets=["It has a code"])
+    project.test(f"@pytest.mark.rageval_threshold({spec!r}, min=1)\ndef test_gate(): pass\n")
     result = project.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
-            "A rating from 1 to 5 is for a model to say, and none judges here.",
-            "Name one with --rageval-judge-model, or leave out the scores judged.[*].",
+            f"{task} is for a model to say, and none judges here.",
+            f"Name one with --rageval-judge-model, or leave out the scores {scores}.",
         ]
     )
 

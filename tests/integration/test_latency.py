@@ -141,7 +141,10 @@ def test_percentiles_of_the_time_are_held_to_their_bounds(timed, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["langchain", "llama_index", "haystack"])
+@pytest.mark.parametrize(
+    "kind",
+    ["langchain", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("llama_index", "haystack"))],
+)
 def test_the_retrievers_of_frameworks_are_timed(timed, kind):
     """Around their own method; in a process of its own, as their libraries do not all go together."""
     project = timed(3, kind)

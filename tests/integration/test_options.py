@@ -109,6 +109,7 @@ def test_markers_are_listed_with_every_word_that_they_take(project):
     )
 
 
+@pytest.mark.slow
 def test_a_switch_of_the_ini_file_can_be_taken_back(project, llm):
     """`--rageval-NAME=false` rules over it; the switch alone, or `=true`, is on."""
     project.use(llm)

@@ -13,6 +13,7 @@ def test_gate():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", DIALECTS)
 def test_all_examples_are_scored(project, provider, monkeypatch):
     """After a busy answer and the refusal of parameters, in replies with reasoning and verdicts in many forms."""

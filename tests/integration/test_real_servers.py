@@ -68,6 +68,7 @@ def test_a_prompt_that_is_too_long_is_unscored_with_its_length(project, llm):
     assert len(llm.requests) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "reason"),
     [

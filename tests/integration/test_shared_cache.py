@@ -81,6 +81,7 @@ def test_a_folder_that_is_missing_is_not_made(tmp_path, monkeypatch, capsys, com
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_replies_of_the_local_folder_are_brought_to_the_store(project, llm, url):
     """A run that fell back has left them there: they were paid for."""
     project.use(llm)
@@ -91,6 +92,7 @@ def test_replies_of_the_local_folder_are_brought_to_the_store(project, llm, url)
     assert len(llm.requests) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variable", ["RAGEVAL_RUN_ID", "GITHUB_RUN_ID"])
 def test_machines_of_one_run_share_its_budget(project, llm, redis, monkeypatch, variable):
     """The run of another name has one of its own."""
@@ -263,6 +265,7 @@ def _cache(capsys, *arguments):
     return status, captured.out, captured.err
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_cache(project, llm, url, capsys, tmp_path):
     """Each of them works on each store."""
     project.use(llm)

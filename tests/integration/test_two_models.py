@@ -159,6 +159,7 @@ def test_a_missing_key_is_named_at_once(project, monkeypatch):
     result.stdout.no_fnmatch_line("*tried*")
 
 
+@pytest.mark.slow
 def test_a_missing_key_of_the_judge_is_named_too(project, llm, monkeypatch):
     """By the variable that the table names; what is kept needs no key."""
     project.use(llm)

@@ -29,6 +29,7 @@ class Waverer:
         return self.votes[self.asked[prompt] - 1] if "item-1?" in prompt else self.votes[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("votes", "line", "value"),
     [
@@ -66,6 +67,7 @@ def test_the_majority_counts_and_the_flip_rate_is_told(project, llm, votes, line
     assert drawn == [0.5] * 12
 
 
+@pytest.mark.slow
 def test_each_vote_is_kept(project, llm):
     """Five votes ask for the two that three had not; one vote is drawn without chance, and is another request."""
     llm.model = Waverer("yes", "no", "yes", "no", "no")

@@ -81,6 +81,7 @@ def test_the_factorisation_holds_while_the_output_was_shown(query) -> None:
         assert not answers.over_rel
 
 
+@pytest.mark.slow
 @given(query=queries(), data=st.data())
 def test_duplicates_and_order_change_nothing(query, data: st.DataObject) -> None:
     """Repeated names and citations, in any order."""

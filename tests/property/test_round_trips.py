@@ -65,6 +65,7 @@ def _record(example: Example) -> dict[str, Any]:
     return {**example.extra, **given, "gold": gold}
 
 
+@pytest.mark.slow
 @given(
     examples=st.lists(EXAMPLES, min_size=1, max_size=4, unique_by=lambda example: example.id),
     ascii_only=st.booleans(),
@@ -84,6 +85,7 @@ def test_an_eval_set_is_read_as_it_was_written(
     assert loaded.digest == written.digest
 
 
+@pytest.mark.slow
 @given(line=UNICODE | JSON.map(json.dumps) | st.binary().map(lambda raw: raw.decode("latin-1")))
 def test_a_line_that_is_no_example_is_an_error_with_its_place(line: str) -> None:
     """Whatever a file holds, nothing else is raised."""

@@ -7,12 +7,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_rageval.config import Settings
 from pytest_rageval.evalsets.parts import in_sample, part_of
-from pytest_rageval.model import Document, EvalSet, Example, Gold, Ranking, Span
+from pytest_rageval.model import Document, EvalSet, Example, Gold, Nugget, Ranking, Span
 from pytest_rageval.scores import Evidence, Outcome, Places
 from pytest_rageval.session import Components
 from pytest_rageval.session.plain_data import Reader, Writer
@@ -74,6 +75,7 @@ def generate(question: str, passages: list[Any]) -> str:
     return passages[-1].text if passages else question
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(data=st.data())
 def test_the_merge_of_random_shards_is_the_whole_run(data: st.DataObject) -> None:
@@ -177,7 +179,13 @@ RANKINGS = st.builds(
 )
 OUTCOMES = st.builds(
     Outcome,
-    st.builds(Example, st.text(), st.text(), tags=st.dictionaries(st.text(), VALUES, max_size=2)),
+    st.builds(
+        Example,
+        st.text(),
+        st.text(),
+        tags=st.dictionaries(st.text(), VALUES, max_size=2),
+        nuggets=st.lists(st.builds(Nugget, st.text(), st.booleans()), max_size=2).map(tuple),
+    ),
     st.none() | st.floats(allow_nan=False, allow_infinity=False),
     st.none() | st.text(),
     st.builds(
@@ -192,6 +200,7 @@ OUTCOMES = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(
     outcomes=st.lists(OUTCOMES, max_size=3),
     value=VALUES,

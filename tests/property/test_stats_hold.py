@@ -53,6 +53,7 @@ def test_a_corrected_mean_lies_in_its_interval_and_the_scale(labelled, rest: lis
     assert faultless.value == pytest.approx(np.mean([*human, *rest]), abs=1e-9)
 
 
+@pytest.mark.slow
 @given(battles=BATTLES)
 @settings(max_examples=50)
 def test_ratings_expect_the_scores_that_were_got(battles) -> None:

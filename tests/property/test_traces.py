@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,6 +80,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.dictionaries(KEYS, VALUES, min_size=1, max_size=8), min_size=1, max_size=4))
 def test_any_records_are_read_or_refused(records: list[Any]) -> None:
     """And what is read makes an eval set, but for ids that come twice."""

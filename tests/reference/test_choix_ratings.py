@@ -19,22 +19,23 @@ STRENGTHS = {
 }
 
 
-def _fought(strengths: list[float], per_pair: int) -> list[tuple[int, int, float]]:
-    """Battles drawn from the model, a fifth of them tied."""
+def _fought(strengths: list[float], per_pair: int, with_first: int) -> list[tuple[int, int, float]]:
+    """Battles drawn from the model, a fifth of them tied; so many of each system with the first one."""
     rng = np.random.default_rng(0)
     fought = []
     for one, other in combinations(range(len(strengths)), 2):
-        wins = rng.random(per_pair) < 1 / (1 + np.exp(strengths[other] - strengths[one]))
-        scores = np.where(rng.random(per_pair) < 0.2, 0.5, wins)
+        n = per_pair if one else with_first
+        wins = rng.random(n) < 1 / (1 + np.exp(strengths[other] - strengths[one]))
+        scores = np.where(rng.random(n) < 0.2, 0.5, wins)
         fought += [(one, other, score) for score in scores.tolist()]
     return fought
 
 
 @pytest.mark.parametrize("name", STRENGTHS)
-@pytest.mark.parametrize("per_pair", [20, 100])
-def test_ratings_equal_choix(name: str, per_pair: int) -> None:
-    """To 1e-6 points; a win is given to it as two, and a tie as one for each."""
-    fought = _fought(STRENGTHS[name], per_pair)
+@pytest.mark.parametrize(("per_pair", "with_first"), [(20, 20), (100, 100), (7, 300)])
+def test_ratings_equal_choix(name: str, per_pair: int, with_first: int) -> None:
+    """To 1e-6 points; a win is given to it as two, and a tie as one for each. The first may be the reference."""
+    fought = _fought(STRENGTHS[name], per_pair, with_first)
     wins = []
     for one, other, score in fought:
         wins += [(one, other)] * int(2 * score) + [(other, one)] * int(2 - 2 * score)

@@ -256,6 +256,12 @@ SMOKE = "[embedded models: smoke-test quality]"
         ({"model": "m"}, False, "m", "generator m, answers judged by m"),
         ({"model": "m", "judge_model": "j"}, False, "j", "generator m, answers judged by j"),
         ({"model": "m", "judge_votes": 3}, False, "m", "generator m, answers judged by m in 3 votes"),
+        (
+            {"model": "m", "judge_model": "a,b, c"},
+            False,
+            "a, b, c",
+            "generator m, answers judged by a, b, c together",
+        ),
         ({"judge_votes": 3}, True, None, f"generator embedded model, {CANONICAL} {SMOKE}"),
         (
             {"model": "m", "base_url": "http://x/v1"},
@@ -275,6 +281,14 @@ def test_what_is_in_force(given: dict[str, Any], judge: str | None, line: str, *
     """The report header says what generates and what compares, and warns of the embedded model."""
     settings = Settings(**given)
     assert (settings.embedded, settings.llm_judge, settings.in_force()) == (embedded, judge, line)
+
+
+@pytest.mark.parametrize("models", ["a,b", "a,b,a", "a,,b", "a,b,c,", ","])
+def test_an_even_number_of_judges_is_refused(models: str) -> None:
+    """They may be tied; and one that is there twice has two votes."""
+    with pytest.raises(InputError, match="expected one, or an odd number of different ones"):
+        _resolve({"judge_model": models, "model": "m"})
+    assert _resolve({"judge_model": "a, b,c", "model": "m"}).judge_models == ("a", "b", "c")
 
 
 @pytest.mark.parametrize(

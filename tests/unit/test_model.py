@@ -1,10 +1,11 @@
 """The nouns: documents, gold passages, examples, eval sets, rankings."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from pytest_rageval.model import Document, EvalSet, Example, Gold, Ranking, Span, excerpt
+from pytest_rageval.model import Document, EvalSet, Example, Gold, Nugget, Ranking, Span, excerpt
 
 A, B = Document("alpha", "a"), Document("beta", "b")
 
@@ -106,6 +107,8 @@ def test_the_digest_does_not_depend_on_the_order_of_keys_or_the_name() -> None:
         {"answer_set": (("a",),)},
         {"gold": (Gold("d"),)},
         {"gold": (Gold("d", grade=2),)},
+        {"nuggets": (Nugget("a"),)},
+        {"nuggets": (Nugget("a", vital=False),)},
         {"gold": (Gold(source="d", start=0, end=2),)},
         {"reference": "r"},
         {"tags": {"a": 1}},
@@ -115,6 +118,15 @@ def test_the_digest_does_not_depend_on_the_order_of_keys_or_the_name() -> None:
 def test_the_digest_depends_on_every_field(change: dict[str, Any]) -> None:
     """A change of anything in an example is another set."""
     assert _set(**change).digest != _set().digest
+
+
+def test_without_nuggets_digests_are_those_of_earlier_versions() -> None:
+    """A baseline stays valid; nuggets that are added make the example another one."""
+    example = Example("1", "q", ("a",), gold=(Gold("d"),), reference="r")
+    assert example.digest == "5a122d65d46a"
+    assert EvalSet("s", (example,)).digest.startswith("0aecb26279e36305")
+    digests = {replace(example, nuggets=(Nugget("n", vital),)).digest for vital in (True, False)}
+    assert len({example.digest, *digests}) == 3
 
 
 def test_the_digest_depends_on_the_order_of_examples() -> None:

@@ -25,7 +25,7 @@ CELL_REMEDY: Final = (
 PYTHON_TEXT: Final = re.compile(r"""\s*('(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")\s*(,|(?=\]))""", re.DOTALL)
 INTEGER: Final = re.compile(r"([0-9]{1,18})(\.0*)?")
 
-LIST_FIELDS: Final = ("answers", "answer_set", "gold", "tags")
+LIST_FIELDS: Final = ("answers", "answer_set", "gold", "nuggets", "tags")
 CONTEXT_FIELDS: Final = ("history", "filters")
 NUMBER_FIELDS: Final = ("gold.start", "gold.end", "gold.grade")
 REQUIRED: Final = ("id", "question")
@@ -44,14 +44,14 @@ def read(
     """Records from a table.
 
     Columns with names of our fields (`question`, `gold.id`, `tags.topic`) are these fields; the rest is kept.
-    A cell of `answers`, `answer_set`, `gold` or `tags` that begins with a bracket or a brace is JSON, or a
-    list as Python prints it. An empty cell has no value; an id is the cell's text.
+    A cell of `answers`, `answer_set`, `gold`, `nuggets` or `tags` that begins with a bracket or a brace is JSON,
+    or a list as Python prints it. An empty cell has no value; an id is the cell's text.
 
     Args:
         path: of the file.
         fields: ours to the table's, as in `field_map.mapped`: `{"question": "query", "gold.id": "doc"}`;
             `{"id": "#"}`: each row's id is its number, from 1.
-        separator: between several values in one cell of `answers` or of a part of `gold`, such as " | ".
+        separator: between several values in one cell of `answers`, `nuggets` or a part of `gold`, such as " | ".
         delimiter: between cells, one character; default: a tab in .tsv, else a comma.
         quote: around cells that hold the delimiter, one character, doubled within; "": none.
 
@@ -119,7 +119,11 @@ def _value(target: str, cell: str, separator: str | None, place: str) -> Any:
         return listed(cell.strip(), place)
     if target in CONTEXT_FIELDS and cell.lstrip()[0] in "[{":
         return _context(cell.strip(), place)
-    if separator is not None and separator in cell and (target == "answers" or target.startswith("gold")):
+    if (
+        separator is not None
+        and separator in cell
+        and (target in ("answers", "nuggets") or target.startswith("gold"))
+    ):
         return [_number(target, part.strip()) for part in cell.split(separator) if part.strip()]
     return _number(target, cell)
 

@@ -1,5 +1,6 @@
 """What holds for every text."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ def test_every_text_states_itself(text: str, question: str) -> None:
     assert states(text, text, question=question)
 
 
+@pytest.mark.slow
 @given(prediction=_TEXTS, reference=_TEXTS, question=_TEXTS)
 def test_case_and_surrounding_space_do_not_matter(prediction: str, reference: str, question: str) -> None:
     """Upper case and space around a text change no verdict."""

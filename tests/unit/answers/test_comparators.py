@@ -48,6 +48,7 @@ def test_and_binds_tighter_than_or() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "judge", "value"),
     [

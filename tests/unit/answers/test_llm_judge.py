@@ -503,6 +503,20 @@ def test_votes_are_samples_of_one_prompt(method: str) -> None:
     assert all(request.parameters == {"temperature": 0.5} for request in door.requests)
 
 
+def test_models_that_judge_together_are_asked_as_each_alone_would_be() -> None:
+    """Their requests have the keys of single judges, so that their replies are shared; the identity names all."""
+    door, alone = _Door("<rating>2</rating>"), []
+    for model in "abc":
+        one = _Door("<rating>2</rating>")
+        asyncio.run(LLMJudge(one, RemoteServer("http://here/v1"), model).prefer("How far?", "6", "5 km"))
+        alone += [request.key for request in one.requests]
+    judge = LLMJudge(door, RemoteServer("http://here/v1"), "a", others=("b", "c"))
+    assert asyncio.run(judge.prefer("How far?", "6", "5 km")) == 2
+    assert [request.key for request in door.requests] == alone
+    assert judge.identity("prefer")[""] == "a, b, c at http://here/v1"
+    assert judge.repetition(1).others == ("b", "c")
+
+
 def test_passages_are_voted_on_too() -> None:
     """Whether one is relevant is a verdict like any other."""
     door = _Door("no")

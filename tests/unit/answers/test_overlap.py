@@ -106,6 +106,7 @@ def test_characters_of_scripts_without_spaces_have_bigrams() -> None:
     assert rouge2("\u6771\u4eac\u90fd", ["\u6771\u4eac"]) == pytest.approx(2 / 3, abs=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", ALL)
 @given(prediction=st.text(max_size=30), references=st.lists(st.text(max_size=30), max_size=3))
 def test_scores_are_between_0_and_1(measure, prediction: str, references: list[str]) -> None:

@@ -8,20 +8,20 @@ from statistics import median
 import pytest
 
 from pytest_rageval.answers.judge_protocol import add_tally, with_tally
-from pytest_rageval.answers.llm_judge import Poll, majority
+from pytest_rageval.answers.llm_judge import Ballot, Poll, majority
 from pytest_rageval.errors import Planned, ServerError, Unscored
 from pytest_rageval.stats.agreement import Tally
 from pytest_rageval.stats.agreement import majority as majority_or
 
 
 def _settled(votes: Sequence[float | Exception], settle=majority) -> tuple[float, Tally]:
-    async def vote(sample: int) -> float:
-        said = votes[sample]
+    async def vote(ballot: Ballot) -> float:
+        said = votes[ballot.sample]
         if isinstance(said, Exception):
             raise said
         return said
 
-    return asyncio.run(with_tally(Poll(len(votes)).verdict("q", vote, settle)))
+    return asyncio.run(with_tally(Poll(len(votes)).verdict("q", ["j"], vote, settle)))
 
 
 LOST = Unscored("the judge's reply is neither yes nor no: 'maybe'")
@@ -92,15 +92,15 @@ def test_other_errors_end_the_poll_when_all_have_voted(error: Exception) -> None
     """A plan counts every vote, and what was paid for is kept."""
     asked: list[int] = []
 
-    async def vote(sample: int) -> float:
-        if sample == 0:
+    async def vote(ballot: Ballot) -> float:
+        if ballot.sample == 0:
             raise error
         await asyncio.sleep(0)
-        asked.append(sample)
+        asked.append(ballot.sample)
         return 1.0
 
     with pytest.raises(type(error)):
-        asyncio.run(Poll(3).verdict("q", vote, majority))
+        asyncio.run(Poll(3).verdict("q", ["j"], vote, majority))
     assert asked == [1, 2]
 
 
@@ -108,6 +108,20 @@ def test_a_single_vote_is_the_verdict_and_is_no_poll() -> None:
     """Without chance; there is nothing that it could agree with, and so nothing to count."""
     assert _settled([1.0]) == (1.0, Tally())
     assert [Poll(n).temperature for n in (1, 3)] == [0.0, 0.5]
+
+
+@pytest.mark.parametrize("votes", [1, 3])
+def test_several_models_vote_together(votes: int) -> None:
+    """Each as often as one alone would; the majority of all decides."""
+    asked: list[Ballot] = []
+
+    async def vote(ballot: Ballot) -> float:
+        asked.append(ballot)
+        return float(ballot.model != "b")
+
+    verdict = asyncio.run(with_tally(Poll(votes, first=5).verdict("q", ["a", "b", "c"], vote, majority)))
+    assert verdict == (1.0, Tally(1, 1, 3 * votes, votes))
+    assert asked == [(model, 5 + n) for model in "abc" for n in range(votes)]
 
 
 def test_votes_are_counted_for_what_rests_on_them() -> None:

@@ -66,6 +66,7 @@ def test_damaged_entries_are_left_out_and_named(rageval: Run, cache: CacheFolder
     assert read_cassette(tmp_path / "x.jsonl").keys() == {key(2), key(3)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_a_damaged_file_is_read_until_sqlite_fails(
     rageval: Run, cache: CacheFolder, tmp_path: Path, seed: int

@@ -24,6 +24,7 @@ def test_a_cassette_becomes_a_cache(rageval: Run, tmp_path: Path, name: str) -> 
     assert (tmp_path / "cache" / ".gitignore").exists()
 
 
+@pytest.mark.slow
 def test_five_thousand_replies_go_there_and_back(rageval: Run, tmp_path: Path) -> None:
     """The same bytes come out."""
     write_cassette(tmp_path / "x.jsonl", [entry(n) for n in range(5000)])

@@ -29,7 +29,7 @@ def test_bad_usage_has_status_2(arguments: list[str], capsys: pytest.CaptureFixt
     "command",
     [
         *(f"cache {command}" for command in ("info", "export", "import", "prune", "verify")),
-        *(f"evalset {command}" for command in ("check", "anchor", "generate")),
+        *(f"evalset {command}" for command in ("check", "anchor", "generate", "nuggets")),
         *(f"batch {command}" for command in ("submit", "status", "collect")),
         *("init", "demo", "scores", "diff", "judge"),
     ],

@@ -51,6 +51,7 @@ def test_what_passes_ends_with_0_and_a_drop_with_1(
     assert NODEID in Path("out.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

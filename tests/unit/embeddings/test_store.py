@@ -162,6 +162,7 @@ for n in range(40):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("killed", [False, True])
 def test_processes_share_the_file(tmp_path, *, killed: bool) -> None:
     """They write at once, and one may be killed at it; what one has kept, all find."""

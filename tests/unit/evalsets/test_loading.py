@@ -219,6 +219,7 @@ def test_other_options_are_refused() -> None:
         load_records(ROWS, LoadOptions.parse({"split": "test", "format": "beir"}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["pandas", "polars", "datasets"])
 def test_the_real_ones_are_read_the_same(package: str) -> None:
     """Where the package is at hand."""

@@ -8,7 +8,7 @@ import pytest
 from pytest_rageval.errors import InputError
 from pytest_rageval.evalsets import load, write_jsonl
 from pytest_rageval.evalsets.records import example_from, from_records
-from pytest_rageval.model import EvalSet, Example, Gold
+from pytest_rageval.model import EvalSet, Example, Gold, Nugget
 
 PLACE = "support.jsonl line 3"
 
@@ -103,6 +103,21 @@ def test_grades_are_whole_numbers(grade: float | None) -> None:
             _record(gold=[{"source": "a", "start": 0, "end": 2}] * 2),
             '"gold"[1] is the same passage as one before it',
         ),
+        (_record(nuggets="a"), "\"nuggets\" is the text 'a', expected a list"),
+        (_record(nuggets=[" "]), '"nuggets"[0] is an empty text'),
+        (_record(nuggets=[3]), '"nuggets"[0] is 3, expected an object'),
+        (_record(nuggets=["a", {"vital": True}]), '"nuggets"[1] "text" is null, expected text'),
+        (_record(nuggets=[{"text": "a", "weight": 1}]), '"nuggets"[0] has unknown keys: weight'),
+        (_record(nuggets=[{"text": "a", "vital": "no"}]), '"nuggets"[0] "vital" is the text \'no\''),
+        (
+            _record(nuggets=[{"text": "a", "importance": "ok"}]),
+            '"nuggets"[0] "importance" is the text \'ok\'',
+        ),
+        (
+            _record(nuggets=[{"text": "a", "importance": "okay", "vital": True}]),
+            '"nuggets"[0] is okay, and "vital" is True',
+        ),
+        (_record(nuggets=["a", {"text": "a"}]), '"nuggets"[1] is the same nugget as one before it'),
     ],
 )
 def test_what_does_not_fit_is_named_with_place_and_remedy(record: dict[str, Any], found: str) -> None:
@@ -111,6 +126,21 @@ def test_what_does_not_fit_is_named_with_place_and_remedy(record: dict[str, Any]
     assert first.startswith(f"{PLACE}: {found}")
     assert first.endswith(".")
     assert remedy.endswith((".", "}", "]", '"'))
+
+
+def test_nuggets_are_vital_unless_they_say_otherwise() -> None:
+    """As texts, or as objects with `vital`, or with `importance` as AutoNuggetizer writes it."""
+    written = [
+        "a",
+        {"text": "b"},
+        {"text": "c", "vital": False},
+        {"text": "d", "importance": "okay"},
+        {"text": "e", "importance": "vital", "vital": None},
+    ]
+    example = example_from(_record(nuggets=written), place=PLACE)
+    vital = {"a": True, "b": True, "c": False, "d": False, "e": True}
+    assert example.nuggets == tuple(Nugget(*item) for item in vital.items())
+    assert not example.extra
 
 
 def test_a_missing_id_may_be_the_number_of_the_record() -> None:
@@ -151,6 +181,23 @@ def test_a_line_has_what_there_is_and_no_more(tmp_path: Path) -> None:
     assert (tmp_path / "s.jsonl").read_text(encoding="utf-8") == (
         '{"id": "ü", "question": "Wo?", "gold": [{"id": "d"}, {"text": "t", "grade": 0}], "n": 1}\n'
     )
+
+
+def test_nuggets_are_written_and_read_back(tmp_path: Path) -> None:
+    """With their importance."""
+    evalset = EvalSet("s", (Example("a", "Q?", nuggets=(Nugget("one"), Nugget("two", vital=False))),))
+    write_jsonl(evalset, tmp_path / "s.jsonl")
+    read = load(tmp_path / "s.jsonl")
+    assert (read.digest, read.examples) == (evalset.digest, evalset.examples)
+
+
+def test_nuggets_in_the_cells_of_a_table(tmp_path: Path) -> None:
+    """One, several with a separator, or JSON."""
+    path = tmp_path / "faq.csv"
+    cell = '"[{""text"": ""d"", ""vital"": false}]"'
+    path.write_text(f"id,question,nuggets\n1,Q?,a\n2,R?,b | c\n3,S?,{cell}\n4,T?,\n", encoding="utf-8")
+    nuggets = [example.nuggets for example in load(path, separator=" | ")]
+    assert nuggets == [(Nugget("a"),), (Nugget("b"), Nugget("c")), (Nugget("d", vital=False),), ()]
 
 
 def test_half_a_surrogate_pair_is_written_escaped(tmp_path: Path) -> None:

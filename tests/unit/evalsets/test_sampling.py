@@ -65,6 +65,7 @@ def test_without_stratification_chance_decides() -> None:
     assert {_topics(_draw(records, 10, seed=seed, stratify=False))["billing"] for seed in range(9)} > {5}
 
 
+@pytest.mark.slow
 def test_a_sample_is_drawn_evenly() -> None:
     """Over many seeds every example comes as often as any other."""
     records = _records({"billing": 10, "returns": 10})

@@ -29,6 +29,8 @@ class World:
         relevance: by the passage's text: what the judge says of it; else 0.
         ratings: by criterion, what is rated and what it is held against: what the judge says; an
             exception is raised.
+        nuggets: by the text of a passage or an answer: the labels of the nuggets; an exception is raised.
+            Else no nugget is supported.
         asked: counts of ("retrieve" | "generate" | "cite" | "explain" | "compare" | "prefer", …).
     """
 
@@ -43,6 +45,7 @@ class World:
         self.grades: dict[str, float] = {}
         self.relevance: dict[str, float] = {}
         self.ratings: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Rating | Exception] = {}
+        self.nuggets: dict[str, tuple[float, ...] | Exception] = {}
         self.asked: Counter[tuple[str, ...]] = Counter()
         self.run = self.made()
 
@@ -109,6 +112,14 @@ class World:
         if isinstance(rating, Exception):
             raise rating
         return rating
+
+    async def support(self, question: str, nuggets: Sequence[str], passage: str) -> Sequence[float]:
+        """The judge of nuggets."""
+        self.asked["support", question, *nuggets, passage] += 1
+        labels = self.nuggets.get(passage, (0.0,) * len(nuggets))
+        if isinstance(labels, Exception):
+            raise labels
+        return labels
 
     def evaluate(self, spec: str, *examples: Example, **words: str) -> list[Outcome]:
         """Score examples as a test does."""

@@ -1,9 +1,11 @@
 """The long answer against the long-form reference, in pairs."""
 
+from collections import Counter
+
 import pytest
 
 from pytest_rageval.errors import Unscored
-from pytest_rageval.evaluations.arena import LEAST, leading_half
+from pytest_rageval.evaluations.arena import LEAST, drawn, fight, leading_half, shares_of_pairs
 from pytest_rageval.evaluations.context import ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
 from pytest_rageval.model import Example
@@ -170,3 +172,65 @@ def test_what_the_score_depends_on(world, monkeypatch) -> None:
     both = score.fingerprint(world.made(seed=7, both_orders=True), terms, package="0")
     assert both["both_orders"] is True
     assert "seed" not in both
+
+
+@pytest.mark.parametrize(("n", "counts"), [(55, {1}), (56, {1, 2}), (3, {0, 1}), (7700, {140})])
+def test_battles_are_spread_evenly_over_pairs(n: int, counts: set[int]) -> None:
+    """All of them, and no pair has two more than another; more battles take none away."""
+    systems = [f"s{number:02}" for number in range(11)]
+    shares = shares_of_pairs(systems, n, 0)
+    assert (len(shares), sum(shares.values()), set(shares.values())) == (55, n, counts)
+    assert shares == shares_of_pairs(systems[::-1] + systems, n, 0)
+    more = shares_of_pairs(systems, n + 1, 0)
+    assert all(more[pair] >= count for pair, count in shares.items())
+
+
+def test_any_beginning_of_a_draw_has_the_domains_equally() -> None:
+    """Until a domain ends; a domain's answers lead in turn, and the order of the set does not matter."""
+    examples = [Example(f"{domain}{n}", "?", tags={"domain": domain}) for domain in "abc" for n in range(6)]
+    examples = [example for example in examples if example.id not in {"c2", "c3", "c4", "c5"}]
+    order = drawn(examples, 0)
+    assert order == drawn(examples[::-1], 0) != drawn(examples, 1)
+    for n in range(1, 7):
+        seen = Counter(example.id[0] for example, _ in order[:n])
+        assert max(seen.values()) - min(seen[domain] for domain in "abc") <= 1
+    assert [example.id[0] for example, _ in order[:8]] == list("abcabcab")
+    for domain in "abc":
+        leading = [first for example, first in order if example.id[0] == domain]
+        assert abs(2 * sum(leading) - len(leading)) <= 1
+    assert abs(2 * sum(first for _, first in order) - len(order)) <= 1
+    assert len(drawn([Example("a", "?"), Example("b", "?", tags={"topic": "x"})], 0)) == 2
+
+
+def test_two_systems_fight_by_the_rules_against_the_reference(world) -> None:
+    """An abstention loses, two tie, and equal answers tie; of these no judge is asked."""
+    fought = {
+        "q1": ("right", "wrong", "right", 1.0),
+        "q2": ("wrong", "right", "right", 0.0),
+        "q3": ("one", "other", 0, 0.5),
+        "q4": ("same", "same", "never asked", 0.5),
+        "q5": (ABSTENTION, "right", "never asked", 0.0),
+        "q6": ("right", ABSTENTION, "never asked", 1.0),
+        "q7": (ABSTENTION, "No answer in the documents.", "never asked", 0.5),
+        "q8": ("right", None, "never asked", None),
+    }
+    world.better.update({name: better for name, (_, _, better, _) in fought.items()})
+    questions = [(Example(name, name), number % 2 == 0) for number, name in enumerate(fought)]
+    outcomes = world.loop.run(
+        fight(
+            world.run,
+            questions,
+            lambda example: fought[example.id][0],
+            lambda example: fought[example.id][1],
+        )
+    )
+    assert [outcome.value for outcome in outcomes] == [result for *_, result in fought.values()]
+    assert outcomes[-1].unscored == "one of the two systems has no answer"
+    asked = [(question, first) for what, question, first, *_ in world.asked if what == "prefer"]
+    assert sorted(asked) == [("q1", "right"), ("q2", "right"), ("q3", "one")]
+    assert [outcome.evidence.places for outcome in outcomes[:4]] == [
+        Places(first=1.0),
+        Places(second=0.0),
+        Places(first=0.5),
+        Places(),
+    ]

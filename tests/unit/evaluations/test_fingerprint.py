@@ -25,6 +25,7 @@ BASE = Settings(model="m1", base_url="http://here/v1", api_key="sk-secret")
 ALWAYS = {"package", "scoring", "match_share"}
 GENERATES = {"generator", "generator temperature", "generator prompt to generate"}
 CITES = {"generator", "generator temperature", "generator prompt to cite"}
+EXPLAINS = {"generator", "generator temperature", "generator prompt to explain"}
 JUDGES = {"judge", "judge votes", "judge max_tokens"}
 COMPARES = JUDGES | {"comparator", "judge prompt to compare"}
 
@@ -66,6 +67,11 @@ def _found(spec: str, settings: Settings = BASE, **words: Any) -> dict[str, Any]
             for name in ("correctness", "faithfulness")
         ),
         ("judged.context_quality@5", {}, JUDGES | {"judge prompt to rate context_quality"}),
+        ("answer.nuggets@5", {}, EXPLAINS | JUDGES | {"judge prompt to support"}),
+        *(
+            (f"nuggets.{name}@5", {}, JUDGES | {"judge prompt to support"})
+            for name in ("coverage", "vital", "ndcg")
+        ),
         ("rel.answer@5", {}, CITES | {"comparator"}),
         ("rel_recall.answer@5", {"comparator": "judge"}, CITES | COMPARES),
         ("rel_recall.citation@5", {"order": "random"}, CITES | {"seed"}),

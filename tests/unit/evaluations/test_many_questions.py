@@ -34,6 +34,7 @@ async def _evaluated(run: Pipeline, examples: list[Example], specs: tuple[str, .
     return await gather_all(score.evaluate(run, examples, terms) for terms, score in resolved)
 
 
+@pytest.mark.slow
 def test_a_bounded_number_of_tasks_is_in_flight_and_the_total_is_known(loop) -> None:
     """Each score asks a window of its questions; the progress shows all rankings from the first on."""
     tasks, totals, asked = [], [], []
@@ -92,6 +93,7 @@ def test_examples_are_answered_in_turn_and_those_that_wait_are_counted(loop) -> 
     assert (run.begun, run.waiting) == (MANY + 1, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_broken_retriever_is_given_up_at_the_first_questions(loop, *, asynchronous: bool) -> None:
     """The rest are not asked, all are unscored, and nothing is expected any more."""
@@ -112,6 +114,7 @@ def test_a_broken_retriever_is_given_up_at_the_first_questions(loop, *, asynchro
     assert run.rankings == run.ranked == MANY
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_expects_nothing_and_can_be_run_again(loop) -> None:
     """What was not asked is not shown as missing in the next test."""
     asked: list[str] = []
@@ -167,5 +170,6 @@ def test_a_question_takes_few_kilobytes(loop) -> None:
         return most
 
     peak(10)
-    slope = (peak(2 * AT_ONCE) - peak(AT_ONCE)) / AT_ONCE
+    # Beyond the first windows of questions, which are in flight together.
+    slope = (peak(3 * AT_ONCE) - peak(2 * AT_ONCE)) / AT_ONCE
     assert slope < LIMIT

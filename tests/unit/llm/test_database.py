@@ -306,6 +306,7 @@ database.close()
     assert database.rows("PRAGMA integrity_check") == [("ok",)]
 
 
+@pytest.mark.slow
 def test_processes_that_open_a_new_folder_at_once(start: Start, tmp_path: Path) -> None:
     """Twelve of them: each keeps a reply, and finds those of all in the end."""
     code = f"""{PUT}
@@ -332,6 +333,7 @@ database.close()
     database.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 4, 9, 20])
 def test_a_killed_process_loses_nothing_that_it_had_committed(
     start: Start, databases: Open, tmp_path: Path, after: int

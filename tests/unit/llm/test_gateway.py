@@ -345,6 +345,7 @@ def test_nothing_is_paid_where_nothing_could_be_kept(door: Through, tmp_path: Pa
     assert made.usage == Usage(requests=2, failed=2)
 
 
+@pytest.mark.slow
 def test_two_processes_pay_for_each_reply_once(door: Through) -> None:
     """Both ask for the same hundred: together a hundred requests."""
     one, other = door(), door()

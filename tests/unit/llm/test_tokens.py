@@ -128,6 +128,7 @@ def test_a_content_in_parts_has_the_tokens_of_all() -> None:
     assert prompt_tokens([{"role": "user", "content": parts}]) == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["The cat, aged 12, sat on the mat. ", "Tất cả mọi người đều ", "9" * 39, "a" * 99]
 )

@@ -8,6 +8,7 @@ import pytest
 from pytest_rageval.answers.citations import cited, listed
 from pytest_rageval.prompts.rendering import (
     OWN,
+    Prompts,
     few_shot_citing_prompt,
     few_shot_long_answer_prompt,
     few_shot_prompt,
@@ -202,6 +203,9 @@ FENCED = [
     OWN.relevance("Q?", "Ignore this."),
     OWN.question("Ignore\nthis."),
     OWN.preference("Q?", "one", "Ignore\nthis."),
+    OWN.support("Q?", ["one", "two"], "Ignore\nthis."),
+    OWN.support("Q?", ["Ignore this.", "two"], "one"),
+    OWN.nuggets("Q?", ["one", "Ignore\nthis."]),
     *(OWN.rating(criterion, "Q?", ["Ignore this."], ["one"]) for criterion in CRITERIA),
 ]
 
@@ -247,3 +251,26 @@ def test_a_text_cannot_end_its_fence() -> None:
 def test_the_embedded_models_prompts_stay_as_replies_were_recorded(prompt, sha256: str) -> None:
     """Of version 1 to the byte: a base model continues a page, and knows no instructions."""
     assert hashlib.sha256(prompt(QUESTION, PASSAGES).encode()).hexdigest()[:16] == sha256
+
+
+def test_worked_examples_of_preferences_show_each_rating_once() -> None:
+    """Between the rules and the answers, in the form of these; what is asked for comes before them."""
+    prompt, plain = (prompts.preference("Q?", "one", "two") for prompts in (OWN.with_examples(), OWN))
+    rules, *shown, asked = prompt.split("Question: ")
+    assert [re.search(r"<rating>(\d)</rating>\n\n\Z", each)[1] for each in shown] == ["1", "2", "0"]
+    assert plain.startswith(rules.partition("Give your reasons")[0])
+    assert re.search(r"Give your reasons.*\Z", plain, re.DOTALL)[0] in rules
+    assert asked.startswith("Q?\n\nAnswer 1:\n<first ")
+    mark = re.search(r"with the mark (\w+)", prompt)[1]
+    assert prompt.count(f"<first {mark}>") == 4
+    for each in shown:
+        assert _bare(each).count("\n") < each.count("\n")
+
+
+def test_a_preference_prompt_of_the_users_has_its_own_examples() -> None:
+    """It is sent as it is; other prompts of theirs are kept."""
+    theirs = Prompts({"preference": "{question} {first} {second}"})
+    assert theirs.with_examples() is theirs
+    assert (
+        Prompts({"relevance": "{question} {passage}"}).with_examples().relevance("Q?", "p").startswith("Q?")
+    )

@@ -23,6 +23,8 @@ METHODS = {
     "graded_answer": lambda prompts: prompts.graded_answer("Q1", ["T1"], "T2"),
     "relevance": lambda prompts: prompts.relevance("Q1", "T1"),
     "preference": lambda prompts: prompts.preference("Q1", "T1", "T2"),
+    "nugget_support": lambda prompts: prompts.support("Q1", ["T1"], "T2"),
+    "nuggets": lambda prompts: prompts.nuggets("Q1", ["T1"]),
     **{
         criterion: lambda prompts, criterion=criterion: prompts.rating(criterion, "Q1", ["T1"], ["T2"])
         for criterion in CRITERIA
@@ -73,6 +75,7 @@ def test_what_replies_depend_on_names_the_prompt_in_force() -> None:
         "grade",
         "relevant",
         "prefer",
+        "support",
         *(f"rate {criterion}" for criterion in CRITERIA),
     ):
         own, other = (LLMJudge(None, SERVER, "m", prompts=each).identity(method) for each in (OWN, worded))

@@ -263,6 +263,12 @@ def test_systems_ratings_and_disagreements_with_people_are_tables() -> None:
     assert "dense 0.300 lower (p < 0.0001), n = 3, 2 compared" in rows
     assert "none -" in rows
     assert "bm25@5 1100 1050 to 1150 1050 to 1150 20" in rows
+    assert {"bm25@5 - 0.70 0.50 to 0.80", "reference 0.30 0.20 to 0.50 -"} <= set(rows)
+    assert {
+        "1 pair of systems with 10 battles each",
+        "2 × unscored: no rating",
+        "no battles of bm25@5 and dense@5: no process had both",
+    } <= set(page.texts("p"))
     assert "item-3 1.000 0.000" in rows
     assert any("judge against people (people.csv" in line for line in page.texts("li"))
 

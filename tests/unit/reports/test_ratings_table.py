@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.reports.systems import ratings_entries, ratings_lines
+from pytest_rageval.reports.systems import pairs_table, ratings_entries, ratings_lines
 
 
 def _test(nodeid: str, *scores: dict[str, Any], digest: str = "0") -> dict[str, Any]:
@@ -111,3 +111,125 @@ def test_what_cannot_be_rated_says_why() -> None:
 def test_one_system_alone_is_not_rated(tests: list[dict[str, Any]]) -> None:
     """Other functions, other eval sets, other scores and slices are no rivals."""
     assert ratings_entries(tests, seed=0) == []
+
+
+def _battles(system: str, opponent: str, results: str) -> dict[str, Any]:
+    """The battles of a pair by a letter a question, as in `_entry`, from the side of `system`."""
+    value = {"w": 1.0, "t": 0.5, "l": 0.0, "u": None}
+    return {
+        "system": system,
+        "opponent": opponent,
+        "position_bias": None,
+        "examples": [
+            {"id": f"q{n}", "score": value[letter], "unscored": "no rating" if letter == "u" else None}
+            for n, letter in enumerate(results)
+        ],
+    }
+
+
+def _three(**battles: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {
+            **_test(f"t.py::test_it[{name}]", _entry("wwll"), _entry("wwll", "arena.win_tie@5")),
+            "battles": found,
+        }
+        for name, found in battles.items()
+    ]
+
+
+def test_battles_between_systems_are_joined_into_one_rating() -> None:
+    """All are even against the reference; the rest is between them, and the ratings are the joint fit's.
+
+    The likelihood is highest where each system's expected results add up to its own, which is checked here.
+    """
+    tests = _three(
+        a=[],
+        b=[_battles("a@5", "b@5", "wwwl")],
+        c=[_battles("a@5", "c@5", "wwtu"), _battles("b@5", "c@5", "")],
+    )
+    (table,) = ratings_entries(tests, seed=0)
+    rating = {row["system"]: row["rating"] for row in table["systems"]}
+    assert list(rating) == ["a@5", "reference", "b@5", "c@5"]
+    assert sum(rating.values()) == pytest.approx(4000)
+    fought = {("a@5", "b@5"): (4, 3), ("a@5", "c@5"): (3, 2.5)} | {
+        (f"{name}@5", "reference"): (4, 2) for name in "abc"
+    }
+    for name in rating:
+        expected = observed = 0.0
+        for (one, other), (n, score) in fought.items():
+            if name in {one, other}:
+                share = 1 / (1 + 10 ** ((rating[other] - rating[one]) / 400))
+                expected += n * (share if name == one else 1 - share)
+                observed += score if name == one else n - score
+        assert expected == pytest.approx(observed, abs=1e-6)
+    assert {row["system"]: row["battles"] for row in table["systems"]} == {
+        "a@5": 11,
+        "b@5": 8,
+        "c@5": 7,
+        "reference": 12,
+    }
+    pairs = {(pair["system"], pair["opponent"]): pair for pair in table["pairs"]}
+    assert list(pairs) == [
+        *((f"{name}@5", "reference") for name in "abc"),
+        *(("a@5", "b@5"), ("a@5", "c@5"), ("b@5", "c@5")),
+    ]
+    one, missing = pairs["a@5", "c@5"], pairs["b@5", "c@5"]
+    assert [one[key] for key in ("battles", "wins", "ties", "losses", "score")] == [3, 2, 1, 0, 2.5 / 3]
+    assert (one["ci95"][0] < 2.5 / 3 <= one["ci95"][1], one["unscored"]) == (True, {"no rating": 1})
+    assert (missing["score"], missing["ci95"], "less than" in missing["reason"]) == (None, None, True)
+    lines = "\n".join(ratings_lines([table]))
+    assert "(e.jsonl, battles between systems too, Elo scale, mean 1000)" in lines
+    assert (
+        "2 pairs of systems with 3 or 4 battles each\n    1 × unscored: no rating\n    no battles of b@5 and"
+        in lines
+    )
+
+
+def test_the_matrix_of_pairs_is_antisymmetric() -> None:
+    """A share and its interval as each side sees them; nothing on the diagonal."""
+    tests = _three(a=[], b=[_battles("a@5", "b@5", "wwwl")])
+    (table,) = ratings_entries(tests, seed=0)
+    names, cells = pairs_table(table)
+    assert names == ["a@5", "reference", "b@5"]
+    assert [[cell and cell["score"] for cell in row] for row in cells] == [
+        [None, 0.5, 0.75],
+        [0.5, None, 0.5],
+        [0.25, 0.5, None],
+    ]
+    low, high = cells[0][2]["ci95"]
+    assert cells[2][0]["ci95"] == [1 - high, 1 - low]
+    assert low < 0.75 < high
+
+
+def test_pairs_of_what_cannot_be_rated_are_shown() -> None:
+    """By name; one of them lost every battle."""
+    tests = [
+        {**_test("t.py::test_it[b]", _entry("wl")), "battles": []},
+        {**_test("t.py::test_it[a]", _entry("ll")), "battles": [_battles("a@5", "b@5", "l")]},
+    ]
+    (table,) = ratings_entries(tests, seed=0)
+    assert table["systems"] == []
+    names, cells = pairs_table(table)
+    assert names == ["a@5", "b@5", "reference"]
+    assert [cell and cell["score"] for cell in cells[0]] == [None, 0, 0]
+    assert "    a@5        -               0.00 0.00–0.79  0.00 0.00–0.66" in ratings_lines([table])
+
+
+def test_pairs_of_different_processes_are_named() -> None:
+    """Each test had no other system: all pairs are missing, and the battles with the reference rated."""
+    (table,) = ratings_entries(_three(a=[], b=[]), seed=0)
+    assert [row["system"] for row in table["systems"]] == ["a@5", "b@5", "reference"]
+    assert ratings_lines([table])[-1] == (
+        "    no battles of a@5 and b@5: their battles ended as an error, or no process had the answers of both (run "
+        "their tests in one: without -n, or with --dist loadfile)"
+    )
+
+
+def test_battles_between_systems_may_rate_what_the_reference_does_not() -> None:
+    """A system that lost every battle against the reference, and won one against another system."""
+    tests = [
+        {**_test("t.py::test_it[a]", _entry("wl")), "battles": []},
+        {**_test("t.py::test_it[b]", _entry("ll")), "battles": [_battles("a@5", "b@5", "wl")]},
+    ]
+    (table,) = ratings_entries(tests, seed=0)
+    assert (len(table["systems"]), table["reason"]) == (3, None)

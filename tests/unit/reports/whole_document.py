@@ -158,7 +158,26 @@ def _ratings() -> dict[str, Any]:
         {"system": "bm25@5", "rating": 1100.0, "ci95": [1050.0, 1150.0], "battles": 20},
         {"system": "reference", "rating": 900.0, "ci95": [850.0, 950.0], "battles": 20},
     ]
-    return {"test": "test_a.py::test_arena", "evalset": "s.jsonl", "systems": rows, "reason": None}
+    fought = {"battles": 10, "wins": 6, "ties": 2, "losses": 2, "score": 0.7, "ci95": [0.5, 0.8]}
+    missing = {"battles": 0, "wins": 0, "ties": 0, "losses": 0, "score": None, "ci95": None}
+    pairs = [
+        {"system": "bm25@5", "opponent": "reference", **fought, "unscored": {}, "reason": None},
+        {
+            "system": "bm25@5",
+            "opponent": "dense@5",
+            **missing,
+            "unscored": {},
+            "reason": "no process had both",
+        },
+        {"system": "bm25@5", "opponent": "llm@5", **fought, "unscored": {"no rating": 2}, "reason": None},
+    ]
+    return {
+        "test": "test_a.py::test_arena",
+        "evalset": "s.jsonl",
+        "systems": rows,
+        "reason": None,
+        "pairs": pairs,
+    }
 
 
 def planted(value: Any, text: str, key: str = "") -> Any:
@@ -166,7 +185,7 @@ def planted(value: Any, text: str, key: str = "") -> Any:
     if key in {"outcome", "verdict", "why", "scale", "threshold", "oddities", "llm", "settings", "started"}:
         return value
     if isinstance(value, dict):
-        free = key in {"tags", "filters", "fingerprint", "prompts", "system", "parameters"}
+        free = key in {"tags", "filters", "fingerprint", "prompts", "system", "parameters", "unscored"}
         of_label = key in {"gold_ranks", "gold_texts"}
         return {
             f"{name} {text}" if free or of_label else name: planted(each, text, name)

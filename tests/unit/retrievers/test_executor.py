@@ -180,6 +180,7 @@ def test_a_killed_process_is_a_clear_error(loop: PrivateLoop) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_failing_executor_is_asked_no_more_in_that_run(loop: PrivateLoop) -> None:
     here = Here()
     retriever = adapt_retriever(executed.where, loop, executor=here)

@@ -83,3 +83,17 @@ def test_one_question_in_two_contexts_has_two_rankings(tmp_path: Path, loop: Pri
     assert [loop.run(retriever.retrieve(each, 3)).ids for each in examples] == [("d1",), ("d2",), ("d3",)]
     with pytest.raises(InputError, match="The run was not recorded for 'Why\\?'"):
         loop.run(retriever.retrieve("Why?", 3))
+
+
+def test_any_finite_single_is_a_score(tmp_path: Path) -> None:
+    """The highest number that rounds to one, and no higher; of equal ids in code points, the greater first."""
+    (tmp_path / "a.run").write_text(
+        "1 Q0 a 1 3.4028235677973362e+38 me\n1 Q0 z 1 1 me\n1 Q0 \U0001f600 1 1 me\n1 Q0 \uffee 1 1 me\n",
+        encoding="utf-8",
+    )
+    found = TrecRun(tmp_path / "a.run", [Example("1", "Why?")])("Why?", 4)
+    assert [document.id for document in found] == ["a", "\U0001f600", "\uffee", "z"]
+    assert found[0].score == pytest.approx(3.4028234663852886e38, rel=0)
+    (tmp_path / "b.run").write_text("1 Q0 a 1 -3.4028235677973366e+38 me\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"b\.run line 1 is not of a run"):
+        TrecRun(tmp_path / "b.run", [Example("1", "Why?")])

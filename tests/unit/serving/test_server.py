@@ -250,6 +250,7 @@ def test_a_client_that_goes_away_does_not_lose_the_reply(serve, upstream):
     assert len(upstream.requests) == 1
 
 
+@pytest.mark.slow
 def test_responses_are_kept_and_streamed(serve, upstream):
     """Live and kept, the events give the same text."""
     served = serve()

@@ -117,6 +117,7 @@ def test_shards_of_another_number_do_not_join(
         ruled([*four(), whole], settings, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "what"),
     [

@@ -124,6 +124,7 @@ def test_similarities_need_no_gain_of_the_whole_scale() -> None:
     assert _one(rng.normal(0.02, 0.05, 100).tolist()).p_value <= 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beyond", [0.0, 0.05])
 @pytest.mark.parametrize("n", [8, 40, 150])
 def test_interval_and_p_value_say_the_same(n: int, beyond: float) -> None:
@@ -180,6 +181,7 @@ def _verdicts(rng: np.random.Generator, n: int, losses: float, gains: float) -> 
     return np.where(u < losses, 1.0, 0.0) - np.where(u > 1 - gains, 1.0, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "least"), [(30, 0.26), (60, 0.54), (100, 0.75)])
 def test_alarms_and_power_of_verdicts(n: int, least: float) -> None:
     """At most 5% where nothing dropped; of drops of 10 points as many as mid-p finds, some 10 points above exact."""

@@ -80,6 +80,7 @@ def test_the_size_is_near_the_level(n: int) -> None:
     assert mid_p_size(n, 0.01, most_changed=0.5) <= 0.0101
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_prints_without_data(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path

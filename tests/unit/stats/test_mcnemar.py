@@ -76,6 +76,7 @@ def test_the_interval_is_within_all_there_is(lost: int, gained: int, n: int) -> 
     assert -1 <= low <= (lost - gained) / n <= high <= 1
 
 
+@pytest.mark.slow
 def test_the_interval_and_the_test_agree_but_for_borders() -> None:
     """Of all tables of up to 100 changes they differ on seven, where the interval is the narrower one."""
     differ = 0

@@ -37,6 +37,7 @@ def _noise(rng: np.random.Generator, kind: str, runs: int, n: int) -> np.ndarray
     return np.where(rng.random((runs, n)) < 0.3, rng.uniform(-0.6, 0.6, (runs, n)), 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beyond", [False, True])
 @pytest.mark.parametrize("max_drop", [0.0, 0.02])
 @pytest.mark.parametrize("n", [60, 200, 1000])

@@ -1,7 +1,7 @@
 """Bradley-Terry ratings."""
 
 import random
-from math import log10
+from math import log10, sqrt
 
 import pytest
 
@@ -98,3 +98,27 @@ def test_no_battle_is_an_error(battle: Battle) -> None:
     """With itself, or with a score that is none."""
     with pytest.raises(ValueError, match="a battle is of two systems"):
         bradley_terry([battle])
+
+
+def test_battles_on_one_question_are_weighted_together() -> None:
+    """Each battle twice tells no more than once, if both are on one question; else intervals are √2 narrower."""
+    once = [Battle("a", "b", 1)] * 30 + [Battle("a", "b", 0)] * 20 + [Battle("b", "c", 0.5)] * 10
+    once += [Battle("c", "a", 0)] * 25 + [Battle("c", "b", 1)] * 15
+    asked = [f"q{n}" for n in range(len(once))]
+    single = bradley_terry(once, questions=asked)
+    twice = bradley_terry(once * 2, questions=asked * 2)
+    apart = bradley_terry(once * 2)
+    for name, rating in single.items():
+        assert twice[name].value == pytest.approx(rating.value) == pytest.approx(apart[name].value)
+        margin = rating.high - rating.value
+        assert twice[name].high - twice[name].value == pytest.approx(margin, rel=1e-6)
+        assert apart[name].high - apart[name].value == pytest.approx(margin / sqrt(2), rel=0.08)
+
+
+def test_the_order_of_questions_does_not_matter() -> None:
+    """And there is one for each battle."""
+    battles = [Battle("a", "b", score) for score in (1, 0, 0.5, 1, 1)]
+    asked = ["x", "y", "x", "z", "y"]
+    assert bradley_terry(battles, questions=asked) == bradley_terry(battles[::-1], questions=asked[::-1])
+    with pytest.raises(ValueError, match=r"shorter|longer"):
+        bradley_terry(battles, questions=asked[1:])

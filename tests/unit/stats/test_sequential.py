@@ -182,6 +182,7 @@ def _runs(runs: int, drop: float, *, noise: float = 0.3, seed: int = 0) -> dict[
     return found
 
 
+@pytest.mark.slow
 def test_the_type_one_error_is_kept() -> None:
     """Over 2,000 runs where nothing got worse: at most alpha in all, and alpha/2 of stops."""
     found = _runs(2000, 0.0)
@@ -205,6 +206,7 @@ def test_a_bet_against_what_is_true_wins_no_more_than_promised() -> None:
     assert reached <= 800 * (0.05 + 3 * 0.0077)
 
 
+@pytest.mark.slow
 def test_a_full_set_above_what_is_allowed_is_seldom_let_pass() -> None:
     """At a true drop of max_drop, half of the sets are above: at most alpha of all are missed."""
     found = _runs(1000, 0.02, seed=2)

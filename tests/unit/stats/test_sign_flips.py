@@ -73,6 +73,7 @@ def test_columns_are_independent_of_their_scale() -> None:
     assert scaled == pytest.approx(sign_flips(columns, alpha=0.05).p_values, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_draws_are_near_all_patterns(seed: int) -> None:
     """17 rows, where patterns are drawn: within five standard errors of their share."""
@@ -84,6 +85,7 @@ def test_draws_are_near_all_patterns(seed: int) -> None:
         assert ours == pytest.approx(theirs, abs=5 * np.sqrt(theirs * (1 - theirs) / drawn.draws) + 2e-4)
 
 
+@pytest.mark.slow
 def test_many_even_rows_are_normal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within the errors of both from the share of drawn patterns, for one column and for three."""
     columns = _columns(7, 2000, shift=0.012)
@@ -106,6 +108,7 @@ def test_uneven_rows_are_drawn() -> None:
     assert found.p_values[0] == pytest.approx(1 / 4, abs=0.02)
 
 
+@pytest.mark.slow
 def test_the_seed_decides_the_p_value_but_not_the_verdict() -> None:
     """Where p is near 0.05 as where it is not: ten seeds agree for each of five columns."""
     base = _columns(11, 24, 1, shift=0.0)

@@ -1,0 +1,129 @@
+"""What a run costs, counted so that it is the same on every machine: `python tests/benchmarks/budget.py`.
+
+It ends with 1 where a count is more than 5 % above the one in `budget.json`; `--write` writes new counts there.
+
+modules: those of this package that a run imports without a marked test, and with a ranking test;
+calls: of functions, Python's and C's, for one more example with every reply in the cache;
+statements: of SQL, likewise;
+bytes: that are kept at the end of the run, likewise.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.benchmarks.speed import project, serve
+
+BUDGET = Path(__file__).with_suffix(".json")
+SLACK = 1.05, 0.02
+FEW, MANY = 100, 300  # examples
+RANKING = ["recall@3", "ndcg@3"]
+CACHED = [*RANKING, "llm_reteval@3", "answer.correct@3"]
+
+RUN = """
+import collections, gc, json, sys, threading, tracemalloc
+import pytest
+
+counts = collections.Counter()
+
+def profile(frame, event, argument):
+    if event == "call":
+        counts["calls"] += 1
+    elif event == "c_call":
+        counts["calls"] += 1
+        if type(getattr(argument, "__self__", None)).__module__ == "sqlite3":
+            counts["statements"] += argument.__name__.startswith("execute")
+
+class Measured:
+    def pytest_sessionfinish(self):
+        if sys.argv[1] == "bytes":
+            gc.collect()
+            counts["bytes"] = tracemalloc.get_traced_memory()[0]
+
+if sys.argv[1] == "bytes":
+    tracemalloc.start()
+elif sys.argv[1] == "calls":
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+status = pytest.main(sys.argv[2:], plugins=[Measured()])
+sys.setprofile(None)
+threading.setprofile(None)
+if sys.argv[1] == "modules":
+    counts["modules"] = sum(name.partition(".")[0] == "pytest_rageval" for name in sys.modules)
+if status:
+    sys.exit(f"the run ended with {status}")
+print(json.dumps(counts))
+"""
+
+
+def run(folder: Path, what: str, url: str = "") -> dict[str, int]:
+    """Run pytest in a project and return what was counted."""
+    environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OPENAI_BASE_URL": url}
+    command = [
+        sys.executable,
+        "-c",
+        RUN,
+        what,
+        "-q",
+        "-p",
+        "rageval",
+        "-p",
+        "no:cacheprovider",
+        "--rageval-model=m",
+    ]
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{done.stdout}{done.stderr}")
+    counts: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
+    return counts
+
+
+def measured(folder: Path, url: str) -> dict[str, float]:
+    """Return all counts, with the replies of a server."""
+    idle = folder / "idle"
+    idle.mkdir()
+    (idle / "test_idle.py").write_text("def test_it(): pass\n", encoding="utf-8")
+    counts: dict[str, float] = {"modules idle": run(idle, "modules")["modules"]}
+    for name, specs in (("ranking", RANKING), ("cached", CACHED)):
+        found = {}
+        for examples in (FEW, MANY):
+            here = folder / f"{name}{examples}"
+            project(here, examples, specs)
+            # The first run fills the cache.
+            found[examples] = run(here, "modules", url=url)
+            found[examples] |= run(here, "calls", url=url)
+            found[examples] |= run(here, "bytes", url=url)
+        counts[f"modules {name}"] = found[FEW]["modules"]
+        for what in ("calls", "statements", "bytes"):
+            more = found[MANY].get(what, 0) - found[FEW].get(what, 0)
+            counts[f"{what} of one example, {name}"] = round(more / (MANY - FEW), 2)
+    return counts
+
+
+def main() -> int:
+    """Print the counts beside the committed ones."""
+    server, url = serve(0)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            counts = measured(Path(folder), url)
+    finally:
+        server.terminate()
+    budget = json.loads(BUDGET.read_text(encoding="utf-8")) if BUDGET.exists() else {}
+    for name, count in counts.items():
+        sys.stdout.write(f"{name:<36} {count:>12,.2f} {budget.get(name, 0):>12,.2f}\n")
+    if "--write" in sys.argv:
+        BUDGET.write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
+        return 0
+    above = [name for name, count in counts.items() if count > budget[name] * SLACK[0] + SLACK[1]]
+    for name in above:
+        sys.stdout.write(f"{name} is above its budget: find what costs more, or accept it with --write.\n")
+    return int(bool(above))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

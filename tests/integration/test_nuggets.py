@@ -1,0 +1,204 @@
+"""Nuggets by a model at a real server: scores, their plan and cost, and `rageval evalset nuggets`."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from pytest_rageval.cli import main
+from pytest_rageval.evalsets import load
+from pytest_rageval.model import Nugget
+from tests.llm_server import Fault, LLMServer, Said, clerk
+
+NUGGETS = [{"text": "It has a code", "vital": True}, {"text": "It is one of all things", "vital": False}]
+
+GATE = "\n".join(
+    f"@pytest.mark.rageval_threshold({spec!r}, min=0)"
+    for spec in ("nuggets.coverage@2", "nuggets.vital@2", "nuggets.ndcg@2", "answer.nuggets@2")
+)
+GATE = f"{GATE}\ndef test_gate(): pass\n"
+
+
+def _labeller(prompt: str) -> Said:
+    """Says that each passage supports the second nugget, and that of the question the first one, too."""
+    if prompt.startswith("Label each nugget"):
+        number = re.search(r"Question: .*item-(\d+)", prompt)[1]
+        return json.dumps(["support" if f"item-{number} has" in prompt else "not_support", "support"])
+    return f"It is {clerk(prompt)}."
+
+
+def _labels(llm: LLMServer) -> list[str]:
+    return [prompt for prompt in llm.prompts if prompt.startswith("Label")]
+
+
+def test_passages_are_labelled_once(project, llm):
+    """The plan counts a request for each passage; a run asks them, and another k or order asks nothing anew."""
+    llm.model = _labeller
+    project.use(llm)
+    project.evalset(4, nuggets=NUGGETS)
+    project.test(GATE)
+    plan = project.run("--rageval-plan")
+    # Four questions of two passages, each labelled once; a long answer a question, and its labels.
+    assert re.search(r"\nin total\n +≤ 16 +0 +≤ 16 ", f"{plan.stdout}")
+    assert not llm.requests
+    result = project.run("--rageval-report=r.json", "--rageval-report=r.html", "--rageval-report=r.md")
+    result.assert_outcomes(passed=1)
+    assert (len(llm.requests), len(_labels(llm))) == (16, 12)
+    (test,) = json.loads((project.path / "r.json").read_text(encoding="utf-8"))["tests"]
+    coverage, vital, ndcg, answer = test["scores"]
+    assert [each["mean"] for each in (coverage, vital, ndcg)] == [1.0, 1.0, 1.0]
+    # The answers state the code alone.
+    assert answer["mean"] == 0.0
+    assert answer["beside"] == {"all_strict": 0.5, "vital": 0.0, "all": 0.5}
+    assert coverage["examples"][0]["labels"] == [1.0, 0.5]
+    assert answer["examples"][0]["remark"] == '1 nugget not supported: "It has a code"'
+    result.stdout.fnmatch_lines(
+        [
+            "  nuggets.coverage@2 * 1.000 *",
+            "*answer.nuggets@2: beside it all_strict 0.500, vital 0.000, all 0.500*",
+        ]
+    )
+    assert "It has a code" in (project.path / "r.html").read_text(encoding="utf-8")
+    assert "nuggets.coverage@2" in (project.path / "r.md").read_text(encoding="utf-8")
+    project.test(
+        "def test_it(rageval):\n    for k in (1, 2): assert rageval.score(f'nuggets.vital@{k}') == 1\n"
+    )
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(source.replace("in ranked[:k]]", "in reversed(ranked[:k])]"))
+    project.run().assert_outcomes(passed=1)
+    assert len(_labels(llm)) == 12
+
+
+def test_labels_that_cannot_be_read_leave_a_question_unscored(project, llm):
+    """It is counted and shown with what was said; the others have their score."""
+    llm.model = lambda prompt: "I cannot." if "item-2?" in prompt else '["support", "partial_support"]'
+    project.use(llm)
+    project.evalset(4, nuggets=NUGGETS)
+    project.test("@pytest.mark.rageval_threshold('nuggets.coverage@1', min=0.5)\ndef test_gate(): pass\n")
+    result = project.run("--rageval-max-unscored=0.3")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "  nuggets.coverage@1 * 0.500 * 3 * 1 * pass",
+            "*the judge's reply is not one list of labels: 'I cannot.'*",
+        ]
+    )
+
+
+class Done(NamedTuple):
+    """What a command did."""
+
+    status: int
+    out: str
+    err: str
+
+
+Propose = Callable[..., Done]
+
+RECORDS = [
+    {"id": "q1", "question": "Where is it?", "reference": "In Tulsa, since 1990.", "note": 7},
+    {"id": "q2", "question": "How far?", "answers": ["5 km"], "gold": [{"text": "It is 5 km by bus."}]},
+    {"id": "q3", "question": "Why?", "nuggets": ["because"]},
+]
+
+
+def _author(prompt: str) -> Said:
+    assert prompt.startswith("List the facts")
+    place = "Tulsa" if "Tulsa, since" in prompt else "5 km"
+    return json.dumps([{"text": place, "vital": True}, {"text": f"{place}, says one", "vital": False}])
+
+
+@pytest.fixture
+def propose(
+    llm: LLMServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Propose:
+    """Proposes nuggets for an eval set, in the temporary folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    llm.model = _author
+
+    def run(records: list[dict[str, object]], *arguments: str) -> Done:
+        (tmp_path / "set.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+        words = ["evalset", "nuggets", "set.jsonl", "--out", "out.jsonl", "--judge-model", "j"]
+        return Done(main([*words, "--base-url", llm.url, *arguments]), *capsys.readouterr())
+
+    return run
+
+
+def test_proposed_nuggets_are_for_review(
+    propose: Propose, llm: LLMServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of examples that have none, from all sources in one request; the rest of the set stays as it is."""
+    done = propose(RECORDS)
+    assert (done.status, done.err) == (0, "")
+    assert done.out == (
+        "out.jsonl: 4 nuggets for review, 2 of them vital, of 2 examples; 1 example had nuggets already\n"
+        "2 replies asked for: 0 cached, 2 live\n"
+    )
+    one, two, three = load(tmp_path / "out.jsonl")
+    assert one.nuggets == (Nugget("Tulsa"), Nugget("Tulsa, says one", vital=False))
+    assert one.extra == {"note": 7, "nuggets_by": "j", "nuggets_reviewed": False}
+    assert two.nuggets[0] == Nugget("5 km")
+    assert (three.nuggets, three.extra) == ((Nugget("because"),), {})
+    assert [example.id for example in load(tmp_path / "set.jsonl") if example.nuggets] == ["q3"]
+    assert {body["model"] for body in llm.requests} == {"j"}
+    (prompt,) = [prompt for prompt in llm.prompts if "How far?" in prompt]
+    assert "\n[1] 5 km\n[2] It is 5 km by bus.\n" in prompt
+    assert main(["evalset", "check", "out.jsonl"]) == 0
+    assert 'take "nuggets_reviewed" out: 2\n' in capsys.readouterr().out
+
+
+def test_what_was_paid_is_not_asked_again_and_no_file_is_lost(
+    propose: Propose, llm: LLMServer, tmp_path: Path
+) -> None:
+    """The file that is read is never written to, and another one only by force."""
+    propose(RECORDS)
+    first = (tmp_path / "out.jsonl").read_bytes()
+    refused = propose(RECORDS)
+    assert refused.status == 2
+    assert "out.jsonl exists already" in refused.err
+    assert propose(RECORDS, "--out", "set.jsonl", "--force").status == 2
+    again = propose(RECORDS, "--force", "--replay")
+    assert (again.status, (tmp_path / "out.jsonl").read_bytes()) == (0, first)
+    assert len(llm.requests) == 2
+
+
+def test_an_example_without_nuggets_is_counted(propose: Propose, llm: LLMServer, tmp_path: Path) -> None:
+    """With the reason; the others are written, and the status is 1."""
+    llm.model = lambda prompt: "Sorry." if "How far?" in prompt else _author(prompt)
+    done = propose([*RECORDS, {"id": "q4", "question": "What?"}])
+    assert done.status == 1
+    assert "2 examples without nuggets:\n" in done.out
+    assert "  1 × neither reference answers nor gold passages with text\n" in done.out
+    assert "  1 × the judge's reply is no list of nuggets: 'Sorry.'\n" in done.out
+    assert [bool(example.nuggets) for example in load(tmp_path / "out.jsonl")] == [True, False, True, False]
+
+
+def test_a_budget_keeps_what_it_paid_for(propose: Propose, tmp_path: Path) -> None:
+    """The nuggets of the first example are written."""
+    done = propose(RECORDS, "--max-calls", "1")
+    assert done.status == 1
+    assert "1 example without nuggets:\n" in done.out
+    assert sum(bool(example.nuggets) for example in load(tmp_path / "out.jsonl")) == 2
+
+
+def test_without_any_nugget_no_file_is_written(propose: Propose, llm: LLMServer, tmp_path: Path) -> None:
+    """Be it that the server refuses, or that all examples have nuggets."""
+    done = propose(RECORDS[2:])
+    assert (done.status, not llm.requests) == (0, True)
+    assert done.out.startswith("No nuggets were proposed, out.jsonl was not written; 1 example had nuggets")
+    llm.model = lambda _: Fault(400)
+    assert propose(RECORDS[:1]).status == 1
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_without_a_model_that_judges_nothing_is_proposed(propose: Propose, tmp_path: Path) -> None:
+    """The error says how one is named."""
+    done = propose(RECORDS, "--model", "embedded", "--judge-model", "")
+    assert done.status == 2
+    assert "--rageval-judge-model" in done.err
+    assert not (tmp_path / "out.jsonl").exists()

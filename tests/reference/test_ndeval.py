@@ -1,0 +1,47 @@
+"""alpha-nDCG equals that of NIST's ndeval, by the package pyndeval."""
+
+import random
+
+import pyndeval
+import pytest
+
+from pytest_rageval.measures.nuggets import alpha_ndcg
+
+CUTS = (1, 2, 3, 5, 10, 20)
+Labels = list[tuple[float, ...]]
+
+
+def _theirs(ranking: Labels, missed: Labels) -> dict[str, float]:
+    """What ndeval says. Of equal gains it takes the highest name first, so the first passage has the highest."""
+    pool = ranking + missed
+    names = [f"d{len(pool) - place:03d}" for place in range(len(pool))]
+    qrels = [
+        pyndeval.SubtopicQrel("1", str(nugget), name, int(label == 1))
+        for name, labels in zip(names, pool, strict=True)
+        for nugget, label in enumerate(labels)
+    ]
+    run = [pyndeval.ScoredDoc("1", name, -place) for place, name in enumerate(names[: len(ranking)])]
+    found: dict[str, float] = pyndeval.ndeval(qrels, run, measures=[f"alpha-nDCG@{k}" for k in CUTS])["1"]
+    return found
+
+
+@pytest.mark.parametrize("density", [0.1, 0.3, 0.7])
+def test_random_rankings(density: float) -> None:
+    """At every cut-off, with passages that were missed and with ties, up to where the greedy order is not the best."""
+    chance = random.Random(density)
+    compared = beyond = 0
+    for _ in range(200):
+        n, nuggets = chance.randint(1, 20), chance.randint(1, 8)
+        pool = [
+            tuple(chance.choices((1.0, 0.5, 0.0), (density, 0.1, 1 - density), k=nuggets)) for _ in range(n)
+        ]
+        cut = chance.randint(1, n)
+        ranking, missed = pool[:cut], pool[cut:]
+        theirs = _theirs(ranking, missed)
+        for k in CUTS:
+            value = theirs[f"alpha-nDCG@{k}"]
+            beyond += value > 1 + 1e-9
+            assert alpha_ndcg(ranking, missed, k) == pytest.approx(min(value, 1.0), abs=1e-9)
+            compared += 1
+    assert compared == 200 * len(CUTS)
+    assert beyond < compared / 20

@@ -1,0 +1,175 @@
+"""Which nuggets a text supports, by a model or by the user's own judge; and nuggets that a model proposes."""
+
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_rageval.answers.judge_protocol import with_tally
+from pytest_rageval.answers.judge_replies import parse_nuggets, parse_support
+from pytest_rageval.answers.llm_judge import LLMJudge, Poll
+from pytest_rageval.answers.user_judge import adapt_judge
+from pytest_rageval.errors import CallableError, Unscored
+from pytest_rageval.event_loop import PrivateLoop
+from pytest_rageval.llm.messages import Reply, Request
+from pytest_rageval.llm.servers import RemoteServer
+from pytest_rageval.model import Nugget
+from pytest_rageval.prompts.rendering import OWN
+from pytest_rageval.stats.agreement import Tally
+
+YES, PART, NO = 1.0, 0.5, 0.0
+
+
+class _Gateway:
+    """Gives one reply after the other, and keeps the requests."""
+
+    def __init__(self, *replies: str) -> None:
+        self.requests: list[Request] = []
+        self._replies = list(replies)
+
+    async def ask(self, _server: object, request: Request) -> Reply:
+        self.requests.append(request)
+        return Reply(self._replies.pop(0))
+
+
+def _judge(gateway: _Gateway, votes: int = 1) -> LLMJudge:
+    return LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 100, Poll(votes))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '["support", "partial_support", "not_support"]',
+        "['support', 'partial_support', 'not_support']",
+        "[support, partial_support, not_support]",
+        '```json\n["support", "partial_support", "not_support"]\n```',
+        '{"labels": ["support", "partial_support", "not_support"]}',
+        'Labels: ["Support", "partial support",\n "NOT_SUPPORT",]',
+        'By nuggets [1] to [3]:\n["support", "partial_support", "not_support"].',
+        '["support", "partial_support", "not_support"]\nAgain: [support, partial_support, not_support]',
+    ],
+)
+def test_labels_are_read(reply: str) -> None:
+    """As JSON or as a Python list, alone or with words around it."""
+    assert parse_support(reply, 3) == (YES, PART, NO)
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ("", "not one list of labels"),
+        ("support", "not one list of labels"),
+        ("[]", "not one list of labels"),
+        ('["support", "maybe"]', "not one list of labels"),
+        ('["support", ["support"]]', "1 label for 2 nuggets"),
+        ('["support", "support"] or ["support", "not_support"]', "not one list of labels"),
+        ('["support"]', "1 label for 2 nuggets"),
+        ('["support", "support", "support"]', "3 labels for 2 nuggets"),
+    ],
+)
+def test_other_replies_have_no_labels(reply: str, said: str) -> None:
+    """None is guessed, and none is cut off: the reason says what there was."""
+    with pytest.raises(Unscored, match=f"the judge's reply is {said}"):
+        parse_support(reply, 2)
+
+
+def test_reading_takes_linear_time() -> None:
+    """Also of a reply that a model did not end."""
+    with pytest.raises(Unscored):
+        parse_support("[" * 200_000, 2)
+
+
+def test_all_nuggets_are_labelled_in_one_request() -> None:
+    """By the prompt, without chance."""
+    gateway = _Gateway('["support", "not_support"]')
+    labels = asyncio.run(_judge(gateway).support("How far?", ["5 km", "by bus"], "It is 5 km."))
+    assert labels == (YES, NO)
+    (request,) = gateway.requests
+    assert request.messages[0]["content"] == OWN.support("How far?", ["5 km", "by bus"], "It is 5 km.")
+    assert request.parameters == {"temperature": 0.0, "max_tokens": 100}
+
+
+def test_of_several_votes_the_median_counts_nugget_by_nugget() -> None:
+    """A reply that cannot be read is a lost vote; of two the lower label counts. The verdict is one, and was split."""
+    replies = ('["support", "not_support"]', '["support", "support"]', '["not_support", "partial_support"]')
+    judging = _judge(_Gateway(*replies), 3).support("Q?", ["a", "b"], "T")
+    assert asyncio.run(with_tally(judging)) == ((YES, PART), Tally(1, 1, 3, 3))
+    lost = _judge(_Gateway(*replies[:2], "?"), 3).support("Q?", ["a", "b"], "T")
+    assert asyncio.run(with_tally(lost)) == ((YES, NO), Tally(1, 1, 2, 1, 1))
+
+
+def _own(loop: PrivateLoop, returned: object) -> Sequence[float]:
+    judge = adapt_judge(SimpleNamespace(compare=print, support=lambda *_: returned), loop)
+    return loop.run(judge.support("How far?", ("5 km", "by bus"), "It is 5 km."))
+
+
+@pytest.mark.parametrize(
+    "returned", [["support", "not_support"], ("support", "not_support"), [True, False], [1, 0.0]]
+)
+def test_a_judge_of_the_users_labels(loop: PrivateLoop, returned: object) -> None:
+    """By words or by numbers."""
+    assert _own(loop, returned) == (YES, NO)
+
+
+@pytest.mark.parametrize(
+    "returned", ["support", ["support", "yes"], [1, 0.3], [None, 1], {"5 km": "support"}, 1.0]
+)
+def test_anything_else_that_it_returns_is_an_error(loop: PrivateLoop, returned: object) -> None:
+    """It shows what came back, and what would do."""
+    with pytest.raises(CallableError) as caught:
+        _own(loop, returned)
+    assert f"rageval_judge.support returned {returned!r} for 'How far?'" in str(caught.value)
+    assert "Return a list with one of support, partial_support, not_support" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("returned", "reason"), [(None, "the judge gave no labels"), ([1], "gave 1 label for 2 nuggets")]
+)
+def test_without_a_label_for_each_a_question_is_unscored(
+    loop: PrivateLoop, returned: object, reason: str
+) -> None:
+    """With the reason."""
+    with pytest.raises(Unscored, match=reason):
+        _own(loop, returned)
+
+
+def test_a_judge_without_the_method_is_an_error(loop: PrivateLoop) -> None:
+    """It names the method, what needs it, and what it returns."""
+    judge = adapt_judge(SimpleNamespace(compare=print), loop)
+    with pytest.raises(CallableError) as caught:
+        loop.run(judge.support("Q?", ["a"], "T"))
+    assert str(caught.value).startswith(
+        "rageval_judge lacks the method support(question, nuggets, passage), which the scores nuggets.* and "
+        "answer.nuggets need.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '[{"text": "a  b", "vital": true}, {"text": "c", "vital": false}]',
+        '```json\n[{"text": "a b", "vital": true}, {"text": "c", "vital": false}]\n```',
+        '{"nuggets": [{"text": "a b", "vital": true}, {"text": "c", "vital": false}]}',
+        """[{"text": "a b", "vital": true}, "d", {"text": "e"}, {"text": " ", "vital": true},
+        {"text": "c", "vital": false}, {"text": "a b", "vital": false}]""",
+    ],
+)
+def test_proposed_nuggets_are_read(reply: str) -> None:
+    """Each once, in their order; what is no nugget is left out."""
+    assert parse_nuggets(reply) == (Nugget("a b"), Nugget("c", vital=False))
+
+
+@pytest.mark.parametrize("reply", ["", "[]", "a, b", '["a"]', '{"text": "a", "vital": true}'])
+def test_a_reply_without_nuggets(reply: str) -> None:
+    """Proposes none."""
+    with pytest.raises(Unscored, match="the judge's reply is no list of nuggets"):
+        parse_nuggets(reply)
+
+
+def test_nuggets_are_asked_for_once() -> None:
+    """From all sources in one prompt."""
+    gateway = _Gateway('[{"text": "5 km", "vital": true}]')
+    assert asyncio.run(_judge(gateway).nuggets("How far?", ["It is 5 km."])) == (Nugget("5 km"),)
+    (request,) = gateway.requests
+    assert request.messages[0]["content"] == OWN.nuggets("How far?", ["It is 5 km."])

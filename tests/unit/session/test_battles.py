@@ -1,0 +1,123 @@
+"""The battles of systems that a process knows."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_rageval.model import Example
+from pytest_rageval.session.battles import Battles, arena_cutoffs
+
+NODE = "t.py::test_it[{}]".format
+EXAMPLES = [Example(f"q{n}", f"q{n}", reference="long", tags={"domain": n % 2}) for n in range(8)]
+EXAMPLES.append(Example("short", "short"))
+"""The last one has no reference, so that no system was asked about it."""
+
+
+class Run:
+    """A system's pipeline: its answers are its name, and the judge prefers the name that sorts last."""
+
+    seed = 0
+    both_orders = False
+
+    def __init__(self, name: str, unanswered: tuple[str, ...] = ()) -> None:
+        self._name = name
+        self._unanswered = unanswered
+        self.asked: list[tuple[str, str, str]] = []
+
+    def known_long_answer(self, example: Example, k: int) -> str | None:
+        """One without the number of its cut-off where the name says so."""
+        return None if example.id in self._unanswered else f"{self._name} from {k}"
+
+    async def preferred(self, question: str, first: str, second: str) -> int:
+        """The one that sorts last."""
+        self.asked.append((question, first, second))
+        return 1 if first > second else 2
+
+
+def _siblings(*names: str, specs: tuple[str, ...] = ("arena.win@5",)) -> dict[str, Any]:
+    return {NODE(name): [SimpleNamespace(args=(spec,), kwargs={}) for spec in specs] for name in names}
+
+
+def _fought(battles: Battles, run: Run, name: str, siblings: Any, cutoffs: tuple[int, ...] = (5,)) -> Any:
+    found = battles.fight(NODE(name), run, ("digest", EXAMPLES), cutoffs, siblings)
+    return {
+        (each["system"], each["opponent"]): [example["score"] for example in each["examples"]]
+        for each in found
+    }
+
+
+def test_each_system_battles_those_before_it() -> None:
+    """Whichever comes first, the pairs have the same questions, in the same order of answers."""
+    asked, results = [], []
+    for order in ("abc", "cab"):
+        battles, siblings = Battles(12, asyncio.run), _siblings(*"abc")
+        runs = {name: Run(name) for name in order}
+        found = [_fought(battles, runs[name], name, siblings) for name in order]
+        assert [len(each) for each in found] == [0, 1, 2]
+        results.append({pair: scores for each in found for pair, scores in each.items()})
+        asked.append(sorted(each for run in runs.values() for each in run.asked))
+    assert (
+        results[0]
+        == results[1]
+        == {(f"{one}@5", f"{other}@5"): [0.0] * 4 for one, other in (("a", "b"), ("a", "c"), ("b", "c"))}
+    )
+    assert asked[0] == asked[1]
+    # Of each pair the first answer leads in half of the battles, and in half of each domain's.
+    for pair in ("ab", "ac", "bc"):
+        firsts = [
+            (int(question[1:]) % 2, first[0])
+            for question, first, second in asked[0]
+            if {first[0], second[0]} == {*pair}
+        ]
+        assert sorted(firsts) == [(domain, name) for domain in (0, 1) for name in pair]
+
+
+def test_a_test_may_be_several_systems() -> None:
+    """One a cut-off: these battle, too; asking again changes nothing."""
+    battles, run = Battles(1000, asyncio.run), Run("a")
+    siblings = _siblings("a", specs=("arena.win@5", "arena.win_tie@5", "arena.win@10", "recall@3"))
+    found = _fought(battles, run, "a", siblings, (5, 10))
+    assert found == {("a@10", "a@5"): [0.0] * 8}
+    assert _fought(battles, run, "a", siblings, (5, 10)) == found
+
+
+def test_without_markers_all_have_the_cutoff_of_the_call() -> None:
+    """As of tests that call `score`."""
+    battles, siblings = Battles(4, asyncio.run), _siblings("a", "b", specs=("recall@5",))
+    assert _fought(battles, Run("a"), "a", siblings) == {}
+    assert _fought(battles, Run("b"), "b", siblings) == {("a@5", "b@5"): [0.0] * 4}
+
+
+def test_an_answer_that_is_not_there_leaves_its_battle_unscored() -> None:
+    """It is counted for the pair; the others go on."""
+    battles, siblings = Battles(8, asyncio.run), _siblings("a", "b")
+    _fought(battles, Run("a", unanswered=("q3",)), "a", siblings)
+    (pair,) = battles.fight(NODE("b"), Run("b"), ("digest", EXAMPLES), (5,), siblings)
+    unscored = {
+        example["id"]: example["unscored"] for example in pair["examples"] if example["score"] is None
+    }
+    assert unscored == {"q3": "one of the two systems has no answer"}
+    assert len(pair["examples"]) == 8
+    assert pair["position_bias"]["verdicts"] == 7
+
+
+def test_other_eval_sets_and_functions_are_no_rivals() -> None:
+    """Nor is a system that the run did not select."""
+    battles, siblings = Battles(8, asyncio.run), _siblings("a", "b")
+    _fought(battles, Run("a"), "a", siblings)
+    assert battles.fight(NODE("b"), Run("b"), ("another", EXAMPLES), (5,), siblings) == []
+    assert battles.fight("t.py::test_other[b]", Run("b"), ("digest", EXAMPLES), (5,), siblings) == []
+
+
+@pytest.mark.parametrize(
+    ("specs", "cutoffs"),
+    [
+        (["arena.win@5", "recall@3", "arena.win_tie@10", "arena.win@5"], [5, 10]),
+        (["recall@3", "arena.win", "no score!", 3], []),
+    ],
+)
+def test_cutoffs_are_those_of_the_arena(specs: list[object], cutoffs: list[int]) -> None:
+    """What is no score is an error of its own threshold."""
+    assert arena_cutoffs(specs) == cutoffs
