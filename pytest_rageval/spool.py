@@ -74,7 +74,7 @@ class Spool:
                 return self._objects[-place - 1]
             length = int.from_bytes(self._bytes(place, HEAD), "little")
             data = self._bytes(place + HEAD, length)
-        return marshal.loads(data)  # noqa: S302 - written by this process
+        return marshal.loads(data)  # noqa: S302 - written by this process  # nosec B302
 
     def _write(self) -> None:
         from tempfile import TemporaryFile  # noqa: PLC0415 - only large runs write
@@ -101,12 +101,11 @@ class Spool:
 
     def _read(self, start: int, length: int) -> bytes:
         """So many bytes from here on, or all there are."""
-        assert self._file is not None  # noqa: S101 - something was written
-        self._file.seek(start)
-        found, left = bytearray(), min(length, self._written - start)
-        while left:
-            found += self._file.read(left)
-            left = min(length, self._written - start) - len(found)
+        found, end = bytearray(), min(length, self._written - start)
+        if self._file is not None:
+            self._file.seek(start)
+            while len(found) < end and (part := self._file.read(end - len(found))):
+                found += part
         # A disk that was full took a part of a record.
         found += self._tail[: length - len(found)]
         return bytes(found)
