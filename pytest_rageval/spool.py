@@ -22,6 +22,9 @@ AT_ONCE: Final = 1_000_000
 AHEAD: Final = 16_384
 """So many bytes are read at once: the records that follow are often the next ones."""
 
+RECENT: Final = 16
+"""So many records that were read last stay in memory: scores and templates read one several times."""
+
 HEAD: Final = 8
 """Bytes of a record's length, which precedes it."""
 
@@ -41,6 +44,7 @@ class Spool:
         self._most: float = AT_ONCE
         self._ahead = (0, b"")
         self._objects: list[Any] = []
+        self._recent: dict[int, Any] = {}
         # Reports are written in another thread than questions are evaluated in.
         self._lock = Lock()
 
@@ -72,9 +76,15 @@ class Spool:
         with self._lock:
             if place < 0:
                 return self._objects[-place - 1]
+            if place in self._recent:
+                return self._recent[place]
             length = int.from_bytes(self._bytes(place, HEAD), "little")
             data = self._bytes(place + HEAD, length)
-        return marshal.loads(data)  # noqa: S302 - written by this process  # nosec B302
+            value = marshal.loads(data)  # noqa: S302 - written by this process  # nosec B302
+            if len(self._recent) == RECENT:
+                del self._recent[next(iter(self._recent))]
+            self._recent[place] = value
+        return value
 
     def _write(self) -> None:
         from tempfile import TemporaryFile  # noqa: PLC0415 - only large runs write

@@ -139,7 +139,7 @@ class QuestionRow:
         """A score of it; None where the score is of a slice that it is not in."""
         return next((cell for cell in self.cells if cell.name == name), None)
 
-    @property
+    @cached_property
     def tags(self) -> list[tuple[str, str]]:
         """Its tags; one with a list of values once for each."""
         return [
