@@ -52,6 +52,7 @@ class PrivateLoop:
         self._new_calls: list[_Call] = []
         self._on_cancel: list[Callable[[], None]] = []
         self._ticked = 0.0
+        self.users: list[object] = []  # the parts of the user's code that it calls
         self.runs = 0
 
     def on_cancel(self, drop: Callable[[], None]) -> None:

@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import inspect
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -38,6 +39,7 @@ __all__ = [
     "is_async",
     "is_cached",
     "is_ours",
+    "note_asked",
     "raised_in",
     "read_to_end",
     "takes",
@@ -113,8 +115,10 @@ class UserCallable:
         self._async = is_async(function)
         self._tries = _Tries(loop.runs)
         self._history = _parameter(function, "history")
-        self._stopwatches = _Stopwatches()
+        self._stopwatches = _Stopwatches(self)
+        loop.users.append(self)
         self.calls = 0  # so far
+        self.asked: Counter[str] = Counter()  # by model, the completions that were asked for during its calls
 
     async def call(self, *args: Any, **named: Any) -> Any:
         """Call it, and return its converted result.
@@ -209,6 +213,11 @@ class UserCallable:
         return error
 
     @property
+    def is_running(self) -> bool:
+        """Whether a call of it is running, in any thread."""
+        return self._stopwatches.running
+
+    @property
     def _current(self) -> "_Tries":
         # Of this run only: in a later test the callable may work again.
         if self._tries.run != self._loop.runs:
@@ -225,12 +234,35 @@ class UserCallable:
         return _identity(self.function)
 
 
+_CALLED: ContextVar[UserCallable | None] = ContextVar("_CALLED", default=None)
+"""Whose code is running; threads that this starts may not know it."""
+
+
+def note_asked(loop: PrivateLoop, model: str) -> None:
+    """Note that the user's code asks a model for a completion: with the call that is running, where it is known which.
+
+    In a thread of the user's, or behind a server, it is the only one that is running.
+    """
+    called = _CALLED.get()
+    if called is None:
+        running = [each for each in loop.users if isinstance(each, UserCallable) and each.is_running]
+        called = running[0] if len(running) == 1 else None
+    if called is not None:
+        called.asked[model] += 1
+
+
 class _Stopwatches:
     """Times the calls of one function, from several threads; calls that overlap slow each other, and have no time."""
 
-    def __init__(self) -> None:
+    def __init__(self, owner: UserCallable) -> None:
+        self._owner = owner
         self._lock = threading.Lock()
         self._running: set[_Stopwatch] = set()
+
+    @property
+    def running(self) -> bool:
+        """Whether a call has begun and not ended."""
+        return bool(self._running)
 
     @contextlib.contextmanager
     def started(self) -> Iterator["_Stopwatch"]:
@@ -240,9 +272,11 @@ class _Stopwatches:
             for other in self._running:
                 other.alone = False
             self._running.add(watch)
+        token = _CALLED.set(self._owner)
         try:
             yield watch
         finally:
+            _CALLED.reset(token)
             with self._lock:
                 self._running.remove(watch)
 

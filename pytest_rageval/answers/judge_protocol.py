@@ -5,6 +5,7 @@ Verdicts are plain numbers, so tallies are passed separately: `with_tally` colle
 """
 
 from collections.abc import Awaitable, Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -55,7 +56,7 @@ class Comparator(Protocol):
 
 
 class Judge(Comparator, Protocol):
-    """A comparator that also grades, rates, prefers, and decides whether a passage is relevant or supports nuggets.
+    """A comparator that also grades, rates and prefers, and labels passages: relevant, sufficient, with which nuggets.
 
     Each method raises Unscored where there is no verdict, and CallableError where the judge does not support it.
     """
@@ -65,6 +66,9 @@ class Judge(Comparator, Protocol):
 
     async def relevant(self, question: str, passage: str) -> float:
         """Return 1.0 where the passage helps to answer the question, 0.0 where not."""
+
+    async def sufficient(self, question: str, passages: Sequence[str]) -> float:
+        """Return 1.0 where the passages together, best first, are enough to answer the question, 0.0 where not."""
 
     async def prefer(self, question: str, first: str, second: str) -> int:
         """Return which of two long answers is better: 1 the first, 2 the second, 0 neither."""
@@ -80,6 +84,10 @@ class Judge(Comparator, Protocol):
             rated: the answer as the only item; for context quality the retrieved passages, best first.
             against: the references; for faithfulness the retrieved, for context quality the gold passages.
         """
+
+    @property
+    def model_names(self) -> AbstractSet[str]:
+        """The models behind its verdicts; of the user's own judge, those that it asked so far."""
 
     async def support(self, question: str, nuggets: Sequence[str], passage: str) -> Sequence[float]:
         """Return of each nugget, in their order, how far a passage or an answer says it.

@@ -147,7 +147,7 @@ _YES_NO: Final = _Wording(
     r"""(yes|no) (?!-\w) [*_"'`)]*      # the word, perhaps in bold or in quotes, then
     (?: \s*$ | \s*[.,:;!(\u2013\u2014-] | [ \t]*\n | \s+because\b )  # its end, or a reason set apart""",
     "answer|verdict|judgment|judgement|decision|conclusion",
-    "final_answer|final_verdict|correct|is_correct|right|relevant|is_relevant",
+    "final_answer|final_verdict|correct|is_correct|right|relevant|is_relevant|sufficient|is_sufficient",
     alone=True,
 )
 

@@ -121,6 +121,7 @@ PROMPT_OF: Final = {
     "compare": "same_answer",
     "grade": "graded_answer",
     "relevant": "relevance",
+    "sufficient": "sufficiency",
     "prefer": "preference",
     "support": "nugget_support",
 }
@@ -164,6 +165,11 @@ class LLMJudge:
         """Return 1.0 for yes, 0.0 for no; unscored as in `compare`."""
         texts = {"question": question, "passage": passage}
         return await self._verdict(parse_yes_no, majority, self.prompts.relevance, texts)
+
+    async def sufficient(self, question: str, passages: Sequence[str]) -> float:
+        """Return 1.0 for yes, 0.0 for no; unscored as in `compare`."""
+        texts: dict[str, str | list[str]] = {"question": question, "passages": list(passages)}
+        return await self._verdict(parse_yes_no, majority, self.prompts.sufficiency, texts)
 
     async def support(self, question: str, nuggets: Sequence[str], passage: str) -> tuple[float, ...]:
         """Return the labels of the nuggets; unscored where the reply is no list of one label for each.
@@ -222,6 +228,11 @@ class LLMJudge:
         nearest = min(sorted(votes), key=lambda ballot: abs(votes[ballot].grade - grade))
         return Rating(grade, votes[nearest].explanation)
 
+    @property
+    def model_names(self) -> frozenset[str]:
+        """The model."""
+        return frozenset({self.model})
+
     def repetition(self, n: int) -> "LLMJudge":
         """Return this judge with the n-th set of samples."""
         return replace(self, poll=replace(self.poll, first=n * self.poll.votes))
@@ -232,6 +243,7 @@ class LLMJudge:
             "compare": self.prompts.same_answer("", [], ""),
             "grade": self.prompts.graded_answer("", [], ""),
             "relevant": self.prompts.relevance("", ""),
+            "sufficient": self.prompts.sufficiency("", []),
             "prefer": self.prompts.preference("", "", ""),
             "support": self.prompts.support("", [], ""),
             **{f"rate {criterion}": self.prompts.rating(criterion, "", [], []) for criterion in CRITERIA},

@@ -30,6 +30,7 @@ OPTIONAL_METHODS: Final[Mapping[str, tuple[str, str]]] = {
         "a number between 0 and 1",
     ),
     "relevant": ("relevant(question, passage), which the scores relevance.* need", "True or False"),
+    "sufficient": ("sufficient(question, passages), which the score sufficient needs", "True or False"),
     "prefer": (
         "prefer(question, first, second), which the scores arena.* need",
         "1 or 2 for the better answer, 0 for neither",
@@ -129,6 +130,10 @@ class UserJudge:
         """Call the user's `relevant`."""
         return cast("float", await self._call("relevant", question, passage))
 
+    async def sufficient(self, question: str, passages: Sequence[str]) -> float:
+        """Call the user's `sufficient`."""
+        return cast("float", await self._call("sufficient", question, list(passages)))
+
     async def prefer(self, question: str, first: str, second: str) -> int:
         """Call the user's `prefer`."""
         return cast("int", await self._call("prefer", question, first, second))
@@ -157,6 +162,11 @@ class UserJudge:
                 "--rageval-judge-model."
             )
         return await self._methods[name].call(*args)
+
+    @property
+    def model_names(self) -> frozenset[str]:
+        """The models that it asked so far through this package."""
+        return frozenset[str]().union(*(method.asked for method in self._methods.values()))
 
     def repetition(self, n: int) -> "UserJudge":  # noqa: ARG002 - a repeated call needs no other judge
         """Return this judge."""
@@ -230,6 +240,7 @@ READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "compare": partial(_read_share, allowed=YES_OR_NUMBER),
     "grade": partial(_read_share, allowed=SHARE),
     "relevant": partial(_read_share, allowed=YES_OR_NUMBER),
+    "sufficient": partial(_read_share, allowed=YES_OR_NUMBER),
     "prefer": _read_preference,
     "rate": _read_rating,
     "support": _read_labels,

@@ -60,6 +60,7 @@ class ScoreRequest(NamedTuple):
     comparator: str | None = None
     label: str | None = None
     order: str = "rank"
+    relevant: str = "gold"
 
     @property
     def words(self) -> dict[str, str]:
@@ -78,6 +79,9 @@ class Terms:
         comparator: how two answers are compared; None for the default comparator.
         label: how the answer from one passage is compared in eRAG; None for the comparator.
         order: of the passages in the prompt of Rel'-recall: "rank", or "random".
+        relevant: which passages are relevant in Rel'-recall: the "gold" ones, those that the wanted answers occur in
+            ("contains"), or those that the judge calls relevant ("judge"). "contains@100" and "judge@20" name how many
+            retrieved passages are labelled where those beyond the prompt count.
     """
 
     spec: Spec
@@ -85,6 +89,7 @@ class Terms:
     comparator: str | None = None
     label: str | None = None
     order: str = "rank"
+    relevant: str = "gold"
 
     @property
     def part(self) -> str:
@@ -381,6 +386,15 @@ class Pipeline:
             ("relevant", question, passage.text), lambda: self.judge.relevant(question, passage.text)
         )
         self._verdicts[question, passage.text] = verdict
+        return verdict
+
+    async def sufficient(self, question: str, passages: Sequence[Document]) -> float:
+        """How far the judge finds passages enough to answer a question, in [0, 1]."""
+        texts = texts_of(passages)
+        verdict = await self._once.of(
+            ("sufficient", question, texts), lambda: self.judge.sufficient(question, texts)
+        )
+        self._verdicts[question, "sufficient", *texts] = verdict
         return verdict
 
     async def supported(self, question: str, nuggets: Sequence[str], text: str) -> Sequence[float]:

@@ -25,10 +25,6 @@ ANNOTATORS: Final = ("erag", "contains", "gold", "relevance")
 MEASURES: Final = PARTS
 """The measures of a ranking by its labels."""
 
-OF_GOLD: Final = {"p": "precision", "recall": "hit"}
-"""Where the measure has another name against gold passages. Labels are known of the retrieved passages alone, as in the
-paper, of which all the relevant ones are among the first k: recall is 1 where there is any."""
-
 DOWNSTREAM: Final = "answer.correct"
 """The score of the answers."""
 
@@ -131,9 +127,9 @@ class AgreementRequest:
 
     def labelled(self, annotator: str, measure: str, k: int) -> ScoreRequest:
         """The score of the ranking by its labels."""
-        if annotator == "gold":
-            return ScoreRequest(f"{OF_GOLD.get(measure, measure)}@{k}")
-        return ScoreRequest(f"{annotator}.{measure}@{k}", label=self.label if annotator == "erag" else None)
+        # Labels are known of the retrieved passages alone, those of people too, so that recall is 1 where there is any.
+        family = "provenance" if annotator == "gold" else annotator
+        return ScoreRequest(f"{family}.{measure}@{k}", label=self.label if annotator == "erag" else None)
 
     def each(self) -> Iterable[tuple[str, str, int]]:
         """Every annotator, measure and cut-off."""

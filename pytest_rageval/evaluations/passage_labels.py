@@ -1,29 +1,37 @@
-"""Measures over labels of the retrieved passages: eRAG and two other annotators.
+"""Measures over labels of the retrieved passages: eRAG and three other annotators.
 
 - `erag.*`: the label is how right the generator's answer is from that passage alone;
 - `contains.*`: 1 where a reference answer occurs in the passage;
-- `relevance.*`: 1 where the judge says that the passage is relevant.
+- `relevance.*`: 1 where the judge says that the passage is relevant;
+- `provenance.*`: 1 where the passage is a gold passage or a part of one.
+
+`udcg` puts the judge's labels and the answers from each passage alone together.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from math import exp, fsum
 from typing import Final, NamedTuple
 
+from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.overlap import containment
 from pytest_rageval.errors import NoGroundTruth
 from pytest_rageval.evaluations.context import (
+    NO_GOLD,
     NO_REFERENCES,
     Pipeline,
     Terms,
     expected_of,
     gather_all,
+    gather_two,
     references_of,
 )
-from pytest_rageval.evaluations.scoring import REFERENCES, ScoreDef, score_in_turn
-from pytest_rageval.model import Document, Example
+from pytest_rageval.evaluations.ranking import comparable
+from pytest_rageval.evaluations.scoring import GOLD, REFERENCES, ScoreDef, each_example, score_in_turn
+from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.scores import YES, Evidence, Outcome
 
-__all__ = ["PARTS", "SCORES"]
+__all__ = ["PARTS", "SCORES", "called_relevant", "contains_answer"]
 
 ERAG: Final = {
     "p": "The mean label of the first k.",
@@ -49,7 +57,18 @@ RELEVANCE: Final = {
     "ndcg": "nDCG by the labels.",
     "hit": "1 where any of the first k is relevant.",
 }
+PROVENANCE: Final = {
+    "p": "The share of the first k that are gold passages, or parts of one.",
+    "recall": "The share of the retrieved gold passages that are among the first k.",
+    "map": "Average precision by the labels.",
+    "mrr": "One divided by the rank of the first gold passage.",
+    "ndcg": "nDCG by the labels.",
+    "hit": "1 where any of the first k is a gold passage, or a part of one.",
+}
 """Definitions, by measure."""
+
+DISTRACTION: Final = -1 / 3
+"""What an answer from a passage that is not relevant counts, where one from a relevant passage counts 1."""
 
 PARTS: Final = tuple(ERAG)
 """The measures of `measures.ranking.LABEL_MEASURES`, which brings numpy."""
@@ -63,6 +82,8 @@ class Label(NamedTuple):
 
 
 Annotator = Callable[[Example, Document], Awaitable[Label]]
+Labelled = Callable[[Example], Awaitable[tuple[Ranking, Sequence[Label]]]]
+"""Retrieves, and labels all passages of the ranking."""
 
 
 async def evaluate_erag(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
@@ -83,9 +104,8 @@ async def evaluate_erag(run: Pipeline, examples: Sequence[Example], terms: Terms
         answer = await run.answer_from(example.asked, [passage])
         return Label(await run.helpful(example, answer, comparator), answer)
 
-    return await _scored(
-        run, examples, terms, annotate, known=_has_references, graded=run.comparison(comparator).graded
-    )
+    labelled = _each_passage(run, terms, annotate, _has_references)
+    return await _scored(examples, terms, labelled, graded=run.comparison(comparator).graded)
 
 
 async def evaluate_contains(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
@@ -95,9 +115,10 @@ async def evaluate_contains(run: Pipeline, examples: Sequence[Example], terms: T
     """
 
     async def annotate(example: Example, passage: Document) -> Label:
-        return Label(max(containment(passage.text, aliases) for aliases in example.wanted))
+        return Label(float(contains_answer(example, passage)))
 
-    return await _scored(run, examples, terms, annotate, known=lambda example: bool(example.wanted))
+    labelled = _each_passage(run, terms, annotate, lambda example: bool(example.wanted))
+    return await _scored(examples, terms, labelled)
 
 
 async def evaluate_relevance(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
@@ -108,25 +129,91 @@ async def evaluate_relevance(run: Pipeline, examples: Sequence[Example], terms: 
     """
 
     async def annotate(example: Example, passage: Document) -> Label:
-        return Label(float(await run.relevant(example.asked, passage) >= YES))
+        return Label(float(await called_relevant(run, example, passage)))
 
-    return await _scored(run, examples, terms, annotate, known=_has_references)
+    return await _scored(examples, terms, _each_passage(run, terms, annotate, _has_references))
+
+
+async def evaluate_provenance(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
+    """Label each passage 1 where it is a relevant gold passage, or a part of one that is found; nothing is asked.
+
+    As in the paper, only what was retrieved counts: `recall`, unlike `recall@k`, does not see what was missed.
+    Unscored: an example without gold passages; one with a gold passage that no retrieved document can be compared with.
+    """
+
+    async def labelled(example: Example) -> tuple[Ranking, Sequence[Label]]:
+        if not example.relevant:
+            raise NoGroundTruth(NO_GOLD)
+        ranking = await run.ranking(example, terms.k)
+        match = comparable(ranking, example, run.match_share)
+        return ranking, [Label(float(bool(found))) for found in match.positions]
+
+    return await _scored(examples, terms, labelled)
+
+
+def contains_answer(example: Example, passage: Document) -> bool:
+    """Whether a wanted answer occurs in a passage, in normal form."""
+    return any(containment(passage.text, aliases) for aliases in example.wanted)
+
+
+async def called_relevant(run: Pipeline, example: Example, passage: Document) -> bool:
+    """Whether the judge says that a passage is relevant to the question, by a grade from 0.5 on."""
+    return await run.relevant(example.asked, passage) >= YES
+
+
+@each_example
+async def evaluate_udcg(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+    """Score the first k passages by what each does alone: a relevant one can help, any other can distract.
+
+    A passage from which the generator abstains counts 0. One from which it answers counts 1 where the judge calls the
+    passage relevant, and -1/3 where not. The score is the logistic function of the mean; an empty ranking is 0.
+
+    Unscored: an example of which a passage has no answer or verdict.
+
+    Source: Trappolini et al. (2025), "Redefining Retrieval Evaluation in the Era of LLMs", as their code computes it;
+    in place of the probability that the generator abstains, whether it does.
+    """
+    ranking = await run.readable(example, terms.k)
+    found = await gather_all(
+        gather_two(run.relevant(example.asked, passage), run.answer_from(example.asked, [passage]))
+        for passage in ranking
+    )
+    answers = tuple(answer for _, answer in found)
+    used = [relevant >= YES for relevant, answer in found if not abstains(answer)]
+    labels = tuple(float(relevant >= YES and not abstains(answer)) for relevant, answer in found)
+    counts = {"useful": sum(used), "distracting": len(used) - sum(used)}
+    evidence = Evidence(ranking, labels=labels, answers_alone=answers, counts=counts)
+    if not found:
+        return 0.0, evidence
+    return _logistic(fsum(1 if relevant else DISTRACTION for relevant in used) / len(found)), evidence
+
+
+def _logistic(x: float) -> float:
+    return 1 / (1 + exp(-x))
 
 
 def _has_references(example: Example) -> bool:
     return bool(references_of(example) or example.answer_set)
 
 
-async def _scored(  # noqa: PLR0913 - what an annotator is
-    run: Pipeline,
-    examples: Sequence[Example],
-    terms: Terms,
-    annotate: Annotator,
-    *,
-    known: Callable[[Example], bool],
-    graded: bool = False,
+def _each_passage(
+    run: Pipeline, terms: Terms, annotate: Annotator, known: Callable[[Example], bool]
+) -> Labelled:
+    """Label the passages of an example with known references one by one."""
+
+    async def labelled(example: Example) -> tuple[Ranking, Sequence[Label]]:
+        if not known(example):
+            raise NoGroundTruth(NO_REFERENCES)
+        ranking = await run.readable(example, terms.k)
+        return ranking, await gather_all(annotate(example, passage) for passage in ranking)
+
+    return labelled
+
+
+async def _scored(
+    examples: Sequence[Example], terms: Terms, labelled: Labelled, *, graded: bool = False
 ) -> list[Outcome]:
-    """Label the passages of all examples with known references, and score the rankings by the labels."""
+    """Label the passages of all examples, and score the rankings by the labels."""
     from pytest_rageval.measures.ranking import NEED_BINARY, usefulness  # noqa: PLC0415 - with numpy
 
     # A measure that is defined for labels between 0 and 1 takes those of each annotator.
@@ -136,10 +223,7 @@ async def _scored(  # noqa: PLR0913 - what an annotator is
     labels: dict[str, dict[str, float]] = {}
 
     async def label(example: Example) -> tuple[float, Evidence]:
-        if not known(example):
-            raise NoGroundTruth(NO_REFERENCES)
-        ranking = await run.readable(example, terms.k)
-        found = await gather_all(annotate(example, passage) for passage in ranking)
+        ranking, found = await labelled(example)
         named = (f"{rank}. {passage.label}" for rank, passage in enumerate(ranking, 1))
         values = tuple(label.value for label in found)
         labels[example.id] = dict(zip(named, values, strict=True))
@@ -195,5 +279,25 @@ SCORES: Final = (
             needs=(REFERENCES,),
         )
         for part, definition in RELEVANCE.items()
+    ),
+    ScoreDef(
+        "udcg",
+        evaluate_udcg,
+        {"generate", "relevant"},
+        (0.0, _logistic(1)),
+        family="UDCG",
+        definition="The logistic function of the mean of what the first k count: 1 where the generator answers from a "
+        "relevant passage alone, -1/3 where it answers from any other, 0 where it abstains.",
+    ),
+    *(
+        ScoreDef(
+            f"provenance.{part}",
+            evaluate_provenance,
+            frozenset(),
+            family="Retrieved passages that are gold",
+            definition=definition,
+            needs=(GOLD,),
+        )
+        for part, definition in PROVENANCE.items()
     ),
 )

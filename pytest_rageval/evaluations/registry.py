@@ -56,7 +56,8 @@ METHODS: Final[Mapping[str, Collection[str]]] = {
     "llm_reteval": ("llm_reteval",),
     "answer": ("answer",),
     "arena": ("arena",),
-    "passage_labels": ("erag", "contains", "relevance"),
+    "passage_labels": ("erag", "contains", "relevance", "udcg", "provenance"),
+    "sufficiency": ("sufficient",),
     "rel_prime": ("rel_recall", "rel"),
     "judged": ("judged",),
     "nuggets": ("nuggets", "answer.nuggets"),
@@ -126,10 +127,13 @@ def resolve(
             f"{str(spec)!r} has no cut-off: how many retrieved documents count?\nWrite {spec}@5, say."
         )
     for word, text in request.words.items():
-        if word not in score.words:
+        if word not in score.words | score.ignores:
             takers = ", ".join(name for name, other in scores.items() if word in other.words)
             raise InputError(f"{str(spec)!r} does not take {word}={text!r}. These scores do: {takers}.")
-    return Terms(spec, spec.k or k, request.comparator, request.label, request.order), score
+    if request.relevant.startswith("judge"):
+        score = replace(score, asks=score.dependencies | {"relevant"})
+    order = request.order if "order" in score.words else "rank"
+    return Terms(spec, spec.k or k, request.comparator, request.label, order, request.relevant), score
 
 
 class Registry:
@@ -171,8 +175,8 @@ class Registry:
             evaluate: an async function `(run, examples, terms)` that returns one outcome an example.
             asks: the methods of generator and judge that it depends on, so that a change of any other leaves its
                 baseline valid: "generate", "cite", "explain" of the generator, "compare" for `run.comparison`, also
-                "label" where it reads `terms.label`, and "relevant", "prefer", "support" and "rate CRITERION" of the
-                judge. Default: it may depend on all.
+                "label" where it reads `terms.label`, and "relevant", "sufficient", "prefer", "support" and "rate
+                CRITERION" of the judge. Default: it may depend on all.
             scale: the lowest and the highest value of an example. Values and bounds outside it are errors. Default:
                 unknown.
             separable: whether an example scores the same whichever others are scored with it, so that they may be

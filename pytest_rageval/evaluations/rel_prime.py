@@ -2,6 +2,9 @@
 
 `rel_recall.*` are over Rel', what was relevant and in the prompt; `rel.*` over Rel, all that is known to be relevant.
 The prompt holds the first k passages, by rank or in random order, and asks for all answers with citations.
+Relevant are the gold passages or, where a threshold says so, those that a wanted answer occurs in, or that the judge
+calls relevant. Such labels are known of retrieved passages alone: what counts as retrieved beside the prompt, for the
+scores over Rel, are the first passages of a longer ranking (`POOL`), as a test collection pools its runs.
 
 Source: Garigliotti (2024), "On the Relevant Set of Contexts for Evaluating
 Retrieval-Augmented Generation Systems"; see `pytest_rageval.measures.rel_prime`.
@@ -11,24 +14,38 @@ from collections import Counter
 from collections.abc import Awaitable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, compress, count, product
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.citations import Listed, cited, listed
 from pytest_rageval.answers.comparators import highest, lowest
 from pytest_rageval.answers.overlap import containment
-from pytest_rageval.errors import NoGroundTruth, Undefined, UnusableRanking, is_plan_mark
-from pytest_rageval.evaluations.context import NO_GOLD, NO_REFERENCES, Pipeline, Terms, gather_all
+from pytest_rageval.errors import NoGroundTruth, Planned, Undefined, UnusableRanking, is_plan_mark
+from pytest_rageval.evaluations.context import (
+    NO_GOLD,
+    NO_REFERENCES,
+    Evaluation,
+    Pipeline,
+    Terms,
+    gather_all,
+)
+from pytest_rageval.evaluations.passage_labels import called_relevant, contains_answer
 from pytest_rageval.evaluations.ranking import not_comparable
 from pytest_rageval.evaluations.scoring import GOLD, MATCH, REFERENCES, ScoreDef, each_example
 from pytest_rageval.measures.gold_matching import GoldMatch
 from pytest_rageval.measures.rel_prime import Recall, RelPrime, rel_prime
-from pytest_rageval.model import Example, Ranking
+from pytest_rageval.model import Document, Example, Ranking
 from pytest_rageval.scores import YES, Evidence, Outcome, Score
 
 __all__ = ["SCORES", "pooled_notes"]
 
 NO_RELEVANT = "no relevant passage was in the prompt"
+
+POOL: Final = {"contains": 100, "judge": 20}
+"""How many retrieved passages are labelled for scores over Rel. The judge is asked about each."""
+
+OVER_REL: Final = frozenset({"rel.citation", "rel.coverage"})
+"""The scores that relevant passages beyond the prompt count in."""
 
 OTHERS = 5
 """How many items that equal no reference are named."""
@@ -59,9 +76,14 @@ async def evaluate_answer_recall(run: Pipeline, example: Example, terms: Terms) 
         listing = await _with_same(run, example, terms, answer, listing)
     found, evidence = _result(prompt, answer, listing)
     counts = {"parametric_answers": found.parametric, **evidence.counts}
-    expected = tuple(aliases[0] for aliases in example.wanted)
-    remark = _others_text(listing.others)
-    evidence = replace(evidence, expected=expected, expected_as="wanted", counts=counts, remark=remark)
+    evidence = replace(
+        evidence,
+        expected=_first_aliases(example),
+        expected_as="wanted",
+        counts=counts,
+        remark=_others_text(listing.others),
+        sizes=_sizes(found.answers),
+    )
     return _recall(found.answers, terms), evidence
 
 
@@ -71,16 +93,18 @@ async def evaluate_citation_recall(
 ) -> tuple[float, Evidence] | Outcome:
     """Score the share of the relevant passages that the output cites; `rel_recall`: of those in the prompt.
 
-    Unscored: an example without gold passages. `rel_recall` is undefined, and nothing is asked, where the prompt
-    holds none of them.
+    Unscored: an example whose relevant passages are not known. `rel_recall` is undefined, and nothing is asked, where
+    the prompt holds none of them; `rel` where labels find none.
     """
-    prompt = await _prompt_with_gold(run, example, terms)
+    prompt = await _prompt_with_relevant(run, example, terms)
     if terms.spec.name == "rel_recall" and not prompt.available:
         # Counted in the pooled shares: a passage that was not shown cannot be cited.
-        nothing = Evidence(prompt.ranking, sizes=_sizes(Recall(len(prompt.relevant), 0, 0, 0)))
-        return Outcome(example, None, undefined=NO_RELEVANT, evidence=nothing)
+        sizes = _sizes(Recall(len(prompt.relevant), 0, 0, 0)) if prompt.knows_rel else {}
+        return Outcome(example, None, undefined=NO_RELEVANT, evidence=Evidence(prompt.ranking, sizes=sizes))
+    prompt.check_any(terms)
     found, evidence = await _cited(run, example, terms, prompt)
-    return _recall(found.citations, terms), replace(evidence, sizes=_sizes(found.citations))
+    sizes = _sizes(found.citations) if prompt.knows_rel else {}
+    return _recall(found.citations, terms), replace(evidence, sizes=sizes)
 
 
 @each_example
@@ -89,10 +113,10 @@ async def evaluate_citation_precision(
 ) -> tuple[float, Evidence]:
     """Score the share of the cited passages that are relevant; it is the same over Rel and Rel'.
 
-    A citation of a passage that is not in the prompt is not relevant. Unscored: an example without gold passages.
-    Undefined where nothing was cited.
+    A citation of a passage that is not in the prompt is not relevant. Unscored: an example whose relevant passages are
+    not known. Undefined where nothing was cited.
     """
-    prompt = await _prompt_with_gold(run, example, terms)
+    prompt = await _prompt_with_relevant(run, example, terms)
     found, evidence = await _cited(run, example, terms, prompt)
     if found.citation_precision is None:
         raise Undefined("nothing was cited")
@@ -104,10 +128,25 @@ async def evaluate_coverage(run: Pipeline, example: Example, terms: Terms) -> tu
     """Score the share of the relevant passages that are in the prompt, |Rel'| / |Rel|: the retriever's part.
 
     No generator is asked. Where nothing beyond the prompt is cited, `rel.citation` is the coverage times
-    `rel_recall.citation`. Unscored: an example without gold passages.
+    `rel_recall.citation`. Unscored: an example whose relevant passages are not known. Undefined where labels find none.
     """
-    prompt = await _prompt_with_gold(run, example, terms)
+    prompt = await _prompt_with_relevant(run, example, terms)
+    prompt.check_any(terms)
     return prompt.available / len(prompt.relevant), Evidence(prompt.ranking, counts=prompt.counts)
+
+
+@each_example
+async def evaluate_answer_coverage(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+    """Score the share of the wanted answers that are in the prompt, as `evaluate_answer_recall` has it.
+
+    No generator is asked. Where only these are listed, `rel.answer` is this coverage times `rel_recall.answer`.
+    Unscored: an example without wanted answers.
+    """
+    if not example.wanted:
+        raise NoGroundTruth(NO_REFERENCES)
+    prompt = await _prompt(run, example, terms)
+    share = len(prompt.shown) / len(example.wanted)
+    return share, Evidence(prompt.ranking, None, _first_aliases(example), "wanted", counts=prompt.counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +162,7 @@ class _Prompt:
         shown: positions of those in a relevant passage of the prompt, or in any where none are known.
         seen: positions of those in any passage of the prompt.
         counts: relevant passages that were found by an overlap, by its kind.
+        knows_rel: whether relevant passages beyond the prompt are among those known.
     """
 
     ranking: Ranking
@@ -133,6 +173,12 @@ class _Prompt:
     shown: frozenset[int]
     seen: frozenset[int]
     counts: Mapping[str, int]
+    knows_rel: bool
+
+    def check_any(self, terms: Terms) -> None:
+        """Raise Undefined where no passage that was labelled is relevant."""
+        if not self.relevant:
+            raise Undefined(f"none of the first {_pool(terms)} retrieved passages is relevant")
 
     @property
     def available(self) -> int:
@@ -142,7 +188,7 @@ class _Prompt:
     @property
     def why_not_shown(self) -> str:
         """Why no wanted answer is in the prompt."""
-        if not self.relevant:
+        if self.unknown is not None:
             return "no wanted answer occurs in a passage of the prompt"
         if not self.available:
             return NO_RELEVANT
@@ -173,34 +219,85 @@ class _Prompt:
         )
 
 
+class _Relevant(NamedTuple):
+    """The relevant passages of an example, as of `_Prompt`, and those that each passage of the prompt is or holds."""
+
+    names: frozenset[Hashable]
+    in_prompt: Sequence[tuple[Hashable, ...]]
+    unknown: str | None = None
+    counts: Mapping[str, int] = {}
+    knows_rel: bool = True
+
+
 async def _prompt(run: Pipeline, example: Example, terms: Terms) -> _Prompt:
     ranking = await run.shown(example, terms.k, terms.order)
-    match = GoldMatch(ranking, example.relevant, run.match_share)
-    unknown = not_comparable(match) if example.relevant else NO_GOLD
-    positions = [()] * len(ranking) if unknown else match.positions
+    if terms.relevant == "gold":
+        relevant = _by_gold(run, example, ranking)
+    else:
+        relevant = await _by_labels(run, example, terms, ranking)
     texts = [passage.text for passage in ranking]
-    relevant_texts = [text for text, gold in zip(texts, positions, strict=True) if gold or unknown]
-    names = (
-        tuple(("gold", position) for position in gold) or (("other", passage.identity),)
-        for passage, gold in zip(ranking, positions, strict=True)
-    )
+    pairs = list(zip(ranking, relevant.in_prompt, strict=True))
+    relevant_texts = [passage.text for passage, found in pairs if found or relevant.unknown]
     return _Prompt(
         ranking,
-        frozenset(("gold", position) for position in range(0 if unknown else len(example.relevant))),
-        unknown,
-        tuple(names),
+        frozenset(("relevant", name) for name in relevant.names),
+        relevant.unknown,
+        tuple(
+            tuple(("relevant", name) for name in found) or (("other", passage.identity),)
+            for passage, found in pairs
+        ),
         example.wanted,
         _occurring(example.wanted, relevant_texts),
         _occurring(example.wanted, texts),
-        {} if unknown else match.counts,
+        relevant.counts,
+        relevant.knows_rel,
     )
 
 
-async def _prompt_with_gold(run: Pipeline, example: Example, terms: Terms) -> _Prompt:
+def _by_gold(run: Pipeline, example: Example, ranking: Ranking) -> _Relevant:
+    match = GoldMatch(ranking, example.relevant, run.match_share)
+    unknown = not_comparable(match) if example.relevant else NO_GOLD
+    if unknown is not None:
+        return _Relevant(frozenset(), [()] * len(ranking), unknown)
+    return _Relevant(frozenset(range(len(example.relevant))), match.positions, counts=match.counts)
+
+
+async def _by_labels(run: Pipeline, example: Example, terms: Terms, ranking: Ranking) -> _Relevant:
+    """The relevant ones of the prompt and, for a score over Rel, of those retrieved beyond it."""
+    passages = {passage.identity: passage for passage in ranking}
+    knows_rel = terms.spec.measure in OVER_REL
+    if knows_rel:
+        beyond = await run.readable(example, _pool(terms))
+        passages = {passage.identity: passage for passage in beyond} | passages
+
+    async def is_relevant(passage: Document) -> bool:
+        if terms.relevant.startswith("contains"):
+            return contains_answer(example, passage)
+        try:
+            return await called_relevant(run, example, passage)
+        except Planned:
+            # Where a verdict is not there yet, a plan counts what may follow from it.
+            return True
+
+    labels = await gather_all(map(is_relevant, passages.values()))
+    names = frozenset(compress(passages, labels))
+    in_prompt = [(each.identity,) if each.identity in names else () for each in ranking]
+    return _Relevant(names, in_prompt, knows_rel=knows_rel)
+
+
+def _pool(terms: Terms) -> int:
+    """The number of retrieved passages that are labelled: never fewer than the prompt has."""
+    by, _, depth = terms.relevant.partition("@")
+    return max(terms.k, int(depth) if depth else POOL[by])
+
+
+async def _prompt_with_relevant(run: Pipeline, example: Example, terms: Terms) -> _Prompt:
     """The prompt of an example whose relevant passages are known; raises Unscored where it is none."""
     # Before anything is asked: an example that cannot be scored costs nothing.
-    if not example.relevant:
+    if terms.relevant == "gold" and not example.relevant:
         raise NoGroundTruth(NO_GOLD)
+    if terms.relevant.startswith("contains") and not example.wanted:
+        raise NoGroundTruth(NO_REFERENCES)
     prompt = await _prompt(run, example, terms)
     if prompt.unknown is not None:
         raise UnusableRanking(prompt.unknown)
@@ -275,9 +372,15 @@ def _others_text(items: Sequence[str]) -> str:
     return f"item {named} equals no reference" if len(items) == 1 else f"items {named} equal no reference"
 
 
-def _sizes(citations: Recall) -> dict[str, int]:
-    """The relevant passages, of these those shown, and of these those cited."""
-    return {"relevant": citations.relevant, "shown": citations.available, "found": citations.found_available}
+def _first_aliases(example: Example) -> tuple[str, ...]:
+    return tuple(aliases[0] for aliases in example.wanted)
+
+
+def _sizes(recall: Recall) -> dict[str, int]:
+    """What is relevant, of this what was shown, and of this what was found; and what was found without being shown."""
+    sizes = {"relevant": recall.relevant, "shown": recall.available, "found": recall.found_available}
+    beyond = recall.found - recall.found_available
+    return {**sizes, "beyond": beyond} if beyond else sizes
 
 
 def _recall(recall: Recall, terms: Terms) -> float:
@@ -286,75 +389,94 @@ def _recall(recall: Recall, terms: Terms) -> float:
 
 
 def pooled_notes(score: Score | None) -> dict[str, Any]:
-    """The sizes of the sets, summed, and the shares, None where undefined, as the report's key `pooled`."""
-    sizes: Counter[str] = Counter()
-    for outcome in score.outcomes if score is not None else ():
-        sizes.update(outcome.evidence.sizes)
-    if not sizes:
+    """The sizes of the sets, summed, and the shares, None where undefined, as the report's key `pooled`.
+
+    `questions` are those that are summed: of what is undefined and not asked, no sizes may be known.
+    """
+    # A score of 0 is false, as a number is.
+    outcomes = () if score is None else score.outcomes
+    known = [outcome.evidence.sizes for outcome in outcomes if outcome.evidence.sizes]
+    if not known:
         return {}
-    recall = Recall(sizes["relevant"], sizes["shown"], sizes["found"], sizes["found"])
+    sizes: Counter[str] = Counter()
+    for each in known:
+        sizes.update(each)
+    recall = Recall(sizes["relevant"], sizes["shown"], sizes["found"] + sizes["beyond"], sizes["found"])
     shares = {
         "coverage": recall.coverage,
         "recall_over_rel_prime": recall.over_rel_prime,
         "recall_over_rel": recall.over_rel,
     }
-    return {"pooled": {**sizes, **shares}}
+    return {"pooled": {"questions": len(known), **sizes, **shares}}
 
 
 FAMILY: Final = "Rel'-recall: answers and citations"
 
+
+def _rel(  # noqa: PLR0913 - what a score is
+    name: str, evaluate: Evaluation, asks: set[str], definition: str, *, needs: str = GOLD, pair: str = ""
+) -> ScoreDef:
+    return ScoreDef(
+        name,
+        evaluate,
+        asks,
+        comparisons=lambda run, terms: {"comparator": _comparator(run, terms)},
+        notes=pooled_notes,
+        family=FAMILY,
+        definition=definition,
+        needs=(needs,),
+        takes_relevant=True,
+        pair=pair,
+    )
+
+
 SCORES: Final = (
-    ScoreDef(
+    _rel(
         "rel_recall.answer",
         evaluate_answer_recall,
         {"cite", MATCH},
-        comparisons=lambda run, terms: {"comparator": _comparator(run, terms)},
-        family=FAMILY,
-        definition="Of the wanted answers that occur in relevant passages of the prompt, the share that the "
-        "generator lists.",
-        needs=(REFERENCES,),
+        "Of the wanted answers that occur in relevant passages of the prompt, the share that the generator lists.",
+        needs=REFERENCES,
+        pair="rel.answer",
     ),
-    ScoreDef(
+    _rel(
         "rel_recall.citation",
         evaluate_citation_recall,
         {"cite"},
-        notes=pooled_notes,
-        family=FAMILY,
-        definition="Of the relevant passages in the prompt, the share that is cited.",
-        needs=(GOLD,),
+        "Of the relevant passages in the prompt, the share that is cited.",
+        pair="rel.citation",
     ),
-    ScoreDef(
+    _rel(
         "rel.answer",
         evaluate_answer_recall,
         {"cite", MATCH},
-        comparisons=lambda run, terms: {"comparator": _comparator(run, terms)},
-        family=FAMILY,
-        definition="Of all wanted answers, the share that the generator lists.",
-        needs=(REFERENCES,),
+        "Of all wanted answers, the share that the generator lists.",
+        needs=REFERENCES,
     ),
-    ScoreDef(
+    _rel(
         "rel.citation",
         evaluate_citation_recall,
         {"cite"},
-        notes=pooled_notes,
-        family=FAMILY,
-        definition="Of all relevant passages, the share that is cited.",
-        needs=(GOLD,),
+        "Of all relevant passages, the share that is cited.",
     ),
-    ScoreDef(
+    _rel(
         "rel.citation_precision",
         evaluate_citation_precision,
         {"cite"},
-        family=FAMILY,
-        definition="Of the cited passages, the share that is relevant; undefined where nothing is cited.",
-        needs=(GOLD,),
+        "Of the cited passages, the share that is relevant; undefined where nothing is cited.",
     ),
-    ScoreDef(
+    _rel(
         "rel.coverage",
         evaluate_coverage,
-        frozenset(),
-        family=FAMILY,
-        definition="Of all relevant passages, the share in the prompt: the retriever's part. No model is asked.",
-        needs=(GOLD,),
+        set(),
+        "Of all relevant passages, the share in the prompt: the retriever's part. No generator is asked.",
+    ),
+    _rel(
+        "rel.answer_coverage",
+        evaluate_answer_coverage,
+        set(),
+        "Of all wanted answers, the share that occurs in relevant passages of the prompt: the retriever's part. No "
+        "generator is asked.",
+        needs=REFERENCES,
     ),
 )

@@ -41,7 +41,9 @@ NUGGETS: Final = "nuggets"
 """What an example must have; lists of scores show it."""
 
 GENERATOR_METHODS: Final = frozenset({"generate", "cite", "explain"})
-JUDGE_METHODS: Final = frozenset({"relevant", "prefer", "support", *(f"rate {each}" for each in CRITERIA)})
+JUDGE_METHODS: Final = frozenset(
+    {"relevant", "sufficient", "prefer", "support", *(f"rate {each}" for each in CRITERIA)}
+)
 
 ASKABLE: Final = GENERATOR_METHODS | JUDGE_METHODS | {"compare", "label"}
 """What a score can depend on: methods of generator and judge, `run.comparison`, and `terms.label`."""
@@ -80,6 +82,8 @@ class ScoreDef:
         is_cost: whether less is better, so that `max` alone bounds it.
         statistic: sums up the values of the examples.
         is_time: whether its values are times: it is evaluated before other scores of a test, while nothing else runs.
+        takes_relevant: whether it depends on which passages are relevant, which the keyword `relevant` names.
+        pair: the score, without the cut-off, that is read beside it; both are given over their common examples.
     """
 
     name: str
@@ -100,6 +104,8 @@ class ScoreDef:
     is_cost: bool = False
     statistic: Statistic = MEAN
     is_time: bool = False
+    takes_relevant: bool = False
+    pair: str = ""
 
     @property
     def dependencies(self) -> frozenset[str]:
@@ -109,7 +115,17 @@ class ScoreDef:
     @property
     def words(self) -> frozenset[str]:
         """The keywords of a threshold that change it."""
-        return frozenset(word for word, asked in KEYWORDS.items() if asked & self.dependencies)
+        words = {word for word, asked in KEYWORDS.items() if asked & self.dependencies}
+        return frozenset(words | {"relevant"} if self.takes_relevant else words)
+
+    @property
+    def ignores(self) -> frozenset[str]:
+        """The keywords that it accepts though they change nothing, so that scores of one grid may share them.
+
+        The order of a prompt matters only where a generator reads several passages at once; in eRAG it reads one.
+        """
+        alone = self.dependencies.isdisjoint(GENERATOR_METHODS) or "label" in self.words
+        return frozenset({"order"} if alone else ()) - self.words
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -135,6 +151,8 @@ class ScoreDef:
         found |= encoder_used(_names(comparisons))
         if "cite" in self.dependencies and terms.order == "random":
             found["seed"] = run.seed
+        if terms.relevant != "gold":
+            found["relevant"] = terms.relevant
         return found | dict(self.settings(run, terms))
 
     def prompts(self, run: Pipeline, terms: Terms) -> dict[str, str]:
@@ -143,6 +161,10 @@ class ScoreDef:
         for method in self._of_judge(self._compared(run, terms)):
             templates[method] = run.judge.template(method)
         return {method: template for method, template in templates.items() if template}
+
+    def judges(self, run: Pipeline, terms: Terms) -> bool:
+        """Whether it asks the judge, as far as its definition says."""
+        return self.asks is not None and bool(self._of_judge(self._compared(run, terms)))
 
     @property
     def _of_generator(self) -> list[str]:

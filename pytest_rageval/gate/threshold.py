@@ -1,6 +1,7 @@
 """A threshold as the marker declares it."""
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from math import inf
 from typing import Any, Final
@@ -16,6 +17,8 @@ ALPHA: Final = 0.05
 DROPS: Final = ("max_drop", "max_total_drop")
 
 BOUNDS: Final = ("min", "max", *DROPS, "max_lost", "max_ratio")  # the keywords that can fail a test
+
+RELEVANT: Final = re.compile(r"gold|(contains|judge)(@[1-9][0-9]{0,4})?", re.ASCII)
 
 LARGEST_DROP: Final = 0.5
 LARGE_DROP: Final = 0.2  # above these shares of the scale's width a `max_drop` is a mistake, or probably one
@@ -48,6 +51,8 @@ class Threshold:
         comparator: how two answers are compared, such as "judge or em"; None for the comparator in force.
         label: how the answer from one passage is compared in eRAG; None for the comparator.
         order: of the passages in the prompt of Rel'-recall: "random" or "rank"; None is "rank".
+        relevant: which passages are relevant in Rel'-recall, such as "contains" or "judge@20"; None is "gold".
+        ignored: keywords that were given and change nothing about the score; no keyword of the marker.
     """
 
     spec: str
@@ -68,11 +73,13 @@ class Threshold:
     comparator: str | None = None
     label: str | None = None
     order: str | None = None
+    relevant: str | None = None
+    ignored: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def words(cls) -> tuple[str, ...]:
         """The keywords of the marker."""
-        return tuple(f.name for f in fields(cls) if f.name != "spec")
+        return tuple(f.name for f in fields(cls) if f.name not in {"spec", "ignored"})
 
     @classmethod
     def signature(cls) -> str:
@@ -82,8 +89,9 @@ class Threshold:
 
     @property
     def name(self) -> str:
-        """The score with its comparator, label and order; slices and bounds are not part of it."""
+        """The score with the keywords that change it; slices and bounds are not part of it."""
         ways = [f" by {way}" for way in (self.comparator, self.label) if way]
+        ways += [f" relevant by {self.relevant}"] if self.relevant not in {None, "gold"} else []
         return f"{self.spec}{''.join(ways)}{' in random order' if self.order == 'random' else ''}"
 
     @property
@@ -106,6 +114,12 @@ class Threshold:
     def shares_alpha(self) -> bool:
         """Whether it raises false alarms with the probability `alpha`, which the tests of a run share."""
         return (self.max_drop is not None and not self.strict) or self.max_total_drop is not None
+
+    def without(self, words: Collection[str]) -> "Threshold":
+        """The threshold in which these keywords are noted as ignored."""
+        ignored: dict[str, Any] = {word: getattr(self, word) for word in sorted(words)}
+        without: dict[str, Any] = dict.fromkeys(ignored)
+        return replace(self, **without, ignored=ignored) if ignored else self
 
     def since_anchor(self, updates: int) -> "Threshold":
         """The bound on the total drop as a `max_drop` below an anchor that was pinned so many updates ago."""
@@ -273,6 +287,11 @@ VALUES: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
         for word in ("comparator", "label")
     ),
     ("order", ("rank", "random").__contains__, 'is neither "rank" nor "random"'),
+    (
+        "relevant",
+        lambda text: isinstance(text, str) and RELEVANT.fullmatch(text) is not None,
+        'is none of "gold", "contains" and "judge", nor one with a number of labelled passages, as "contains@100"',
+    ),
 )
 """What the value of a keyword has to fulfil, and what is wrong with one that does not; the first that fails counts."""
 

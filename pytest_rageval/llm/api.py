@@ -11,6 +11,7 @@ from pytest_rageval.llm.cached_functions import Functions
 from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import Message, Reply, Request
 from pytest_rageval.llm.servers import Server
+from pytest_rageval.user_code import note_asked
 
 __all__ = ["LLM"]
 
@@ -97,6 +98,7 @@ class LLM:
                 f"rageval_llm.complete() was given what JSON cannot express: {error}.\n"
                 "Messages and parameters are text, numbers, booleans, None, lists and dicts of these."
             ) from None
+        note_asked(self._loop, model or default)
         return server, Request(
             server.base_url, model or default, tuple(copied), frozen, sample, api=server.api
         )

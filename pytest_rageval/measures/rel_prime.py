@@ -62,7 +62,7 @@ class RelPrime:
         citations: recall of the relevant passages.
         citation_precision: `|Out ∩ Rel| / |Out|` of the cited passages. A hallucinated citation is one of Out that is
             not relevant. It is the same over Rel', since a relevant passage that is cited was in the prompt. None
-            where nothing is cited, or no passage is known to be relevant.
+            where nothing is cited.
         parametric: wanted answers listed that occur in no passage of the prompt: the model's memory.
         hallucinated: citations of no passage of the prompt.
     """
@@ -120,7 +120,7 @@ def rel_prime(  # noqa: PLR0913 - six sets are what the method is about
     return RelPrime(
         answers=answers,
         citations=citations,
-        citation_precision=_share(citations.found, out) if rel_passages else None,
+        citation_precision=_share(citations.found, out),
         parametric=len(set(listed) & rel_answers - known),
         hallucinated=hallucinated,
     )

@@ -131,6 +131,13 @@ class Prompts:
         """Ask a judge whether a passage is relevant to a question: yes or no."""
         return self._filled("relevance", question=question, passage=" ".join(passage.split()))
 
+    def sufficiency(self, question: str, passages: Sequence[str]) -> str:
+        """Ask a judge whether passages together are enough to answer a question: a short reason, then yes or no.
+
+        The rule is that of sufficient context (Joren et al., 2025).
+        """
+        return self._filled("sufficiency", question=question, passages=numbered(passages))
+
     def preference(self, question: str, first: str, second: str) -> str:
         """Ask a judge which of two long answers is better: a short reason, then 1, 2 or 0 in a tag.
 

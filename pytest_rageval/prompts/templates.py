@@ -209,6 +209,19 @@ TEMPLATES: Final[Mapping[str, str]] = {
         "Question: {question}\n\nPassage:\n{passage}\n\n"
         "Is the passage relevant? Reply with one word, yes or no."
     ),
+    "sufficiency": (
+        "Decide whether passages are enough to answer a question: whether somebody who reads them with care, and "
+        "knows nothing else of the subject, can tell a definite answer.\n"
+        "- They may have to be put together, and a number may have to be worked out from them.\n"
+        "- They are not enough if a step of the way has to be guessed or known from elsewhere.\n"
+        "- If the question can mean several things, or the passages disagree, they are enough only if they show which "
+        "meaning or statement holds.\n"
+        "Whether the answer is true does not count, only whether the passages give one.\n\n"
+        f"{_QUOTED}"
+        "Question: {question}\n\nPassages:\n{passages}\n\n"
+        "In one to three sentences, name what an answer needs, and which of it the passages lack, if any. Then end "
+        'with a line of its own: "Verdict: yes" if they are enough, "Verdict: no" if they are not.'
+    ),
     "preference": (
         "Compare two answers to a question, and decide which one serves the person who asked better.\n"
         "- Helpfulness: it says what helps to answer the question, and nothing beside it.\n"

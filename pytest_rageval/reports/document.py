@@ -162,6 +162,8 @@ class ScoreEntry(TypedDict, total=False):
     comparator: str
     label: str
     order: str
+    relevant: str
+    ignored: dict[str, str]
     where: dict[str, Any]
     mean: float | None
     statistic: str
@@ -177,6 +179,7 @@ class ScoreEntry(TypedDict, total=False):
     judge_votes: dict[str, Any]
     beside: dict[str, float]
     pooled: dict[str, Any]
+    common: dict[str, Any]
     arena: dict[str, Any]
     threshold: Mapping[str, Any] | None
     baseline: ComparisonEntry | None
@@ -192,6 +195,7 @@ class ScoreEntry(TypedDict, total=False):
     by: dict[str, Any]
     questions: QuestionsEntry
     corrected: dict[str, Any]
+    strata: list[dict[str, Any]]
     canary: dict[str, Any]
     fingerprint: dict[str, Any]
     prompts: list[str]

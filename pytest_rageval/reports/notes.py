@@ -29,6 +29,7 @@ __all__ = [
     "anomalies_entry",
     "anomalies_text",
     "beside_entry",
+    "common_entry",
     "compared_entry",
     "gained",
     "losses",
@@ -301,10 +302,39 @@ def _pooled_text(entry: ScoreEntry) -> str:
     if not pooled["shown"]:
         return ""
     relevant, shown, found = (pooled[name] for name in ("relevant", "shown", "found"))
+    beyond = f" + beyond Rel' {pooled['beyond']}/{relevant}" if pooled.get("beyond") else ""
+    questions = entry["n"] + entry["unscored"] + entry["undefined"]
+    over = f" over {pooled['questions']} of {questions}" if pooled["questions"] < questions else ""
     return (
-        f"pooled: coverage {shown}/{relevant} × recall over Rel' {found}/{shown} "
-        f"= recall over Rel {found}/{relevant} ({pooled['recall_over_rel']:.3f})"
+        f"pooled{over}: coverage {shown}/{relevant} × recall over Rel' {found}/{shown}{beyond} "
+        f"= recall over Rel {found + pooled.get('beyond', 0)}/{relevant} ({pooled['recall_over_rel']:.3f})"
     )
+
+
+def common_entry(entry: Mapping[str, Any], name: str, other: Mapping[str, Any]) -> dict[str, Any]:
+    """The means of two scores over the questions that have both; nothing where these are all that have either."""
+    of_other = {each["id"]: each["score"] for each in other["examples"] if each["score"] is not None}
+    pairs = [
+        (each["score"], of_other[each["id"]])
+        for each in entry["examples"]
+        if each["score"] is not None and each["id"] in of_other
+    ]
+    if not pairs or len(pairs) == entry["n"] == other["n"]:
+        return {}
+    own, others = zip(*pairs, strict=True)
+    return {"common": {"with": name, "n": len(pairs), "mean": fmean(own), "other": fmean(others)}}
+
+
+def _common_text(entry: ScoreEntry) -> str:
+    """Such as "over the 41 questions in common with rel.citation@5: 0.671, and there 0.203"."""
+    common = entry["common"]
+    shared = f"over the {counted(common['n'], 'question')} in common with {common['with']}"
+    return f"{shared}: {common['mean']:.3f}, and there {common['other']:.3f}"
+
+
+def _ignored_text(entry: ScoreEntry) -> str:
+    words = ", ".join(f"{word}={text!r}" for word, text in entry["ignored"].items())
+    return f"{words} changes nothing here: no generator reads several of its passages at once"
 
 
 def _triage_text(entry: ScoreEntry) -> str:
@@ -372,7 +402,25 @@ def _corrected_text(entry: ScoreEntry) -> str:
     )
 
 
+def _strata_text(entry: ScoreEntry) -> str:
+    """Such as "answer.correct@5 by context: sufficient 10 of 12 correct, 1 wrong, 1 abstained; insufficient …"."""
+    return "; ".join(f"{each['score']} by context: {_stratum_texts(each)}" for each in entry["strata"])
+
+
+def _stratum_texts(strata: Mapping[str, Any]) -> str:
+    texts = []
+    for name, found in strata.items():
+        if not isinstance(found, Mapping):
+            continue
+        others = ", ".join(f"{found[result]} {result}" for result in ("wrong", "abstained"))
+        n = sum(found.values())
+        texts.append(f"{name} {found['correct']} of {n} correct, {others}" if n else f"{name} 0")
+    left_out = strata["left_out"]
+    return "; ".join(texts) + (f"; {left_out} without one of the verdicts" if left_out else "")
+
+
 TEXTS: Final[Mapping[str, Callable[[ScoreEntry], str]]] = {
+    "ignored": _ignored_text,
     "unscored": partial(_reasons_text, "unscored"),
     "undefined": partial(_reasons_text, "undefined"),
     "early_stop": _early_stop_text,
@@ -384,10 +432,12 @@ TEXTS: Final[Mapping[str, Callable[[ScoreEntry], str]]] = {
     "spread": _repeats_text,
     "beside": _beside_text,
     "pooled": _pooled_text,
+    "common": _common_text,
     "cases": _triage_text,
     "judge_votes": _votes_text,
     "arena": _arena_text,
     "corrected": _corrected_text,
+    "strata": _strata_text,
 }
 """The notes below the row of a score, in this order: each of an entry that has the key, and a value there."""
 

@@ -31,6 +31,7 @@ from pytest_rageval.scores import Outcome, Places, Score
 from pytest_rageval.spool import Spool, listed
 
 __all__ = [
+    "CHANGING",
     "REPORTED",
     "SCHEMA",
     "Notes",
@@ -39,6 +40,7 @@ __all__ = [
     "error_entry",
     "evalset_entry",
     "evalset_text",
+    "in_order",
     "models_text",
     "report_document",
     "ruling_entry",
@@ -66,10 +68,13 @@ REPORTED: Final = (
 )
 """Keys of a test's results that the reports have."""
 
+CHANGING: Final = ("comparator", "label", "order", "relevant")
+"""The keywords of a threshold that make it another score."""
+
 COMPARED: Final = ("max_drop", "max_total_drop", "max_lost")
 """The bounds that compare with the baseline."""
 
-OF_ALL: Final = frozenset({"counts", "beside", "pooled", "cases", "spearman"})
+OF_ALL: Final = frozenset({"counts", "beside", "pooled", "common", "cases", "spearman"})
 """The keys of an entry that sum up what was asked."""
 
 Notes = Callable[[Score | None], Mapping[str, Any]]
@@ -150,7 +155,7 @@ def _asked_in_part(entry: Mapping[str, Any], early: EarlyStopped) -> dict[str, A
         state = early.states.get(name, "asked")
         examples.append(example if state == "asked" else {**example, "early_stop": state})
     asked = {name: getattr(early, name) for name in EarlyStopEntry.__annotations__}
-    return _in_order({**kept, "early_stop": asked, "examples": examples})
+    return in_order({**kept, "early_stop": asked, "examples": examples})
 
 
 def score_entry(
@@ -171,6 +176,7 @@ def score_entry(
     entry = {
         "spec": score.spec,
         **_words(threshold),
+        **_ignored(threshold),
         "where": _plain(score.slice),
         **mean_entry(score),
         **repeats_entry(score),
@@ -187,7 +193,7 @@ def score_entry(
         **warnings_entry(list(uncounted(score)) if verdict is None else ()),
         "examples": listed((_example(each, triaged=triaged) for each in score.outcomes), spool),
     }
-    return _in_order(entry)
+    return in_order(entry)
 
 
 def error_entry(
@@ -197,6 +203,7 @@ def error_entry(
     entry = {
         "spec": spec,
         **_words(threshold),
+        **_ignored(threshold),
         "where": {} if threshold is None else _plain(threshold.where),
         **mean_entry(None),
         "oddities": {},
@@ -207,10 +214,10 @@ def error_entry(
         **({} if notes is None else notes(None)),
         "examples": [],
     }
-    return _in_order(entry)
+    return in_order(entry)
 
 
-def _in_order(entry: Mapping[str, Any]) -> dict[str, Any]:
+def in_order(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The keys in the order of the schema, then any others."""
     return {name: entry[name] for name in (*ScoreEntry.__annotations__, *entry) if name in entry}
 
@@ -231,17 +238,19 @@ def _example(outcome: Outcome, *, triaged: bool) -> dict[str, Any]:
         "unscored": outcome.unscored,
         **({} if outcome.undefined is None else {"undefined": outcome.undefined}),
         **({"case": outcome.case, "lost_by": outcome.lost_by} if triaged else {}),
+        **({"lost_by": outcome.lost_by} if outcome.lost_by is not None else {}),
         **{name: value for name, value in optional.items() if value},
     }
 
 
 def _words(threshold: Threshold | None) -> dict[str, str]:
-    """The keywords that compare answers or order prompts in another way than the default."""
-    if threshold is None:
-        return {}
-    order = threshold.order if threshold.order == "random" else None
-    words = {"comparator": threshold.comparator, "label": threshold.label, "order": order}
-    return {word: text for word, text in words.items() if text}
+    """The keywords that change the score, where they are not the default."""
+    words = {word: getattr(threshold, word, None) for word in CHANGING}
+    return {word: text for word, text in words.items() if text not in {None, "rank", "gold"}}
+
+
+def _ignored(threshold: Threshold | None) -> dict[str, Any]:
+    return {"ignored": dict(threshold.ignored)} if threshold is not None and threshold.ignored else {}
 
 
 def _plain(tags: Mapping[str, Any]) -> dict[str, Any]:
@@ -304,6 +313,7 @@ def evalset_text(entry: Mapping[str, Any]) -> str:
 def entry_name(entry: Mapping[str, Any]) -> str:
     """An entry's score, with the keywords that set it apart from others of its spec."""
     by = "".join(f" by {entry[word]}" for word in ("comparator", "label") if word in entry)
+    by += f" relevant by {entry['relevant']}" if "relevant" in entry else ""
     return f"{entry['spec']}{by}{' in random order' if 'order' in entry else ''}"
 
 

@@ -10,7 +10,7 @@ from pytest_rageval.plural import counted
 from pytest_rageval.reports.layout import WIDTH, aligned
 from pytest_rageval.reports.results import evalset_text, sliced_name
 from pytest_rageval.stats.intervals import mean_interval
-from pytest_rageval.stats.systems import Battle, UnratableError, against_best, bradley_terry
+from pytest_rageval.stats.systems import Battle, Standing, UnratableError, against_best, bradley_terry
 
 __all__ = [
     "PAIRS",
@@ -90,10 +90,15 @@ def _matrix(tests: Sequence[Entry], seed: int) -> dict[str, Any]:
         "alpha": ALPHA,
         "scores": names,
         "rows": [
-            {"system": dict(system), "cells": [each and asdict(each) for each in row]}
+            {"system": dict(system), "cells": [each and _cell_entry(each) for each in row]}
             for (system, _), row in zip(systems, rows, strict=True)
         ],
     }
+
+
+def _cell_entry(standing: Standing) -> dict[str, Any]:
+    """A cell; with `common` only where a system and the best one have other examples."""
+    return {name: value for name, value in asdict(standing).items() if name != "common" or value}
 
 
 def _scores(tests: Iterable[Entry]) -> dict[str, Entry]:
@@ -112,8 +117,16 @@ def _scored(entry: Entry | None) -> dict[str, float]:
 
 
 def _differ(tests: Sequence[Entry]) -> bool:
-    """Whether no two of the tests give the same score of one system."""
-    cells = [(_system(test), name) for test in tests for name in _scores([test])]
+    """Whether no two of the tests give the same score of one system.
+
+    One in which a keyword is ignored is the same as without it, and may be there twice.
+    """
+    cells = [
+        (_system(test), name)
+        for test in tests
+        for name, entry in _scores([test]).items()
+        if "ignored" not in entry
+    ]
     return len(set(cells)) == len(cells)
 
 
@@ -147,8 +160,9 @@ def _block(matrix: Entry) -> list[str]:
         block = [*systems, *chosen]
         rows = aligned(list(zip(*block, strict=True)), right=range(len(systems), len(block)))
         lines += [f"  {row}" for row in rows]
+    largest = max((cell["n"] for row in matrix["rows"] for cell in row["cells"] if cell), default=0)
     notes = (
-        _note(name, [(row["system"], row["cells"][place]) for row in matrix["rows"]])
+        _note(name, [(row["system"], row["cells"][place]) for row in matrix["rows"]], largest)
         for place, name in enumerate(matrix["scores"])
     )
     return lines + [note for note in notes if note]
@@ -184,18 +198,29 @@ def _width(columns: Sequence[Sequence[str]]) -> int:
     return sum(2 + max(map(len, column)) for column in columns)
 
 
-def _note(name: str, cells: Sequence[tuple[Mapping[str, str], Entry | None]]) -> str:
-    """How many examples each row has, and shares with the best, where these are not the same in a column."""
+def _note(name: str, cells: Sequence[tuple[Mapping[str, str], Entry | None]], largest: int) -> str:
+    """How many examples each row has, and shares with the best, where these are not the same in a column.
+
+    With both means over the shared ones. A column of fewer examples than the `largest` one says how many it has; of a
+    slice its name says why.
+    """
     known = [(" × ".join(system.values()), cell) for system, cell in cells if cell is not None]
     best = next((cell for _, cell in known if cell["best"]), None)
     if best is None:
         return ""
     others = [
-        f"{label} {cell['n']}, compared over {cell['shared']}"
+        f"{label} {cell['n']}, compared over {cell['shared']}{_common_means(cell)}"
         for label, cell in known
         if not cell["n"] == cell["shared"] == best["n"]
     ]
-    return f"    {name}: n = {best['n']} in the best; {'; '.join(others)}" if others else ""
+    if not others:
+        return f"    {name}: n = {best['n']}" if best["n"] < largest and " [" not in name else ""
+    return f"    {name}: n = {best['n']} in the best; {'; '.join(others)}"
+
+
+def _common_means(cell: Entry) -> str:
+    """Such as ": 0.412, the best 0.500"."""
+    return ": {:.3f}, the best {:.3f}".format(*cell["common"]) if cell.get("common") else ""
 
 
 def rated_name(nodeid: str, k: int | str) -> str:

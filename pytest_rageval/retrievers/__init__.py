@@ -4,6 +4,7 @@
 and `llm_baselines` are baselines; `trec_run` replays a recorded run.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -54,6 +55,11 @@ class Retriever:
         self._name = name
         self._replays = replays
         self._user = UserCallable(name, search.ask, loop, cause=_cause(name), read=read)
+
+    @property
+    def asked(self) -> Counter[str]:
+        """By model, the completions that it asked for."""
+        return self._user.asked
 
     @property
     def replays(self) -> bool:

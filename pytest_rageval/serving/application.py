@@ -32,6 +32,7 @@ from pytest_rageval.llm.gateway import Gateway
 from pytest_rageval.llm.messages import OF_ONE_RUN, Reply
 from pytest_rageval.llm.servers import Server
 from pytest_rageval.serving.streams import encoded, events_of, placeholder
+from pytest_rageval.user_code import note_asked
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -132,6 +133,8 @@ class Application:
         body = _object(await request.body())
         if body.get("background"):
             return await self._pass_on(backend, request, path)
+        if path != EMBEDDINGS:
+            note_asked(backend.loop, str(body.get("model") or ""))
         base_url, sample = backend.server.base_url, _sample(request.headers.get(SAMPLE, "0"))
         if body.get("stream") and path != EMBEDDINGS:
             options = body.get("stream_options")

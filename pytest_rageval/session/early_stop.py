@@ -69,7 +69,12 @@ def score_until_clear(  # noqa: PLR0913 - as for a score, with what shares the l
 
     async def retrieved(request: ScoreRequest) -> DropWatch:
         terms, score = resolve(request, session.registry.scores)
-        trusted = not components.undescribed and not _uses_added(session.registry, pipeline, terms, score)
+        # Where labels make passages relevant, those beyond the prompt count too.
+        trusted = not (
+            components.undescribed
+            or _uses_added(session.registry, pipeline, terms, score)
+            or terms.relevant != "gold"
+        )
         watch = DropWatch(pipeline, terms, score, watched[request])
         await watch.retrieve(evalset.examples, trust_rankings=trusted)
         return watch

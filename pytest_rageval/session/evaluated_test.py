@@ -22,9 +22,18 @@ from pytest_rageval.model import EvalSet, Example, Ranking
 from pytest_rageval.printable import printable
 from pytest_rageval.reports.next_steps import accept_entry, accept_lines
 from pytest_rageval.reports.questions import failure_lines
-from pytest_rageval.reports.results import entry_name, error_entry, evalset_entry, ruling_entry, score_entry
-from pytest_rageval.scores import Score
+from pytest_rageval.reports.results import (
+    entry_name,
+    error_entry,
+    evalset_entry,
+    in_order,
+    ruling_entry,
+    score_entry,
+    sliced_name,
+)
+from pytest_rageval.scores import Score, Spec
 from pytest_rageval.session.pipelines import Components, MarkedTest
+from pytest_rageval.session.rules import request_of
 from pytest_rageval.session.session import Session
 from pytest_rageval.stats.intervals import UNIT
 
@@ -54,6 +63,8 @@ planned_score: Final = Late("session.plan_stubs", "planned_score")
 score_until_clear: Final = Late("session.early_stop", "score_until_clear")
 arena_cutoffs: Final = Late("session.battles", "arena_cutoffs")
 shard_record: Final = Late("session.shards", "ShardRecord")
+strata: Final = Late("evaluations.sufficiency", "strata")
+common_entry: Final = Late("reports.notes", "common_entry")
 common_items: Final = Late("reports.evidence", "common_items")
 evaluated_questions: Final = Late("reports.evidence", "evaluated_questions")
 explained_examples: Final = Late("reports.evidence", "explained_examples")
@@ -227,7 +238,8 @@ class EvaluatedTest:
             results["served"] = served
         if warnings := list(self._warnings(served)):
             results["warnings"] = warnings
-        results["scores"] = list(self._entries.values())
+        self._stratify()
+        results["scores"] = [self._with_common(entry) for entry in self._entries.values()]
         results |= _accept_entry(self._failed)
         found = retrieved(self._scores) if describe or explain else {}
         if describe and (entry := retrieval_entry(found.values())):
@@ -250,11 +262,28 @@ class EvaluatedTest:
             results["out_of_bounds"] = sorted({ruling.threshold.name for ruling in self._failed})
         return results
 
+    def _stratify(self) -> None:
+        """Add to each score of contexts how the verdicts on answers from these are spread over its own."""
+        for key, context in self._evidence.items():
+            spec = Spec.parse(context.score.spec)
+            if spec.name != "sufficient" or "early_stop" in self._entries[key]:
+                continue
+            found = []
+            for other, answers in self._evidence.items():
+                entry, k = self._entries[other], Spec.parse(answers.score.spec).k
+                alike = k == spec.k and context.score.slice in ({}, answers.score.slice)
+                whole = "early_stop" not in entry
+                if alike and whole and self._session.definition(answers.request).verdicts:
+                    of_context = strata(context.score.outcomes, answers.score.outcomes)
+                    found.append({"score": sliced_name(entry), **of_context})
+            if found:
+                self._entries[key] = {**self._entries[key], "strata": found}
+
     def _explained(self, found: "Mapping[str, Retrieved]") -> dict[str, Any]:
         """The questions of the scores, with all that was retrieved, and the scores with their evidence."""
         scores: list[Mapping[str, Any]] = []
         prompts: dict[str, str] = {}
-        for key, entry in self._entries.items():
+        for key, entry in zip(self._entries, map(self._with_common, self._entries.values()), strict=True):
             if key not in self._evidence:
                 scores.append(entry)
                 continue
@@ -338,7 +367,7 @@ class EvaluatedTest:
     def _battle_markers(self, cases: "Iterable[tuple[Threshold, Case | RagevalError]]") -> list[str]:
         """Let the systems of the thresholds that could be scored battle; return the errors."""
         try:
-            self._battle(_request(threshold) for threshold, case in cases if isinstance(case, Case))
+            self._battle(request_of(threshold) for threshold, case in cases if isinstance(case, Case))
         except RagevalError as error:
             return [f"The battles between systems: {error}"]
         return []
@@ -349,7 +378,7 @@ class EvaluatedTest:
         Raises:
             ReplyPending: replies are missing.
         """
-        requests = list(dict.fromkeys(map(_request, thresholds)))
+        requests = list(dict.fromkeys(map(request_of, thresholds)))
         asking: list[Callable[[], object]] = [
             lambda: self._scored(thresholds, requests),
             lambda: self._battle(requests),
@@ -372,7 +401,7 @@ class EvaluatedTest:
         """Keep what a merge needs to rule on the thresholds; return the errors of scores."""
         if not thresholds and not self._test.markers(CALIBRATION):
             return []
-        requests = list(dict.fromkeys(map(_request, thresholds)))
+        requests = list(dict.fromkeys(map(request_of, thresholds)))
         record = self._shard_record()
         record.calibrations(thresholds)
         runs = self._by_request(thresholds, partial(self._session.outcomes, beside=requests))
@@ -408,12 +437,12 @@ class EvaluatedTest:
     def _cases(self, thresholds: Sequence[Threshold]) -> tuple[list[Case | RagevalError], int, int]:
         """The thresholds with their scores, the number of tests that share the level, and of shares in this test."""
         watched = self._watched(thresholds)
-        requests = list(dict.fromkeys(map(_request, thresholds)))
-        scores = self._scored([each for each in thresholds if _request(each) not in watched], requests)
+        requests = list(dict.fromkeys(map(request_of, thresholds)))
+        scores = self._scored([each for each in thresholds if request_of(each) not in watched], requests)
         compares = any(each.compares for each in thresholds)
         tests = self._session.tests_sharing_alpha(self._sharing) if compares else 1
         tested = [each for each in thresholds if each.max_drop is not None and not each.strict]
-        groups = len({each.cluster for each in tested if _request(each) not in watched})
+        groups = len({each.cluster for each in tested if request_of(each) not in watched})
         early: dict[ScoreRequest, Found] = {}
         apart = 0
         if watched:
@@ -422,7 +451,7 @@ class EvaluatedTest:
             )
         cases = []
         for each in thresholds:
-            found = early.get(_request(each)) or scores[_key(each)]
+            found = early.get(request_of(each)) or scores[_key(each)]
             score, stopped = found if isinstance(found, tuple) else (found, None)
             cases.append(self._case(score, each, stopped))
         return cases, tests, apart
@@ -454,10 +483,10 @@ class EvaluatedTest:
         """The thresholds whose questions need only be asked until the verdict is clear."""
         if not self._session.settings.stops_early:
             return {}
-        times = Counter(map(_request, thresholds))
+        times = Counter(map(request_of, thresholds))
         watched = {}
         for threshold in thresholds:
-            request, definition = _request(threshold), self._definition(threshold)
+            request, definition = request_of(threshold), self._definition(threshold)
             separable = definition.separable and definition.scale is not None and definition.dependencies
             if not (threshold.may_stop_early and separable and times[request] == 1):
                 continue
@@ -473,7 +502,7 @@ class EvaluatedTest:
 
     def _score(self, spec: str, words: Mapping[str, Any]) -> Score:
         threshold = self._threshold((spec,), words, optional=True)
-        request = _request(threshold)
+        request = request_of(threshold)
         if self._session.settings.plan:
             for error in self._plan([threshold]):
                 raise error
@@ -529,6 +558,7 @@ class EvaluatedTest:
             threshold, inconclusive=threshold.inconclusive or self._session.settings.inconclusive
         )
         definition = self._definition(threshold)
+        threshold = threshold.without(definition.ignores & request_of(threshold).words.keys())
         threshold.check_scale(definition.scale, is_cost=definition.is_cost, is_time=definition.is_time)
         return threshold
 
@@ -536,7 +566,7 @@ class EvaluatedTest:
         if self._calibration:
             for threshold in thresholds:
                 self._calibration.by_option(threshold)
-        requests = list(dict.fromkeys(map(_request, thresholds)))
+        requests = list(dict.fromkeys(map(request_of, thresholds)))
         problems = self._session.plan(self._components, self.evalset, requests)
         if not problems:
             self._battle(requests)
@@ -578,7 +608,7 @@ class EvaluatedTest:
         """The canary of a score, asked once; None without one."""
         if not self._session.settings.canary:
             return None
-        request = _request(case.threshold)
+        request = request_of(case.threshold)
         if request not in self._canaries:
             self._canaries[request] = ask_anew(self._session, self._components, request, case)
         return self._canaries[request]
@@ -591,28 +621,30 @@ class EvaluatedTest:
         verdict = replace(verdict, warnings=(*verdict.warnings, *threshold.doubts(definition.scale)))
         ruling = replace(ruling, verdict=verdict)
         self._add(score, threshold)
-        canary = self._canaries.get(_request(threshold))
+        canary = self._canaries.get(request_of(threshold))
         self._record(
             {
                 **ruling_entry(ruling, definition.notes, spool=self._session.spool),
                 **({} if ruling.stopped_early else self._corrected(ruling.score, threshold)),
                 **({} if canary is None else {"canary": asdict(canary)}),
             },
-            None if ruling.score is None else _Evidence(ruling.score, ruling.comparison, _request(threshold)),
+            None
+            if ruling.score is None
+            else _Evidence(ruling.score, ruling.comparison, request_of(threshold)),
         )
         self._rulings.append(ruling)
         if threshold.compares and self._session.settings.update_baseline:
-            fingerprint = self._session.fingerprint(self._components, _request(threshold))
+            fingerprint = self._session.fingerprint(self._components, request_of(threshold))
             self._baseline_scores[threshold.name] = score, fingerprint
 
     def _corrected(self, score: Score | None, threshold: Threshold) -> Mapping[str, Any]:
         return self._calibration.corrected(score, threshold) if self._calibration else {}
 
     def _baseline(self, threshold: Threshold) -> BaselineLookup:
-        return self._session.look_up(self._components, self._test, threshold, _request(threshold))
+        return self._session.look_up(self._components, self._test, threshold, request_of(threshold))
 
     def _definition(self, threshold: Threshold) -> ScoreDef:
-        return self._session.definition(_request(threshold))
+        return self._session.definition(request_of(threshold))
 
     def _add(self, score: Score, threshold: Threshold) -> None:
         """Note a score; those whose rankings are in another order than the retriever's come last."""
@@ -628,6 +660,17 @@ class EvaluatedTest:
         self._entries[key] = entry
         if evidence is not None:
             self._evidence[key] = evidence
+
+    def _with_common(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The entry and, where the test has the score that it is read beside, both over their common questions."""
+        if entry["mean"] is None:
+            return entry
+        spec, pair = Spec.parse(entry["spec"]), self._session.definition(ScoreRequest(entry["spec"])).pair
+        name = sliced_name({**entry, "spec": f"{pair}@{spec.k}"})
+        other = next((each for each in self._entries.values() if sliced_name(each) == name), None)
+        if not pair or other is None or other["mean"] is None:
+            return entry
+        return in_order({**entry, **common_entry(entry, name, other)})
 
     @property
     def _failed(self) -> list[Ruling]:
@@ -675,7 +718,7 @@ class EvaluatedTest:
         found = {model: sorted(names) for model, names in self._session.served.items() if names}
         if not found:
             return {}
-        requests = {_request(ruling.threshold) for ruling in self._rulings}
+        requests = {request_of(ruling.threshold) for ruling in self._rulings}
         prints = [self._session.fingerprint(self._components, request) for request in requests]
         # A model is named with its server where another server has one of the same name.
         values = {str(value) for each in prints for value in each.values()}
@@ -708,12 +751,8 @@ class EvaluatedTest:
             )
 
 
-def _request(threshold: Threshold) -> ScoreRequest:
-    return ScoreRequest(threshold.spec, threshold.comparator, threshold.label, threshold.order or "rank")
-
-
 def _key(threshold: Threshold) -> tuple[ScoreRequest, bool]:
-    return _request(threshold), threshold.max_ratio is not None
+    return request_of(threshold), threshold.max_ratio is not None
 
 
 def _slice(score: Score | RagevalError, threshold: Threshold) -> Score:

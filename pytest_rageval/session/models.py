@@ -232,8 +232,14 @@ class DefaultJudge:
 
     async def relevant(self, question: str, passage: str) -> float:
         """Whether a passage is relevant."""
-        judge = self._model("Whether a passage is relevant", "leave out the scores relevance.*")
+        remedy = 'leave out the scores relevance.* and the keyword relevant="judge"'
+        judge = self._model("Whether a passage is relevant", remedy)
         return await judge.relevant(question, passage)
+
+    async def sufficient(self, question: str, passages: Sequence[str]) -> float:
+        """Whether passages are enough to answer a question."""
+        judge = self._model("Whether passages are enough for an answer", "leave out the score sufficient")
+        return await judge.sufficient(question, passages)
 
     async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
         """How much of a reference the prediction says."""
@@ -251,6 +257,12 @@ class DefaultJudge:
         """A rating from 1 to 5."""
         judge = self._model("A rating from 1 to 5", "leave out the scores judged.*")
         return await judge.rate(criterion, question, rated, against)
+
+    @property
+    def model_names(self) -> frozenset[str]:
+        """The model that judges, if one does."""
+        judge = self._judge
+        return frozenset() if isinstance(judge, CanonicalComparator) else judge.model_names
 
     async def support(self, question: str, nuggets: Sequence[str], passage: str) -> Sequence[float]:
         """How far a passage or an answer says each nugget."""

@@ -1,7 +1,7 @@
 """What tests are evaluated on: their markers, their eval sets, and the pipelines that they share."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,10 @@ __all__ = ["Components", "MarkedTest", "Pipelines", "Sources"]
 
 NOT_KEPT: Final = (
     "answers of {}, your own function, are kept within this run only (rageval_llm.cached keeps them)"
+)
+CIRCLE: Final = (
+    "the retriever asks {}, which also judges: verdicts on what its own model found are inflated (arXiv 2412.17156, "
+    "2503.19092; --rageval-judge-model names another)"
 )
 NOT_BEHIND: Final = (
     "answers of {}, your own function: nothing came to the gateway, and they are kept within this run only "
@@ -180,6 +184,7 @@ class Pipelines:
         self._pipelines: dict[tuple[int, ...], tuple[Components, list[Pipeline]]] = {}
         self._own: list[UserCallable] = []
         self._planned = Counter[str]()
+        self._judged: set[Pipeline] = set()
 
     def of(self, components: Components) -> Pipeline:
         """The pipeline of these components."""
@@ -213,6 +218,29 @@ class Pipelines:
         runs = [run for _, pipelines in list(self._pipelines.values()) for run in pipelines]
         begun, waiting = sum(run.begun for run in runs), sum(run.waiting for run in runs)
         return begun / (begun + waiting) if begun else 1.0
+
+    def note_judged(self, pipeline: Pipeline) -> None:
+        """Note that a score of this pipeline asks the judge."""
+        self._judged.add(pipeline)
+
+    def circles(self, served: Mapping[tuple[str, str], Collection[str]]) -> Counter[str]:
+        """Remarks on retrievers that ask the model that judges what they find, with the number of these requests.
+
+        Two names are of one model where servers gave both the same name: `served` has these by model and address.
+        """
+
+        def names(models: Iterable[str]) -> set[str]:
+            known = set(models)
+            return known.union(*(found for (model, _), found in list(served.items()) if model in known))
+
+        found: Counter[str] = Counter()
+        for pipeline in list(self._judged):
+            if asked := getattr(pipeline.retriever, "asked", None):
+                judging = names(pipeline.judge.model_names)
+                for model, count in list(asked.items()):
+                    if not judging.isdisjoint(names([model])):
+                        found[CIRCLE.format(model)] += count
+        return found
 
     def remarks(self, *, application_asked: bool) -> Counter[str]:
         """Remarks on the user's own functions, with the number of their calls."""

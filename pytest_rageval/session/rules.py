@@ -23,7 +23,7 @@ from pytest_rageval.spool import Spool
 from pytest_rageval.stats.drops import ROUNDING
 from pytest_rageval.stats.intervals import UNIT
 
-__all__ = ["Rules"]
+__all__ = ["Rules", "request_of"]
 
 # Few runs have a sample.
 in_sample: Final = Late("evalsets.parts", "in_sample")
@@ -155,3 +155,11 @@ class Rules(ABC):
             return self.score_of(request, outcomes, repeats)
         except RagevalError as error:
             return error
+
+
+def request_of(threshold: Threshold) -> ScoreRequest:
+    """The score that a threshold is on."""
+    words = {
+        word: text for word in ScoreRequest._fields[1:] if (text := getattr(threshold, word)) is not None
+    }
+    return ScoreRequest(threshold.spec, **words)

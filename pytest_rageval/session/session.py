@@ -43,6 +43,7 @@ __all__ = ["RunContext", "Session"]
 
 T = TypeVar("T")
 
+blamed = Late("evaluations.sufficiency", "blamed")
 # Few runs score a part of their questions, or let systems battle.
 part_of = Late("evalsets.parts", "part_of")
 battles = Late("session.battles", "Battles")
@@ -171,7 +172,10 @@ class Session(Rules):
         """What was asked of models so far, with remarks on the user's own functions."""
         asked = Usage() if self._gateway is None else self._gateway.usage
         served = self._gateway is not None and self._gateway.serves_application
-        return asked + Usage(remarks=self.pipelines.remarks(application_asked=served))
+        remarks = self.pipelines.remarks(application_asked=served)
+        if self._gateway is not None:
+            remarks += self.pipelines.circles(self._gateway.served)
+        return asked + Usage(remarks=remarks)
 
     def received(self, components: Components) -> AbstractSet[str]:
         """The parts of an example's context that the retriever receives."""
@@ -223,7 +227,19 @@ class Session(Rules):
         timed = [request for request in requests if self._is_time(request)]
         others = [request for request in requests if request not in timed]
         found = {**self._each(timed, evaluated), **self._each(others, evaluated)}
-        return {request: found[request] for request in requests}
+        return {request: self._with_blame(request, found) for request in requests}
+
+    def _with_blame(
+        self, request: ScoreRequest, found: Mapping[ScoreRequest, list[list[Outcome]] | RagevalError]
+    ) -> list[list[Outcome]] | RagevalError:
+        """The runs of an answer score with what lost a question, where its context was judged in the same test."""
+        runs = found[request]
+        if isinstance(runs, RagevalError) or not self.definition(request).verdicts:
+            return runs
+        context = found.get(ScoreRequest(f"sufficient@{Spec.parse(request.spec).k}"))
+        if not isinstance(context, list):
+            return runs
+        return [blamed(run, of_run) for run, of_run in zip(runs, context, strict=True)]
 
     def _is_time(self, request: ScoreRequest) -> bool:
         # A name that is none is an error of its own score.
@@ -428,6 +444,8 @@ class Session(Rules):
                     rest = f"All of the first {FIRST} of {len(evalset)} examples failed, and the others were not asked."
                     raise error_of_all(failed, rest)
             outcomes = await score.evaluate(pipeline, evalset.examples, terms) if evalset.examples else []
+            if score.judges(pipeline, terms):
+                self.pipelines.note_judged(pipeline)
             self.check_answered()
             if (self.settings.shard or (1, 1))[1] == 1:
                 # Of a shard the share that failed says little.

@@ -20,6 +20,7 @@ from pytest_rageval.reports.results import Notes, error_entry, evalset_entry, sc
 from pytest_rageval.scores import Outcome, Score, Spec
 from pytest_rageval.session.pipelines import Components, MarkedTest
 from pytest_rageval.session.plain_data import Writer
+from pytest_rageval.session.rules import request_of
 from pytest_rageval.session.session import Session
 from pytest_rageval.stats.intervals import UNIT
 
@@ -136,10 +137,7 @@ class ShardRecord:
         if isinstance(runs, RagevalError):
             return error_entry(threshold.spec, threshold, str(runs), notes)
         outcomes, *repeats = runs
-        request = ScoreRequest(
-            threshold.spec, threshold.comparator, threshold.label, threshold.order or "rank"
-        )
-        definition = self._session.definition(request)
+        definition = self._session.definition(request_of(threshold))
         try:
             score = Score(
                 threshold.spec,

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb, log
+from statistics import fmean
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytest_rageval.stats.drops import ROUNDING, Drops, joint_drop_test
@@ -43,6 +44,7 @@ class Standing:
         best: whether no mean is higher.
         shared: number of examples with a score of this system and of the best.
         p_value: of "its true mean is not below that of the best", corrected; None for the best.
+        common: over the shared examples, its mean and that of the best; None where each has all of these, or none.
     """
 
     mean: float
@@ -50,6 +52,7 @@ class Standing:
     best: bool
     shared: int
     p_value: float | None
+    common: tuple[float, float] | None = None
 
 
 def against_best(systems: Sequence[Mapping[str, float]], *, seed: int = 0) -> list[Standing | None]:
@@ -84,13 +87,16 @@ def against_best(systems: Sequence[Mapping[str, float]], *, seed: int = 0) -> li
         if mean is None:
             standings.append(None)
             continue
-        drops = [best[example] - score for example, score in scores.items() if example in best]
+        shared = [(score, best[example]) for example, score in scores.items() if example in best]
+        drops = [other - score for score, other in shared]
         p_value = None
         if mean < highest - ROUNDING:
             largest = max(1.0, *map(abs, drops)) if drops else 1.0
             test = joint_drop_test([Drops(drops, largest=largest)], alpha=ALPHA / pairs, seed=seed)
             p_value = min(1.0, pairs * test.scores[0].p_value)
-        standings.append(Standing(mean, len(scores), p_value is None, len(drops), p_value))
+        differ = shared and not len(shared) == len(scores) == len(best)
+        common = (fmean(own for own, _ in shared), fmean(other for _, other in shared)) if differ else None
+        standings.append(Standing(mean, len(scores), p_value is None, len(shared), p_value, common))
     return standings
 
 

@@ -28,6 +28,7 @@ class Judge:
     def compare(self, question, references, prediction): {body}; return prediction in references
     def grade(self, question, references, prediction): {body}; return float(prediction in references)
     async def relevant(self, question, passage): {body}; return True
+    def sufficient(self, question, passages): {body}; return True
     async def prefer(self, question, first, second): {body}; return 1
     def rate(self, criterion, question, rated, against): {body}; return 4
     def support(self, question, nuggets, passage): {body}; return ["support"] * len(nuggets)
@@ -87,6 +88,7 @@ def test_a_generator_that_raises_once_costs_one_question(project, spec, kind):
         ("answer.correct@1", "compare"),
         ("llm_reteval@1", "compare"),
         ("relevance.p@1", "relevant"),
+        ("sufficient@1", "sufficient"),
         ("arena.win@1", "prefer"),
         ("judged.correctness@1", "rate"),
         ("nuggets.coverage@1", "support"),

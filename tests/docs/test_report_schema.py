@@ -52,9 +52,13 @@ pytestmark = pytest.mark.rageval_evalset("evals.jsonl")
 @pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)
 @pytest.mark.rageval_threshold("erag.p@2", min=0.9, label="f1")
 @pytest.mark.rageval_threshold("rel_recall.citation@2", min=0.1, order="random")
-@pytest.mark.rageval_threshold("rel.citation_precision@2", min=0.9)
+@pytest.mark.rageval_threshold("rel.citation@2", min=0.1, order="random")
+@pytest.mark.rageval_threshold("rel.coverage@2", min=0.1, order="random")
+@pytest.mark.rageval_threshold("rel.citation_precision@2", min=0.9, relevant="contains")
 @pytest.mark.rageval_threshold("arena.win@1", min=0.1)
 @pytest.mark.rageval_threshold("judged.correctness@1", min=4.5)
+@pytest.mark.rageval_threshold("sufficient@1", min=0.1)
+@pytest.mark.rageval_threshold("udcg@2", min=0.1)
 @pytest.mark.rageval_calibration("labels.jsonl", min_kappa=0.9)
 @pytest.mark.rageval_calibration("pairs.jsonl")
 def test_many(rageval):
@@ -131,6 +135,8 @@ def _says(prompt):
         return '{"explanation": "All of it is right.", "grade": 4}'
     if "List all answers" in prompt:
         return f"{clerk(prompt)} [1][7]"
+    if prompt.startswith("Decide whether passages are enough"):
+        return "Verdict: yes"
     if "Is the passage relevant?" in prompt:
         return "yes"
     return clerk(prompt)

@@ -38,6 +38,8 @@ class Judge:
         return any(reference.lower() in prediction.lower() for reference in references)
     def relevant(self, question, passage):
         return any(passage == f"Passage {name}." for name in CASE["relevant"])
+    def sufficient(self, question, passages):
+        return CASE["enough"]
     def prefer(self, question, first, second):
         return 1 if first == CASE["record"][CASE["prefers"]] else 2
     def rate(self, criterion, question, rated, against):

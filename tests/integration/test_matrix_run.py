@@ -80,7 +80,9 @@ def rageval_generator(request):
 GRID = (
     "@pytest.mark.parametrize('k', [1, 2])\n"
     "@pytest.mark.parametrize('order', ['rank', 'random'])\n"
-    "def test_grid(rageval, k, order): rageval.score(f'rel_recall.answer@{k}', order=order)\n"
+    "def test_grid(rageval, k, order):\n"
+    "    rageval.score(f'rel_recall.answer@{k}', order=order)\n"
+    "    assert rageval.score(f'rel.answer_coverage@{k}', order=order) == rageval.score(f'recall@{k}', order=order)\n"
 )
 
 
@@ -93,12 +95,15 @@ def test_the_grid_of_generators_cutoffs_and_orders(project):
     result.stdout.fnmatch_lines(
         [
             "test_it.py::test_grid  (evals.jsonl, 4)",
-            "  generator  rel_recall.answer@1 in random order",
-            "  lists                                    1.000[*]",
-            "  silent                                   0.000≈",
-            "  generator  rel_recall.answer@2 in random order   rel_recall.answer@1",
-            "  lists                                    *[*]                1.000[*]",
-            "  silent                                   0.000≈                0.000≈",
+            "  generator  rel_recall.answer@1 in random order   rel.answer_coverage@1",
+            "  lists                                    1.000[*]                  1.000[*]",
+            "  silent                                   0.000≈                  1.000[*]",
+            "  generator  recall@1   rel_recall.answer@2 in random order",
+            "  lists         1.000[*]                                *[*]",
+            "  silent        1.000[*]                                0.000≈",
+            "  generator  rel.answer_coverage@2   recall@2   rel_recall.answer@1",
+            "  lists                      1.000[*]     1.000[*]                1.000[*]",
+            "  silent                     1.000[*]     1.000[*]                0.000≈",
             "  generator  rel_recall.answer@2",
             "  lists                    0.000[*]",
             "  silent                   0.000[*]",

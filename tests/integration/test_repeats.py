@@ -145,13 +145,18 @@ def test_slices_have_a_spread_of_their_own(project, llm):
         ("erag.p@2", ("--rageval-comparator=em",), 8),
         ("relevance.p@2", (), 8),
         ("rel.answer@1", (), 4),
+        # Where the judge labels passages, it is asked about the prompt; or, over Rel, about the pool.
+        ("rel_recall.citation@1 judge@2", (), 4 + 4),
+        ("rel.citation@1 judge@2", (), 8 + 4),
+        ("rel.coverage@1 judge@2", (), 8),
     ],
 )
 def test_generator_and_judge_are_asked_again(project, llm, spec, options, once):
     """Each further run asks as much as the first, and again nothing when all is kept; so says the plan."""
     project.use(llm)
-    project.test(GATE.format(spec=spec, bounds="min=0"))
-    if spec.startswith("relevance"):
+    spec, _, relevant = spec.partition(" ")
+    project.test(GATE.format(spec=spec, bounds="min=0" + (f", relevant={relevant!r}" if relevant else "")))
+    if spec.startswith("relevance") or relevant:
         llm.model = lambda _: "yes"
     options = ("--rageval-repeat=2", *options)
     plan = project.run("--rageval-plan", *options)

@@ -34,6 +34,8 @@ def test_ranking(): pass
 @pytest.mark.rageval_threshold("llm_reteval@2", max_drop=0.02)
 @pytest.mark.rageval_threshold("answer.f1@2", max_drop=0.02, burden="beyond")
 @pytest.mark.rageval_threshold("answer.correct@2", min=0.3, comparator="judge or em")
+@pytest.mark.rageval_threshold("sufficient@2", min=0.1)
+@pytest.mark.rageval_threshold("udcg@2", min=0.1)
 @pytest.mark.rageval_threshold("erag.map@10", min=0.1)
 @pytest.mark.rageval_threshold("rel.answer@2", min=0.0)
 @pytest.mark.rageval_calibration("labels.jsonl", min_accuracy=0.1)
@@ -52,6 +54,12 @@ OF_ONE_RUN = ("started", "duration_s", "llm")
 
 class Judging(Arena):
     """The scripted model, which judges too; it is asked for long answers by the arena alone."""
+
+    def __call__(self, prompt: str) -> str:
+        """Also yes or no for passages that hold the code or do not."""
+        if prompt.startswith("Decide whether ") and " passage" in prompt.splitlines()[0]:
+            return "no" if clerk(prompt).startswith("no ") else "yes"
+        return super().__call__(prompt)
 
     def explain(self, prompt: str) -> str:
         """As the clerk, but in one sentence for the arena."""

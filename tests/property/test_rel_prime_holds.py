@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_rageval.evaluations.rel_prime import pooled_notes
 from pytest_rageval.measures.rel_prime import RelPrime, rel_prime
+from pytest_rageval.model import Example
+from pytest_rageval.scores import Evidence, Outcome, Score
 
 NAMES = st.integers(0, 12)
 SETS = st.sets(NAMES, max_size=8)
@@ -51,7 +54,7 @@ def test_precision_is_the_same_over_rel_and_rel_prime(query) -> None:
     relevant, in_prompt = query["relevant"], set(query["prompt"])
     found = rel_prime(**query)
     if found.citation_precision is None:
-        assert not size or not relevant
+        assert not size
     else:
         assert found.citation_precision == len(out & relevant) / size
         assert found.citation_precision == len(out & (relevant & in_prompt)) / size
@@ -106,3 +109,35 @@ def test_memory_and_hallucination_are_counted(query) -> None:
     found = rel_prime(**query)
     assert found.parametric == len((query["listed"] & query["wanted"]) - query["seen"])
     assert found.hallucinated == len({n for n in query["cited"] if n < 1 or n > len(query["prompt"])})
+
+
+@given(several=st.lists(queries(), min_size=1, max_size=5))
+def test_the_factorisation_holds_for_pooled_sizes(several) -> None:
+    """Of answers and of passages, over all questions: what was found is shown, or beyond."""
+    found = [rel_prime(**query) for query in several]
+    for side in ([each.answers for each in found], [each.citations for each in found]):
+        outcomes = [
+            Outcome(
+                Example(str(n), "?"),
+                0.5,
+                evidence=Evidence(
+                    sizes={
+                        "relevant": each.relevant,
+                        "shown": each.available,
+                        "found": each.found_available,
+                        "beyond": each.found - each.found_available,
+                    }
+                ),
+            )
+            for n, each in enumerate(side)
+        ]
+        pooled = pooled_notes(Score("rel.answer@5", outcomes))["pooled"]
+        assert pooled["questions"] == len(several)
+        if relevant := sum(each.relevant for each in side):
+            factors = (
+                pooled["coverage"] * (pooled["recall_over_rel_prime"] or 0.0) + pooled["beyond"] / relevant
+            )
+            assert pooled["recall_over_rel"] == pytest.approx(factors, abs=1e-12)
+            assert pooled["recall_over_rel"] == sum(each.found for each in side) / relevant
+        else:
+            assert pooled["recall_over_rel"] is pooled["coverage"] is None

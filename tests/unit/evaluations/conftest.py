@@ -27,6 +27,7 @@ class World:
         better: by the question: the better of two answers, 0 for neither, or 1 or 2 for one in its place.
         grades: by the prediction: what the judge gives it.
         relevance: by the passage's text: what the judge says of it; else 0.
+        enough: by the passages shown, joined by "|": whether the judge finds them enough; else 0.
         ratings: by criterion, what is rated and what it is held against: what the judge says; an
             exception is raised.
         nuggets: by the text of a passage or an answer: the labels of the nuggets; an exception is raised.
@@ -44,6 +45,7 @@ class World:
         self.verdicts: dict[str, float | Exception] = {}
         self.grades: dict[str, float] = {}
         self.relevance: dict[str, float] = {}
+        self.enough: dict[str, float | Exception] = {}
         self.ratings: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Rating | Exception] = {}
         self.nuggets: dict[str, tuple[float, ...] | Exception] = {}
         self.asked: Counter[tuple[str, ...]] = Counter()
@@ -102,6 +104,15 @@ class World:
         """The judge of passages."""
         self.asked["relevant", question, passage] += 1
         return self.relevance.get(passage, 0.0)
+
+    async def sufficient(self, question: str, passages: Sequence[str]) -> float:
+        """The judge of what was shown."""
+        shown = "|".join(passages)
+        self.asked["sufficient", question, shown] += 1
+        verdict = self.enough.get(shown, 0.0)
+        if isinstance(verdict, Exception):
+            raise verdict
+        return verdict
 
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]

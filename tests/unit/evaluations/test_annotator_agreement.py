@@ -1,5 +1,8 @@
 """The annotator table, on four questions whose correlations a reader can check."""
 
+import random
+from itertools import product
+
 import pytest
 
 from pytest_rageval.errors import InputError, TooManyUnscoredError
@@ -10,6 +13,7 @@ from pytest_rageval.evaluations.label_agreement import (
     AgreementRequest,
     Association,
 )
+from pytest_rageval.evaluations.registry import resolve
 from pytest_rageval.model import Example
 from pytest_rageval.scores import Outcome, Score
 
@@ -32,20 +36,45 @@ def test_each_annotator_is_correlated_with_the_answers():
         # Alike in every pair that differs downstream: (4 - 0) / sqrt(4 · 4).
         COMPARED.labelled("erag", "p", 3): _score("erag.p@3", 1, 1, 0, 0),
         # Of the four pairs that differ downstream: two as there, two the other way round.
-        COMPARED.labelled("gold", "p", 3): _score("precision@3", 1, 0, 1, 0),
+        COMPARED.labelled("gold", "p", 3): _score("provenance.p@3", 1, 0, 1, 0),
     }
     agreement = COMPARED.agreement(scores)
     assert agreement.of("erag", "p", 3) == Association("erag", "p", 3, 1.0, 1.0, 4)
     assert agreement.of("gold", "p", 3) == Association("gold", "p", 3, 0.0, 0.0, 4)
 
 
-def test_recall_of_gold_is_normalised_within_the_retrieved():
-    """As that of the other annotators: of what is labelled all is retrieved, so that recall and hit are equal."""
-    compared = AgreementRequest(("gold",), ("recall", "hit"), (3,), None)
-    recall, hit = (compared.labelled("gold", measure, 3) for measure in ("recall", "hit"))
-    assert recall == hit
-    scores = {compared.downstream(3): _score("answer.correct@3", 1, 0), hit: _score("hit@3", 1, 0)}
-    assert compared.agreement(scores).of("gold", "recall", 3).tau == 1.0
+def test_recall_and_hit_are_equal_in_each_cell(world, example):
+    """For all annotators, as in the paper's Table 1: at full depth recall is 1 wherever anything is labelled.
+
+    Seven questions with as many gold passages as are retrieved, fewer, more, and none of them.
+    """
+    rng = random.Random(0)
+    examples = []
+    for name in map(str, range(7)):
+        retrieved = [f"{name} {letter}" for letter in "abcd"]
+        world.rankings[name] = retrieved
+        world.answers |= {text: rng.choice(["yes", "no"]) for text in retrieved}
+        world.answers["|".join(retrieved)] = rng.choice(["yes", "no"])
+        world.relevance |= {text: float(rng.random() < 0.4) for text in retrieved}
+        gold = rng.sample(retrieved, int(name) % 3) + [f"{name} missed"] * (
+            int(name) % 2 or not int(name) % 3
+        )
+        examples.append(
+            example(name, *dict.fromkeys(gold), answers=("yes", f"{name} {rng.choice('abcxyz')}"))
+        )
+    compared = AgreementRequest(ANNOTATORS, ("recall", "hit"), (2, 4), "em")
+    scores = {}
+    for wanted in compared.wanted:
+        terms, score = resolve(wanted)
+        outcomes = world.loop.run(score.evaluate(world.run, examples, terms))
+        scores[wanted] = Score(wanted.spec, outcomes)
+    agreement = compared.agreement(scores)
+    taus = []
+    for annotator, k in product(ANNOTATORS, (2, 4)):
+        recall, hit = (agreement.of(annotator, measure, k) for measure in ("recall", "hit"))
+        assert (recall.tau, recall.rho, recall.n) == (hit.tau, hit.rho, hit.n)
+        taus.append(hit.tau)
+    assert sum(tau is not None for tau in taus) >= 6
 
 
 def test_only_questions_with_both_scores_count():
@@ -94,7 +123,7 @@ def test_the_label_is_that_of_passages_and_of_answers():
         ("answer.correct@5", "f1>=0.5", None),
         ("erag.p@5", None, "f1>=0.5"),
         ("contains.p@5", None, None),
-        ("precision@5", None, None),
+        ("provenance.p@5", None, None),
         ("relevance.p@5", None, None),
     ]
 

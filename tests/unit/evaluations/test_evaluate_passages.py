@@ -5,6 +5,7 @@ import math
 import pytest
 
 from pytest_rageval.errors import CallableError, InputError, Unscored
+from pytest_rageval.model import Document, Example, Gold, Span
 
 
 def _world(world, example):
@@ -52,6 +53,39 @@ def test_a_worked_example(world, example, spec, value):
     """Labels 1 0 0 1 0 by eRAG, 0 1 0 0 0 by containment, 0 1 1 0 0 by relevance."""
     (outcome,) = world.evaluate(spec, _world(world, example))
     assert outcome.value == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "of_all_gold"),
+    [
+        ("p", 2 / 5, 2 / 5),
+        ("recall", 1.0, 2 / 3),
+        ("map", (1 / 3 + 2 / 4) / 2, (1 / 3 + 2 / 4) / 3),
+        ("mrr", 1 / 3, 1 / 3),
+        ("ndcg", (1 / 2 + 1 / math.log2(5)) / (1 + 1 / math.log2(3)), None),
+        ("hit", 1.0, 1.0),
+    ],
+)
+def test_provenance_is_normalised_within_the_retrieved(world, example, part, value, of_all_gold):
+    """Gold are the third and the fourth passage, and one that was not retrieved: labels 0 0 1 1 0."""
+    _world(world, example)
+    asked = example("q", "three", "four", "missed")
+    assert world.evaluate(f"provenance.{part}@5", asked)[0].value == pytest.approx(value)
+    if of_all_gold is not None:
+        measure = "precision" if part == "p" else part
+        assert world.evaluate(f"{measure}@5", asked)[0].value == pytest.approx(of_all_gold)
+    assert world.evaluate(f"provenance.{part}@5", example("q", "missed"))[0].value == 0.0
+    (outcome,) = world.evaluate(f"provenance.{part}@5", example("q", answers=("Ada",)))
+    assert (outcome.value, outcome.unscored) == (None, "no gold passages")
+
+
+def test_a_part_of_a_gold_passage_that_is_found_is_positive(world):
+    """Of one that is found by two parts both are; the part of one that is not found is not."""
+    spans = {"one": (0, 40), "two": (40, 100), "three": (200, 210)}
+    world.rankings["q"] = [Document(name, span=Span("a.md", *span)) for name, span in spans.items()]
+    gold = tuple(Gold(source="a.md", start=start, end=end) for start, end in [(0, 100), (200, 300)])
+    (outcome,) = world.evaluate("provenance.p@3", Example("q", "q", gold=gold))
+    assert outcome.evidence.labels == (1, 1, 0)
 
 
 def test_a_graded_label_is_taken_as_it_is(world, example):
@@ -189,3 +223,77 @@ def test_a_judge_that_cannot_say_what_is_relevant_is_named(loop):
     judge = adapt_judge(Judge(), loop)
     with pytest.raises(CallableError, match=r"lacks the method relevant\(question, passage\)"):
         loop.run(judge.relevant("q", "p"))
+
+
+def _logistic(x):
+    return 1 / (1 + math.exp(-x))
+
+
+@pytest.mark.parametrize(
+    ("k", "total"),
+    [
+        # "one": an answer from what is not relevant.
+        (1, -1 / 3),
+        (2, -1 / 3 + 1),
+        (3, -1 / 3 + 1 + 1),
+        (4, -1 / 3 + 1 + 1 - 1 / 3),
+        # From "five" the generator abstains.
+        (5, -1 / 3 + 1 + 1 - 1 / 3 + 0),
+    ],
+)
+def test_udcg_by_hand(world, example, k, total):
+    """Passages two and three are relevant; the references do not matter, so that a question alone is enough."""
+    _world(world, example)
+    (outcome,) = world.evaluate(f"udcg@{k}", example("q"))
+    assert outcome.value == pytest.approx(_logistic(total / k), abs=1e-15)
+
+
+def test_udcg_shows_what_helps_and_what_distracts(world, example):
+    """By passage, and as counts."""
+    (outcome,) = world.evaluate("udcg@5", _world(world, example))
+    assert outcome.evidence.labels == (0, 1, 1, 0, 0)
+    assert outcome.evidence.answers_alone == ("Ada", "Bob", "Eve", "Ada", "no answer in the documents")
+    assert outcome.evidence.counts == {"useful": 2, "distracting": 2}
+
+
+def test_udcg_of_a_relevant_passage_that_does_not_help_is_neutral(world, example):
+    """An abstention counts 0, whichever passage it is from; a list without passages is 0."""
+    world.rankings["q"] = ["mute"]
+    world.answers["mute"] = "no answer in the documents"
+    for relevant in (0.0, 1.0):
+        world.relevance["mute"] = relevant
+        world.run = world.made()
+        assert world.evaluate("udcg@1", example("q"))[0].value == 0.5
+    assert world.evaluate("udcg@1", example("nothing"))[0].value == 0.0
+
+
+def test_udcg_falls_when_a_distracting_passage_replaces_a_mute_one(world, example):
+    """What it adds to the measures of relevance: these stay the same."""
+    world.rankings["q"] = ["good", "mute"]
+    world.answers |= {"good": "Ada", "mute": "no answer in the documents"}
+    world.relevance["good"] = 1.0
+    asked = example("q", answers=("Ada",))
+    before = [world.evaluate(spec, asked)[0].value for spec in ("udcg@2", "relevance.p@2", "erag.p@2")]
+    world.rankings["q"], world.answers["loud"] = ["good", "loud"], "Bob"
+    world.run = world.made()
+    after = [world.evaluate(spec, asked)[0].value for spec in ("udcg@2", "relevance.p@2", "erag.p@2")]
+    assert before[1:] == after[1:]
+    assert before[0] > after[0]
+
+
+def test_udcg_without_an_answer_or_a_verdict_is_unscored(world, example):
+    """Neither 0 nor left out of the list."""
+    asked = _world(world, example)
+    world.answers["three"] = Unscored("the generator's reply is empty")
+    (outcome,) = world.evaluate("udcg@5", asked)
+    assert (outcome.value, outcome.unscored) == (None, "the generator's reply is empty")
+
+
+def test_udcg_shares_its_answers_with_erag_and_its_labels_with_relevance(world, example):
+    """Beside both it costs nothing."""
+    asked = _world(world, example)
+    world.evaluate("erag.p@5", asked)
+    world.evaluate("relevance.p@5", asked)
+    paid = world.asked_of("generate"), world.asked_of("relevant")
+    world.evaluate("udcg@5", asked)
+    assert paid == (world.asked_of("generate"), world.asked_of("relevant")) == (5, 5)

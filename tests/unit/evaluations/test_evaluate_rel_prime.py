@@ -5,6 +5,7 @@ import pytest
 from pytest_rageval.errors import InputError, Planned, Unscored
 from pytest_rageval.evaluations.context import Pipeline, ScoreRequest
 from pytest_rageval.evaluations.registry import resolve
+from pytest_rageval.evaluations.rel_prime import pooled_notes
 from pytest_rageval.generator import adapt_generator
 from pytest_rageval.model import Document, Example, Gold, Span
 from pytest_rageval.retrievers import adapt_retriever
@@ -43,6 +44,130 @@ def test_a_worked_example(world, example, spec, value):
     """Every score of the family from one answer."""
     (outcome,) = world.evaluate(spec, _world(world, example))
     assert outcome.value == pytest.approx(value)
+
+
+LABELLED = {
+    # Ada, Eve, Cyd and Dan occur in the prompt; all four passages hold an answer, and 2 and 3 are cited.
+    "contains": (3 / 4, 2 / 3, 4 / 5, 2 / 4, 2 / 4, 3 / 4, 4 / 5),
+    # The fourth passage is not looked at.
+    "contains@3": (3 / 4, 2 / 3, 4 / 5, 2 / 3, 2 / 4, 3 / 3, 4 / 5),
+    # The judge's labels are the gold ones.
+    "judge": (2 / 3, 1 / 2, 4 / 5, 1 / 3, 1 / 4, 2 / 3, 3 / 5),
+    "judge@3": (2 / 3, 1 / 2, 4 / 5, 1 / 2, 1 / 4, 2 / 2, 3 / 5),
+    # Never fewer than the prompt has.
+    "judge@1": (2 / 3, 1 / 2, 4 / 5, 1 / 2, 1 / 4, 2 / 2, 3 / 5),
+}
+ALL = (*SCORES, "rel.coverage", "rel.answer_coverage")
+
+
+@pytest.mark.parametrize("relevant", LABELLED)
+def test_passages_are_relevant_by_gold_by_an_answer_in_them_or_by_the_judge(world, example, relevant):
+    """The same prompt and output under each; gold passages do not count where labels do."""
+    wanted = _world(world, example).answer_set
+    # From 0.5 on a grade is a yes.
+    world.relevance = {ADA: 1.0, FISH: 0.4, CYD: 0.5, EVE: 1.0}
+    for asked in (example("q", answer_set=wanted), example("q", FISH, answer_set=wanted)):
+        values = [world.evaluate(f"{name}@3", asked, relevant=relevant)[0].value for name in ALL]
+        assert values == pytest.approx(LABELLED[relevant])
+    assert world.asked_of("cite") == 1
+
+
+def test_the_judge_is_asked_about_the_prompt_and_for_rel_about_the_pool(world, example):
+    """What `relevance.*` asked is not asked again."""
+    asked = _world(world, example)
+    world.evaluate("relevance.p@3", asked)
+    for name in ALL:
+        if name not in {"rel.citation", "rel.coverage"}:
+            world.evaluate(f"{name}@3", asked, relevant="judge")
+    assert world.asked_of("relevant") == 3
+    world.evaluate("rel.coverage@3", asked, relevant="judge")
+    world.evaluate("rel.citation@3", asked, relevant="judge")
+    assert world.asked_of("relevant") == 4
+
+
+def test_labels_need_no_gold_passages_and_those_of_a_judge_no_answers(world, example):
+    """Questions alone are enough for citations."""
+    _world(world, example)
+    world.relevance = {ADA: 1.0, EVE: 1.0}
+    for name, value in (("rel.citation", 0.0), ("rel_recall.citation", 0.0), ("rel.coverage", 1 / 2)):
+        assert world.evaluate(f"{name}@3", example("q"), relevant="judge")[0].value == value
+        (outcome,) = world.evaluate(f"{name}@3", example("q", ADA), relevant="contains")
+        assert (outcome.value, outcome.unscored) == (None, NO_ANSWERS)
+
+
+@pytest.mark.parametrize(
+    ("name", "undefined"),
+    [
+        ("rel.citation", "none of the first 20 retrieved passages is relevant"),
+        ("rel.coverage", "none of the first 20 retrieved passages is relevant"),
+        ("rel_recall.citation", "no relevant passage was in the prompt"),
+        ("rel_recall.answer", "no relevant passage was in the prompt"),
+    ],
+)
+def test_where_labels_find_nothing_there_is_nothing_to_recall(world, example, name, undefined):
+    """Known to be none, which is not the same as not known: what is cited is wrong, and precision is 0."""
+    asked = _world(world, example)
+    (outcome,) = world.evaluate(f"{name}@3", asked, relevant="judge")
+    assert (outcome.value, outcome.undefined) == (None, undefined)
+    assert not world.asked_of("cite")
+    assert world.evaluate("rel.citation_precision@3", asked, relevant="judge")[0].value == 0.0
+
+
+def test_a_verdict_that_is_not_read_leaves_the_question_unscored(world, example):
+    """As for `relevance.*`: without it, relevant passages may be missing."""
+    asked = _world(world, example)
+
+    async def relevant(_question, _passage):
+        raise Unscored("the judge said neither")
+
+    world.relevant = relevant
+    (outcome,) = world.evaluate("rel.coverage@3", asked, relevant="judge")
+    assert (outcome.value, outcome.unscored) == (None, "the judge said neither")
+
+
+def test_a_plan_asks_on_where_a_verdict_is_not_there_yet(world, example):
+    """The passage may be relevant, and then the generator is asked."""
+    asked = _world(world, example)
+
+    async def relevant(_question, passage):
+        world.asked["relevant", passage] += 1
+        raise Planned("the judge is not asked in a plan")
+
+    world.relevant = relevant
+    world.evaluate("rel_recall.citation@3", asked, relevant="judge")
+    assert (world.asked_of("relevant"), world.asked_of("cite")) == (3, 1)
+
+
+def test_the_answers_have_coverage_and_pooled_factors(world, example):
+    """Of five wanted answers three were shown and two of these listed, and two came from elsewhere; of one, none."""
+    asked, lost = _world(world, example), example("lost", ADA, answers=("Zoe",))
+    world.rankings["lost"] = [ADA]
+    world.cited[ADA] = "Zoe [1]"
+    sizes = {"relevant": 5, "shown": 3, "found": 2, "beyond": 2}
+    over_rel = world.evaluate("rel.answer@3", asked, lost)
+    assert [each.evidence.sizes for each in over_rel] == [
+        sizes,
+        {"relevant": 1, "shown": 0, "found": 0, "beyond": 1},
+    ]
+    pooled = pooled_notes(Score("rel.answer@3", over_rel))["pooled"]
+    assert (pooled["questions"], pooled["coverage"]) == (2, 3 / 6)
+    assert (pooled["recall_over_rel_prime"], pooled["recall_over_rel"]) == (2 / 3, 5 / 6)
+    # Where nothing was shown the generator is not asked, and nobody knows what it would have listed.
+    over_rel_prime = world.evaluate("rel_recall.answer@3", asked, lost)
+    assert [each.evidence.sizes for each in over_rel_prime] == [sizes, {}]
+    assert pooled_notes(Score("rel_recall.answer@3", over_rel_prime))["pooled"]["questions"] == 1
+    coverage = world.evaluate("rel.answer_coverage@3", asked, lost, example("none", ADA))
+    assert [each.value for each in coverage] == [3 / 5, 0.0, None]
+    assert coverage[2].unscored == NO_ANSWERS
+
+
+def test_pooled_factors_need_all_of_rel(world, example):
+    """The labels of the prompt do not say how much there is beyond it."""
+    asked = _world(world, example)
+    (outcome,) = world.evaluate("rel_recall.citation@3", asked, relevant="contains")
+    assert not outcome.evidence.sizes
+    (outcome,) = world.evaluate("rel.citation@3", asked, relevant="contains")
+    assert outcome.evidence.sizes == {"relevant": 4, "shown": 3, "found": 2}
 
 
 def test_all_scores_share_one_answer_and_coverage_needs_none(world, example):
@@ -216,14 +341,12 @@ def test_citations_are_positions_in_the_order_of_the_prompt(world, example):
     assert world.asked_of("cite") == 2
 
 
-def test_a_score_without_a_prompt_to_order_refuses_the_word():
-    """It would be without effect."""
+def test_a_score_whose_prompt_is_always_by_rank_refuses_the_word():
+    """It would be another score than the one that was asked for."""
     with pytest.raises(
-        InputError, match=r"'recall@5' does not take order='random'. These scores do: rel_recall"
+        InputError, match=r"'answer.correct@5' does not take order='random'. These scores do: rel_recall"
     ):
-        resolve(ScoreRequest("recall@5", order="random"))
-    with pytest.raises(InputError, match=r"'rel\.coverage@5' does not take order"):
-        resolve(ScoreRequest("rel.coverage@5", order="random"))
+        resolve(ScoreRequest("answer.correct@5", order="random"))
 
 
 def test_a_users_function_cites_by_its_own_prompt(world, example):

@@ -77,6 +77,12 @@ def _found(spec: str, settings: Settings = BASE, **words: Any) -> dict[str, Any]
         ("rel_recall.citation@5", {"order": "random"}, CITES | {"seed"}),
         ("rel.citation@5", {"order": "rank"}, CITES),
         ("rel.citation_precision@5", {"order": "random"}, CITES | {"seed"}),
+        ("rel.answer_coverage@5", {}, set()),
+        ("rel.coverage@5", {"relevant": "gold"}, set()),
+        ("rel.coverage@5", {"relevant": "contains"}, {"relevant"}),
+        ("rel.coverage@5", {"relevant": "judge"}, JUDGES | {"relevant", "judge prompt to relevant"}),
+        ("rel.citation@5", {"relevant": "contains@9"}, CITES | {"relevant"}),
+        ("recall@5", {"order": "random"}, set()),
     ],
 )
 def test_a_score_depends_on_what_it_asks(spec: str, words: dict[str, str], names: set[str]) -> None:

@@ -78,9 +78,13 @@ def test_a_missing_cut_off_shows_how_to_write_it(text: str) -> None:
         ("llm_reteval@3", "label"),
         ("answer.correct@3", "label"),
         ("contains.p@3", "label"),
-        ("recall@3", "order"),
-        ("rel.coverage@3", "order"),
-        ("erag.p@3", "order"),
+        ("llm_reteval@3", "order"),
+        ("answer.correct@3", "order"),
+        ("judged.correctness@3", "order"),
+        ("arena.win@3", "order"),
+        ("recall@3", "relevant"),
+        ("contains.p@3", "relevant"),
+        ("answer.correct@3", "relevant"),
     ],
 )
 def test_a_word_that_would_do_nothing_is_refused(text: str, word: str) -> None:
@@ -91,6 +95,22 @@ def test_a_word_that_would_do_nothing_is_refused(text: str, word: str) -> None:
     assert message.startswith(f"{text!r} does not take {word}='x'. These scores do: ")
     for name in message.partition("These scores do: ")[2].removesuffix(".").split(", "):
         assert getattr(resolve(ScoreRequest(f"{name}@3", **{word: "x"}))[0], word) == "x"
+
+
+@pytest.mark.parametrize(
+    "text", ["recall@3", "steps.recall@3", "contains.p@3", "relevance.p@3", "erag.p@3", "rel.coverage@3"]
+)
+def test_an_order_that_changes_nothing_is_accepted(text: str) -> None:
+    """Where no generator reads several passages at once, so that one grid serves all scores."""
+    terms, score = resolve(ScoreRequest(text, order="random"))
+    assert (terms.order, score.ignores) == ("rank", {"order"})
+
+
+def test_the_judge_that_labels_passages_is_one_of_the_models() -> None:
+    """By default no model is asked for the coverage."""
+    assert resolve(ScoreRequest("rel.coverage@3"))[1].models == ()
+    assert resolve(ScoreRequest("rel.coverage@3", relevant="contains"))[1].models == ()
+    assert resolve(ScoreRequest("rel.coverage@3", relevant="judge@9"))[1].models == ("judge",)
 
 
 def test_a_score_of_another_plugin_gets_every_word() -> None:

@@ -75,6 +75,10 @@ def test_bounds_are_read(kwargs: dict[str, Any], expected: Threshold) -> None:
             'order=\'shuffled\' is neither "rank" nor "random"',
         ),
         (("recall@5",), {"min": 0.5, "order": ["rank"]}, "order=['rank'] is neither"),
+        *(
+            (("rel.answer@5",), {"min": 0.5, "relevant": value}, f"relevant={value!r} is none of")
+            for value in ("llm", "gold@5", "contains@0", "judge@", "contains@100000", True)
+        ),
         (("recall@5",), {"max_drop": "2%"}, "max_drop='2%' is not a number"),
         (("recall@5",), {"max_drop": True}, "max_drop=True is not a number"),
         (("recall@5",), {"max_drop": -0.02}, "max_drop=-0.02 is below 0.\nIt is how far the mean may fall"),
@@ -147,6 +151,8 @@ def test_a_score_without_bounds_may_be_asked_for() -> None:
         ({"comparator": "em", "label": "f1"}, "erag.p@5 by em by f1"),
         ({"order": "random"}, "erag.p@5 in random order"),
         ({"order": "rank"}, "erag.p@5"),
+        ({"relevant": "gold"}, "erag.p@5"),
+        ({"relevant": "judge@9", "order": "random"}, "erag.p@5 relevant by judge@9 in random order"),
     ],
 )
 def test_a_baseline_knows_a_score_by_the_way_it_is_computed(words: dict[str, Any], name: str) -> None:

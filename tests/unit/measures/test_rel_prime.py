@@ -72,7 +72,8 @@ def test_without_labels_there_are_no_shares() -> None:
     found = rel_prime(relevant=[], prompt=["x"], cited=[1, 2], wanted=[], shown=[], listed=["y"])
     for recall in (found.answers, found.citations):
         assert (recall.over_rel, recall.over_rel_prime, recall.coverage, recall.beyond) == (None,) * 4
-    assert found.citation_precision is None
+    # Of the two that are cited none is relevant.
+    assert found.citation_precision == 0.0
     assert (found.parametric, found.hallucinated) == (0, 1)
 
 

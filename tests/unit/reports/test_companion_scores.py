@@ -1,9 +1,13 @@
 """What stands below a score: other figures of the same examples, and who lost the passages that were not cited."""
 
+from typing import Any
+
 import pytest
 
+from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.model import Example
-from pytest_rageval.reports.terminal import table_lines
+from pytest_rageval.reports.notes import common_entry
+from pytest_rageval.reports.terminal import notes, table_lines
 from pytest_rageval.scores import Evidence, Outcome, Score
 from tests.unit.reports.entries import score_entry
 
@@ -49,4 +53,72 @@ def test_coverage_times_recall_over_rel_prime_is_recall_over_rel() -> None:
     assert (
         "    rel_recall.citation@5: pooled: coverage 4/8 × recall over Rel' 3/4 = recall over Rel 3/8 (0.375)"
         in (_below(score))
+    )
+
+
+def _listed(name: str, *sizes: int) -> Outcome:
+    names = ("relevant", "shown", "found", "beyond")
+    return Outcome(Example(name, "?"), 0.5, None, Evidence(sizes=dict(zip(names, sizes, strict=False))))
+
+
+def test_answers_that_were_not_shown_are_a_term_of_their_own() -> None:
+    """3 of 6 shown, 2 of these listed, and 1 more; the third question has no sizes."""
+    outcomes = [_listed("a", 4, 3, 2), _listed("b", 2, 0, 0, 1), Outcome(Example("c", "?"), None, "no")]
+    (_, line) = _below(Score("rel.answer@5", outcomes))
+    assert line == (
+        "    rel.answer@5: pooled over 2 of 3: coverage 3/6 × recall over Rel' 2/3 + beyond Rel' 1/6 "
+        "= recall over Rel 3/6 (0.500)"
+    )
+
+
+def test_a_score_of_0_has_its_factors_too() -> None:
+    """The generator lost everything, and the note says so."""
+    score = Score("rel.citation@5", [_cited("a", 4, 2, 0)])
+    assert float(score) == 0.0
+    assert _below(score) == [
+        "    rel.citation@5: pooled: coverage 2/4 × recall over Rel' 0/2 = recall over Rel 0/4 (0.000)"
+    ]
+
+
+def _scored(spec: str, *values: float | None) -> dict[str, Any]:
+    return score_entry(
+        Score(
+            spec,
+            [
+                Outcome(Example(str(n), "?"), value, undefined=None if value is not None else "nothing shown")
+                for n, value in enumerate(values)
+            ],
+        ),
+        None,
+        None,
+    )
+
+
+def test_a_pair_is_given_over_its_common_questions() -> None:
+    """Over all three the other has 0.5, and over those two 0.25."""
+    used, cited = _scored("rel_recall.citation@5", 0.5, 1.0, None), _scored("rel.citation@5", 0.25, 0.25, 1.0)
+    common = common_entry(used, "rel.citation@5", cited)
+    assert common == {"common": {"with": "rel.citation@5", "n": 2, "mean": 0.75, "other": 0.25}}
+    (line,) = [line for line in notes({"scores": [{**used, **common}]}) if "over the" in line]
+    assert line == (
+        "rel_recall.citation@5: over the 2 questions in common with rel.citation@5: 0.750, and there 0.250"
+    )
+
+
+def test_a_pair_with_the_same_questions_needs_no_other_means() -> None:
+    """And one without any has none."""
+    one, other, none = (
+        _scored("rel.citation@5", *values) for values in ((0.5, None), (0.2, None), (None, 1))
+    )
+    assert common_entry(one, "other", other) == common_entry(one, "none", none) == {}
+
+
+def test_a_keyword_without_effect_is_noted() -> None:
+    """The score has the name that it has without it."""
+    threshold = Threshold("rel.coverage@5", min=0.5, order="random").without({"order"})
+    entry = score_entry(Score("rel.coverage@5", [Outcome(Example("q", "?"), 1.0)]), threshold, None)
+    assert (threshold.name, threshold.without(())) == ("rel.coverage@5", threshold)
+    assert "order" not in entry
+    assert list(notes({"scores": [entry]}))[-1] == (
+        "rel.coverage@5: order='random' changes nothing here: no generator reads several of its passages at once"
     )

@@ -260,7 +260,7 @@ def test_systems_ratings_and_disagreements_with_people_are_tables() -> None:
     page = Page(html_report(whole_document()))
     rows = page.texts("tr")
     assert "bm25 0.900 best, n = 3" in rows
-    assert "dense 0.300 lower (p < 0.0001), n = 3, 2 compared" in rows
+    assert "dense 0.300 lower (p < 0.0001), n = 3, 2 compared (0.350, the best 0.850)" in rows
     assert "none -" in rows
     assert "bm25@5 1100 1050 to 1150 1050 to 1150 20" in rows
     assert {"bm25@5 - 0.70 0.50 to 0.80", "reference 0.30 0.20 to 0.50 -"} <= set(rows)

@@ -102,9 +102,38 @@ def test_unscored_examples_are_told_and_not_paired() -> None:
         _test({"retriever": "dense", "judge": "j"}, _entry("recall@3", [1, 1, 1, None])),
         _test({"retriever": "fusion", "judge": "j"}, _entry("recall@3", [1, 0, None, None])),
     ]
-    assert matrix_lines(matrix_entries(tests))[-3] == (
-        "    recall@3: n = 3 in the best; bm25 × j 3, compared over 2; fusion × j 2, compared over 2"
+    (matrix,) = matrix_entries(tests)
+    assert matrix_lines([matrix])[-3] == (
+        "    recall@3: n = 3 in the best; bm25 × j 3, compared over 2: 0.000, the best 1.000; "
+        "fusion × j 2, compared over 2: 0.500, the best 1.000"
     )
+    common = [cell.get("common") for row in matrix["rows"] for cell in row["cells"]]
+    assert common == [(0.0, 1.0), None, (0.5, 1.0)]
+
+
+def test_a_column_of_fewer_questions_says_so() -> None:
+    """Its means stand beside those over other questions."""
+    tests = [
+        _test({"retriever": name}, _entry("hit@3", [1, 1, 0]), _entry("rel.citation@3", [1, None, 0]))
+        for name in ("bm25", "dense")
+    ]
+    assert matrix_lines(matrix_entries(tests))[-3:-2] == ["    rel.citation@3: n = 2"]
+
+
+def test_a_score_that_a_parameter_does_not_change_is_one_column() -> None:
+    """In a grid of orders, of which only the other score knows."""
+    tests = [
+        _test(
+            {"generator": name},
+            _entry("rel.answer@1", [1, 0], **({"order": order} if order == "random" else {})),
+            _entry("rel.coverage@1", [1, 0], **({"ignored": {"order": order}} if order == "random" else {})),
+            parameters={"order": order},
+        )
+        for order in ("rank", "random")
+        for name in ("gpt", "own")
+    ]
+    (matrix,) = matrix_entries(tests)
+    assert matrix["scores"] == ["rel.answer@1", "rel.coverage@1", "rel.answer@1 in random order"]
 
 
 def test_a_wide_matrix_is_continued_below() -> None:

@@ -138,7 +138,7 @@ def _calibration() -> dict[str, Any]:
 
 def _matrix() -> dict[str, Any]:
     cell = {"mean": 0.9, "n": 3, "best": True, "shared": 3, "p_value": None}
-    lower = {"mean": 0.3, "n": 3, "best": False, "shared": 2, "p_value": 0.0}
+    lower = {"mean": 0.3, "n": 3, "best": False, "shared": 2, "p_value": 0.0, "common": [0.35, 0.85]}
     return {
         "test": "test_a.py::test_gate",
         "parameters": {"k": "5"},

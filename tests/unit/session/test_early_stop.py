@@ -231,6 +231,28 @@ def test_a_generator_that_may_have_changed_unseen_is_asked(good: Settings) -> No
     assert "warnings" not in _run(good, Rag()).test.results()
 
 
+class Pool(Rag):
+    """A retriever whose second passage is relevant too where it changed; the answer cites the first."""
+
+    def search(self, query: str, k: int) -> list[dict[str, str]]:
+        """Two documents."""
+        second = "right" if number(query) in self.changed else "of no use"
+        return [{"id": "first", "text": "right"}, {"id": f"second {second}", "text": second}][:k]
+
+    def generate(self, question: str, _passages: object) -> str:
+        """The only citation."""
+        return f"{super().generate(question, _passages)} [1]"
+
+
+def test_passages_beyond_the_prompt_count_where_labels_make_them_relevant(settings: Settings) -> None:
+    """The prompt is that of the baseline, and half of what is relevant now is not in it."""
+    gate = threshold("rel.citation@1", max_drop=0.02, relevant="contains@2")
+    _run(replace(settings, update_baseline=True), Pool(), gate)
+    run = _run(settings, Pool(changed=range(N)), gate)
+    assert run.entry["verdict"] == "fail"
+    assert 0 < len(run.rag.asked) < N
+
+
 def test_passages_whose_name_is_cut_are_not_taken_for_unchanged(good: Settings) -> None:
     """Without ids the baseline keeps the beginnings of texts, behind which a change would be hidden."""
     unnamed = replace(good, baseline=good.baseline.with_name("unnamed.json"))

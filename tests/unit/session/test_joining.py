@@ -12,7 +12,7 @@ from pytest_rageval.errors import InputError
 from pytest_rageval.evaluations.registry import Registry
 from pytest_rageval.evaluations.scoring import each_example
 from pytest_rageval.scores import Evidence
-from pytest_rageval.session import Session
+from pytest_rageval.session import Components, Session
 from pytest_rageval.session.evaluated_test import EvaluatedTest
 from pytest_rageval.session.joining import JoinedRun, Shard
 from tests.unit.session.marked import (
@@ -345,6 +345,30 @@ def test_a_plugins_score_is_judged_without_the_plugin(settings: Settings, tmp_pa
     ]
     assert ruled(shards, settings, tmp_path).entry["scores"] == whole["scores"]
     assert whole["scores"][0]["pooled"]["found"] == 18
+
+
+def test_scores_of_used_passages_are_those_of_the_whole_set(settings: Settings, tmp_path: Path) -> None:
+    """With the pair over its common questions, other labels, and a keyword without effect; the passage is "text"."""
+    marks = [
+        Mark("rageval_evalset", (evalset_of(20, answers=("text",)),)),
+        threshold("rel.citation@1", min=0.5),
+        threshold("rel_recall.citation@1", min=0.5),
+        threshold("rel.citation@1", min=0.5, relevant="contains"),
+        threshold("rel.coverage@1", min=0.5, order="random"),
+    ]
+
+    def parts() -> Components:
+        return replace(components(1, 2), generator=lambda _question, _passages: "text [1]")
+
+    _, _, whole = evaluated_in(settings, tmp_path, marks, parts())
+    shards = [shard_of(replace(settings, shard=(index, 3)), tmp_path, marks, parts()) for index in (1, 2, 3)]
+    assert ruled(shards, settings, tmp_path).entry["scores"] == whole["scores"]
+    cited, used, labelled, covered = whole["scores"]
+    assert (cited["mean"], used["mean"], labelled["mean"], covered["mean"]) == (0.9, 1.0, 1.0, 0.9)
+    assert used["common"] == {"with": "rel.citation@1", "n": 18, "mean": 1.0, "other": 1.0}
+    assert labelled["relevant"] == "contains"
+    assert covered["ignored"] == {"order": "random"}
+    assert not {"order", "common"} & covered.keys()
 
 
 def test_a_judge_that_says_one_thing_is_noted_after_the_merge(settings: Settings, tmp_path: Path) -> None:

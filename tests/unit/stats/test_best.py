@@ -28,10 +28,13 @@ def test_each_pair_that_could_have_been_the_one_counts(systems: int, pairs: int)
 
 
 def test_only_what_both_have_is_compared() -> None:
-    """The mean is over the system's own examples, the comparison over the shared ones: 2 × 1 / 2^3."""
+    """The mean is over the system's own examples, the comparison over the shared ones: 2 × 1 / 2^3.
+
+    Over these, 1, 0 and 1, the other has 1 / 3.
+    """
     best, other = against_best([_system(None, 1, 1, 1, 1), _system(1, 0, 0, None, 1)])
     assert best == Standing(1.0, 4, best=True, shared=4, p_value=None)
-    assert other == Standing(0.5, 4, best=False, shared=3, p_value=0.25)
+    assert other == Standing(0.5, 4, best=False, shared=3, p_value=0.25, common=(1 / 3, 1.0))
 
 
 def test_systems_without_a_score_are_in_no_pair() -> None:

@@ -1,0 +1,86 @@
+"""Sufficient context: do the first k passages alone allow an answer? And what lost the wrong answers.
+
+Source: Joren et al. (2025), "Sufficient Context: A New Lens on Retrieval Augmented Generation Systems"; the prompt is
+our own.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.evaluations.context import Pipeline, Terms
+from pytest_rageval.evaluations.scoring import ScoreDef, each_example
+from pytest_rageval.model import Example
+from pytest_rageval.scores import YES, Evidence, Outcome
+
+__all__ = ["SCORES", "SUFFICIENT", "blamed", "strata"]
+
+SUFFICIENT: Final = "sufficient"
+RESULTS: Final = ("correct", "wrong", "abstained")
+
+
+@each_example
+async def evaluate_sufficient(run: Pipeline, example: Example, terms: Terms) -> tuple[float, Evidence]:
+    """Score whether the judge finds the first k passages together enough for an answer.
+
+    Neither gold passages nor references are needed, and the generator is not asked. An empty ranking is 0, and no
+    judge is asked.
+    """
+    ranking = await run.readable(example, terms.k)
+    verdict = await run.sufficient(example.asked, ranking.documents) if ranking else 0.0
+    return verdict, Evidence(ranking)
+
+
+def strata(context: Iterable[Outcome], answers: Iterable[Outcome]) -> dict[str, Any]:
+    """How many answers are correct, wrong, or abstentions: with sufficient context, and with insufficient.
+
+    Questions that lack one of the two verdicts are counted as `left_out`.
+    """
+    verdicts = {each.example.id: each.value for each in context}
+    counts = {True: Counter[str](), False: Counter[str]()}
+    left_out = 0
+    for each in answers:
+        verdict = verdicts.get(each.example.id)
+        if verdict is None or each.value is None:
+            left_out += 1
+        else:
+            counts[verdict >= YES][_result(each)] += 1
+    named = {True: SUFFICIENT, False: "insufficient"}
+    table = {named[key]: {name: found[name] for name in RESULTS} for key, found in counts.items()}
+    return {**table, "left_out": left_out}
+
+
+def _result(outcome: Outcome) -> str:
+    if outcome.value is not None and outcome.value >= YES:
+        return "correct"
+    return "abstained" if abstains(outcome.evidence.answer or "") else "wrong"
+
+
+def blamed(answers: Sequence[Outcome], context: Iterable[Outcome]) -> list[Outcome]:
+    """The outcomes of an answer score, with what lost each wrong answer by the verdict on its context.
+
+    With sufficient context it is the generator, with insufficient the retriever. What gold and reference answers say
+    stands: "judge", where the answer is right; and "distraction" and "generator", where all gold passages were there.
+    """
+    verdicts = {each.example.id: each.value for each in context}
+    return [_blamed(each, verdicts.get(each.example.id)) for each in answers]
+
+
+def _blamed(outcome: Outcome, verdict: float | None) -> Outcome:
+    known = outcome.lost_by in {"judge", "distraction", "generator"}
+    if known or verdict is None or outcome.value is None or outcome.value >= YES:
+        return outcome
+    return replace(outcome, lost_by="generator" if verdict >= YES else "retriever")
+
+
+SCORES: Final = (
+    ScoreDef(
+        SUFFICIENT,
+        evaluate_sufficient,
+        {"sufficient"},
+        family="Sufficient context",
+        definition="The judge's verdict whether the first k passages alone allow an answer.",
+    ),
+)

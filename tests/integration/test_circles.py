@@ -1,0 +1,165 @@
+"""A retriever that asks the model that judges what it finds: the run says so once, and only then."""
+
+import json
+
+import pytest
+
+CIRCLE = "the retriever asks {}, which also judges: verdicts on what its own model found are inflated"
+
+RETRIEVER = """
+@pytest.fixture
+def rageval_retriever(rageval_llm):
+    from concurrent.futures import ThreadPoolExecutor
+
+    def ask(query):
+        return rageval_llm.complete(f"Rewrite: {{query}}", {words})
+
+    def find(query, k):
+        {ask}
+        return search(query, k)
+    return find
+"""
+ASKS = "ask(query)"
+IN_A_THREAD = "ThreadPoolExecutor(1).submit(ask, query).result()"
+GENERATOR = """
+@pytest.fixture
+def rageval_generator(rageval_llm):
+    return lambda question, passages: rageval_llm.complete(f"{question} {passages[0].text}").answer
+"""
+JUDGE = """
+@pytest.fixture
+def rageval_judge(rageval_llm):
+    class Judge:
+        def compare(self, question, references, prediction):
+            return rageval_llm.complete(f"Is it {prediction}, {question}?", model="m3").answer != ""
+    return Judge()
+"""
+HYDE = """
+from pytest_rageval import HyDERetriever
+
+@pytest.fixture
+def rageval_retriever(rageval_llm):
+    return HyDERetriever(lambda query, k: search("item-1?", k), rageval_llm)
+"""
+
+
+def remarks(project, code, spec="answer.correct@1", **ini):
+    """Run a test of this score, and return the remarks of the report, which the summary has too."""
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(source + code)
+    project.ini(**{"rageval_model": "m1", **ini})
+    project.test(f"@pytest.mark.rageval_threshold('{spec}', min=0)\ndef test_gate(): pass\n")
+    result = project.run("--rageval-report=r.json")
+    result.assert_outcomes(passed=1)
+    found = json.loads((project.path / "r.json").read_text(encoding="utf-8"))["llm"]["remarks"]
+    for remark, count in found.items():
+        assert result.outlines.count(f"{count} × {remark}") == 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("code", "ini", "model"),
+    [
+        (RETRIEVER.format(words="", ask=ASKS), {}, "m1"),
+        (RETRIEVER.format(words="", ask=IN_A_THREAD), {}, "m1"),
+        pytest.param(
+            RETRIEVER.format(words="model='m2'", ask=ASKS),
+            {"rageval_judge_model": "m2"},
+            "m2",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            RETRIEVER.format(words="model='m3'", ask=ASKS) + JUDGE, {}, "m3", marks=pytest.mark.slow
+        ),
+        (HYDE, {}, "m1"),
+    ],
+    ids=["own", "thread", "named", "own judge", "hyde"],
+)
+def test_it_is_said_once_with_the_number_of_requests(project, llm, code, ini, model):
+    """One a question; by the default model, in a thread of the retriever's, by name, and by our baselines."""
+    project.use(llm)
+    (found,) = (
+        (remark, count) for remark, count in remarks(project, code, **ini).items() if "judges" in remark
+    )
+    assert found[0].startswith(CIRCLE.format(model))
+    assert found[1] == 4
+
+
+@pytest.mark.parametrize(
+    ("code", "spec", "ini"),
+    [
+        (RETRIEVER.format(words="", ask=ASKS), "answer.correct@1", {"rageval_judge_model": "m2"}),
+        (RETRIEVER.format(words="", ask=ASKS), "recall@1", {}),
+        pytest.param(RETRIEVER.format(words="", ask=ASKS), "answer.em@1", {}, marks=pytest.mark.slow),
+        pytest.param(
+            RETRIEVER.format(words="", ask=ASKS),
+            "answer.correct@1",
+            {"rageval_comparator": "canonical"},
+            marks=pytest.mark.slow,
+        ),
+        (GENERATOR, "answer.correct@1", {}),
+        pytest.param(
+            RETRIEVER.format(words="", ask=ASKS) + JUDGE, "answer.correct@1", {}, marks=pytest.mark.slow
+        ),
+    ],
+    ids=["another judge", "no model", "a measure", "rules", "the generator", "own judge"],
+)
+def test_it_is_not_said_otherwise(project, llm, code, spec, ini):
+    """Where another model judges, where none does, and where only the generator is of the judge's model."""
+    project.use(llm)
+    assert not [remark for remark in remarks(project, code, spec, **ini) if "judges" in remark]
+
+
+@pytest.mark.slow
+def test_two_names_of_one_served_model_are_one(project, llm):
+    """The server says that both are the same."""
+    llm.served = "m-2026-11"
+    project.use(llm)
+    code = RETRIEVER.format(words="model='alias'", ask=ASKS)
+    assert [remark for remark in remarks(project, code) if remark.startswith(CIRCLE.format("alias"))]
+
+
+def test_a_judged_retriever_is_not_blamed_for_another(project, llm):
+    """One asks the model and is not judged; the other is judged and asks none."""
+    project.use(llm)
+    asks = RETRIEVER.format(words="", ask=ASKS).replace("rageval_retriever", "asking")
+    choice = """
+@pytest.fixture
+def rageval_retriever(request, asking):
+    return asking if "recall" in request.node.name else search
+"""
+    source = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(source + asks + choice)
+    marked = "@pytest.mark.rageval_threshold('{}@1', min=0)\ndef test_{}(): pass\n"
+    project.test(marked.format("recall", "recall") + marked.format("answer.correct", "answer"))
+    result = project.run()
+    result.assert_outcomes(passed=2)
+    result.stdout.no_fnmatch_line("*which also judges*")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("part", "times"), [("retriever", 1), ("generator", 0)])
+def test_behind_the_gateway_the_part_that_runs_asks(project, llm, part, times):
+    """Requests of the retriever alone are its own."""
+    pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
+    pytest.importorskip("starlette", reason="the extra gateway is not installed")
+    project.use(llm)
+    called = {
+        "retriever": "def part(query, k):\n        ask(query)\n        return search(query, k)",
+        "generator": "def part(question, passages):\n        return ask(question + passages[0].text)",
+    }[part]
+    code = f"""
+@pytest.fixture
+def rageval_{part}(rageval_gateway):
+    import openai
+    client = openai.OpenAI(base_url=rageval_gateway.url, api_key=rageval_gateway.token, max_retries=0)
+    def ask(text):
+        made = client.chat.completions.create(model="m1", messages=[dict(role="user", content=text)])
+        return made.choices[0].message.content
+    {called}
+    return part
+"""
+    found = remarks(project, code)
+    assert [remark.startswith(CIRCLE.format("m1")) for remark in found if "judges" in remark] == [
+        True
+    ] * times

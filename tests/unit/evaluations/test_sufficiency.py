@@ -1,0 +1,108 @@
+"""Sufficient context: the verdict on what was retrieved, and what it says of the answers."""
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_rageval.answers.judge_replies import parse_yes_no
+from pytest_rageval.errors import Unscored
+from pytest_rageval.evaluations.sufficiency import blamed, strata
+from pytest_rageval.prompts.rendering import OWN
+from pytest_rageval.scores import Evidence, Outcome
+
+
+def test_the_first_k_passages_are_judged_together(world, example):
+    """One verdict a question, without gold passages, without references, and without the generator."""
+    world.rankings["q"] = ["part one", "part two", "other"]
+    world.enough["part one|part two"] = 1.0
+    asked = example("q")
+    assert [world.evaluate(f"sufficient@{k}", asked)[0].value for k in (1, 2, 3)] == [0.0, 1.0, 0.0]
+    assert (world.asked_of("sufficient"), world.asked_of("generate")) == (3, 0)
+
+
+def test_an_empty_ranking_is_insufficient_and_nobody_is_asked(world, example):
+    """Nothing allows no answer."""
+    assert world.evaluate("sufficient@5", example("q"))[0].value == 0.0
+    assert not world.asked_of("sufficient")
+
+
+def test_without_a_verdict_the_question_is_unscored(world, example):
+    """It is neither sufficient nor insufficient."""
+    world.rankings["q"] = ["p"]
+    world.enough["p"] = Unscored("the judge's reply is neither yes nor no: 'hm'")
+    (outcome,) = world.evaluate("sufficient@1", example("q"))
+    assert (outcome.value, outcome.unscored) == (None, "the judge's reply is neither yes nor no: 'hm'")
+
+
+def test_the_prompt_has_the_question_and_the_numbered_passages():
+    """And asks for reasons before the verdict."""
+    prompt = OWN.sufficiency("How far?", ["5 km", "6 mi"])
+    assert "Question: How far?\n" in prompt
+    assert "\n[1] 5 km\n[2] 6 mi\n" in prompt
+    assert prompt.index("sentences") < prompt.index('"Verdict: yes"')
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict"),
+    [
+        ("The seat is needed, and passage 1 names it.\nVerdict: yes", 1.0),
+        ("No passage names the seat.\nVerdict: no", 0.0),
+        ("It takes two steps; the second is missing.\n\n**Verdict: no**", 0.0),
+        ('{"explanation": "It is there.", "sufficient": true}', 1.0),
+    ],
+)
+def test_a_verdict_after_reasons_is_read(reply, verdict):
+    """Also where the reasons begin with "no", and where the reply is JSON."""
+    assert parse_yes_no(reply) == verdict
+
+
+CORRECT, WRONG, ABSTAINED = (1.0, "Tulsa"), (0.0, "Boston"), (0.0, "no answer in the documents")
+
+
+def _outcomes(example, values, answers=()):
+    """An outcome a value, of the questions q0, q1 …; with the generator's answers."""
+    said = [*answers, *[None] * (len(values) - len(answers))]
+    return [
+        Outcome(example(f"q{n}"), value, None if value is not None else "none", Evidence(answer=answer))
+        for n, (value, answer) in enumerate(zip(values, said, strict=True))
+    ]
+
+
+def test_answers_are_counted_by_their_context(example):
+    """3 with sufficient context, 4 without; a graded verdict counts as yes from 0.5 on; two lack a verdict."""
+    answers = [CORRECT, WRONG, ABSTAINED, CORRECT, WRONG, WRONG, ABSTAINED, CORRECT, (None, None)]
+    context = [1.0, 0.5, 1.0, 0.0, 0.0, 0.4, 0.0, None, 1.0]
+    found = strata(_outcomes(example, context), _outcomes(example, *zip(*answers, strict=True)))
+    assert found == {
+        "sufficient": {"correct": 1, "wrong": 1, "abstained": 1},
+        "insufficient": {"correct": 1, "wrong": 2, "abstained": 1},
+        "left_out": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("verdict", "before", "value", "after"),
+    [
+        (1.0, None, 0.0, "generator"),
+        (0.0, None, 0.0, "retriever"),
+        (1.0, "retriever", 0.0, "generator"),
+        (1.0, "not known", 0.0, "generator"),
+        (0.0, "not known", 0.0, "retriever"),
+        # All gold passages were there; or the answer is right.
+        (0.0, "distraction", 0.0, "distraction"),
+        (1.0, "distraction", 0.0, "distraction"),
+        (0.0, "generator", 0.0, "generator"),
+        (0.0, "judge", 0.0, "judge"),
+        # Nothing was lost, or nothing is known.
+        (0.0, None, 1.0, None),
+        (1.0, None, None, None),
+        (None, "retriever", 0.0, "retriever"),
+    ],
+)
+def test_a_wrong_answer_is_lost_by_the_generator_only_with_sufficient_context(
+    example, verdict, before, value, after
+):
+    """What gold passages and references say stands."""
+    (answer,) = _outcomes(example, [value])
+    (found,) = blamed([replace(answer, lost_by=before)], _outcomes(example, [verdict]))
+    assert found.lost_by == after
