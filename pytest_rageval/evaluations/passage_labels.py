@@ -105,7 +105,7 @@ async def evaluate_erag(run: Pipeline, examples: Sequence[Example], terms: Terms
         return Label(await run.helpful(example, answer, comparator), answer)
 
     labelled = _each_passage(run, terms, annotate, _has_references)
-    return await _scored(examples, terms, labelled, graded=run.comparison(comparator).graded)
+    return await _scored(run, examples, terms, labelled, graded=run.comparison(comparator).graded)
 
 
 async def evaluate_contains(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
@@ -118,7 +118,7 @@ async def evaluate_contains(run: Pipeline, examples: Sequence[Example], terms: T
         return Label(float(contains_answer(example, passage)))
 
     labelled = _each_passage(run, terms, annotate, lambda example: bool(example.wanted))
-    return await _scored(examples, terms, labelled)
+    return await _scored(run, examples, terms, labelled)
 
 
 async def evaluate_relevance(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
@@ -131,7 +131,7 @@ async def evaluate_relevance(run: Pipeline, examples: Sequence[Example], terms: 
     async def annotate(example: Example, passage: Document) -> Label:
         return Label(float(await called_relevant(run, example, passage)))
 
-    return await _scored(examples, terms, _each_passage(run, terms, annotate, _has_references))
+    return await _scored(run, examples, terms, _each_passage(run, terms, annotate, _has_references))
 
 
 async def evaluate_provenance(run: Pipeline, examples: Sequence[Example], terms: Terms) -> list[Outcome]:
@@ -148,7 +148,7 @@ async def evaluate_provenance(run: Pipeline, examples: Sequence[Example], terms:
         match = comparable(ranking, example, run.match_share)
         return ranking, [Label(float(bool(found))) for found in match.positions]
 
-    return await _scored(examples, terms, labelled)
+    return await _scored(run, examples, terms, labelled)
 
 
 def contains_answer(example: Example, passage: Document) -> bool:
@@ -211,7 +211,7 @@ def _each_passage(
 
 
 async def _scored(
-    examples: Sequence[Example], terms: Terms, labelled: Labelled, *, graded: bool = False
+    run: Pipeline, examples: Sequence[Example], terms: Terms, labelled: Labelled, *, graded: bool = False
 ) -> list[Outcome]:
     """Label the passages of all examples, and score the rankings by the labels."""
     from pytest_rageval.measures.ranking import NEED_BINARY, usefulness  # noqa: PLC0415 - with numpy
